@@ -1,0 +1,347 @@
+"""The stack's third-party programs: which versions, where they come from, where they are.
+
+They are Debian's own packages, at the versions and SHA-256 checksums of `debian-12.lock`, taken from the mirrors this
+machine already uses and unpacked (not installed) below `.stack/programs`. No root is needed, and nothing outside the
+checkout changes: apt works on a throw-away state folder of its own. Packages are kept in `.stack/cache`, or in
+`$VIRTSCOPE_CACHE`, so that a second checkout needs no network.
+
+    python3 tools/programs.py             fetch what is missing
+    python3 tools/programs.py --update    rewrite the lock file from what the mirrors offer now
+
+Only the standard library is used: this runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+LOCK_FILE = CHECKOUT / "tools" / "debian-12.lock"
+APT_CONF = CHECKOUT / "tools" / "apt.conf"
+DEBIAN_RELEASE = "12"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+PACKAGES = (
+    "prometheus",
+    "prometheus-alertmanager",
+    "prometheus-node-exporter",
+    # What Prometheus's web pages load; the package links to these, relative to itself.
+    "fonts-glyphicons-halflings",
+    "libjs-bootstrap4",
+    "libjs-d3",
+    "libjs-eonasdan-bootstrap-datetimepicker",
+    "libjs-jquery",
+    "libjs-jquery-hotkeys",
+    "libjs-moment",
+    "libjs-moment-timezone",
+    "libjs-mustache",
+    "libjs-popper.js",
+    "libjs-rickshaw",
+)
+
+# Name used by us -> file below the folder the packages are unpacked in.
+PROGRAMS = {
+    "prometheus": "usr/bin/prometheus",
+    "promtool": "usr/bin/promtool",
+    "alertmanager": "bin/alertmanager",
+    "amtool": "usr/bin/amtool",
+    "node_exporter": "usr/bin/prometheus-node-exporter",
+}
+
+# Debian's Alertmanager reads its default templates from this folder and has no flag for another one.
+ALERTMANAGER_SHARE = b"/usr/share/prometheus/alertmanager"
+# Templates, web pages, and the page that explains why there are none: each begins with ALERTMANAGER_SHARE.
+ALERTMANAGER_SHARE_MENTIONS = 3
+# So the unpacked copy is pointed at a file descriptor, at the same length (more slashes mean nothing in a path), and
+# the launcher opens the unpacked folder as that descriptor. Works in any folder, for any user, without privileges.
+ALERTMANAGER_LAUNCHER = """\
+#!/bin/sh
+here=$(dirname "$0")/..
+exec "$here/usr/bin/prometheus-alertmanager" "$@" 9<"$here/usr/share/prometheus/alertmanager"
+"""
+
+
+class ProgramsError(Exception):
+    """A program can't be had. The message is one line for the user: what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """One line of the lock file, which `sha256sum --check` reads too."""
+
+    sha256: str
+    file_name: str  # NAME_VERSION_ARCHITECTURE.deb, the version quoted as apt does it (an epoch's colon is %3a)
+
+    @property
+    def architecture(self) -> str:
+        """A Debian architecture, or "all"."""
+        return self.file_name.removesuffix(".deb").rpartition("_")[2]
+
+    @property
+    def apt_name(self) -> str:
+        """What apt-get calls it: NAME=VERSION."""
+        name, version, _ = self.file_name.split("_")
+        return f"{name}={urllib.parse.unquote(version)}"
+
+
+def path(name: str) -> Path:
+    """Path of a program of `PROGRAMS`, ready to run from any working directory; fetched first if it is missing.
+
+    Raises `ProgramsError` if it can't be had, `KeyError` for a name that isn't in `PROGRAMS`.
+    """
+    return root() / PROGRAMS[name]
+
+
+def root() -> Path:
+    """Folder in which all packages are unpacked as if it were `/`; fetched first if it is missing."""
+    # Named after what decides its content, so that new pins never meet an old folder.
+    content = hashlib.sha256(LOCK_FILE.read_bytes() + ALERTMANAGER_LAUNCHER.encode()).hexdigest()[:12]
+    unpacked = CHECKOUT / ".stack" / "programs" / content
+    if not unpacked.is_dir():
+        with _exclusively(unpacked.parent):
+            if not unpacked.is_dir():  # another process may have been first
+                _unpack(_download(locked_packages(debian_architecture())), unpacked)
+    return unpacked
+
+
+def debian_architecture(os_release: Path = Path("/etc/os-release")) -> str:
+    """Debian's name for this machine's architecture; `ProgramsError` unless it is one the lock file has pins for."""
+    fields = dict(line.rstrip().split("=", 1) for line in os_release.read_text().splitlines() if "=" in line)
+    system = fields.get("ID", "").strip('"'), fields.get("VERSION_ID", "").strip('"')
+    architecture = ARCHITECTURES.get(platform.machine())
+    if system != ("debian", DEBIAN_RELEASE) or architecture is None:
+        name = fields.get("PRETTY_NAME", "an unknown system").strip('"')
+        raise ProgramsError(
+            f"this machine runs {name} on {platform.machine()}, but the pinned programs are for Debian "
+            f"{DEBIAN_RELEASE} on {' or '.join(ARCHITECTURES)}; use Docker instead: docker compose up -d"
+        )
+    for tool in ("apt-get", "dpkg"):
+        if shutil.which(tool) is None:
+            raise ProgramsError(f"{tool} is not in PATH, and the stack's programs are unpacked from Debian packages")
+    return architecture
+
+
+def locked_packages(architecture: str) -> list[Package]:
+    """The pins of the lock file for one architecture ("amd64", "arm64")."""
+    lines = (line for line in LOCK_FILE.read_text().splitlines() if line and not line.startswith("#"))
+    packages = [Package(*line.split()) for line in lines]
+    return [package for package in packages if package.architecture in {architecture, "all"}]
+
+
+def update_lock() -> None:
+    """Rewrite the lock file with the versions and checksums that this machine's mirrors offer now."""
+    debian_architecture()  # the same demands as for fetching
+    found: set[Package] = set()
+    for architecture in ARCHITECTURES.values():
+        with _private_apt(architecture) as apt:
+            apt.update()
+            found.update(apt.candidates(PACKAGES))
+    header = (
+        "# The stack's programs: Debian packages by SHA-256. Written by `make tools-update`, read by tools/programs.py."
+    )
+    pins = (
+        f"{package.sha256}  {package.file_name}" for package in sorted(found, key=lambda package: package.file_name)
+    )
+    LOCK_FILE.write_text("\n".join([header, *pins, ""]))
+
+
+@dataclass(frozen=True)
+class _Apt:
+    """apt with package lists of its own in `folder`; the machine's sources, keys, proxies and passwords stay in use."""
+
+    folder: Path
+    architecture: str
+
+    def update(self) -> None:
+        self._run("update")
+
+    def download(self, packages: list[Package]) -> None:
+        """Put the .deb of each package into `folder`."""
+        self._run("download", *(package.apt_name for package in packages))
+
+    def candidates(self, names: tuple[str, ...]) -> list[Package]:
+        """The version of each package that apt would install now."""
+        found = []
+        for line in self._run("download", "--print-uris", *names).splitlines():
+            _uri, file_name, _size, checksum = line.split()
+            kind, _, digest = checksum.partition(":")
+            if kind != "SHA256":
+                raise ProgramsError(f"the mirror gives no SHA-256 for {file_name}, only {kind}; use another mirror")
+            found.append(Package(digest, file_name))
+        return found
+
+    def _run(self, *arguments: str) -> str:
+        """Run apt-get in `folder`; give its output. Raises `CalledProcessError` with apt's own words in `stderr`."""
+        options = {
+            "Dir::State": self.folder / "state",
+            "Dir::State::status": "/dev/null",  # as if nothing were installed
+            "Dir::Cache": self.folder / "cache",
+            "Dir::Log": self.folder / "log",
+            "APT::Architecture": self.architecture,
+            "APT::Architectures": self.architecture,
+        }
+        command = ["apt-get", "-q", "-q", "-c", str(APT_CONF)]
+        command += [f"-o{name}={value}" for name, value in options.items()]
+        return subprocess.run(
+            [*command, *arguments],
+            cwd=self.folder,
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=600,
+        ).stdout
+
+
+@contextlib.contextmanager
+def _private_apt(architecture: str) -> Iterator[_Apt]:
+    """An `_Apt` in a folder that lives as long as the block. The package lists are of no use afterwards."""
+    cache = _cache()
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="apt-", dir=cache) as folder:
+        for name in ("state/lists/partial", "cache/archives/partial", "log"):
+            Path(folder, name).mkdir(parents=True)
+        yield _Apt(Path(folder), architecture)
+
+
+def _download(packages: list[Package]) -> list[Path]:
+    """The packages' .deb files in the cache, each with the right checksum; what is missing is downloaded."""
+    cache = _cache()
+    debs = [cache / package.file_name for package in packages]
+    with _exclusively(cache):
+        missing = [
+            package
+            for package, deb in zip(packages, debs, strict=True)
+            if not (deb.is_file() and _sha256(deb) == package.sha256)
+        ]
+        if missing:
+            with _private_apt(debian_architecture()) as apt:
+                _fetch(apt, missing)
+                for package in missing:
+                    # Same file system: appears whole or not at all.
+                    (apt.folder / package.file_name).rename(cache / package.file_name)
+    return debs
+
+
+def _fetch(apt: _Apt, packages: list[Package]) -> None:
+    """Have apt download the packages and check them; say in one line what went wrong."""
+    update_complaint = ""
+    try:
+        apt.update()
+    except subprocess.CalledProcessError as error:
+        # Not fatal yet: it may be a third-party source of the machine that has none of our packages.
+        update_complaint = _complaint(error)
+    except subprocess.TimeoutExpired:
+        raise ProgramsError("reading the Debian package lists took over 10 minutes; check the network") from None
+    try:
+        apt.download(packages)
+    except subprocess.TimeoutExpired:
+        raise ProgramsError("downloading the Debian packages took over 10 minutes; check the network") from None
+    except subprocess.CalledProcessError as error:
+        if update_complaint:
+            raise ProgramsError(
+                f"cannot read the Debian package lists: {update_complaint}; check the network and /etc/apt/sources.list"
+            ) from None
+        complaint = _complaint(error)
+        if "was not found" in complaint or "Unable to locate" in complaint:
+            raise ProgramsError(
+                f"the mirror no longer has a pinned version: {complaint}; "
+                "run `make tools-update` to pin what it has now, or use Docker: docker compose up -d"
+            ) from None
+        raise ProgramsError(f"cannot download the Debian packages: {complaint}; check the network") from None
+    for package in packages:
+        deb = apt.folder / package.file_name
+        if _sha256(deb) != package.sha256:
+            raise ProgramsError(
+                f"{package.file_name} from the mirror has not the pinned checksum {package.sha256}; "
+                "do not use it: ask your mirror's operator, or use another mirror"
+            )
+
+
+def _complaint(error: subprocess.CalledProcessError) -> str:
+    """apt's first complaint: the first says why, later ones only what follows from it."""
+    lines = [line for line in error.stderr.splitlines() if line.startswith(("E:", "W:"))]
+    return " ".join(lines[0][2:].split()).rstrip(".") if lines else f"apt-get ended with status {error.returncode}"
+
+
+def _unpack(debs: list[Path], target: Path) -> None:
+    """Unpack the packages into `target`, which appears complete or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpack-", dir=target.parent) as folder:
+        unpacked = Path(folder) / "root"
+        for deb in debs:
+            subprocess.run(["dpkg", "-x", deb, unpacked], check=True)
+        _free_alertmanager(unpacked)
+        for older in target.parent.iterdir():
+            if older.is_dir() and older != Path(folder):
+                shutil.rmtree(older)
+        unpacked.rename(target)
+
+
+def _free_alertmanager(unpacked: Path) -> None:
+    """Make the unpacked Alertmanager find its templates where it was unpacked; see `ALERTMANAGER_LAUNCHER`."""
+    program = unpacked / "usr/bin/prometheus-alertmanager"
+    code = program.read_bytes()
+    # What went in is pinned by the package's checksum; this guards the next change of that pin.
+    if code.count(ALERTMANAGER_SHARE) != ALERTMANAGER_SHARE_MENTIONS:
+        raise ProgramsError("the pinned prometheus-alertmanager is built differently: look at _free_alertmanager again")
+    program.write_bytes(code.replace(ALERTMANAGER_SHARE, b"/proc/self/fd/9".ljust(len(ALERTMANAGER_SHARE), b"/")))
+    launcher = unpacked / PROGRAMS["alertmanager"]
+    launcher.parent.mkdir(exist_ok=True)
+    launcher.write_text(ALERTMANAGER_LAUNCHER)
+    launcher.chmod(0o755)
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "debian"
+
+
+@contextlib.contextmanager
+def _exclusively(folder: Path) -> Iterator[None]:
+    """Hold `folder` alone among processes; whoever comes second waits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fetch the stack's third-party programs (Debian packages, unpacked).")
+    parser.add_argument("--update", action="store_true", help="rewrite the lock file from what the mirrors offer now")
+    arguments = parser.parse_args()
+    try:
+        if arguments.update:
+            update_lock()
+            print(f"wrote {LOCK_FILE}")
+        for name in PROGRAMS:
+            print(f"{name:15} {path(name)}")
+    except ProgramsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        print(f"error: {error.cmd[0]} failed: {_complaint(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
