@@ -1,0 +1,56 @@
+"""Alertmanager for the time of one test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import requests
+import yaml
+
+from tests.live.program import Program
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Alertmanager:
+    """The project's Alertmanager, whose every receiver sends to one webhook.
+
+    group_wait, group_interval: in place of every route's own, which are made for people.
+    """
+
+    def __init__(self, folder: Path, webhook_url: str, *, group_wait: str = "1s", group_interval: str = "1s") -> None:
+        self.folder = folder / "alertmanager-under-test"
+        self.folder.mkdir(parents=True)
+        configuration = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())
+        for receiver in configuration["receivers"]:
+            receiver["webhook_configs"] = [{"url": webhook_url, "send_resolved": True}]
+        routes = [configuration["route"]]
+        for route in routes:  # grows while it is walked: the routes under a route
+            routes += route.get("routes", [])
+            for key, duration in (("group_wait", group_wait), ("group_interval", group_interval)):
+                if key in route:
+                    route[key] = duration
+        (self.folder / "alertmanager.yml").write_text(yaml.safe_dump(configuration))
+        self._program = Program("alertmanager", self.folder)
+        self.url = self._program.url
+        self.address = f"127.0.0.1:{self._program.port}"
+
+    def __enter__(self) -> Self:
+        self._program.start(
+            "--config.file=alertmanager.yml",
+            "--log.level=warn",
+            "--storage.path=data",
+            f"--web.listen-address={self.address}",
+            "--cluster.listen-address=",  # alone
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._program.stop()
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """What it holds, muted or not: `[{"labels": {...}, "status": {"state": "active", "inhibitedBy": []}}]`."""
+        alerts: list[dict[str, Any]] = requests.get(f"{self.url}/api/v2/alerts", timeout=10).json()
+        return alerts
