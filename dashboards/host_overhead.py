@@ -1,0 +1,87 @@
+"""Host overhead: what does virtualisation itself cost on one machine?"""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import table, timeseries
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards import palette, panels
+from dashboards.page import Row, page
+from dashboards.signals import host, monitor, vserver
+
+
+def host_overhead() -> dashboard.Dashboard:
+    """The dashboard of one host, for every platform: what a platform can't give says so in its panel."""
+    return page(
+        uid="virtscope-host-overhead",
+        title="Host overhead",
+        question="What does virtualisation itself cost on this host?",
+        answer=(
+            "CPU that went to the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in "
+            "processors; who used the rest; and what the monitor adds."
+        ),
+        rows=[
+            Row(
+                "Now",
+                [
+                    panels.number(host.OVERHEAD_RATIO).span(5).height(4),
+                    panels.number(host.OVERHEAD_CPU).span(5).height(4),
+                    panels.number(host.CPU_USED_RATIO).span(5).height(4),
+                    panels.number(host.GUESTS).span(4).height(4),
+                    panels.number(monitor.SHARE).decimals(2).span(5).height(4),
+                ],
+            ),
+            Row("Over time", [_overhead(), _cpu_against_capacity()]),
+            Row("Who", [_virtual_servers(), _alerts()]),
+            Row("The monitor itself", [panels.stacked(monitor.CPU).span(24).height(7)]),
+        ],
+    )
+
+
+def _overhead() -> timeseries.Panel:
+    return panels.over_time(host.OVERHEAD_RATIO).span(12).height(9)
+
+
+def _cpu_against_capacity() -> timeseries.Panel:
+    """The host's share at the bottom of the stack, so that its thickness is read from zero."""
+    return (
+        panels.stacked(vserver.HOST_CPU)
+        .title("CPU used, against capacity")
+        .description(
+            "CPU used by the host itself (at the bottom) and by each guest on top of it; the dashed line is what the "
+            "machine has."
+        )
+        .with_target(panels.query(vserver.GUEST_CPU, 1).range())
+        .with_target(panels.query(host.CPU_CAPACITY, 2).range())
+        .override_by_query("A", panels.coloured(palette.HOST))
+        .override_by_query("C", panels.as_line(palette.LIMIT))
+        .span(12)
+        .height(9)
+    )
+
+
+def _virtual_servers() -> table.Panel:
+    return (
+        panels.columns(
+            "Guests, and the host itself",
+            "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine.",
+            {"vserver": "Virtual server", "role": "Role"},
+            [vserver.CPU, vserver.CPU_SHARE, vserver.MEMORY],
+        )
+        .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS))
+        .span(14)
+        .height(9)
+    )
+
+
+def _alerts() -> table.Panel:
+    return (
+        panels.columns(
+            host.ALERTS.name,
+            host.ALERTS.description,
+            {"alertname": "Alert", "severity": "Severity", "alertstate": "State"},
+            [host.ALERTS],
+        )
+        .span(10)
+        .height(9)
+    )

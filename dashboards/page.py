@@ -1,0 +1,56 @@
+"""A dashboard as a whole: what all of ours have in common, and the rows it is laid out in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards import panels, variables
+
+TAG = "virtscope"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Panels under one heading, from left to right; Grafana's grid is 24 wide."""
+
+    title: str
+    panels: Sequence[Builder[dashboard.Panel]]
+
+
+def page(uid: str, title: str, question: str, answer: str, rows: Sequence[Row]) -> dashboard.Dashboard:
+    """Lay rows out under the question that the dashboard is for and a sentence on how it answers."""
+    builder = (
+        build.Dashboard(title)
+        .uid(uid)
+        .description(f"{question} {answer}")
+        .tags([TAG])
+        .readonly()  # generated: a change belongs into the sources
+        .time("now-1h", "now")
+        .refresh("10s")
+        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .with_variable(variables.datasource())
+        .with_variable(variables.platform())
+        .with_variable(variables.host())
+        .link(
+            build.DashboardLink("virtscope")
+            .type(dashboard.DashboardLinkType.DASHBOARDS)
+            .tags([TAG])
+            .as_dropdown(True)
+            .keep_time(True)
+            .include_vars(True)
+        )
+        .with_panel(panels.note(f"**{question}** {answer}").span(24).height(2))
+    )
+    for row in rows:
+        builder.with_row(build.Row(row.title))
+        for panel in row.panels:
+            builder.with_panel(panel)
+    built = builder.build()
+    for number, placed in enumerate(built.panels or [], start=1):
+        placed.id_val = number
+    return built

@@ -1,0 +1,180 @@
+"""How a signal looks: one number, over time, or as columns of a table. Style is decided here, for every dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grafana_foundation_sdk.builders import common, prometheus, stat, table, text, timeseries
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard
+from grafana_foundation_sdk.models.common import (
+    BarGaugeDisplayMode,
+    BigValueColorMode,
+    BigValueGraphMode,
+    GraphThresholdsStyleMode,
+    LegendDisplayMode,
+    LegendPlacement,
+    SortOrder,
+    StackingMode,
+    TableBarGaugeCellOptions,
+    TooltipDisplayMode,
+)
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from dashboards import palette
+from dashboards.signals import Signal
+from dashboards.variables import DATASOURCE
+
+
+def note(markdown: str) -> text.Panel:
+    """A few words in the page's own voice: no frame, no title."""
+    return text.Panel().transparent(True).content(markdown)
+
+
+def number(signal: Signal) -> stat.Panel:
+    """The signal now, as one big number, coloured once it is high."""
+    return (
+        stat.Panel()
+        .title(signal.name)
+        .description(signal.description)
+        .datasource(DATASOURCE)
+        .with_target(query(signal).instant())
+        .unit(signal.unit)
+        .thresholds(_thresholds(signal))
+        .no_value(signal.absent)
+        .color_mode(BigValueColorMode.VALUE)
+        .graph_mode(BigValueGraphMode.NONE)
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+    )
+
+
+def over_time(signal: Signal) -> timeseries.Panel:
+    """The signal over time, from zero, with a dashed line where it becomes high."""
+    panel = (
+        timeseries.Panel()
+        .title(signal.name)
+        .description(signal.description)
+        .datasource(DATASOURCE)
+        .with_target(query(signal).range())
+        .unit(signal.unit)
+        .min(0)
+        .thresholds(_thresholds(signal))
+        .no_value(signal.absent)
+        .line_width(2)
+        .fill_opacity(10)
+        .color_scheme(_fixed(palette.CALM))
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(LegendDisplayMode.LIST)
+            .placement(LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
+    )
+    if signal.high is not None:
+        line = common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
+        # Without a soft maximum a calm host's graph would leave the line out of sight.
+        panel.thresholds_style(line).axis_soft_max(signal.high * 1.2)
+    return panel
+
+
+def stacked(signal: Signal) -> timeseries.Panel:
+    """The signal's series over time, one on top of the other: their sum is read off the top edge."""
+    return (
+        over_time(signal)
+        .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.SHADES).fixed_color(palette.GUESTS))
+        .line_width(1)
+        .fill_opacity(60)
+    )
+
+
+def columns(title: str, description: str, labels: dict[str, str], signals: Sequence[Signal]) -> table.Panel:
+    """A table with a row for each set of labels, the highest value of the first signal on top.
+
+    `labels` maps a label's name to its column's header; a column for each signal follows.
+    """
+    values = (
+        {f"Value #{ref_id(i)}": signal for i, signal in enumerate(signals)}
+        if len(signals) > 1
+        else {"Value": signals[0]}
+    )
+    shown = [*labels, *values]
+    panel = (
+        table.Panel()
+        .title(title)
+        .description(description)
+        .datasource(DATASOURCE)
+        .targets([query(s, i).instant().format(PromQueryFormat.TABLE) for i, s in enumerate(signals)])
+        .with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
+        .with_transformation(
+            dashboard.DataTransformerConfig(id_val="filterFieldsByName", options={"include": {"names": shown}})
+        )
+        .with_transformation(
+            dashboard.DataTransformerConfig(
+                id_val="organize",
+                options={
+                    "indexByName": {name: i for i, name in enumerate(shown)},
+                    "renameByName": labels | {column: signal.name for column, signal in values.items()},
+                },
+            )
+        )
+        .no_value(signals[0].absent)
+        .filterable(True)
+        .sort_by([common.TableSortByFieldState().display_name(signals[0].name).desc(True)])
+    )
+    for signal in signals:
+        # noValue of the panel is a sentence; in a cell of its own a dash will do.
+        panel.override_by_name(signal.name, [_property("unit", signal.unit), _property("noValue", "-")])
+    return panel
+
+
+def query(signal: Signal, index: int = 0) -> prometheus.Dataquery:
+    """The signal's query, the `index`-th of its panel."""
+    return prometheus.Dataquery().expr(signal.expr).legend_format(signal.legend).ref_id(ref_id(index))
+
+
+def ref_id(index: int) -> str:
+    """Grafana's own way to number queries: A, B, C."""
+    return chr(ord("A") + index)
+
+
+def coloured(colour: str) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that gives a series a colour of its own."""
+    return [_property("color", {"mode": "fixed", "fixedColor": colour})]
+
+
+def as_line(colour: str) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that takes a series out of the stack and draws it as a dashed line."""
+    return [
+        *coloured(colour),
+        _property("custom.stacking", {"mode": "none", "group": "limit"}),
+        _property("custom.fillOpacity", 0),
+        _property("custom.lineWidth", 2),
+        _property("custom.lineStyle", {"fill": "dash", "dash": [10, 10]}),
+    ]
+
+
+def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that shows a table's column of ratios as bars, full at 1."""
+    return [
+        *coloured(colour),
+        _property("custom.cellOptions", TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)),
+        _property("min", 0),
+        _property("max", 1),
+    ]
+
+
+def _thresholds(signal: Signal) -> build.ThresholdsConfig:
+    steps = [dashboard.Threshold(value=None, color=palette.CALM)]
+    if signal.high is not None:
+        steps.append(dashboard.Threshold(value=signal.high, color=palette.TROUBLE))
+    return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
+
+
+def _fixed(colour: str) -> build.FieldColor:
+    return build.FieldColor().mode(dashboard.FieldColorModeId.FIXED).fixed_color(colour)
+
+
+def _property(name: str, value: object) -> dashboard.DynamicConfigValue:
+    return dashboard.DynamicConfigValue(id_val=name, value=value)

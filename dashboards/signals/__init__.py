@@ -1,0 +1,47 @@
+"""Signals: every quantity a person sees, said once. Panels are made from them, and tests hold the alerts to them.
+
+A signal's expression speaks the shared vocabulary alone (``level:metric:operations`` records), never an exporter's own
+series, so that a new platform needs no new dashboard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """One quantity: how to ask for it, and how to say what came back."""
+
+    name: str
+    """The quantity in a few words: a panel's title or a column's header."""
+
+    expr: str
+    """PromQL in which ``$platform`` and ``$host`` are the dashboard's variables."""
+
+    unit: str
+    """Grafana's identifier of the unit, from ``grafana_foundation_sdk.models.units`` where it has one."""
+
+    description: str
+    """What the number means and how it is made, for someone who sees it for the first time."""
+
+    legend: str = "{{host}}"
+    """Legend of one series, in Grafana's label template."""
+
+    absent: str = "No data"
+    """Shown in place of the number where there is none: why that can be right, and what to do if it is not."""
+
+    high: float | None = None
+    """From here on the value is trouble, in the expression's own unit. An alert on the signal fires above the same."""
+
+
+def on_host(metric: str, **labels: str) -> str:
+    """Select the chosen host's series of a metric, narrowed by further labels.
+
+    >>> on_host("vserver:cpu_usage:rate", role="guest")
+    'vserver:cpu_usage:rate{platform=~"$platform", host="$host", role="guest"}'
+    """
+    chosen = ['platform=~"$platform"', 'host="$host"', *(f'{label}="{value}"' for label, value in labels.items())]
+    return f"{metric}{{{', '.join(chosen)}}}"

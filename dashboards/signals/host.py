@@ -1,0 +1,77 @@
+"""A physical machine: its capacity, how much of it is used, and what virtualisation itself takes."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import CPUS, Signal, on_host
+
+_NO_OVERHEAD = (
+    "No overhead here. On bare Linux (platform base) that is right: no hypervisor, nothing to compare. "
+    "On Xen, wait a minute after the start; if this stays, look at Alerts below and at the host's target in Prometheus."
+)
+
+OVERHEAD_RATIO = Signal(
+    name="Overhead, share of all CPU used",
+    expr=on_host("host:overhead:ratio"),
+    unit=units.PercentUnit,
+    description=(
+        "CPU that the host itself used (Dom0 on Xen) divided by all CPU used on the machine, guests included. "
+        "0 % would be virtualisation for free. It rises with the guests' network and disk traffic, which Dom0 serves. "
+        "HostOverheadHigh fires when it stays above the line while the overhead in CPUs is high as well."
+    ),
+    absent=_NO_OVERHEAD,
+    high=0.3,
+)
+
+OVERHEAD_CPU = Signal(
+    name="Overhead in CPUs",
+    expr=on_host("host:overhead_cpu:rate"),
+    unit=CPUS,
+    description=(
+        "CPU that no guest got: what the host itself used (Dom0 on Xen). 1 CPU is one processor busy all the time. "
+        "Read it beside the share: a high share of a nearly idle machine is no trouble."
+    ),
+    absent=_NO_OVERHEAD,
+    high=0.5,
+)
+
+CPU_CAPACITY = Signal(
+    name="CPU capacity",
+    expr=on_host("host:cpu_capacity:cpus"),
+    unit=CPUS,
+    description="Processors the machine has: what all virtual servers and the host itself can use together.",
+    legend="capacity",
+)
+
+CPU_USED_RATIO = Signal(
+    name="CPU used, share of capacity",
+    expr=f"sum by (host, platform) ({on_host('vserver:cpu_usage:rate')})"
+    f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
+    unit=units.PercentUnit,
+    description=(
+        "CPU used by the host and all its guests, of what the machine has. Near 100 % guests wait for one another, and "
+        "the overhead's share says little: everything competes."
+    ),
+    high=0.9,
+)
+
+GUESTS = Signal(
+    name="Guests",
+    expr=on_host("host:guests:count"),
+    unit=units.Short,
+    description="Virtual servers alive on this host now, not counting the host itself.",
+    absent="No guests: bare Linux, or the host does not answer",
+)
+
+ALERTS = Signal(
+    name="Alerts of this host",
+    # ALERTS_FOR_STATE holds the time an alert became active; it bears ALERTS' labels except its state.
+    expr='(time() - ALERTS_FOR_STATE{host="$host"}) * ignoring (alertstate) group_right () ALERTS{host="$host"}',
+    unit=units.Seconds,
+    description=(
+        "Alerts that concern this host: pending ones, whose condition has not held for long enough yet, and firing "
+        "ones, which Alertmanager has been told of. The runbook of each is docs/runbooks/NAME.md."
+    ),
+    absent="No alert is pending or firing for this host.",
+)

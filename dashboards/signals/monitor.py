@@ -1,0 +1,29 @@
+"""What watching costs: the studies found that sensors were part of what they measured."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import Signal, on_host
+
+CPU = Signal(
+    name="The monitor's own CPU, by job",
+    expr=on_host("monitor:cpu_usage:rate"),
+    unit=units.PercentUnit,
+    description=(
+        "CPU that the monitor's own processes use on this host, one band per scrape job; 100 % is one processor busy "
+        "all the time. It is part of the overhead shown above."
+    ),
+    legend="{{job}}",
+    absent="No process of the monitor reports from this host. Its exporters' targets in Prometheus tell why.",
+)
+
+SHARE = Signal(
+    name="The monitor, share of capacity",
+    expr=f"sum by (host, platform) ({on_host('monitor:cpu_usage:rate')})"
+    f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
+    unit=units.PercentUnit,
+    description="CPU used by all of the monitor's processes on this host, of what the machine has.",
+    absent="No process of the monitor reports from this host",
+    high=0.01,
+)
