@@ -1,0 +1,78 @@
+"""The command-line flags of every exporter, named as Prometheus's own exporters name them."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+
+from virtscope import __version__
+
+
+def parser(program: str, description: str, default_port: int) -> argparse.ArgumentParser:
+    """Return a parser with the shared flags; an exporter adds those of its sources.
+
+    `program` is the console script's name, such as "xentop-exporter".
+    """
+    flags = argparse.ArgumentParser(
+        prog=program,
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    flags.add_argument(
+        "--web.listen-address",
+        dest="listen_address",
+        type=listen_address,
+        default=f"127.0.0.1:{default_port}",
+        metavar="HOST:PORT",
+        help='address to listen on; "[::1]:PORT" for IPv6, ":PORT" for every address of the host',
+    )
+    flags.add_argument(
+        "--web.config.file",
+        dest="web_config_file",
+        default="",
+        metavar="FILE",
+        help="TLS and basic auth, in the format of Prometheus's exporter-toolkit",
+    )
+    flags.add_argument(
+        "--web.telemetry-path",
+        dest="telemetry_path",
+        type=_telemetry_path,
+        default="/metrics",
+        metavar="PATH",
+        help="path under which the metrics are served",
+    )
+    flags.add_argument(
+        "--log.level",
+        dest="log_level",
+        choices=["debug", "info", "warn", "error"],
+        default="info",
+        help="least severity that is logged",
+    )
+    flags.add_argument(
+        "--log.format", dest="log_format", choices=["logfmt", "json"], default="logfmt", help="form of the log lines"
+    )
+    flags.add_argument("--path.procfs", dest="procfs", default="/proc", metavar="DIR", help="where procfs is mounted")
+    flags.add_argument("--path.sysfs", dest="sysfs", default="/sys", metavar="DIR", help="where sysfs is mounted")
+    flags.add_argument(
+        "--version",
+        action="version",
+        version=f"{program}, version {__version__} (Python {platform.python_version()})",
+        help="print the version and exit",
+    )
+    return flags
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Split "HOST:PORT", "[IPV6]:PORT" or ":PORT" into host and port; an empty host means every address."""
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and not bracketed):
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100")
+    return host.strip("[]"), int(port)
+
+
+def _telemetry_path(text: str) -> str:
+    if not text.startswith("/") or text in {"/", "/-/healthy"}:
+        raise argparse.ArgumentTypeError(f"{text!r} must begin with a slash and be neither / nor /-/healthy")
+    return text

@@ -1,0 +1,208 @@
+"""A Xen host's values as metric families: raw counters in Xen's own terms, no ratios, no judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Callable, Generic, NamedTuple, TypeVar
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.samples import Sample
+
+from virtscope.xentop.model import DOM0, STATES, Block, Domain, Host, Network, Vcpu
+
+Labels = dict[str, str]
+T = TypeVar("T")
+
+
+class Figure(NamedTuple, Generic[T]):
+    """One metric family: its name, its help text, and how a thing's value is had (None: this thing has none)."""
+
+    name: str  # a counter where it ends in _total, else a gauge
+    help: str
+    value: Callable[[T], float | None]
+
+
+HOST: list[Figure[Host]] = [
+    Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
+    Figure("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
+    Figure("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
+    Figure("xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes),
+    Figure("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
+]
+
+DOMAIN: list[Figure[Domain]] = [
+    Figure(
+        "xen_domain_cpu_seconds_total",
+        "CPU time the domain has used on all its vCPUs, in seconds.",
+        lambda domain: domain.cpu_seconds,
+    ),
+    Figure("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
+    Figure("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
+    Figure(
+        "xen_domain_memory_limit_bytes",
+        "Memory the domain may have at most, in bytes; absent where it has no limit.",
+        lambda domain: domain.memory_limit_bytes,
+    ),
+]
+
+VCPU: list[Figure[Vcpu]] = [
+    Figure("xen_vcpu_cpu_seconds_total", "CPU time the vCPU has used, in seconds.", lambda vcpu: vcpu.cpu_seconds),
+    Figure("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
+]
+
+NETWORK: list[Figure[Network]] = [
+    Figure(
+        "xen_domain_network_receive_bytes_total",
+        "Bytes the guest received on this virtual interface.",
+        lambda network: network.receive.bytes,
+    ),
+    Figure(
+        "xen_domain_network_receive_packets_total",
+        "Packets the guest received on this virtual interface.",
+        lambda network: network.receive.packets,
+    ),
+    Figure(
+        "xen_domain_network_receive_errors_total",
+        "Errors on the way to the guest on this virtual interface.",
+        lambda network: network.receive.errors,
+    ),
+    Figure(
+        "xen_domain_network_receive_drops_total",
+        "Packets dropped on the way to the guest on this virtual interface.",
+        lambda network: network.receive.drops,
+    ),
+    Figure(
+        "xen_domain_network_transmit_bytes_total",
+        "Bytes the guest sent on this virtual interface.",
+        lambda network: network.transmit.bytes,
+    ),
+    Figure(
+        "xen_domain_network_transmit_packets_total",
+        "Packets the guest sent on this virtual interface.",
+        lambda network: network.transmit.packets,
+    ),
+    Figure(
+        "xen_domain_network_transmit_errors_total",
+        "Errors on what the guest sent on this virtual interface.",
+        lambda network: network.transmit.errors,
+    ),
+    Figure(
+        "xen_domain_network_transmit_drops_total",
+        "Packets dropped of what the guest sent on this virtual interface.",
+        lambda network: network.transmit.drops,
+    ),
+]
+
+BLOCK: list[Figure[Block]] = [
+    Figure(
+        "xen_domain_block_read_requests_total",
+        "Read requests of this virtual block device.",
+        lambda block: block.read and block.read.requests,
+    ),
+    Figure(
+        "xen_domain_block_read_bytes_total",
+        "Bytes read from this virtual block device.",
+        lambda block: block.read and block.read.bytes,
+    ),
+    Figure(
+        "xen_domain_block_write_requests_total",
+        "Write requests of this virtual block device.",
+        lambda block: block.write and block.write.requests,
+    ),
+    Figure(
+        "xen_domain_block_write_bytes_total",
+        "Bytes written to this virtual block device.",
+        lambda block: block.write and block.write.bytes,
+    ),
+    Figure(
+        "xen_domain_block_out_of_requests_total",
+        "Times the back end had no request slot left for this virtual block device.",
+        lambda block: block.out_of_requests,
+    ),
+]
+
+
+def families(host: Host) -> list[Metric]:
+    """Return everything that is known of the host and its domains.
+
+    Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. See the
+    same figures by hand with `xentop -b -f -n -x -v -i 1`.
+
+        xen_host_info{version="4.17.7"} 1
+        xen_host_cpus 4
+        xen_domain_info{domid="3",domain="web01",type="guest",ssid="0"} 1
+        xen_domain_state{domid="3",domain="web01",state="blocked"} 1
+        xen_domain_cpu_seconds_total{domid="3",domain="web01"} 1234.567890123
+        xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
+        xen_domain_network_receive_bytes_total{domid="3",domain="web01",vif="0"} 4096
+        xen_domain_block_read_bytes_total{domid="3",domain="web01",vbd="xvda"} 512
+    """
+    domains = [({"domid": str(domain.domid), "domain": domain.name}, domain) for domain in host.domains]
+    vcpus = [
+        ({**labels, "vcpu": str(number)}, vcpu)
+        for labels, domain in domains
+        for number, vcpu in enumerate(domain.vcpus)
+    ]
+    networks = [
+        ({**labels, "vif": str(network.vif)}, network) for labels, domain in domains for network in domain.networks
+    ]
+    blocks = [({**labels, "vbd": block.vbd}, block) for labels, domain in domains for block in domain.blocks]
+    return [
+        _info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}]),
+        *_series(HOST, [({}, host)]),
+        _info("xen_domain", "What kind of domain this is, and its security id.", [_facts(*each) for each in domains]),
+        _states(domains),
+        *_series(DOMAIN, domains),
+        *_series(VCPU, vcpus),
+        *_series(NETWORK, networks),
+        _info(
+            "xen_domain_block",
+            "The back end of this virtual block device and its number as major:minor in hex.",
+            [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
+        ),
+        *_series(BLOCK, blocks),
+    ]
+
+
+def _series(figures: Sequence[Figure[T]], things: Sequence[tuple[Labels, T]]) -> Iterator[Metric]:
+    """Make one family of each figure, with a sample of each thing that has a value.
+
+    Samples are made by hand, not by add_metric(), which builds every sample a label set of its own: that would cost
+    more than all the rest of a scrape. Here a guest's label set is made once and shared by its series.
+    """
+    for figure in figures:
+        counter = figure.name.endswith("_total")
+        family: Metric = (CounterMetricFamily if counter else GaugeMetricFamily)(figure.name, figure.help)
+        value_of = figure.value
+        family.samples = [
+            Sample(figure.name, labels, value)
+            for labels, thing in things
+            for value in (value_of(thing),)
+            if value is not None
+        ]
+        yield family
+
+
+def _info(name: str, documentation: str, label_sets: Sequence[Labels]) -> Metric:
+    family = Metric(name, documentation, "info")
+    family.samples = [Sample(f"{name}_info", labels, 1) for labels in label_sets]
+    return family
+
+
+def _facts(labels: Labels, domain: Domain) -> Labels:
+    # By number and not by name: a guest may be called Domain-0.
+    return {**labels, "type": "dom0" if domain.domid == DOM0 else "guest", "ssid": str(domain.ssid)}
+
+
+def _states(domains: Sequence[tuple[Labels, Domain]]) -> Metric:
+    family = GaugeMetricFamily(
+        "xen_domain_state",
+        "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
+    )
+    family.samples = [
+        Sample("xen_domain_state", {**labels, "state": state}, state in domain.states)
+        for labels, domain in domains
+        for state in STATES
+    ]
+    return family

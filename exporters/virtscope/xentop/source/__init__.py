@@ -1,0 +1,1 @@
+"""Where xentop-exporter's figures come from, a module for each source."""

@@ -1,0 +1,273 @@
+"""Xen's own libxenstat, called in this process by ctypes: a snapshot is a few hypercalls, CPU time in nanoseconds.
+
+Facts and traps of the library: tools/libs/stat/include/xenstat.h and xenstat.c in Xen's source.
+- Symbols are versioned and the file name carries the Xen release (libxenstat.so.4.17), so it is looked up at run time.
+- Off Xen, xenstat_init() complains on standard error each time, so /sys/hypervisor is asked first.
+- xenstat_get_node() waits for hypercalls and for xenstored, which knows the names: it can hang. The caller has a
+  deadline.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from ctypes import c_bool, c_char_p, c_uint, c_ulonglong, c_void_p
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from virtscope.shell.sources import SourceError, SourceUnavailable
+
+# XENSTAT_VCPU | XENSTAT_NETWORK | XENSTAT_XEN_VERSION | XENSTAT_VBD
+_EVERYTHING = 0x1 | 0x2 | 0x4 | 0x8
+
+_FOLDERS = (
+    "/usr/lib/*-linux-gnu*",  # Debian, Ubuntu
+    "/usr/lib64",  # Fedora, SUSE, XCP-ng
+    "/usr/lib",  # Alpine, Arch
+    "/usr/local/lib*",  # built from source
+    "/usr/lib/xen-*/lib*",  # Debian's older layout
+)
+
+
+class RawVcpu(NamedTuple):
+    """A xenstat_vcpu, as the library gives it."""
+
+    online: int
+    ns: int
+
+
+class RawNetwork(NamedTuple):
+    """A xenstat_network. Bytes and packets as Dom0's vif counts them: `rbytes` is what the guest sent."""
+
+    id: int
+    rbytes: int
+    rpackets: int
+    rerrs: int
+    rdrop: int
+    tbytes: int
+    tpackets: int
+    terrs: int
+    tdrop: int
+
+
+class RawVbd(NamedTuple):
+    """A xenstat_vbd. `error` is None where the library is too old to say (before Xen 4.13)."""
+
+    type: int
+    dev: int
+    oo_reqs: int
+    rd_reqs: int
+    wr_reqs: int
+    rd_sects: int
+    wr_sects: int
+    error: bool | None
+
+
+class RawDomain(NamedTuple):
+    """A xenstat_domain; names are bytes, nothing is interpreted."""
+
+    vcpus: tuple[RawVcpu, ...]
+    networks: tuple[RawNetwork, ...]
+    vbds: tuple[RawVbd, ...]
+    id: int
+    name: bytes | None
+    cpu_ns: int
+    cur_mem: int
+    max_mem: int
+    ssid: int
+    dying: int
+    crashed: int
+    shutdown: int
+    paused: int
+    blocked: int
+    running: int
+
+
+class RawNode(NamedTuple):
+    """A xenstat_node: the host and its domains at one moment."""
+
+    domains: tuple[RawDomain, ...]
+    xen_version: bytes | None
+    num_cpus: int
+    cpu_hz: int
+    tot_mem: int
+    free_mem: int
+
+
+class Libxenstat:
+    """Reads the host through libxenstat, whatever Xen release it belongs to.
+
+    The library is opened at the first read, and again after a failure: an exporter may start before Xen's daemons do.
+    """
+
+    def __init__(self, sysfs: str = "/sys", folders: tuple[str, ...] = _FOLDERS) -> None:
+        self._sysfs = Path(sysfs)
+        self._folders = folders
+        self._library: _Library | None = None
+
+    def read(self) -> RawNode:
+        """Return the host as it is now.
+
+        Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails.
+        """
+        if self._library is None:
+            self._library = self._open()
+        try:
+            return self._library.snapshot()
+        except SourceError:
+            # A handle may hold a broken connection to xenstored: begin anew next time.
+            self._library.close()
+            self._library = None
+            raise
+
+    def origin(self) -> str:
+        """Return the file name of the library in use, such as libxenstat.so.4.17."""
+        return self._library.path.name if self._library else ""
+
+    def _open(self) -> _Library:
+        hypervisor = self._sysfs / "hypervisor"
+        kind = _first_line(hypervisor / "type")
+        if kind != "xen":
+            found = f"it says {kind!r}" if kind else "it is absent"
+            raise SourceUnavailable(f"no Xen here: {hypervisor}/type should say 'xen', but {found}; run this in Dom0")
+        release = f"{_first_line(hypervisor / 'version/major')}.{_first_line(hypervisor / 'version/minor')}"
+        problems = []
+        for path in find_libraries(self._folders, release):
+            try:
+                return _Library(path)
+            except SourceUnavailable as error:
+                problems.append(str(error))
+        if not problems:
+            raise SourceUnavailable(
+                "libxenstat.so.* is in no library folder; install Xen's tools (Debian: libxenmisc, in xen-utils)"
+            )
+        raise SourceUnavailable("; ".join(problems))
+
+
+def find_libraries(folders: tuple[str, ...], release: str) -> list[Path]:
+    """Return every libxenstat.so* in `folders` (globs) and LD_LIBRARY_PATH.
+
+    That of the running `release` comes first, then the newest: several can lie side by side after an upgrade, and only the
+    running hypervisor's own speaks its interface.
+    """
+    extra = tuple(folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder)
+    found: dict[Path, Path] = {}
+    for pattern in extra + folders:
+        for folder in Path("/").glob(pattern.lstrip("/")):
+            for path in folder.glob("libxenstat.so*"):
+                found.setdefault(path.resolve(), path)
+
+    def preference(path: Path) -> tuple[bool, list[int]]:
+        version = path.name.partition(".so.")[2]
+        belongs = version == release or version.startswith(release + ".")
+        return belongs, [int(part) for part in re.findall(r"\d+", version)]
+
+    return sorted(found.values(), key=preference, reverse=True)
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text().partition("\n")[0].strip()
+    except OSError:
+        return ""
+
+
+class _Library:
+    """An opened libxenstat and its handle."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # Two views of one library. CDLL gives up Python's global lock while C runs: right for calls that can
+            # hang. PyDLL keeps it, which is cheaper: right for the thousands of getters that only read a field.
+            slow: ctypes.CDLL = ctypes.CDLL(str(path), use_errno=True)
+            quick: ctypes.CDLL = ctypes.PyDLL(str(path))
+            self._init = _function(slow, "init", c_void_p)
+            self._uninit = _function(slow, "uninit", None, c_void_p)
+            self._get_node = _function(slow, "get_node", c_void_p, c_void_p, c_uint)
+            self._free_node = _function(slow, "free_node", None, c_void_p)
+            self._getters = _Getters(quick)
+        except (OSError, AttributeError) as error:
+            raise SourceUnavailable(f"{path} can't be used: {error}") from error
+        self._handle = self._init()
+        if not self._handle:
+            raise SourceUnavailable(
+                f"{path.name}: xenstat_init failed ({os.strerror(ctypes.get_errno())}); "
+                "the exporter needs root in Dom0 and Xen's daemons running"
+            )
+
+    def close(self) -> None:
+        self._uninit(self._handle)
+
+    def snapshot(self) -> RawNode:
+        node = self._get_node(self._handle, _EVERYTHING)
+        if not node:
+            raise SourceError(f"xenstat_get_node failed ({os.strerror(ctypes.get_errno())})")
+        try:
+            return self._getters.node(node)
+        finally:
+            self._free_node(node)
+
+
+class _Getters:
+    """The library's field getters, grouped as its header groups them."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        def getter(name: str, result: Any = c_ulonglong) -> Any:
+            return _function(library, name, result, c_void_p)
+
+        def nth(name: str) -> Any:
+            return _function(library, name, c_void_p, c_void_p, c_uint)
+
+        self._node = [
+            getter("node_xen_version", c_char_p),
+            getter("node_num_cpus", c_uint),
+            getter("node_cpu_hz"),
+            getter("node_tot_mem"),
+            getter("node_free_mem"),
+        ]
+        self._num_domains = getter("node_num_domains", c_uint)
+        self._nth_domain = nth("node_domain_by_index")
+        # In the order of RawDomain's fields; likewise below.
+        self._domain = [getter("domain_id", c_uint), getter("domain_name", c_char_p)]
+        self._domain += [getter(f"domain_{name}") for name in ("cpu_ns", "cur_mem", "max_mem")]
+        self._domain += [
+            getter(f"domain_{name}", c_uint)
+            for name in ("ssid", "dying", "crashed", "shutdown", "paused", "blocked", "running")
+        ]
+        self._num_vcpus, self._nth_vcpu = getter("domain_num_vcpus", c_uint), nth("domain_vcpu")
+        self._vcpu = [getter("vcpu_online", c_uint), getter("vcpu_ns")]
+        self._num_networks, self._nth_network = getter("domain_num_networks", c_uint), nth("domain_network")
+        self._network = [getter("network_id", c_uint)]
+        self._network += [getter(f"network_{name}") for name in RawNetwork._fields[1:]]
+        self._num_vbds, self._nth_vbd = getter("domain_num_vbds", c_uint), nth("domain_vbd")
+        self._vbd = [getter("vbd_type", c_uint), getter("vbd_dev", c_uint)]
+        self._vbd += [getter(f"vbd_{name}") for name in ("oo_reqs", "rd_reqs", "wr_reqs", "rd_sects", "wr_sects")]
+        try:
+            self._vbd.append(getter("vbd_error", c_bool))
+        except AttributeError:  # before Xen 4.13
+            self._vbd.append(lambda _vbd: None)
+
+    def node(self, node: int) -> RawNode:
+        domains = [self._nth_domain(node, index) for index in range(self._num_domains(node))]
+        return RawNode(tuple(self._read_domain(domain) for domain in domains), *[get(node) for get in self._node])
+
+    def _read_domain(self, domain: int) -> RawDomain:
+        vcpus = [self._nth_vcpu(domain, index) for index in range(self._num_vcpus(domain))]
+        networks = [self._nth_network(domain, index) for index in range(self._num_networks(domain))]
+        vbds = [self._nth_vbd(domain, index) for index in range(self._num_vbds(domain))]
+        return RawDomain(
+            tuple(RawVcpu(*[get(vcpu) for get in self._vcpu]) for vcpu in vcpus),
+            tuple(RawNetwork(*[get(network) for get in self._network]) for network in networks),
+            tuple(RawVbd(*[get(vbd) for get in self._vbd]) for vbd in vbds),
+            *[get(domain) for get in self._domain],
+        )
+
+
+def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+    """Return xenstat_`name` with its types set; raises AttributeError where the library lacks it."""
+    function = getattr(library, f"xenstat_{name}")
+    function.restype = result
+    function.argtypes = arguments
+    return function

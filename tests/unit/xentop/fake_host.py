@@ -1,0 +1,85 @@
+"""A made-up Xen host for the fake libxenstat: described in Python, built and read as the real library is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).with_name("fake_libxenstat.c")
+NO_LIMIT = 2**64 - 1
+
+
+@dataclass
+class FakeDomain:
+    """A domain as the hypervisor knows it; counters of networks and vbds in the order of xenstat.h."""
+
+    id: int
+    name: bytes | None
+    cpu_ns: int = 0
+    memory: int = 256 << 20
+    limit: int = NO_LIMIT
+    state: str = "blocked"
+    vcpus: list[tuple[int, int]] = field(default_factory=lambda: [(1, 0)])
+    networks: list[tuple[int, ...]] = field(default_factory=list)
+    vbds: list[tuple[int, ...]] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        states = [
+            int(self.state == state) for state in ("dying", "crashed", "shutdown", "paused", "blocked", "running")
+        ]
+        name = "-" if self.name is None else self.name.hex()
+        facts = [self.id, name, self.cpu_ns, self.memory, self.limit, 0, *states]
+        parts = [("vcpu", self.vcpus), ("network", self.networks), ("vbd", self.vbds)]
+        return [
+            " ".join(map(str, ["domain", *facts])),
+            *(" ".join(map(str, [kind, *part])) for kind, all_of_kind in parts for part in all_of_kind),
+        ]
+
+
+class FakeXen:
+    """A folder with a libxenstat.so.4.17, a sysfs that says Xen 4.17, and the description of the host."""
+
+    def __init__(self, folder: Path, *compiler_flags: str) -> None:
+        compiler = shutil.which("cc")
+        if compiler is None:
+            pytest.skip("no C compiler for the fake libxenstat: apt-get install gcc libc6-dev")
+        self.sysfs = folder / "sys"
+        self.libraries = folder / "lib"
+        self.description = folder / "host.txt"
+        version = self.sysfs / "hypervisor/version"
+        version.mkdir(parents=True)
+        self.libraries.mkdir()
+        (self.sysfs / "hypervisor/type").write_text("xen\n")
+        (version / "major").write_text("4\n")
+        (version / "minor").write_text("17\n")
+        self.build("libxenstat.so.4.17", *compiler_flags)
+        self.show()
+
+    def build(self, name: str, *compiler_flags: str) -> None:
+        command = ["cc", "-shared", "-fPIC", *compiler_flags, "-o", str(self.libraries / name), str(SOURCE)]
+        subprocess.run(command, check=True)
+
+    def show(self, *domains: FakeDomain) -> None:
+        """Make this the host, at once: a reader sees either the old one or the new one."""
+        lines = ["node 4.17.7 4 2400000000 17179869184 1073741824"]
+        for domain in domains:
+            lines += domain.lines()
+        self._write("\n".join(lines) + "\n")
+
+    def say(self, line: str) -> None:
+        """Have the library do as `line` says: init-fails, fails ERRNO, hangs."""
+        self._write(line + "\n")
+
+    def _write(self, text: str) -> None:
+        new = self.description.with_suffix(".new")
+        new.write_text(text)
+        new.replace(self.description)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which xentop-exporter finds this host."""
+        return {**os.environ, "LD_LIBRARY_PATH": str(self.libraries), "FAKE_XENSTAT": str(self.description)}

@@ -1,0 +1,154 @@
+/* A libxenstat for tests: plays the host that the text file $FAKE_XENSTAT describes, read anew for every snapshot.
+ *
+ * Lines:  init-fails | fails ERRNO | hangs (until the file no longer says so)
+ *         node VERSION CPUS HZ TOTAL FREE
+ *         domain ID NAME-IN-HEX|- CPU_NS CUR_MEM MAX_MEM SSID DYING CRASHED SHUTDOWN PAUSED BLOCKED RUNNING
+ *         vcpu ONLINE NS | network ID + 8 counters | vbd TYPE DEV OO RD WR RSECT WSECT ERROR   (of the last domain)
+ * -DBEFORE_4_13 leaves out xenstat_vbd_error, as those releases do; -DBROKEN leaves out xenstat_domain_cpu_ns.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef unsigned long long ull;
+enum { MOST_DOMAINS = 1200, MOST_PARTS = 8 };
+struct part { ull field[9]; };
+struct domain {
+    ull field[11];
+    char *name;
+    unsigned vcpus, networks, vbds;
+    struct part vcpu[MOST_PARTS], network[MOST_PARTS], vbd[MOST_PARTS];
+};
+struct node {
+    char version[64];
+    ull field[4];
+    unsigned domains;
+    struct domain domain[MOST_DOMAINS];
+};
+
+static FILE *description(void) {
+    const char *path = getenv("FAKE_XENSTAT");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (!file) { fprintf(stderr, "fake libxenstat: FAKE_XENSTAT names no file\n"); abort(); }
+    return file;
+}
+
+static bool says(const char *word) {
+    char line[4096];
+    bool found = false;
+    FILE *file = description();
+    while (fgets(line, sizeof line, file))
+        if (!strncmp(line, word, strlen(word))) { found = true; errno = atoi(line + strlen(word)); break; }
+    fclose(file);
+    return found;
+}
+
+static int numbers(const char *text, ull *field, int most) {
+    int count = 0;
+    char *end;
+    for (; count < most; count++, text = end) {
+        field[count] = strtoull(text, &end, 10);
+        if (end == text) break;
+    }
+    return count;
+}
+
+static char *unhex(const char *hex) {
+    size_t length = strlen(hex) / 2;
+    char *text = calloc(length + 1, 1);
+    for (size_t i = 0; i < length; i++) { unsigned byte; sscanf(hex + 2 * i, "%2x", &byte); text[i] = (char)byte; }
+    return text;
+}
+
+void *xenstat_init(void) { return says("init-fails") ? NULL : malloc(1); }
+void xenstat_uninit(void *handle) { free(handle); }
+
+void *xenstat_get_node(void *handle, unsigned flags) {
+    (void)handle; (void)flags;
+    while (says("hangs")) usleep(20000);
+    if (says("fails")) return NULL;
+    struct node *node = calloc(1, sizeof *node);
+    struct domain *domain = NULL;
+    char line[4096], word[16], hex[2048];
+    int used;
+    FILE *file = description();
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%15s%n", word, &used) != 1) continue;
+        if (!strcmp(word, "node")) {
+            int version_end;
+            sscanf(line + used, "%63s%n", node->version, &version_end);
+            numbers(line + used + version_end, node->field, 4);
+        } else if (!strcmp(word, "domain")) {
+            domain = &node->domain[node->domains++];
+            int id_end, name_end;
+            sscanf(line + used, "%llu%n", &domain->field[0], &id_end);
+            sscanf(line + used + id_end, "%2047s%n", hex, &name_end);
+            domain->name = strcmp(hex, "-") ? unhex(hex) : NULL;
+            numbers(line + used + id_end + name_end, domain->field + 1, 10);
+        } else if (!strcmp(word, "vcpu")) numbers(line + used, domain->vcpu[domain->vcpus++].field, 2);
+        else if (!strcmp(word, "network")) numbers(line + used, domain->network[domain->networks++].field, 9);
+        else if (!strcmp(word, "vbd")) numbers(line + used, domain->vbd[domain->vbds++].field, 8);
+    }
+    fclose(file);
+    return node;
+}
+
+void xenstat_free_node(struct node *node) {
+    for (unsigned i = 0; i < node->domains; i++) free(node->domain[i].name);
+    free(node);
+}
+
+const char *xenstat_node_xen_version(struct node *node) { return node->version; }
+unsigned xenstat_node_num_domains(struct node *node) { return node->domains; }
+struct domain *xenstat_node_domain_by_index(struct node *node, unsigned i) { return &node->domain[i]; }
+const char *xenstat_domain_name(struct domain *domain) { return domain->name; }
+unsigned xenstat_domain_num_vcpus(struct domain *domain) { return domain->vcpus; }
+unsigned xenstat_domain_num_networks(struct domain *domain) { return domain->networks; }
+unsigned xenstat_domain_num_vbds(struct domain *domain) { return domain->vbds; }
+struct part *xenstat_domain_vcpu(struct domain *domain, unsigned i) { return &domain->vcpu[i]; }
+struct part *xenstat_domain_network(struct domain *domain, unsigned i) { return &domain->network[i]; }
+struct part *xenstat_domain_vbd(struct domain *domain, unsigned i) { return &domain->vbd[i]; }
+
+#define GETTER(type, object, of, name, index) \
+    type xenstat_##of##_##name(struct object *it) { return (type)it->field[index]; }
+GETTER(unsigned, node, node, num_cpus, 0)
+GETTER(ull, node, node, cpu_hz, 1)
+GETTER(ull, node, node, tot_mem, 2)
+GETTER(ull, node, node, free_mem, 3)
+GETTER(unsigned, domain, domain, id, 0)
+#ifndef BROKEN
+GETTER(ull, domain, domain, cpu_ns, 1)
+#endif
+GETTER(ull, domain, domain, cur_mem, 2)
+GETTER(ull, domain, domain, max_mem, 3)
+GETTER(unsigned, domain, domain, ssid, 4)
+GETTER(unsigned, domain, domain, dying, 5)
+GETTER(unsigned, domain, domain, crashed, 6)
+GETTER(unsigned, domain, domain, shutdown, 7)
+GETTER(unsigned, domain, domain, paused, 8)
+GETTER(unsigned, domain, domain, blocked, 9)
+GETTER(unsigned, domain, domain, running, 10)
+GETTER(unsigned, part, vcpu, online, 0)
+GETTER(ull, part, vcpu, ns, 1)
+GETTER(unsigned, part, network, id, 0)
+GETTER(ull, part, network, rbytes, 1)
+GETTER(ull, part, network, rpackets, 2)
+GETTER(ull, part, network, rerrs, 3)
+GETTER(ull, part, network, rdrop, 4)
+GETTER(ull, part, network, tbytes, 5)
+GETTER(ull, part, network, tpackets, 6)
+GETTER(ull, part, network, terrs, 7)
+GETTER(ull, part, network, tdrop, 8)
+GETTER(unsigned, part, vbd, type, 0)
+GETTER(unsigned, part, vbd, dev, 1)
+GETTER(ull, part, vbd, oo_reqs, 2)
+GETTER(ull, part, vbd, rd_reqs, 3)
+GETTER(ull, part, vbd, wr_reqs, 4)
+GETTER(ull, part, vbd, rd_sects, 5)
+GETTER(ull, part, vbd, wr_sects, 6)
+#ifndef BEFORE_4_13
+GETTER(bool, part, vbd, error, 7)
+#endif

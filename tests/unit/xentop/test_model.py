@@ -1,0 +1,113 @@
+"""From libxenstat's raw fields to seconds, bytes and the guest's point of view: one fact a line, checkable by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtscope.xentop import model
+from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+
+NO_LIMIT = 2**64 - 1
+PLAIN = RawDomain(
+    vcpus=(),
+    networks=(),
+    vbds=(),
+    id=3,
+    name=b"web01",
+    cpu_ns=0,
+    cur_mem=1 << 28,
+    max_mem=1 << 29,
+    ssid=0,
+    dying=0,
+    crashed=0,
+    shutdown=0,
+    paused=0,
+    blocked=0,
+    running=0,
+)
+VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_sects=5, error=False)
+
+
+def domain(raw: RawDomain) -> model.Domain:
+    return model.from_libxenstat(RawNode((raw,), b"4.17.7", 4, 2_400_000_000, 1 << 34, 1 << 30)).domains[0]
+
+
+def test_cpu_time_is_in_seconds() -> None:
+    assert domain(PLAIN._replace(cpu_ns=1_500_000_000)).cpu_seconds == 1.5
+
+
+def test_the_flag_in_bit_63_of_cpu_time_is_masked() -> None:
+    slipped = (1 << 63) | 1_500_000_000
+    assert domain(PLAIN._replace(cpu_ns=slipped)).cpu_seconds == 1.5
+    assert domain(PLAIN._replace(vcpus=(RawVcpu(1, slipped),))).vcpus == (model.Vcpu(online=True, cpu_seconds=1.5),)
+
+
+def test_memory_limit() -> None:
+    assert domain(PLAIN).memory_limit_bytes == 1 << 29
+    assert domain(PLAIN._replace(max_mem=NO_LIMIT)).memory_limit_bytes is None
+
+
+def test_states() -> None:
+    assert domain(PLAIN).states == frozenset()  # runnable, and waiting for a CPU
+    assert domain(PLAIN._replace(paused=1, blocked=1)).states == {"paused", "blocked"}
+
+
+def test_directions_are_the_guests() -> None:
+    """libxenstat reads Dom0's end of the wire: what its vif receives (r), the guest sent."""
+    raw = RawNetwork(0, rbytes=1, rpackets=2, rerrs=3, rdrop=4, tbytes=10, tpackets=20, terrs=30, tdrop=40)
+    network = domain(PLAIN._replace(networks=(raw,))).networks[0]
+    assert network.transmit == model.Traffic(bytes=1, packets=2, errors=3, drops=4)
+    assert network.receive == model.Traffic(bytes=10, packets=20, errors=30, drops=40)
+
+
+def test_block_device() -> None:
+    block = domain(PLAIN._replace(vbds=(VBD,))).blocks[0]
+    assert (block.vbd, block.device, block.type) == ("xvda", "ca:0", "BlkBack")
+    assert block.read == model.Requests(2, 4 * 512)
+    assert block.write == model.Requests(3, 5 * 512)
+    assert block.out_of_requests == 9
+
+
+def test_a_block_device_without_statistics_has_no_counters() -> None:
+    block = domain(PLAIN._replace(vbds=(VBD._replace(error=True),))).blocks[0]
+    assert (block.vbd, block.read, block.write, block.out_of_requests) == ("xvda", None, None, None)
+
+
+def test_a_library_too_old_to_tell_is_believed() -> None:
+    assert domain(PLAIN._replace(vbds=(VBD._replace(error=None),))).blocks[0].read == model.Requests(2, 2048)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (51712, "xvda"),  # 202 << 8
+        (51713, "xvda1"),
+        (51728, "xvdb"),  # + 1 << 4
+        (51967, "xvdp15"),  # + 15 << 4 + 15
+        (1 << 28 | 16 << 8, "xvdq"),  # the seventeenth disk
+        (1 << 28 | 25 << 8 | 3, "xvdz3"),
+        (1 << 28 | 26 << 8, "xvdaa"),
+        (2048, "sda"),  # 8 << 8
+        (2065, "sdb1"),
+        (768, "hda"),  # 3 << 8
+        (833, "hdb1"),
+        (5632, "hdc"),  # 22 << 8, as xl names a CD-ROM drive
+        (7, "7"),
+    ],
+)
+def test_vbd_names(number: int, name: str) -> None:
+    assert model.vbd_name(number) == name
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (b"Windows7 (Dev)", "Windows7 (Dev)"),
+        ("bücher".encode(), "bücher"),
+        (b"cut \xc3", "cut \\xc3"),  # UTF-8 cut in the middle stays visible and can be told from another cut name
+        (b"", ""),
+        (None, ""),
+    ],
+)
+def test_names(raw: bytes | None, name: str) -> None:
+    assert domain(PLAIN._replace(name=raw)).name == name
