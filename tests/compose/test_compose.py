@@ -1,0 +1,179 @@
+"""compose.yaml, as Docker's own tools read it: pinned, loopback only, watched over, and without a password."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools import go_programs
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FILE = CHECKOUT / "compose.yaml"
+INSIDE = "/etc/virtscope/"
+
+# How each program is told where to listen; a service that is not here has not been thought about.
+LISTENS = {
+    "prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
+    "alertmanager": "--web.listen-address=127.0.0.1:{ALERTMANAGER_PORT}",
+    "node-exporter": "--web.listen-address=127.0.0.1:{NODE_EXPORTER_PORT}",
+    "xentop-exporter": "--web.listen-address=127.0.0.1:{XENTOP_PORT}",
+    "cadvisor": "--port={CADVISOR_PORT}",
+    "grafana": "{GRAFANA_PORT}",
+    "telegraf": "{TELEGRAF_PORT}",
+}
+PORTS = {
+    "PROMETHEUS_PORT": "19090",
+    "ALERTMANAGER_PORT": "19093",
+    "GRAFANA_PORT": "13000",
+    "NODE_EXPORTER_PORT": "19100",
+    "XENTOP_PORT": "20290",
+    "CADVISOR_PORT": "20293",
+    "TELEGRAF_PORT": "19273",
+}
+
+
+def compose_command() -> list[str]:
+    """`docker compose` or `docker-compose`, whichever is there; neither needs a running engine to read a file."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) and not subprocess.run([*command, "version"], capture_output=True).returncode:
+            return command
+    if os.environ.get("CI") == "true":
+        pytest.fail("neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose")
+    pytest.skip("neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose")
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, dict[str, Any]]:
+    """All services with every profile on and every port moved, after the tool has filled in variables and defaults."""
+    result = subprocess.run(
+        [*compose_command(), "--file", FILE, "config"],
+        env={**os.environ, **PORTS, "COMPOSE_PROFILES": "xen"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    found: dict[str, dict[str, Any]] = yaml.safe_load(result.stdout)["services"]
+    return found
+
+
+def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    """(source, target, read-only) of each volume; 1.29 prints them as one string, v2 as a mapping."""
+    found = []
+    for volume in service.get("volumes", ()):
+        if isinstance(volume, str):
+            source, target, options = volume.split(":")
+            found.append((source, target, "ro" in options.split(",")))
+        else:
+            found.append((volume["source"], volume["target"], bool(volume.get("read_only"))))
+    return found
+
+
+def test_the_whole_stack_is_there(services: dict[str, dict[str, Any]]) -> None:
+    assert set(services) == set(LISTENS)
+
+
+def test_only_a_xen_host_gets_the_xen_exporter() -> None:
+    services = yaml.safe_load(FILE.read_text())["services"]
+    assert {name: service["profiles"] for name, service in services.items() if "profiles" in service} == {
+        "xentop-exporter": ["xen"]
+    }
+
+
+@pytest.mark.parametrize("name", LISTENS)
+def test_listens_on_loopback_at_the_port_asked_for(name: str, services: dict[str, dict[str, Any]]) -> None:
+    service = services[name]
+    # On the host's network nothing is published: what counts is where the program itself listens.
+    assert service["network_mode"] == "host"
+    assert "ports" not in service
+    wanted = LISTENS[name].format(**PORTS)
+    settings = [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
+    assert wanted in settings
+    assert not [setting for setting in settings if "0.0.0.0" in setting or "[::]" in setting]
+
+
+def test_listens_on_loopback_where_the_address_is_a_setting_of_its_own(services: dict[str, dict[str, Any]]) -> None:
+    assert "--listen_ip=127.0.0.1" in services["cadvisor"]["command"]
+    assert services["grafana"]["environment"]["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
+    assert "--cluster.listen-address=" in services["alertmanager"]["command"]  # off; by default 0.0.0.0:9094
+    telegraf = (CHECKOUT / "telegraf/telegraf.conf").read_text()
+    assert re.findall(r'^\s*listen = "(.*)"$', telegraf, re.MULTILINE) == ["127.0.0.1:${TELEGRAF_PORT:-9273}"]
+
+
+@pytest.mark.parametrize("name", LISTENS)
+def test_health_is_checked_where_the_program_listens(name: str, services: dict[str, dict[str, Any]]) -> None:
+    url = services[name]["healthcheck"]["test"][-1]
+    port = next(re.finditer(r"\w+_PORT", LISTENS[name])).group()
+    assert url.startswith(f"http://127.0.0.1:{PORTS[port]}/")
+
+
+@pytest.mark.parametrize("name", LISTENS)
+def test_pinned_and_confined(name: str, services: dict[str, dict[str, Any]]) -> None:
+    service = services[name]
+    if "build" not in service:
+        assert re.fullmatch(r"\S+:v?\d+\.\d+\.\d+(-alpine)?", service["image"]), "not one exact release"
+    assert service["restart"] == "unless-stopped"
+    assert not service.get("privileged")
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] is True
+    assert service["logging"]["options"]["max-size"]
+
+
+def test_the_image_is_built_on_one_exact_release() -> None:
+    bases = re.findall(r"^FROM (\S+)", (CHECKOUT / "exporters/Dockerfile").read_text(), re.MULTILINE)
+    assert bases
+    assert all(re.fullmatch(r"debian:\$\{DEBIAN_RELEASE\}-\d{8}-slim", base) for base in bases)
+
+
+@pytest.mark.parametrize("name", LISTENS)
+def test_reads_the_configuration_of_the_native_stack(name: str, services: dict[str, dict[str, Any]]) -> None:
+    """What is mounted is the checkout's, read-only, and every path that a program is given leads to something."""
+    service = services[name]
+    ours = {target: Path(source) for source, target, _ in mounts(service) if target.startswith(INSIDE)}
+    for source, target, read_only in mounts(service):
+        if source.startswith("/"):
+            assert read_only, f"{target} can be written from inside"
+    for target, folder in ours.items():
+        assert folder == CHECKOUT / target.removeprefix(INSIDE)
+        assert folder.is_dir()
+    settings = [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
+    for setting in settings:
+        if INSIDE in setting:
+            target = setting[setting.index(INSIDE) :]
+            assert any(target.startswith(mounted) for mounted in ours), f"{target} is not mounted"
+            assert (CHECKOUT / target.removeprefix(INSIDE)).exists()
+
+
+def test_data_outlives_the_containers(services: dict[str, dict[str, Any]]) -> None:
+    kept = {
+        name: [source for source, _, _ in mounts(service) if "/" not in source] for name, service in services.items()
+    }
+    assert {name: volumes for name, volumes in kept.items() if volumes} == {
+        "prometheus": ["prometheus-data"],
+        "alertmanager": ["alertmanager-data"],
+        "grafana": ["grafana-data"],
+    }
+    assert "--storage.tsdb.retention.time=30d" in services["prometheus"]["command"]
+
+
+def test_no_password_in_clear(services: dict[str, dict[str, Any]]) -> None:
+    for service in services.values():
+        for variable, value in service.get("environment", {}).items():
+            if "PASSWORD" in variable:
+                assert variable.endswith("__FILE")
+                assert value.startswith("/run/secrets/")
+    assert services["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == (
+        "/run/secrets/grafana-admin-password"
+    )
+
+
+def test_prometheus_is_the_release_that_the_tests_run(services: dict[str, dict[str, Any]]) -> None:
+    assert services["prometheus"]["image"] == f"prom/prometheus:v{go_programs.prometheus_version()}"
