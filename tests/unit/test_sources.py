@@ -7,7 +7,14 @@ import time
 
 import pytest
 
-from virtscope.shell.sources import SourceError, SourceReader, SourceRubbish, SourceTimeout, SourceUnavailable, reason_of
+from virtscope.shell.sources import (
+    SourceError,
+    SourceReader,
+    SourceRubbish,
+    SourceTimeout,
+    SourceUnavailable,
+    reason_of,
+)
 
 
 def soon(seconds: float = 30) -> float:

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import CollectorRegistry
 
 from virtscope import __version__
-from virtscope.shell.exposition import Encoder, Format
+from virtscope.shell.exposition import Encoder, FamilyError, Format
 from virtscope.shell.sources import SourceError, SourceReader, reason_of
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class Exporter:
         xentop_source_seconds_total{source="libxenstat"} 0.11
         xentop_source_cpu_seconds_total{source="libxenstat"} 0.09
         xentop_encode_seconds_total 0.03
+        xentop_encode_errors_total 0
         xentop_build_info{version="0.1.0",python="3.11.2"} 1
         process_cpu_seconds_total 0.5       # and the other process_* metrics
     """
@@ -55,10 +56,12 @@ class Exporter:
         self._sources = list(sources)
         self._readers = [SourceReader(source.name, source.read) for source in self._sources]
         self._process = ProcessCollector(proc=procfs, registry=CollectorRegistry())
-        self._encoder = Encoder()
+        self._encoder = Encoder(on_refused=self._note_refused)
         # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
         self._lock = threading.Lock()
         self._encode_seconds = 0.0
+        self._refused: set[str] = set()  # families that could not be written, each said once in the log
+        self._refusals = 0
         self._errors = {(source.name, reason): 0 for source in self._sources for reason in self.REASONS}
         self._state = {source.name: "" for source in self._sources}  # "up" or the reason of the last failure
 
@@ -102,6 +105,12 @@ class Exporter:
         self._state[source.name] = "up"
         log.info("source answers", extra={"fields": {"source": source.name, "detail": source.origin()}})
 
+    def _note_refused(self, error: FamilyError) -> None:
+        self._refusals += 1
+        if error.family not in self._refused:
+            self._refused.add(error.family)
+            log.error("metric family left out", extra={"fields": {"family": error.family, "err": error}})
+
     def _about_itself(self) -> Iterable[Metric]:
         up = GaugeMetricFamily(f"{self.name}_up", "1 if every source gave its figures for this scrape, else 0.")
         up.add_metric([], float(all(state == "up" for state in self._state.values())))
@@ -141,6 +150,9 @@ class Exporter:
 
         yield CounterMetricFamily(
             f"{self.name}_encode_seconds", "CPU time spent writing expositions, in seconds.", self._encode_seconds
+        )
+        yield CounterMetricFamily(
+            f"{self.name}_encode_errors", "Metric families left out because they could not be written.", self._refusals
         )
         yield InfoMetricFamily(
             f"{self.name}_build",

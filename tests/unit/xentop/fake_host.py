@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +35,11 @@ class FakeDomain:
         ]
         name = "-" if self.name is None else self.name.hex()
         facts = [self.id, name, self.cpu_ns, self.memory, self.limit, 0, *states]
-        parts = [("vcpu", self.vcpus), ("network", self.networks), ("vbd", self.vbds)]
+        parts: list[tuple[str, Sequence[tuple[int, ...]]]] = [
+            ("vcpu", self.vcpus),
+            ("network", self.networks),
+            ("vbd", self.vbds),
+        ]
         return [
             " ".join(map(str, ["domain", *facts])),
             *(" ".join(map(str, [kind, *part])) for kind, all_of_kind in parts for part in all_of_kind),

@@ -123,7 +123,8 @@ class Libxenstat:
 
     def origin(self) -> str:
         """Return the file name of the library in use, such as libxenstat.so.4.17."""
-        return self._library.path.name if self._library else ""
+        library = self._library  # another thread may be closing it
+        return library.path.name if library else ""
 
     def _open(self) -> _Library:
         hypervisor = self._sysfs / "hypervisor"
@@ -148,8 +149,8 @@ class Libxenstat:
 def find_libraries(folders: tuple[str, ...], release: str) -> list[Path]:
     """Return every libxenstat.so* in `folders` (globs) and LD_LIBRARY_PATH.
 
-    That of the running `release` comes first, then the newest: several can lie side by side after an upgrade, and only the
-    running hypervisor's own speaks its interface.
+    That of the running `release` comes first, then the newest: several can lie side by side after an upgrade, and only
+    the running hypervisor's own speaks its interface.
     """
     extra = tuple(folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder)
     found: dict[Path, Path] = {}

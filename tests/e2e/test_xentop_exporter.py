@@ -1,0 +1,198 @@
+"""xentop-exporter over HTTP, with a libxenstat built for the test: what a scraper, a browser and an operator see."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.unit.xentop.fake_host import FakeDomain, FakeXen
+from tools import programs
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden/xentop.prom"
+
+DOM0 = FakeDomain(
+    0, b"Domain-0", cpu_ns=98_765_432_100, state="running", vcpus=[(1, 50_000_000_000), (1, 48_765_432_100)]
+)
+WEB = FakeDomain(
+    1,
+    b"web01",
+    cpu_ns=1_234_567_890_123,
+    memory=1 << 30,
+    limit=2 << 30,
+    vcpus=[(1, 1_234_567_890_123), (0, 0)],
+    networks=[(0, 1001, 1002, 3, 4, 2001, 2002, 5, 6), (1, 0, 0, 0, 0, 0, 0, 0, 0)],
+    vbds=[(1, 51712, 7, 8, 9, 10, 11, 0), (0, 51728, 0, 0, 0, 0, 0, 1)],
+)
+HARD_TO_QUOTE = FakeDomain(2, 'say "hi" \\o/ käse'.encode(), cpu_ns=(1 << 63) | 2_000_000_000, state="paused")
+LONG = FakeDomain(3, b"n" * 200, state="")
+TWINS = [FakeDomain(4, b"twin", cpu_ns=4_000_000_000), FakeDomain(5, b"twin", cpu_ns=5_000_000_000, state="crashed")]
+
+
+@pytest.fixture
+def xen(tmp_path: Path) -> FakeXen:
+    fake = FakeXen(tmp_path)
+    fake.show(DOM0, WEB, HARD_TO_QUOTE, LONG, *TWINS)
+    return fake
+
+
+@pytest.fixture
+def exporter(xen: FakeXen, tmp_path: Path) -> RunningExporter:
+    return RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=xen.environment())
+
+
+def test_golden_exposition(exporter: RunningExporter) -> None:
+    """The whole page, so that a change of any name, label, help text or unit shows. UPDATE_GOLDEN=1 rewrites it."""
+    with exporter:
+        page = exporter.get().text
+    # What differs from run to run and from machine to machine.
+    page = re.sub(r"(?m)^((?:process_\w+|xentop_\w*seconds_total(?:{.*})?) ).*$", r"\1VARIES", page)
+    page = re.sub(r'python="[^"]*"', 'python="VARIES"', page)
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page)
+    assert page == GOLDEN.read_text()
+
+
+def test_promtool_finds_nothing_to_say(exporter: RunningExporter) -> None:
+    with exporter:
+        page = exporter.get().content
+    lint = subprocess.run([programs.path("promtool"), "check", "metrics"], input=page, capture_output=True, check=False)
+    assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
+
+
+def test_a_hanging_library_does_not_hold_up_the_scrape(xen: FakeXen, exporter: RunningExporter) -> None:
+    with exporter:
+        assert "xentop_up 1.0" in exporter.get().text
+        xen.say("hangs")
+        for _ in range(3):
+            # The request itself times out at the scraper's own deadline: that is the assertion about time.
+            page = exporter.get(timeout=1, X_Prometheus_Scrape_Timeout_Seconds="1").text
+            assert "xentop_up 0.0" in page
+            assert "xen_domain_cpu_seconds_total{" not in page
+        assert 'xentop_source_errors_total{reason="timeout",source="libxenstat"} 3.0' in page
+        assert len(exporter.log_lines("source failed")) == 1  # one line per change of state, no flood
+        xen.show(DOM0)
+        assert "xentop_up 1.0" in exporter.get().text
+        assert len(exporter.log_lines("source answers")) == 2
+
+
+def test_a_failing_library_is_counted_by_reason(xen: FakeXen, exporter: RunningExporter) -> None:
+    xen.say("fails 5")
+    with exporter:
+        assert 'xentop_source_errors_total{reason="error",source="libxenstat"} 1.0' in exporter.get().text
+        assert "Input/output error" in exporter.log_lines("source failed")[0]["err"]
+
+
+def test_guests_come_and_go(xen: FakeXen, exporter: RunningExporter) -> None:
+    with exporter:
+        assert 'domain="web01"' in exporter.get().text
+        xen.show(DOM0, FakeDomain(9, b"new"))
+        page = exporter.get().text
+    assert 'xen_domain_cpu_seconds_total{domain="new",domid="9"} 0.0' in page
+    assert "web01" not in page
+
+
+def test_off_xen_it_runs_and_says_once_what_is_missing(tmp_path: Path) -> None:
+    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as exporter:
+        for _ in range(3):
+            page = exporter.get().text
+        said = exporter.log_lines("source failed")
+    assert "xentop_up 0.0" in page
+    assert 'xentop_source_errors_total{reason="unavailable",source="libxenstat"} 3.0' in page
+    assert [line["reason"] for line in said] == ["unavailable"]
+    assert "run this in Dom0" in said[0]["err"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
+        ("application/openmetrics-text;version=1.0.0", "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    ],
+)
+def test_format_is_negotiated(exporter: RunningExporter, accept: str, content_type: str) -> None:
+    with exporter:
+        answer = exporter.get(Accept=accept)
+    assert answer.headers["Content-Type"] == content_type
+    assert answer.text.endswith("# EOF\n") == ("openmetrics" in content_type)
+
+
+def test_gzip_only_when_asked_for(exporter: RunningExporter) -> None:
+    with exporter:
+        plain = exporter.get(Accept_Encoding="identity")
+        packed = exporter.get(Accept_Encoding="gzip")
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert packed.text.startswith("# HELP xen_host_info ")
+
+
+def test_pages(exporter: RunningExporter) -> None:
+    with exporter:
+        assert 'href="/metrics"' in exporter.get("/").text
+        assert exporter.get("/-/healthy").status_code == 200
+        assert exporter.get("/metrics?collect[]=x").status_code == 200
+        missing = exporter.get("/nowhere")
+    assert (missing.status_code, missing.text) == (404, "404: the metrics are at /metrics\n")
+
+
+def test_telemetry_path(xen: FakeXen, tmp_path: Path) -> None:
+    flags = (f"--path.sysfs={xen.sysfs}", "--web.telemetry-path=/xen")
+    with RunningExporter(tmp_path, *flags, environment=xen.environment()) as exporter:
+        assert "xentop_up 1.0" in exporter.get("/xen").text
+        assert exporter.get("/metrics").status_code == 404
+
+
+def test_sigterm_lets_a_scrape_under_way_finish(xen: FakeXen, exporter: RunningExporter) -> None:
+    with exporter:
+        exporter.get()
+        xen.say("hangs")
+        answers: list[str] = []
+        scrape = threading.Thread(
+            target=lambda: answers.append(exporter.get(X_Prometheus_Scrape_Timeout_Seconds="2").text)
+        )
+        scrape.start()
+        time.sleep(0.5)  # until the scrape is under way
+        exporter.process.send_signal(signal.SIGTERM)
+        scrape.join(30)
+        assert exporter.process.wait(30) == 0
+    assert "xentop_up 0.0" in answers[0]
+
+
+def test_a_silent_client_holds_nobody_up(exporter: RunningExporter) -> None:
+    with exporter:
+        host, port = exporter.address.split(":")
+        with socket.create_connection((host, int(port))):  # says nothing
+            assert "xentop_up 1.0" in exporter.get(timeout=5).text
+
+
+def test_rubbish_requests_do_no_harm(exporter: RunningExporter) -> None:
+    with exporter:
+        host, port = exporter.address.split(":")
+        for rubbish in (b"\0\xff\r\n\r\n", b"GET\r\n\r\n", b"GET /metrics HTTP/9.9\r\n\r\n", b"A" * 100_000):
+            with socket.create_connection((host, int(port)), timeout=10) as connection:
+                connection.sendall(rubbish)
+        assert exporter.get(X_Prometheus_Scrape_Timeout_Seconds="-inf").status_code == 200
+        assert exporter.log_lines("connection broke") == []
+
+
+def test_a_taken_port_is_one_clear_line(exporter: RunningExporter) -> None:
+    with exporter:
+        second = subprocess.run(
+            [sys.executable, "-m", "virtscope.xentop", f"--web.listen-address={exporter.address}"],
+            cwd=EXPORTERS,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert second.returncode == 1
+    assert second.stderr.splitlines()[-1].endswith("Address already in use; choose another --web.listen-address")
