@@ -1,0 +1,64 @@
+# Everything a person does with this checkout. `make help` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT GRAFANA_PORT
+
+##@ Run
+.PHONY: up down status logs compose-up compose-down
+up: ## Set up what is missing, start the stack on this machine, say what it watches and where to look
+	@$(PYTHON) tools/stack.py up
+down: ## Stop the stack; its data stays
+	@$(PYTHON) tools/stack.py down
+status: ## Show what runs and whether its targets answer
+	@$(PYTHON) tools/stack.py status
+logs: ## Show the latest log lines of the stack; NAME=prometheus for one part, FOLLOW=1 to go on
+	@$(PYTHON) tools/stack.py logs $(if $(FOLLOW),--follow) $(NAME)
+
+##@ Test
+.PHONY: test lint types test-fast test-xen bench
+test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen
+	$(BIN)/pytest
+lint: $(VENV) ## Format and lint checks
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations --eval-annotations exporters/virtscope
+types: $(VENV) ## mypy --strict over everything
+	$(BIN)/mypy
+test-fast: $(VENV) ## The tests that need seconds: units, rules, dashboards' form
+	$(BIN)/pytest tests/unit tests/rules
+test-xen: $(VENV) ## Boot a real Xen under QEMU and follow a guest's CPU time from the hypervisor to the alert
+	$(BIN)/pytest tests/xen
+bench: $(VENV) ## CPU per 1,000 series: ours, stock prometheus_client, node_exporter, in one run
+	$(BIN)/python -m bench
+
+##@ Develop
+.PHONY: format dashboards golden requirements wheel clean
+format: $(VENV) ## Format the code
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+dashboards: $(VENV) ## Write the dashboards' JSON from their Python sources
+	$(BIN)/python -m dashboards.build
+golden: $(VENV) ## Write the golden expositions anew; look at the diff before you commit it
+	UPDATE_GOLDEN=1 $(BIN)/pytest tests/e2e -k golden
+wheel: $(VENV) ## Build the exporters' wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
+requirements: ## Pin the Python dependencies anew (needs uv)
+	cd requirements && for set in exporters:3.9 stack:3.11 dev:3.11; do \
+	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
+	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
+clean: ## Remove the development environment and what tests left; the stack's own data stays
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV): requirements/dev.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	@touch $(VENV)
