@@ -1,0 +1,294 @@
+"""Builds what the emulated Xen host boots: hypervisor, Dom0 and guest, from Debian 12 packages and our own files.
+
+Nothing is installed and root is not needed: packages are downloaded through an apt state of our own and unpacked. The
+result is kept in the cache under a hash of all that went in, so only a change of this folder builds again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tools import programs
+
+HERE = Path(__file__).parent
+CHECKOUT = HERE.parent.parent
+
+HYPERVISOR = "xen-hypervisor-4.17-amd64"
+DOM0_KERNEL = "linux-image-amd64"  # the cloud kernel can't be Dom0: it lacks XEN_DOM0
+GUEST_KERNEL = "linux-image-cloud-amd64"  # a quarter of the modules; boots faster
+DOM0_PACKAGES = (
+    *("base-files", "busybox-static", "coreutils", "dash", "grep", "iproute2", "kmod", "libc-bin", "mount", "sed"),
+    *("python3", "util-linux", "xen-utils-4.17", "xenstore-utils"),
+)
+DOM0_MODULES = (
+    *("xen-privcmd", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xenfs", "xen-netback", "xen-blkback"),
+    *("loop", "bridge", "virtio_pci", "virtio_net"),
+)
+GUEST_MODULES = ("xen-netfront", "xen-blkfront")
+
+# Dom0 runs from memory; what it never reads would only make it slow to load.
+DOM0_UNUSED = (
+    *(
+        "boot",
+        "usr/share/doc",
+        "usr/share/man",
+        "usr/share/locale",
+        "usr/share/info",
+        "usr/share/perl",
+        "usr/share/zoneinfo",
+    ),
+    *(
+        "usr/lib/udev",
+        "usr/lib/systemd",
+        "usr/lib/xen-4.17/boot",
+        "usr/lib/x86_64-linux-gnu/perl",
+        "usr/lib/x86_64-linux-gnu/perl-base",
+    ),
+)
+
+
+class BuildError(Exception):
+    """The image can't be built; the message says which command failed and what it printed."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """What QEMU loads: the hypervisor as an ELF file, the Dom0 kernel and its initramfs (with the guests' in it)."""
+
+    hypervisor: Path
+    kernel: Path
+    initramfs: Path
+
+
+def cache() -> Path:
+    return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache")
+
+
+def image() -> Image:
+    """The image for the files as they are now, built if the cache has none. Raises BuildError."""
+    inputs = [HERE / "image.py", *sorted((HERE / "dom0").rglob("*")), *sorted((HERE / "guest").rglob("*"))]
+    digest = hashlib.sha256()
+    for path in filter(Path.is_file, inputs):
+        digest.update(f"{path.relative_to(HERE)}\n".encode() + path.read_bytes())
+    built = cache() / "xen" / digest.hexdigest()[:16]
+    if not built.is_dir():
+        workdir = built.with_name(f"{built.name}.{os.getpid()}")
+        try:
+            build(workdir)
+            workdir.rename(built)
+        finally:
+            shutil.rmtree(workdir, ignore_errors=True)
+    return Image(built / "xen", built / "vmlinuz", built / "initramfs")
+
+
+def build(workdir: Path) -> None:
+    """Leaves `xen`, `vmlinuz` and `initramfs` in the new folder `workdir`."""
+    scratch = workdir / "scratch"
+    archive = Archive(scratch / "apt")
+    hypervisor, dom0_kernel, guest_kernel = scratch / "hypervisor", scratch / "dom0-kernel", scratch / "guest-kernel"
+    archive.unpack(HYPERVISOR, hypervisor)
+    archive.unpack(archive.dependency(DOM0_KERNEL), dom0_kernel)
+    archive.unpack(archive.dependency(GUEST_KERNEL), guest_kernel)
+
+    # QEMU's multiboot loader wants the ELF file, not Debian's gzip of it.
+    (workdir / "xen").write_bytes(gzip.decompress(only(hypervisor / "boot", "xen-4.17*.gz").read_bytes()))
+    shutil.copy(only(dom0_kernel / "boot", "vmlinuz-*"), workdir / "vmlinuz")
+
+    dom0 = scratch / "dom0"
+    dom0_root(dom0, archive)
+    add_modules(dom0, dom0_kernel, DOM0_MODULES)
+
+    guest = scratch / "guest"
+    (guest / "bin").mkdir(parents=True)
+    for folder in ("dev", "proc", "sys", "tmp"):
+        (guest / folder).mkdir()
+    shutil.copy(dom0 / "bin" / "busybox", guest / "bin")
+    shutil.copy(HERE / "guest" / "init", guest)
+    add_modules(guest, guest_kernel, GUEST_MODULES)
+
+    (dom0 / "guest").mkdir()
+    shutil.copy(only(guest_kernel / "boot", "vmlinuz-*"), dom0 / "guest" / "vmlinuz")
+    pack(guest, dom0 / "guest" / "initramfs")
+    pack(dom0, workdir / "initramfs")
+    shutil.rmtree(scratch)
+
+
+def dom0_root(root: Path, archive: Archive) -> None:
+    """Dom0's file system: packages unpacked, no maintainer scripts run, busybox for commands still missing."""
+    for folder in ("bin", "sbin", "lib", "lib64"):  # merged /usr, which packages of Debian 12 expect to find
+        (root / "usr" / folder).mkdir(parents=True)
+        (root / folder).symlink_to(f"usr/{folder}")
+    archive.unpack_all(DOM0_PACKAGES, root)
+    for unused in DOM0_UNUSED:
+        shutil.rmtree(root / unused, ignore_errors=True)
+
+    compile_python(root)
+    present = {program.name for folder in ("bin", "sbin") for program in (root / "usr" / folder).iterdir()}
+    applets = run([root / "bin" / "busybox", "--list"]).split()
+    for applet in set(applets) - present:
+        (root / "usr" / "bin" / applet).symlink_to("busybox")
+
+    for folder in ("dev", "proc", "sys", "run", "tmp", "root", "var/lib/xen", "var/lib/xenstored", "var/log/xen"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for folder, target in (("run", "/run"), ("lock", "/run/lock")):
+        link = root / "var" / folder
+        shutil.rmtree(link, ignore_errors=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc" / "group").write_text("root:x:0:\n")
+    (root / "etc" / "hosts").write_text("127.0.0.1 localhost dom0\n")
+    for name in ("init", "agent.py"):
+        shutil.copy(HERE / "dom0" / name, root)
+    shutil.copy(HERE / "dom0" / "scripts" / "create-guest", root / "usr" / "bin")
+    for name in ("block-lite", "vif-lite"):
+        shutil.copy(HERE / "dom0" / "scripts" / name, root / "etc" / "xen" / "scripts")
+
+
+def compile_python(root: Path) -> None:
+    """Compiles Dom0's Python library with Dom0's own Python: imports from source take half a minute in emulation."""
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    python: list[str | Path] = [
+        root / "usr/lib64/ld-linux-x86-64.so.2",
+        "--library-path",
+        libraries,
+        root / "usr/bin/python3",
+    ]
+    run([*python, "-m", "compileall", "-q", root / "usr/lib/python3.11"], environment={"PYTHONHOME": str(root / "usr")})
+
+
+def add_modules(root: Path, kernel: Path, names: tuple[str, ...]) -> None:
+    """Copies kernel modules and what they depend on to `root`/modules, with the order to load them in `order`.
+
+    What the kernel has built in is left out.
+    """
+    available = {path.stem.replace("-", "_"): path for path in (kernel / "lib" / "modules").rglob("*.ko")}
+    order: list[Path] = []
+
+    def add(name: str) -> None:
+        path = available.get(name.replace("-", "_"))
+        if path is None or path in order:
+            return
+        depends = re.search(rb"\0depends=([^\0]*)\0", path.read_bytes())
+        for dependency in filter(None, depends[1].decode().split(",") if depends else []):
+            add(dependency)
+        order.append(path)
+
+    for name in names:
+        add(name)
+    modules = root / "modules"
+    modules.mkdir()
+    for path in order:
+        shutil.copy(path, modules)
+    (modules / "order").write_text("".join(f"{path.name}\n" for path in order))
+
+
+def pack(root: Path, initramfs: Path) -> None:
+    """Packs a folder as the kernel's initramfs format wants it, everything owned by root."""
+    names = run(["find", ".", "-mindepth", "1"], cwd=root)
+    with initramfs.open("wb") as output:
+        subprocess.run(
+            ["cpio", "--create", "--format=newc", "--owner=+0:+0", "--quiet"],
+            cwd=root, input=names.encode(), stdout=output, check=True,
+        )  # fmt: skip
+
+
+class Archive:
+    """Debian's package archive as this machine's apt sources name it, with lists and status of its own in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (folder / name).mkdir(parents=True)
+        settings = {
+            "Dir::State": folder / "state",
+            "Dir::State::status": "/dev/null",  # as if nothing were installed: everything needed is downloaded
+            "Dir::Cache": folder / "cache",
+            "APT::Architecture": "amd64",
+            "APT::Architectures": "amd64",
+        }
+        self.options: list[str | Path] = [
+            "-q",
+            "-q",
+            "-c",
+            programs.APT_CONF,
+            *(f"-o{name}={value}" for name, value in settings.items()),
+        ]
+        run(["apt-get", *self.options, "update"])
+
+    def dependency(self, package: str) -> str:
+        """The package that a meta package such as linux-image-amd64 stands for."""
+        listed = run(["apt-cache", *self.options, "depends", "--important", package])
+        found = re.search(r"Depends: (\S+)", listed)
+        if found is None:
+            raise BuildError(f"{package} depends on nothing:\n{listed}")
+        return found[1]
+
+    def unpack(self, package: str, root: Path) -> None:
+        """Unpacks one package into the new folder `root`."""
+        root.mkdir()
+        run(["apt-get", *self.options, "download", package], cwd=root)
+        unpack(only(root, "*.deb"), root)
+
+    def unpack_all(self, packages: Sequence[str], root: Path) -> None:
+        """Unpacks packages and all that they depend on into `root`."""
+        debs = root.with_name(f"{root.name}-debs")
+        (debs / "partial").mkdir(parents=True)
+        where = f"-oDir::Cache::archives={debs}"
+        run(
+            [
+                "apt-get",
+                *self.options,
+                where,
+                "install",
+                "--yes",
+                "--download-only",
+                "--no-install-recommends",
+                *packages,
+            ]
+        )
+        for deb in debs.glob("*.deb"):
+            unpack(deb, root)
+
+
+def unpack(deb: Path, root: Path) -> None:
+    """Unpacks a package. dpkg-deb --extract would put a folder in the place of a link such as /bin."""
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as package:
+        run(["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "-C", root], stdin=package.stdout)
+
+
+def only(folder: Path, pattern: str) -> Path:
+    [path] = folder.glob(pattern)
+    return path
+
+
+def run(
+    command: Sequence[str | Path],
+    cwd: Path | None = None,
+    stdin: IO[bytes] | None = None,
+    environment: dict[str, str] | None = None,
+) -> str:
+    """Runs a program to its end; returns what it printed. Raises BuildError with the same if it fails."""
+    result = subprocess.run(
+        command,
+        cwd=cwd,
+        stdin=stdin,
+        env={**os.environ, **(environment or {}), "LC_ALL": "C"},
+        text=True,
+        capture_output=True,
+        timeout=900,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise BuildError(
+            f"{' '.join(map(str, command))} failed with status {result.returncode}:\n{result.stdout}{result.stderr}"
+        )
+    return result.stdout

@@ -1,0 +1,124 @@
+"""An emulated Xen host: boots the image in QEMU, runs commands in its Dom0."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tests.live import free_port
+from tests.xen.image import Image
+
+AGENT_PORT = 7000
+EXPORTER_PORT = 10290
+BOOT_SECONDS = 240  # about 30 on a quiet machine
+
+HERE = Path(__file__).parent
+
+
+class MachineError(Exception):
+    """The machine did not do what it was told; the message holds what it said last."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended in Dom0: its exit status (124: took too long) and what it printed on both streams."""
+
+    status: int
+    output: str
+
+
+def missing_packages() -> list[str]:
+    """Debian packages from packages.txt that are not installed here, going by the programs they bring."""
+    programs = {"qemu-system-x86": "qemu-system-x86_64", "cpio": "cpio"}
+    lines = (HERE / "packages.txt").read_text().splitlines()
+    packages = [line for line in lines if line and not line.startswith("#")]
+    return [package for package in packages if shutil.which(programs[package]) is None]
+
+
+class Machine:
+    """A running Xen host without guests; use as a context manager.
+
+    Attributes:
+        exporter: address on this machine that reaches port 10290 of Dom0, e.g. "127.0.0.1:40123".
+        serial_log: the console of Xen and Dom0.
+    """
+
+    def __init__(self, image: Image, workdir: Path) -> None:
+        self.image = image
+        self.serial_log = workdir / "serial.log"
+        self.agent, self.exporter = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.qemu: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        # qemu64: with richer CPU models Dom0, or programs in it, crash. One CPU: with two, emulation spends most of its
+        # time flushing the other's translations. pdeathsig: QEMU ends even if the tests are killed.
+        command: list[str | Path] = [
+            *("setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", "qemu64"),
+            *("-smp", "1", "-m", "1536", "-display", "none", "-nodefaults", "-no-reboot"),
+            *("-serial", f"file:{self.serial_log}", "-device", "virtio-net-pci,netdev=net,romfile="),
+            "-netdev",
+            f"user,id=net,hostfwd=tcp:{self.agent}-:{AGENT_PORT},hostfwd=tcp:{self.exporter}-:{EXPORTER_PORT}",
+            *("-kernel", self.image.hypervisor, "-append", "console=com1 com1=115200,8n1 dom0_mem=640M,max:640M"),
+            *("-initrd", f"{self.image.kernel} console=hvc0 quiet,{self.image.initramfs}"),
+        ]
+        self.qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        try:
+            self.wait_for_agent()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.qemu is not None:
+            self.qemu.kill()  # its disks are in its memory: nothing to save
+            self.qemu.wait()
+
+    def wait_for_agent(self) -> None:
+        assert self.qemu is not None
+        deadline = time.monotonic() + BOOT_SECONDS
+        while time.monotonic() < deadline:
+            if self.qemu.poll() is not None:
+                raise MachineError(f"QEMU ended with status {self.qemu.returncode}; console:\n{self.console()}")
+            try:
+                self.request("GET", "/", b"", timeout=2)
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.5)
+            else:
+                return
+        raise MachineError(f"Dom0 did not answer within {BOOT_SECONDS} s; console:\n{self.console()}")
+
+    def console(self, lines: int = 40) -> str:
+        """The last lines of the console."""
+        text = self.serial_log.read_text(errors="replace") if self.serial_log.exists() else ""
+        return "\n".join([*text.splitlines()[-lines:], f"(all of it: {self.serial_log})"])
+
+    def run(self, command: str, timeout: float = 60) -> Completed:
+        """Runs a shell command in Dom0, killed there after `timeout` seconds; its failure is not an error here."""
+        status, output = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
+        return Completed(status, output.decode(errors="replace"))
+
+    def check(self, command: str, timeout: float = 60) -> str:
+        """Runs a command that must succeed; returns what it printed. Raises MachineError."""
+        completed = self.run(command, timeout)
+        if completed.status != 0:
+            raise MachineError(f"{command!r} failed with status {completed.status} in Dom0:\n{completed.output}")
+        return completed.output
+
+    def put(self, path: str, content: bytes) -> None:
+        """Writes a file in Dom0, with the folders above it."""
+        self.request("PUT", path, content, timeout=60)
+
+    def request(self, method: str, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self.agent, timeout=timeout)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return int(response.headers["X-Status"]), response.read()
+        finally:
+            connection.close()
