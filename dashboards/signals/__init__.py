@@ -22,16 +22,16 @@ class Signal:
     """PromQL in which ``$platform`` and ``$host`` are the dashboard's variables."""
 
     unit: str
-    """Grafana's identifier of the unit, from ``grafana_foundation_sdk.models.units`` where it has one."""
+    """Grafana's identifier of the unit: one of ``grafana_foundation_sdk.models.units``, or ``CPUS``."""
 
     description: str
     """What the number means and how it is made, for someone who sees it for the first time."""
 
+    absent: str
+    """Shown in place of the number where there is none: why that can be right, and what to do if it is not."""
+
     legend: str = "{{host}}"
     """Legend of one series, in Grafana's label template."""
-
-    absent: str = "No data"
-    """Shown in place of the number where there is none: why that can be right, and what to do if it is not."""
 
     high: float | None = None
     """From here on the value is trouble, in the expression's own unit. An alert on the signal fires above the same."""

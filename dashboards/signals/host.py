@@ -6,6 +6,8 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, on_host
 
+_NO_DATA = "Nothing known of this host yet. Wait a minute after the start, then look at its target in Prometheus."
+
 _NO_OVERHEAD = (
     "No overhead here. On bare Linux (platform base) that is right: no hypervisor, nothing to compare. "
     "On Xen, wait a minute after the start; if this stays, look at Alerts below and at the host's target in Prometheus."
@@ -21,7 +23,7 @@ OVERHEAD_RATIO = Signal(
         "HostOverheadHigh fires when it stays above the line while the overhead in CPUs is high as well."
     ),
     absent=_NO_OVERHEAD,
-    high=0.3,
+    high=0.25,
 )
 
 OVERHEAD_CPU = Signal(
@@ -42,6 +44,7 @@ CPU_CAPACITY = Signal(
     unit=CPUS,
     description="Processors the machine has: what all virtual servers and the host itself can use together.",
     legend="capacity",
+    absent=_NO_DATA,
 )
 
 CPU_USED_RATIO = Signal(
@@ -53,6 +56,7 @@ CPU_USED_RATIO = Signal(
         "CPU used by the host and all its guests, of what the machine has. Near 100 % guests wait for one another, and "
         "the overhead's share says little: everything competes."
     ),
+    absent=_NO_DATA,
     high=0.9,
 )
 
@@ -61,7 +65,7 @@ GUESTS = Signal(
     expr=on_host("host:guests:count"),
     unit=units.Short,
     description="Virtual servers alive on this host now, not counting the host itself.",
-    absent="No guests: bare Linux, or the host does not answer",
+    absent="None: no hypervisor on this host, or it does not answer.",
 )
 
 ALERTS = Signal(

@@ -6,6 +6,8 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import Signal, on_host
 
+_NO_DATA = "No process of the monitor reports from this host. Its exporters' targets in Prometheus tell why."
+
 CPU = Signal(
     name="The monitor's own CPU, by job",
     expr=on_host("monitor:cpu_usage:rate"),
@@ -15,7 +17,7 @@ CPU = Signal(
         "all the time. It is part of the overhead shown above."
     ),
     legend="{{job}}",
-    absent="No process of the monitor reports from this host. Its exporters' targets in Prometheus tell why.",
+    absent=_NO_DATA,
 )
 
 SHARE = Signal(
@@ -24,6 +26,6 @@ SHARE = Signal(
     f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
     description="CPU used by all of the monitor's processes on this host, of what the machine has.",
-    absent="No process of the monitor reports from this host",
+    absent=_NO_DATA,
     high=0.01,
 )

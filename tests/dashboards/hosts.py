@@ -1,0 +1,68 @@
+"""Two hosts as their exporters would show them: a Xen host whose Dom0 is busy, and a bare machine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from tests.live import Exposition
+
+# CPUs that each domain keeps busy. Dom0 takes 6 of 18 (a third), so HostOverheadHigh is soon pending: a rate over a
+# minute rises from 0 during the first one, and 6 CPUs get past the alert's half a CPU within seconds.
+DOMAINS = {"Domain-0": 6.0, "web 1": 7.0, "db": 4.0, 'größer "quoted"': 1.0}
+
+
+def xen(seconds: float) -> str:
+    """What xentop-exporter says of a 24-CPU host that has been up for so long: Dom0 and three guests."""
+    lines = ["xentop_up 1", "xen_host_cpus 24", f"process_cpu_seconds_total {seconds * 0.004}"]
+    for domid, (name, cpus) in enumerate(DOMAINS.items()):
+        escaped = name.replace('"', r"\"")
+        labels = f'domid="{domid}",domain="{escaped}"'
+        lines += [
+            f"xen_domain_cpu_seconds_total{{{labels}}} {seconds * cpus}",
+            f"xen_domain_memory_bytes{{{labels}}} {(domid + 1) * 2**29}",
+            f'xen_domain_state{{{labels},state="running"}} 1',
+            f'xen_domain_state{{{labels},state="dying"}} 0',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def base(seconds: float) -> str:
+    """What node_exporter says of a 2-CPU machine of which a quarter is used."""
+    lines = [
+        f"process_cpu_seconds_total {seconds * 0.01}",
+        f"node_memory_MemTotal_bytes {2**32}",
+        f"node_memory_MemAvailable_bytes {3 * 2**30}",
+    ]
+    for cpu in range(2):
+        for mode, share in {"user": 0.2, "system": 0.05, "idle": 0.74, "iowait": 0.01, "steal": 0.0}.items():
+            lines.append(f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {seconds * share}')
+    return "\n".join(lines) + "\n"
+
+
+class Ticking(Exposition):
+    """An exporter whose counters go on counting, several times a second, until the `with` block ends."""
+
+    def __init__(self, text_after: Callable[[float], str]) -> None:
+        super().__init__(text_after(0))
+        self._text_after = text_after
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join(timeout=15)
+        super().__exit__(kind, error, at)
+
+    def _tick(self) -> None:
+        start = time.monotonic()
+        while not self._stop.wait(0.2):
+            self.text = self._text_after(time.monotonic() - start)

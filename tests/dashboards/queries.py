@@ -1,0 +1,133 @@
+"""Ask a live Prometheus what the panels of a dashboard would ask it, with the variables filled in from its own data.
+
+    answers = run_queries(prometheus.url, HOST_OVERHEAD, {"host": "xen1"})
+    assert not [answer for answer in answers if answer.series == 0]
+
+It does what Grafana does between a dashboard's JSON and Prometheus' HTTP API, for query variables over Prometheus.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+FOLDER = Path(__file__).resolve().parents[2] / "dashboards" / "json"
+HOST_OVERHEAD = FOLDER / "host-overhead.json"
+
+STEP_SECONDS = 5
+RANGE_SECONDS = 600
+BUILT_IN = {
+    "__interval": f"{STEP_SECONDS}s",
+    "__interval_ms": f"{STEP_SECONDS * 1000}",
+    "__rate_interval": f"{4 * STEP_SECONDS}s",  # Grafana: at least four scrape intervals
+    "__range": f"{RANGE_SECONDS}s",
+    "__range_s": f"{RANGE_SECONDS}",
+    "__range_ms": f"{RANGE_SECONDS * 1000}",
+}
+_LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.+),)?\s*(?P<label>\w+)\)")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::\w+)?\})")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one query of one panel brought: how many series it would draw."""
+
+    panel: str
+    ref_id: str
+    expr: str
+    """As it was sent, no variable left."""
+    series: int
+    """Series with at least one finite number: NaN draws nothing."""
+
+
+def run_queries(prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None) -> list[Answer]:
+    """Run every query of every panel of a dashboard's JSON file.
+
+    prometheus: the server's URL.
+    choose: values for variables, by name; others take what Grafana would at first: all if they allow it, else the
+        first value that their own query finds.
+
+    Raises LookupError if a variable finds no value or not the chosen one, ValueError if Prometheus refuses a query.
+    """
+    page = json.loads(dashboard.read_text(encoding="utf-8"))
+    variables = resolve_variables(prometheus, page, choose or {})
+    return [
+        Answer(panel["title"], target["refId"], expr, _series(prometheus, expr, instant=target.get("instant", False)))
+        for panel in panels(page)
+        for target in panel.get("targets", [])
+        for expr in [fill_in(target["expr"], variables)]
+    ]
+
+
+def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every panel of a dashboard, those of collapsed rows included, the rows themselves not."""
+    for panel in page["panels"]:
+        if panel["type"] == "row":
+            yield from panel.get("panels", [])
+        else:
+            yield panel
+
+
+def resolve_variables(prometheus: str, page: Mapping[str, Any], choose: Mapping[str, str]) -> dict[str, str]:
+    """The text that stands for each variable in a query; each is asked for with those before it filled in."""
+    resolved = dict(BUILT_IN)
+    for variable in page["templating"]["list"]:
+        name = variable["name"]
+        if variable["type"] == "datasource":
+            continue
+        query = fill_in(variable["query"], resolved)
+        values = _label_values(prometheus, query)
+        if not values:
+            raise LookupError(f"${name} finds no value: {query}")
+        if name in choose and choose[name] not in values:
+            raise LookupError(f"${name} can't be {choose[name]!r}, only one of {values}: {query}")
+        if name in choose:
+            resolved[name] = re.escape(choose[name]) if _is_regex(variable) else choose[name]
+        elif variable["includeAll"]:
+            resolved[name] = variable.get("allValue") or f"({'|'.join(map(re.escape, values))})"
+        else:
+            resolved[name] = re.escape(values[0]) if _is_regex(variable) else values[0]
+    return resolved
+
+
+def fill_in(text: str, variables: Mapping[str, str]) -> str:
+    """Replace `$name`, `${name}` and `${name:format}`; raises KeyError if the dashboard has no such variable."""
+    return _VARIABLE.sub(lambda match: variables[match[1] or match[2]], text)
+
+
+def _is_regex(variable: Mapping[str, Any]) -> bool:
+    return bool(variable["multi"] or variable["includeAll"])
+
+
+def _label_values(prometheus: str, query: str) -> list[str]:
+    match = _LABEL_VALUES.fullmatch(query)
+    if match is None:
+        raise ValueError(f"only label_values(SELECTOR, LABEL) is understood: {query}")
+    parameters = {"match[]": match["selector"]} if match["selector"] else {}
+    values: list[str] = _get(prometheus, f"label/{match['label']}/values", parameters)
+    return values
+
+
+def _series(prometheus: str, expr: str, *, instant: bool) -> int:
+    now = time.time()
+    if instant:
+        result = _get(prometheus, "query", {"query": expr, "time": now})["result"]
+        return sum(math.isfinite(float(series["value"][1])) for series in result)
+    window: dict[str, str | float] = {"query": expr, "start": now - RANGE_SECONDS, "end": now, "step": STEP_SECONDS}
+    result = _get(prometheus, "query_range", window)["result"]
+    return sum(any(math.isfinite(float(value)) for _, value in series["values"]) for series in result)
+
+
+def _get(prometheus: str, what: str, parameters: Mapping[str, str | float]) -> Any:
+    answer = requests.get(f"{prometheus}/api/v1/{what}", params=dict(parameters), timeout=30).json()
+    if answer["status"] != "success":
+        raise ValueError(f"{answer['error']}: {dict(parameters)}")
+    return answer["data"]

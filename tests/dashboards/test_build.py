@@ -1,0 +1,34 @@
+"""The committed JSON is what the sources say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dashboards import build
+
+
+def test_committed_dashboards_are_fresh() -> None:
+    assert build.stale() == [], "run `python -m dashboards.build` and commit what it writes"
+
+
+def test_an_edited_a_missing_and_a_left_over_file_are_not_fresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    build.write()
+    assert build.stale() == []
+    generated = sorted(tmp_path.glob("*.json"))
+
+    generated[0].write_text(generated[0].read_text().replace("Guests", "guests"))
+    left_over = tmp_path / "renamed-since.json"
+    left_over.write_text("{}")
+    assert build.stale() == sorted([generated[0], left_over])
+
+    generated[0].unlink()
+    assert build.stale() == sorted([generated[0], left_over])
+
+    build.write()
+    assert build.stale() == []
+    assert sorted(tmp_path.glob("*.json")) == generated

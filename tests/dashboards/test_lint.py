@@ -1,0 +1,159 @@
+"""The rules of grafana/dashboard-linter, and what our own readers need, held over the committed JSON.
+
+Rules of the linter that don't fit here, and why:
+
+- template-job, template-instance, target-job, target-instance: records of the vocabulary have neither label; they are
+  kept by host and platform, which are variables here (`test_queries_keep_to_the_chosen_host`).
+- target-rate-interval: no panel takes a rate, the records already are rates (`test_no_panel_takes_a_rate`).
+- target-promql: Prometheus itself parses every query in test_queries.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.dashboards.queries import FOLDER, panels
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted(FOLDER.glob("*.json"))
+GRID_WIDTH = 24
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+OKABE_ITO = {"#56B4E9", "#0072B2", "#E69F00", "#D55E00", "#009E73", "#F0E442", "#CC79A7", "#999999", "#000000"}
+PROMETHEUS_OWN = {"ALERTS", "ALERTS_FOR_STATE"}
+
+Page = dict[str, Any]
+pytestmark = pytest.mark.parametrize("page", [json.loads(path.read_text()) for path in FILES], ids=lambda p: p["uid"])
+
+
+def test_dashboard_can_be_found_and_cannot_be_edited(page: Page) -> None:
+    assert page["title"]
+    assert page["description"].split("?")[0], "says which question it answers"
+    assert "virtscope" in page["tags"]
+    assert page["editable"] is False, "template-uneditable: it is generated"
+    assert page["time"] == {"from": "now-1h", "to": "now"}
+    assert page["refresh"] in {"5s", "10s", "30s"}
+    assert page["graphTooltip"] == 1, "one crosshair over all panels"
+
+
+def test_links_between_dashboards_keep_time_and_selection(page: Page) -> None:
+    assert page["links"]
+    assert all(link["keepTime"] and link["includeVars"] for link in page["links"])
+
+
+def test_uids_are_unique(page: Page) -> None:
+    assert [json.loads(path.read_text())["uid"] for path in FILES].count(page["uid"]) == 1
+
+
+def test_panel_ids_are_unique(page: Page) -> None:
+    ids = [panel["id"] for panel in page["panels"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_panels_lie_side_by_side(page: Page) -> None:
+    for panel in page["panels"]:
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= GRID_WIDTH, panel.get("title")
+    for one, other in itertools.combinations(page["panels"], 2):
+        assert not overlap(one["gridPos"], other["gridPos"]), f"{one.get('title')} overlaps {other.get('title')}"
+
+
+def test_first_numbers_are_seen_without_scrolling_on_a_laptop(page: Page) -> None:
+    """1366x768 shows 15 rows of the grid beneath Grafana's and the browser's own bars."""
+    first_graph = next(panel for panel in page["panels"] if panel["type"] == "timeseries")
+    assert first_graph["gridPos"]["y"] + first_graph["gridPos"]["h"] <= 17
+
+
+def test_variables_come_from_the_vocabulary_of_any_data_source(page: Page) -> None:
+    source, *queries = page["templating"]["list"]
+    assert (source["type"], source["name"], source["query"]) == ("datasource", "datasource", "prometheus")
+    assert "regex" not in source, "any name will do"
+    for variable in queries:
+        assert variable["datasource"] == DATASOURCE
+        assert variable["refresh"] == 2, "template-on-time-change-reload"
+        assert records(variable["query"]) <= known_records(), variable["name"]
+
+
+def test_every_panel_explains_itself(page: Page) -> None:
+    for panel in data_panels(page):
+        assert panel["title"]
+        assert len(panel["description"]) > 20, panel["title"]
+        assert panel["datasource"] == DATASOURCE, panel["title"]
+        assert panel["targets"], panel["title"]
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]), panel["title"]
+
+
+def test_every_value_has_a_unit_and_every_gap_a_text(page: Page) -> None:
+    for panel in data_panels(page):
+        defaults = panel["fieldConfig"]["defaults"]
+        overrides = [p["id"] for override in panel["fieldConfig"]["overrides"] for p in override["properties"]]
+        assert "unit" in defaults or overrides.count("unit") == len(panel["targets"]), panel["title"]
+        assert len(defaults["noValue"]) > 10, panel["title"]
+
+
+def test_every_graph_starts_at_zero_and_names_its_series(page: Page) -> None:
+    for panel in data_panels(page):
+        if panel["type"] == "timeseries":
+            assert panel["fieldConfig"]["defaults"]["min"] == 0, panel["title"]
+            assert all(target["legendFormat"] for target in panel["targets"]), panel["title"]
+
+
+def test_colours_can_be_told_apart_by_everyone(page: Page) -> None:
+    for panel in data_panels(page):
+        colours = set(re.findall(r'"(?:color|fixedColor)": "([^"]+)"', json.dumps(panel)))
+        assert colours <= OKABE_ITO, panel["title"]
+
+
+def test_queries_speak_the_vocabulary_alone(page: Page) -> None:
+    for panel in data_panels(page):
+        for target in panel["targets"]:
+            assert records(target["expr"]) <= known_records(), panel["title"]
+            metrics = set(re.findall(r"(\w[\w:]*)\{", target["expr"]))
+            assert metrics <= known_records() | PROMETHEUS_OWN, panel["title"]
+
+
+def test_queries_keep_to_the_chosen_host(page: Page) -> None:
+    for panel in data_panels(page):
+        for target in panel["targets"]:
+            selectors = re.findall(r"\{([^}]*)\}", target["expr"])
+            assert selectors, panel["title"]
+            assert all('host="$host"' in selector for selector in selectors), panel["title"]
+
+
+def test_no_panel_takes_a_rate(page: Page) -> None:
+    for panel in data_panels(page):
+        for target in panel["targets"]:
+            assert not re.search(r"\b(rate|irate|increase)\s*\(", target["expr"]), panel["title"]
+
+
+def data_panels(page: Page) -> list[dict[str, Any]]:
+    return [panel for panel in panels(page) if panel["type"] != "text"]
+
+
+def overlap(one: dict[str, int], other: dict[str, int]) -> bool:
+    return (
+        one["x"] < other["x"] + other["w"]
+        and other["x"] < one["x"] + one["w"]
+        and one["y"] < other["y"] + other["h"]
+        and other["y"] < one["y"] + one["h"]
+    )
+
+
+def records(promql: str) -> set[str]:
+    return set(re.findall(r"\b\w+:\w+:\w+\b", promql))
+
+
+def known_records() -> set[str]:
+    """Records of the vocabulary: those a rules file writes, less the steps on the way that are for that file alone."""
+    groups = (
+        group
+        for file in (ROOT / "prometheus" / "rules").glob("*.yml")
+        for group in yaml.safe_load(file.read_text())["groups"]
+    )
+    recorded = {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
+    return {record for record in recorded if record.split(":")[0] in {"vserver", "host", "app", "monitor"}}

@@ -1,0 +1,93 @@
+"""Every query of every panel, sent to a live Prometheus with the project's own rules, must bring series."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dashboards import hosts
+from tests.dashboards.queries import FOLDER, HOST_OVERHEAD, Answer, run_queries
+from tests.live import Prometheus
+
+# Panels (and their queries) that may be empty, by platform, each with its reason.
+NO_GUESTS = "a bare machine has no guests"
+NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
+MAY_BE_EMPTY = {
+    "base": {
+        ("Overhead, share of all CPU used", "A"): NO_OVERHEAD,
+        ("Overhead in CPUs", "A"): NO_OVERHEAD,
+        ("Guests", "A"): NO_GUESTS,
+        ("CPU used, against capacity", "B"): NO_GUESTS,
+        ("Alerts of this host", "A"): "nothing is wrong with it",
+    },
+    "xen": {},
+}
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with hosts.Ticking(hosts.xen) as xen, hosts.Ticking(hosts.base) as base:
+        targets = {"xentop": [xen.group("xen1", "xen")], "node": [base.group("base1", "base")]}
+        with Prometheus(tmp_path_factory.mktemp("dashboards"), targets) as server:
+            server.wait_for('ALERTS{alertname="HostOverheadHigh", host="xen1"}', seconds=90)
+            server.wait_for('vserver:cpu_usage:rate{host="base1"} and on (host) monitor:cpu_usage:rate', seconds=90)
+            yield server
+
+
+@pytest.mark.parametrize("dashboard", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(("platform", "host"), [("xen", "xen1"), ("base", "base1")])
+def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, platform: str, host: str) -> None:
+    answers = run_queries(prometheus.url, dashboard, {"host": host})
+    assert answers
+    empty = {(answer.panel, answer.ref_id) for answer in answers if answer.series == 0}
+    assert empty == set(MAY_BE_EMPTY[platform]), "panels are empty that should not be, or are not that were excused"
+
+
+def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
+    series = series_by_panel(run_queries(prometheus.url, HOST_OVERHEAD, {"host": "xen1"}))
+    assert series["Overhead, share of all CPU used"] == {"A": 1}
+    assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 1}, "Dom0, three guests, the capacity"
+    assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4}
+
+
+def test_platform_narrows_the_choice_of_hosts(prometheus: Prometheus) -> None:
+    assert run_queries(prometheus.url, HOST_OVERHEAD, {"platform": "base", "host": "base1"})
+    with pytest.raises(LookupError, match="can't be 'xen1'"):
+        run_queries(prometheus.url, HOST_OVERHEAD, {"platform": "base", "host": "xen1"})
+
+
+def test_what_draws_nothing_counts_as_empty(prometheus: Prometheus, tmp_path: Path) -> None:
+    absent, nan, drawn = "no:such:record", "vector(0) / 0", 'host:overhead:ratio{host="$host"}'
+    series = [answer.series for answer in run_queries(prometheus.url, page(tmp_path, absent, nan, drawn))]
+    assert series == [0, 0, 1]
+
+
+def test_a_query_that_prometheus_refuses_is_an_error(prometheus: Prometheus, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="parse error"):
+        run_queries(prometheus.url, page(tmp_path, "sum by ("))
+
+
+def test_a_variable_that_the_dashboard_lacks_is_an_error(prometheus: Prometheus, tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="vserver"):
+        run_queries(prometheus.url, page(tmp_path, 'vserver:cpu_usage:rate{vserver="$vserver"}'))
+
+
+def page(folder: Path, *exprs: str) -> Path:
+    """A dashboard of one panel with a variable `host`."""
+    targets = [{"refId": f"Q{i}", "expr": expr} for i, expr in enumerate(exprs)]
+    query = "label_values(host:overhead:ratio, host)"
+    host = {"name": "host", "type": "query", "query": query, "multi": False, "includeAll": False}
+    panel = {"type": "timeseries", "title": "Panel", "targets": targets}
+    file = folder / "page.json"
+    file.write_text(json.dumps({"panels": [panel], "templating": {"list": [host]}}))
+    return file
+
+
+def series_by_panel(answers: list[Answer]) -> dict[str, dict[str, int]]:
+    panels: dict[str, dict[str, int]] = {}
+    for answer in answers:
+        panels.setdefault(answer.panel, {})[answer.ref_id] = answer.series
+    return panels
