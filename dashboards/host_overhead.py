@@ -22,24 +22,21 @@ def host_overhead() -> dashboard.Dashboard:
         ),
         rows=[
             Row(
-                "Now",
+                "Overhead",
                 [
-                    panels.number(host.OVERHEAD_RATIO).span(5).height(4),
-                    panels.number(host.OVERHEAD_CPU).span(5).height(4),
-                    panels.number(host.CPU_USED_RATIO).span(5).height(4),
-                    panels.number(host.GUESTS).span(4).height(4),
-                    panels.number(monitor.SHARE).decimals(2).span(5).height(4),
+                    panels.number(host.OVERHEAD_RATIO).span(5).height(3),
+                    panels.number(host.OVERHEAD_CPU).span(5).height(3),
+                    panels.number(host.CPU_USED_RATIO).span(5).height(3),
+                    panels.number(host.GUESTS).span(4).height(3),
+                    panels.number(monitor.SHARE).decimals(2).span(5).height(3),
+                    panels.over_time(host.OVERHEAD_RATIO).span(12).height(8),
+                    _cpu_against_capacity(),
                 ],
             ),
-            Row("Over time", [_overhead(), _cpu_against_capacity()]),
-            Row("Who", [_virtual_servers(), _alerts()]),
+            Row("Virtual servers and alerts", [_virtual_servers(), _alerts()]),
             Row("The monitor itself", [panels.stacked(monitor.CPU).span(24).height(7)]),
         ],
     )
-
-
-def _overhead() -> timeseries.Panel:
-    return panels.over_time(host.OVERHEAD_RATIO).span(12).height(9)
 
 
 def _cpu_against_capacity() -> timeseries.Panel:
@@ -56,7 +53,7 @@ def _cpu_against_capacity() -> timeseries.Panel:
         .override_by_query("A", panels.coloured(palette.HOST))
         .override_by_query("C", panels.as_line(palette.LIMIT))
         .span(12)
-        .height(9)
+        .height(8)
     )
 
 
@@ -77,7 +74,7 @@ def _virtual_servers() -> table.Panel:
 def _alerts() -> table.Panel:
     return (
         panels.columns(
-            host.ALERTS.name,
+            "Alerts of this host",
             host.ALERTS.description,
             {"alertname": "Alert", "severity": "Severity", "alertstate": "State"},
             [host.ALERTS],

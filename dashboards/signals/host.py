@@ -69,7 +69,7 @@ GUESTS = Signal(
 )
 
 ALERTS = Signal(
-    name="Alerts of this host",
+    name="For",
     # ALERTS_FOR_STATE holds the time an alert became active; it bears ALERTS' labels except its state.
     expr='(time() - ALERTS_FOR_STATE{host="$host"}) * ignoring (alertstate) group_right () ALERTS{host="$host"}',
     unit=units.Seconds,

@@ -1,4 +1,4 @@
-"""Two hosts as their exporters would show them: a Xen host whose Dom0 is busy, and a bare machine."""
+"""Three hosts as their exporters show them: a Xen host whose Dom0 is busy, one that is mute, and a bare machine."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def xen(seconds: float) -> str:
             f'xen_domain_state{{{labels},state="dying"}} 0',
         ]
     return "\n".join(lines) + "\n"
+
+
+def mute_xen(seconds: float) -> str:
+    """What xentop-exporter says of a host whose sources all fail."""
+    return f"xentop_up 0\nprocess_cpu_seconds_total {seconds * 0.004}\n"
 
 
 def base(seconds: float) -> str:

@@ -29,11 +29,15 @@ MAY_BE_EMPTY = {
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    with hosts.Ticking(hosts.xen) as xen, hosts.Ticking(hosts.base) as base:
-        targets = {"xentop": [xen.group("xen1", "xen")], "node": [base.group("base1", "base")]}
+    with hosts.Ticking(hosts.xen) as xen, hosts.Ticking(hosts.mute_xen) as mute, hosts.Ticking(hosts.base) as base:
+        targets = {
+            "xentop": [xen.group("xen1", "xen"), mute.group("mute1", "xen")],
+            "node": [base.group("base1", "base")],
+        }
         with Prometheus(tmp_path_factory.mktemp("dashboards"), targets) as server:
             server.wait_for('ALERTS{alertname="HostOverheadHigh", host="xen1"}', seconds=90)
             server.wait_for('vserver:cpu_usage:rate{host="base1"} and on (host) monitor:cpu_usage:rate', seconds=90)
+            server.wait_for('ALERTS{alertname="SourceFailing", host="mute1"} and on (host) monitor:cpu_usage:rate', 90)
             yield server
 
 
@@ -51,6 +55,13 @@ def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
     assert series["Overhead, share of all CPU used"] == {"A": 1}
     assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 1}, "Dom0, three guests, the capacity"
     assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4}
+
+
+def test_a_host_of_which_nothing_is_known_shows_its_alert(prometheus: Prometheus) -> None:
+    series = series_by_panel(run_queries(prometheus.url, HOST_OVERHEAD, {"host": "mute1"}))
+    assert series["Guests, and the host itself"] == {"A": 0, "B": 0, "C": 0}
+    assert series["Alerts of this host"] == {"A": 1}
+    assert series["The monitor's own CPU, by job"] == {"A": 1}
 
 
 def test_platform_narrows_the_choice_of_hosts(prometheus: Prometheus) -> None:
