@@ -285,6 +285,8 @@ def _unpack(debs: list[Path], target: Path) -> None:
         unpacked = Path(folder) / "root"
         for deb in debs:
             subprocess.run(["dpkg", "-x", deb, unpacked], check=True)
+        # Time-zone tables in source form, 200 MB, which no page loads.
+        shutil.rmtree(unpacked / "usr/share/javascript/moment-timezone/data")
         _free_alertmanager(unpacked)
         for older in target.parent.iterdir():
             if older.is_dir() and older != Path(folder):

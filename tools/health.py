@@ -1,0 +1,121 @@
+"""Whether the stack works: its parts answer, and Prometheus gets what they expose."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tools import StackError, supervision
+from tools.parts import PROMETHEUS, Part
+
+POLL_SECONDS = 0.1
+# Prometheus reads back what it had not yet written into blocks, up to three hours of it.
+READY_SECONDS = 300
+# Prometheus spreads first scrapes over scrape_interval, and one may be lost while a part is still starting.
+SCRAPE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Target:
+    """An address that Prometheus scrapes; `error` is why the last scrape failed."""
+
+    job: str
+    address: str
+    host: str
+    up: bool | None  # None: not scraped yet
+    error: str
+
+    @property
+    def health(self) -> str:
+        """In a few words."""
+        if self.up is None:
+            return "not scraped yet"
+        return "up" if self.up else f"down: {self.error}"
+
+
+class PartFailedError(StackError):
+    """A part did not become, or did not stay, what it should be: `part` says whose log tells more."""
+
+    def __init__(self, part: Part, message: str) -> None:
+        super().__init__(message)
+        self.part = part
+
+
+def wait_until_healthy(part: Part, port: int) -> None:
+    """Return once the part answers; raise `PartFailedError` as soon as it has ended, or after `READY_SECONDS`."""
+
+    def answers() -> bool:
+        process = supervision.processes()[part.name]
+        if process.state not in {"starting", "running"}:
+            how = process.spawn_error or f"exit status {process.exit_status}"
+            raise PartFailedError(part, f"{part.name} ended right after its start ({how})")
+        return _get(port, part.health_path) is not None
+
+    if not _within(READY_SECONDS, answers):
+        raise PartFailedError(
+            part, f"{part.name} runs but does not answer http://127.0.0.1:{port}{part.health_path} with 200"
+        )
+
+
+def wait_until_scraped(parts: Sequence[Part], ports: Mapping[str, int]) -> None:
+    """Return once Prometheus has scraped each of the parts with success; raise `PartFailedError` if it doesn't."""
+    wanted = {f"127.0.0.1:{ports[part.name]}": part for part in parts}
+
+    def scraped() -> bool:
+        return set(wanted) <= {target.address for target in targets(ports[PROMETHEUS.name]) if target.up}
+
+    if not _within(SCRAPE_SECONDS, scraped):
+        found = {target.address: target.error for target in targets(ports[PROMETHEUS.name]) if not target.up}
+        for address, part in wanted.items():
+            if address in found:
+                raise PartFailedError(part, f"Prometheus can't scrape {part.name} at {address}: {found[address]}")
+        raise PartFailedError(
+            PROMETHEUS, "Prometheus does not scrape the stack's own parts: see prometheus/prometheus.yml"
+        )
+
+
+def targets(prometheus_port: int) -> list[Target]:
+    """All that Prometheus is scraping, in the order of jobs and addresses; empty if it does not answer."""
+    answer = _get(prometheus_port, "/api/v1/targets?state=active")
+    if answer is None:
+        return []
+    return sorted(
+        (
+            Target(
+                job=target["labels"]["job"],
+                address=target["discoveredLabels"]["__address__"],
+                host=target["labels"].get("host", ""),
+                up={"up": True, "down": False}.get(target["health"]),
+                error=target["lastError"],
+            )
+            for target in json.loads(answer)["data"]["activeTargets"]
+        ),
+        key=lambda target: (target.job, target.address),
+    )
+
+
+def _get(port: int, path: str) -> bytes | None:
+    """The body of a 200 answer from loopback, or None. Proxies in the environment are not for these addresses."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body if response.status == http.client.OK else None
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether the condition has become true within this time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True

@@ -1,0 +1,45 @@
+"""What the stack consists of, and on which ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tools import StackError
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program of the stack; `name` is its section in supervisord.conf and the name of its log."""
+
+    name: str
+    port_variable: str  # of the environment and of make; compose.yaml reads the same ones
+    default_port: int
+    health_path: str  # answers 200 once the part is ready
+
+
+PROMETHEUS = Part("prometheus", "PROMETHEUS_PORT", 9090, "/-/ready")
+ALERTMANAGER = Part("alertmanager", "ALERTMANAGER_PORT", 9093, "/-/ready")
+NODE_EXPORTER = Part("node_exporter", "NODE_EXPORTER_PORT", 9100, "/")
+XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy")
+GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
+
+# In the order in which they are started and shown.
+PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, GRAFANA)
+
+
+def ports(settings: Mapping[str, str]) -> dict[str, int]:
+    """Port of each part by the part's name: what `settings` say under its `port_variable`, else the default.
+
+    Raises `StackError` for a value that is no port, and for two parts on one port.
+    """
+    chosen: dict[str, int] = {}
+    for part in PARTS:
+        text = settings.get(part.port_variable) or str(part.default_port)
+        if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+            raise StackError(f"{part.port_variable}={text} is not a port: give a number from 1 to 65535")
+        for name, port in chosen.items():
+            if port == int(text):
+                raise StackError(f"{name} and {part.name} are both to use port {port}: change {part.port_variable}")
+        chosen[part.name] = int(text)
+    return chosen

@@ -1,0 +1,66 @@
+"""The stack's Python packages, as pinned with hashes in requirements/stack.txt, in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from tools import StackError
+from tools.programs import CHECKOUT
+
+REQUIREMENTS = CHECKOUT / "requirements" / "stack.txt"
+ENVIRONMENT = CHECKOUT / ".stack" / "venv"
+PYTHON = ENVIRONMENT / "bin" / "python"
+# Written last, so an environment without it, or with another content, is one that was never finished or is out of date.
+COMPLETE = ENVIRONMENT / "complete"
+
+
+def wanted() -> str:
+    """What decides the environment's content: the pins and this very Python."""
+    return hashlib.sha256(REQUIREMENTS.read_bytes() + f"{sys.executable} {sys.version}".encode()).hexdigest()
+
+
+def install() -> None:
+    """Make `PYTHON` an interpreter with the packages, unless it is one. Raises `StackError` if that can't be done.
+
+    The exporters aren't installed: supervisord.conf runs them from exporters/, so that no build backend is needed.
+    """
+    if COMPLETE.is_file() and COMPLETE.read_text() == wanted() and PYTHON.exists():
+        return
+    if importlib.util.find_spec("ensurepip") is None:
+        # Debian keeps this part of the standard library in a package of its own.
+        raise StackError("Python's venv module lacks ensurepip: install it with `apt-get install python3-venv`")
+    try:
+        venv.create(ENVIRONMENT, clear=True, symlinks=True, with_pip=True)
+    except subprocess.CalledProcessError as error:
+        raise StackError(f"cannot create a virtual environment in {ENVIRONMENT}: {error}") from None
+    wheels = Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "wheels"
+    install_from_cache = ["install", "--no-index", "--find-links", str(wheels)]
+    if _pip(*install_from_cache).returncode != 0:
+        download = _pip("download", "--retries=1", "--timeout=30", "--dest", str(wheels))
+        if download.returncode != 0:
+            raise StackError(f"cannot download the Python packages: {_complaint(download)}")
+        installation = _pip(*install_from_cache)
+        if installation.returncode != 0:
+            raise StackError(f"cannot install the Python packages: {_complaint(installation)}")
+    COMPLETE.write_text(wanted())
+
+
+def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+    # No cache directory: pip's own is outside the checkout. Only wheels: building may need a compiler.
+    flags = ["--no-cache-dir", "--disable-pip-version-check", "--require-hashes", "--no-deps", "--only-binary=:all:"]
+    command = [str(PYTHON), "-m", "pip", *arguments, *flags, "--requirement", str(REQUIREMENTS)]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def _complaint(pip: subprocess.CompletedProcess[str]) -> str:
+    """Why pip failed, in one line."""
+    if "connection broken" in pip.stderr:
+        return "the package index can't be reached; check the network"
+    errors = [line for line in pip.stderr.splitlines() if line.startswith("ERROR:")]
+    return errors[-1].removeprefix("ERROR:").strip() if errors else f"pip ended with status {pip.returncode}"

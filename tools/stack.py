@@ -1,0 +1,325 @@
+"""Start, show and stop the stack on this machine, without Docker.
+
+    python3 -m tools.stack up | down | status | logs [NAME] [--follow] | prepare
+
+All it makes is in .stack/ and in prometheus/targets/local/ of this checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools import StackError, grafana, health, programs, python_packages, sockets, supervision, targets
+from tools.parts import ALERTMANAGER, GRAFANA, NODE_EXPORTER, PARTS, PROMETHEUS, XENTOP_EXPORTER, Part, ports
+from tools.programs import CHECKOUT, ProgramsError
+from tools.targets import Machine
+
+SUPERVISORD_CONF = CHECKOUT / "tools" / "supervisord.conf"
+SETTINGS_FILE = supervision.RUN / "settings.json"
+NEEDED_BYTES = 10**9
+ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
+LOG_LINES = 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to run on this machine: the parts, and the port of each part there is, by its name."""
+
+    machine: Machine
+    parts: tuple[Part, ...]
+    ports: dict[str, int]
+
+
+def up() -> None:
+    """Start the stack, or bring a running one up to date, and return once all of it works."""
+    with _alone():
+        running_settings = _read_settings() if supervision.is_running() else None
+        with _step("Looking at this machine"):
+            plan = _plan(running_settings or {})
+            if plan.machine.platform == "xen" and os.geteuid() != 0:
+                raise StackError("this is the Dom0 of a Xen host, and only root may ask Xen about its guests: use sudo")
+            if running_settings is None:
+                _require_room(plan)
+        with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
+            unpacked = programs.root()
+        with _step("Installing Python packages (.stack/venv)"):
+            python_packages.install()
+        with _step("Checking the configuration"):
+            targets.write(plan.machine, plan.ports)
+            _check_configuration()
+
+        settings = _settings(plan, unpacked)
+        if running_settings == settings:
+            _refresh(plan)
+            _wait(plan)
+            print("\nThe stack was running already; its configuration has been read again.")
+        else:
+            if running_settings is not None:
+                with _step("Stopping the running stack: its programs or ports are not the ones wanted now"):
+                    supervision.stop()
+                _require_room(plan)
+            _start(plan, settings)
+        _describe(plan)
+
+
+def down() -> None:
+    """Stop all that `up` started. What was recorded stays in .stack/data."""
+    with _alone():
+        if not supervision.is_running():
+            print("The stack is not running.")
+            return
+        with _step("Stopping the stack"):
+            supervision.stop()
+    print("What was recorded stays in .stack/data. Start again with: make up")
+
+
+def status() -> bool:
+    """Print the state of every part and target; return whether all of it is as it should be."""
+    if not supervision.is_running():
+        print("The stack is not running. Start it with: make up")
+        return False
+    plan = _plan(_read_settings())
+    processes = supervision.processes()
+    parts = [("PART", "STATE", "SINCE", "ADDRESS")]
+    for part in PARTS:
+        process = processes[part.name]
+        if part in plan.parts:
+            since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
+            parts.append((part.name, process.state, since, f"http://127.0.0.1:{plan.ports[part.name]}"))
+        else:
+            parts.append((part.name, "not used", "", _why_not_used(part, plan.machine)))
+    _print_table(parts)
+
+    found = health.targets(plan.ports[PROMETHEUS.name])
+    print()
+    _print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
+    return all(processes[part.name].state == "running" for part in plan.parts) and all(t.up for t in found)
+
+
+def logs(name: str | None, *, follow: bool) -> None:
+    """Show the last lines of one part's log or of all; with `follow` new ones too, until interrupted."""
+    there = sorted(supervision.LOG.glob("*.log"))
+    chosen = [file for file in there if name in {None, file.stem}]
+    if not chosen:
+        names = ", ".join(file.stem for file in there) or "none before the first `make up`"
+        raise StackError(f"there is no such log; there are: {names}")
+    subprocess.run(["tail", "--lines=20", *(["-F"] if follow else []), *map(str, chosen)], check=False)
+
+
+def prepare() -> None:
+    """Make what compose.yaml needs and a repository can't hold: this machine's targets and Grafana's password."""
+    plan = _plan({})
+    targets.write(plan.machine, plan.ports)
+    grafana.make_password()
+
+
+def _plan(running_settings: dict[str, str]) -> Plan:
+    """What to run: ports as the environment says, else as they are now, else the defaults."""
+    machine = targets.this_machine()
+    parts = [PROMETHEUS, ALERTMANAGER, NODE_EXPORTER]
+    if machine.platform == "xen":
+        parts.append(XENTOP_EXPORTER)
+    if grafana.home() is not None:
+        parts.append(GRAFANA)
+    given = {name: value for name, value in os.environ.items() if value}
+    return Plan(machine, tuple(parts), ports({**running_settings, **given}))
+
+
+def _why_not_used(part: Part, machine: Machine) -> str:
+    return f"not installed: {grafana.HOW_TO_GET_IT}" if part is GRAFANA else machine.why
+
+
+def _require_room(plan: Plan) -> None:
+    """Raise `StackError` unless the ports are free and there is space on the disk."""
+    patience = ORPHAN_SECONDS if supervision.left_without_stopping() else 0
+    sockets.require_free([(part, plan.ports[part.name]) for part in plan.parts], patience)
+    free = shutil.disk_usage(CHECKOUT).free
+    if free < NEEDED_BYTES:
+        raise StackError(
+            f"only {free // 10**6} MB are free where this checkout is, and {NEEDED_BYTES // 10**6} are needed"
+        )
+
+
+def _check_configuration() -> None:
+    """Raise `StackError` with the first complaint of Prometheus's and Alertmanager's own checkers."""
+    for program, arguments in (
+        ("promtool", ["check", "config", "prometheus/prometheus.yml"]),
+        ("amtool", ["check-config", "alerts/alertmanager.yml"]),
+    ):
+        command = [str(programs.path(program)), *arguments]
+        check = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        if check.returncode != 0:
+            said = check.stderr if "FAILED:" in check.stderr else check.stdout
+            complaint = " ".join(said.partition("FAILED:")[2].partition("FAILED:")[0].split())
+            raise StackError(f"{arguments[-1]} is not valid: {complaint}")
+
+
+def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
+    """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
+    configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.wanted().encode()).hexdigest()
+    return {
+        **{part.port_variable: str(plan.ports[part.name]) for part in PARTS},
+        "VIRTSCOPE_PROGRAMS": str(unpacked.relative_to(CHECKOUT)),
+        "VIRTSCOPE_CONFIGURATION": configuration,
+        "GRAFANA_HOME": str(grafana.home() or ""),
+        **grafana.environment(plan.ports),
+    }
+
+
+def _read_settings() -> dict[str, str]:
+    settings: dict[str, str] = json.loads(SETTINGS_FILE.read_text())
+    return settings
+
+
+def _start(plan: Plan, settings: dict[str, str]) -> None:
+    """Start all parts and wait until they work; if that fails, or is interrupted, none of them stays."""
+    try:
+        with _step("Starting supervisord"):
+            if GRAFANA in plan.parts:
+                grafana.make_password()
+            supervision.RUN.mkdir(parents=True, exist_ok=True)
+            SETTINGS_FILE.write_text(json.dumps(settings))
+            supervision.start(settings)
+            for part in plan.parts:
+                supervision.start_program(part.name)
+        _wait(plan)
+    except BaseException:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it running
+        supervision.stop()
+        raise
+
+
+def _refresh(plan: Plan) -> None:
+    """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
+    with _step("Reading the configuration again"):
+        for part in PARTS:
+            if part not in plan.parts:
+                supervision.stop_program(part.name)
+        for part in plan.parts:
+            supervision.start_program(part.name)
+        for part in (PROMETHEUS, ALERTMANAGER):
+            supervision.reload_program(part.name)
+
+
+def _wait(plan: Plan) -> None:
+    for part in plan.parts:
+        with _step(f"Waiting until {part.name} is ready"):
+            health.wait_until_healthy(part, plan.ports[part.name])
+    with _step("Waiting until Prometheus has scraped all of them"):
+        health.wait_until_scraped([part for part in plan.parts if part is not GRAFANA], plan.ports)
+
+
+def _describe(plan: Plan) -> None:
+    """Say what is watched, and where to look."""
+    machine = plan.machine
+    print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
+    own = {f"127.0.0.1:{port}" for port in plan.ports.values()}
+    for target in health.targets(plan.ports[PROMETHEUS.name]):
+        if target.address not in own:
+            print(f"Watching {target.host}, {target.job} at {target.address}: {target.health}.")
+    print()
+    addresses = [(part.name, f"http://127.0.0.1:{plan.ports[part.name]}") for part in plan.parts]
+    if GRAFANA in plan.parts:
+        password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
+        addresses[-1] = (GRAFANA.name, f"{addresses[-1][1]}  (user admin, password in {password})")
+    else:
+        addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
+    _print_table(addresses)
+    print("\nmake status, make logs, make down. To watch more hosts: docs/install.md")
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One `up` or `down` at a time."""
+    supervision.RUN.mkdir(parents=True, exist_ok=True)
+    with (supervision.RUN / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StackError("another `make up` or `make down` is at work in this checkout: wait for its end") from None
+        yield
+
+
+@contextlib.contextmanager
+def _step(what: str) -> Iterator[None]:
+    """Show what is being done and how long it took."""
+    print(f"{what} ...", end=" ", flush=True)
+    start = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        print("failed", flush=True)
+        raise
+    print(f"{time.monotonic() - start:.1f} s", flush=True)
+
+
+def _log_end(file: Path) -> str:
+    lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
+    return "\n".join(
+        [f"The last lines of {file.relative_to(CHECKOUT)}:", *(f"  {line}" for line in lines[-LOG_LINES:])]
+    )
+
+
+def main() -> int:
+    """Exit status: 0 if it was done (for status: if all is well), 1 if not, 130 if interrupted."""
+    parser = argparse.ArgumentParser(prog="python3 -m tools.stack", description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("up", help="start the stack, or bring a running one up to date")
+    commands.add_parser("down", help="stop it; what was recorded stays")
+    commands.add_parser("status", help="show every part and target")
+    log_parser = commands.add_parser("logs", help="show the last lines of the logs")
+    log_parser.add_argument("name", nargs="?", help="of one part, as in status")
+    log_parser.add_argument("--follow", action="store_true", help="go on showing new lines")
+    commands.add_parser("prepare", help="make what compose.yaml needs: this machine's targets, Grafana's password")
+    arguments = parser.parse_args()
+
+    # Stopped by whatever means, `up` takes back what it has started.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        match arguments.command:
+            case "up":
+                up()
+            case "down":
+                down()
+            case "status":
+                return 0 if status() else 1
+            case "logs":
+                logs(arguments.name, follow=arguments.follow)
+            case "prepare":
+                prepare()
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return 130
+    except (StackError, ProgramsError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        if isinstance(error, health.PartFailedError):
+            print(_log_end(supervision.LOG / f"{error.part.name}.log"), file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""supervisord: starting it, asking it, stopping it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import time
+import xmlrpc.client
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tools import StackError
+from tools.programs import CHECKOUT
+from tools.python_packages import PYTHON
+
+RUN = CHECKOUT / ".stack" / "run"
+LOG = CHECKOUT / ".stack" / "log"
+SOCKET = RUN / "supervisor.sock"
+PID_FILE = RUN / "supervisord.pid"
+# The kernel's limit for a socket's path (sun_path, 108 with the final NUL), less the suffix supervisord binds under.
+LONGEST_SOCKET_PATH = 107 - len(".4194304")
+STOP_SECONDS = 90  # longer than any stopwaitsecs of supervisord.conf
+REQUEST_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Process:
+    """A program as supervisord sees it. `state` is supervisord's own word in lower case, such as "running"."""
+
+    name: str
+    state: str
+    since: datetime | None  # of the state; None if it was never started
+    exit_status: int  # of its last end; 0 while it runs for the first time
+    spawn_error: str  # why it couldn't be started at all; empty otherwise
+
+    @property
+    def log(self) -> Path:
+        return LOG / f"{self.name}.log"
+
+
+def is_running() -> bool:
+    """Whether this checkout's supervisord answers."""
+    try:
+        _call("getState")
+    except (OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def left_without_stopping() -> bool:
+    """Whether supervisord was killed, or the machine stopped under it, so that its programs may just be ending."""
+    return PID_FILE.exists() and not is_running()
+
+
+def start(environment: Mapping[str, str]) -> None:
+    """Start supervisord, which starts nothing by itself, with `environment` added to our own."""
+    if len(os.fsencode(SOCKET)) > LONGEST_SOCKET_PATH:
+        longest = LONGEST_SOCKET_PATH - len(os.fsencode(SOCKET.relative_to(CHECKOUT))) - 1
+        raise StackError(f"the path of this checkout is too long for a Unix socket in it: at most {longest} characters")
+    LOG.mkdir(parents=True, exist_ok=True)
+    RUN.mkdir(parents=True, exist_ok=True)
+    command = [str(PYTHON), "-m", "supervisor.supervisord", "-c", "tools/supervisord.conf"]
+    supervisord = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if supervisord.returncode != 0:
+        raise StackError(f"supervisord did not start: {(supervisord.stderr or supervisord.stdout).strip()}")
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while not is_running():  # it listens already, but answers only after it has become a daemon
+        if time.monotonic() > deadline:
+            raise StackError(f"supervisord does not answer: see {LOG / 'supervisord.log'}")
+        time.sleep(0.05)
+
+
+def start_program(name: str) -> None:
+    """Start a program unless it is running; its fate is seen in `processes`."""
+    try:
+        _call("startProcess", name, False)
+    except xmlrpc.client.Fault as fault:
+        if "ALREADY_STARTED" not in fault.faultString:
+            raise StackError(f"supervisord can't start {name}: {fault.faultString}") from None
+
+
+def stop_program(name: str) -> None:
+    """Stop a program if it is running, and wait for its end."""
+    with contextlib.suppress(xmlrpc.client.Fault):  # it wasn't running
+        _call("stopProcess", name, True)
+
+
+def reload_program(name: str) -> None:
+    """Make a running program read its configuration again (SIGHUP)."""
+    with contextlib.suppress(xmlrpc.client.Fault):  # it wasn't running
+        _call("signalProcess", name, "HUP")
+
+
+def processes() -> dict[str, Process]:
+    """Every program of supervisord.conf by name, running or not."""
+    found = {}
+    for info in _call("getAllProcessInfo"):
+        at = info["start"] if info["statename"] == "RUNNING" else max(info["start"], info["stop"])
+        since = datetime.fromtimestamp(at, UTC) if at else None
+        name, state = info["name"], info["statename"].lower()
+        found[name] = Process(name, state, since, info["exitstatus"], info["spawnerr"])
+    return found
+
+
+def stop() -> None:
+    """Stop all programs and supervisord, and wait until they have ended; nothing if it isn't running."""
+    if not is_running():
+        return
+    pid = _call("getPID")
+    _call("shutdown")
+    deadline = time.monotonic() + STOP_SECONDS
+    while Path("/proc", str(pid)).exists():
+        if time.monotonic() > deadline:
+            raise StackError(f"supervisord (pid {pid}) does not end: see {LOG / 'supervisord.log'}")
+        time.sleep(0.05)
+
+
+def _call(method: str, *arguments: Any) -> Any:  # supervisord answers with whatever the method is made for
+    """Call a method of supervisord's XML-RPC interface; OSError or HTTPException if nobody answers."""
+    with xmlrpc.client.ServerProxy("http://supervisord", transport=_UnixTransport()) as server:
+        return getattr(server.supervisor, method)(*arguments)
+
+
+class _UnixTransport(xmlrpc.client.Transport):
+    """XML-RPC over supervisord's Unix socket."""
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        return _UnixConnection(str(host))
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(STOP_SECONDS)
+        self.sock.connect(str(SOCKET))

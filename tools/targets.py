@@ -1,0 +1,61 @@
+"""What the stack watches by itself: this machine, and its own parts, as Prometheus's target files."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.parts import ALERTMANAGER, NODE_EXPORTER, PROMETHEUS, XENTOP_EXPORTER
+from tools.programs import CHECKOUT
+
+FOLDER = CHECKOUT / "prometheus" / "targets" / "local"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """This machine as the stack watches it: the labels `host` and `platform`, and why this platform."""
+
+    host: str
+    platform: str
+    why: str
+
+
+def this_machine(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> Machine:
+    """Find out whether this is a Xen host's Dom0 (platform "xen") or a machine to watch as it is ("base")."""
+    # A host name that isn't UTF-8 would make the target files unreadable for Prometheus.
+    host = socket.gethostname().encode(errors="replace").decode() or "localhost"
+    hypervisor, capabilities = sysfs / "hypervisor" / "type", procfs / "xen" / "capabilities"
+    if not hypervisor.exists():
+        return Machine(host, "base", f"no Xen found: {hypervisor} is absent")
+    if hypervisor.read_text().strip() != "xen":
+        return Machine(host, "base", f"no Xen found: {hypervisor} says {hypervisor.read_text().strip()}")
+    if not capabilities.exists():
+        return Machine(host, "base", f"a Xen guest, or a Dom0 without xenfs: {capabilities} is absent")
+    if "control_d" not in capabilities.read_text():
+        return Machine(host, "base", f"a Xen guest, not Dom0: {capabilities} does not say control_d")
+    return Machine(host, "xen", f"Dom0 of a Xen host: {capabilities} says control_d")
+
+
+def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> None:
+    """Write the stack's own addresses, one file per job of prometheus.yml, for the machine it runs on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, job in ((PROMETHEUS, "prometheus"), (ALERTMANAGER, "alertmanager"), (NODE_EXPORTER, "node")):
+        _write(folder / f"{job}.yml", [(ports[part.name], machine)])
+    _write(folder / "xentop.yml", [(ports[XENTOP_EXPORTER.name], machine)] if machine.platform == "xen" else [])
+
+
+def _write(file: Path, targets: list[tuple[int, Machine]]) -> None:
+    """Replace `file` in one step, since Prometheus reads it whenever it changes."""
+    lines = ["# Written by `make up`: the stack's own addresses. The hosts you watch belong in the folder above."]
+    for port, machine in targets:
+        # JSON strings are YAML strings, whatever a host name holds.
+        lines.append(f'- targets: ["127.0.0.1:{port}"]')
+        lines.append(f"  labels: {{host: {json.dumps(machine.host)}, platform: {machine.platform}}}")
+    if not targets:
+        lines.append("[]")
+    new = file.with_suffix(".new")
+    new.write_text("\n".join([*lines, ""]))
+    new.replace(file)
