@@ -42,8 +42,10 @@ PORTS = {
 def compose_command() -> list[str]:
     """`docker compose` or `docker-compose`, whichever is there; neither needs a running engine to read a file."""
     for command in (["docker", "compose"], ["docker-compose"]):
-        if shutil.which(command[0]) and not subprocess.run([*command, "version"], capture_output=True).returncode:
-            return command
+        if shutil.which(command[0]):
+            version = subprocess.run([*command, "version"], check=False, capture_output=True)
+            if version.returncode == 0:
+                return command
     if os.environ.get("CI") == "true":
         pytest.fail("neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose")
     pytest.skip("neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose")
@@ -54,6 +56,7 @@ def services() -> dict[str, dict[str, Any]]:
     """All services with every profile on and every port moved, after the tool has filled in variables and defaults."""
     result = subprocess.run(
         [*compose_command(), "--file", FILE, "config"],
+        check=False,
         env={**os.environ, **PORTS, "COMPOSE_PROFILES": "xen"},
         capture_output=True,
         text=True,

@@ -1,0 +1,85 @@
+"""The Prometheus that compose.yaml pins reads the same configuration and rules as Debian's 2.42, and runs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.live import Exposition, Prometheus
+from tools import go_programs, programs
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+# The first run builds Prometheus.
+pytestmark = pytest.mark.timeout(1800)
+
+XEN_GUEST = """\
+# TYPE xen_domain_cpu_seconds_total counter
+xen_domain_cpu_seconds_total{domid="1",domain="web"} 12.5
+# TYPE xen_domain_memory_bytes gauge
+xen_domain_memory_bytes{domid="1",domain="web"} 1073741824
+"""
+
+
+def built(name: str) -> Path:
+    if shutil.which("go") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("go is not in PATH, and builds Prometheus 3: https://go.dev/dl/")
+        pytest.skip("go is not in PATH, and builds Prometheus 3: https://go.dev/dl/")
+    return go_programs.path(name)
+
+
+def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [built("promtool3"), *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=120)
+
+
+def test_it_is_the_release_that_is_pinned() -> None:
+    version = promtool("--version").stdout
+    assert f"version {go_programs.prometheus_version()} " in version
+
+
+def test_the_configuration_and_its_rule_files_are_valid() -> None:
+    result = promtool("check", "config", "prometheus/prometheus.yml")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("rules found") == len(rule_files())
+
+
+@pytest.mark.parametrize("part", ["prometheus", "alerts"])
+def test_the_rules_unit_tests_pass(part: str) -> None:
+    files = sorted((CHECKOUT / part / "tests").glob("*.yml"))
+    assert files
+    result = promtool("test", "rules", *files)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "path", {"prometheus": built("prometheus3")}.__getitem__)
+    with Exposition(XEN_GUEST) as exporter, Prometheus(tmp_path, {"xentop": [exporter.group("xen1")]}) as prometheus:
+        (memory,) = prometheus.wait_for('vserver:memory:bytes{vserver="web"}', seconds=30)
+        assert memory["metric"]["host"] == "xen1"
+        assert memory["value"][1] == "1073741824"
+        health = rule_health(prometheus.url)
+    assert len(health) > len(rule_files())
+    assert set(health.values()) == {"ok"}
+
+
+def rule_files() -> list[Path]:
+    return [*(CHECKOUT / "prometheus" / "rules").glob("*.yml"), *(CHECKOUT / "alerts" / "rules").glob("*.yml")]
+
+
+def rule_health(url: str) -> dict[str, str]:
+    """How each rule's last evaluation ended, "ok" or its error, by the rule's name; waits for the first one of all."""
+    deadline = time.monotonic() + 30
+    while True:
+        groups = requests.get(f"{url}/api/v1/rules", timeout=10).json()["data"]["groups"]
+        health = {rule["name"]: rule.get("lastError") or rule["health"] for group in groups for rule in group["rules"]}
+        if "unknown" not in health.values() or time.monotonic() > deadline:
+            return health
+        time.sleep(0.2)
