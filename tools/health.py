@@ -97,6 +97,11 @@ def targets(prometheus_port: int) -> list[Target]:
     )
 
 
+def xentop_is_up(port: int) -> bool:
+    """Whether xentop-exporter gets its figures from Xen."""
+    return b"\nxentop_up 1" in (_get(port, "/metrics") or b"")
+
+
 def _get(port: int, path: str) -> bytes | None:
     """The body of a 200 answer from loopback, or None. Proxies in the environment are not for these addresses."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

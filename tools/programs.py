@@ -33,6 +33,7 @@ LOCK_FILE = CHECKOUT / "tools" / "debian-12.lock"
 APT_CONF = CHECKOUT / "tools" / "apt.conf"
 DEBIAN_RELEASE = "12"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+APT_SECONDS = 600
 
 PACKAGES = (
     "prometheus",
@@ -126,7 +127,7 @@ def debian_architecture(os_release: Path = Path("/etc/os-release")) -> str:
         name = fields.get("PRETTY_NAME", "an unknown system").strip('"')
         raise ProgramsError(
             f"this machine runs {name} on {platform.machine()}, but the pinned programs are for Debian "
-            f"{DEBIAN_RELEASE} on {' or '.join(ARCHITECTURES)}; use Docker instead: docker compose up -d"
+            f"{DEBIAN_RELEASE} on {' or '.join(ARCHITECTURES)}; use Docker instead: make compose-up"
         )
     for tool in ("apt-get", "dpkg"):
         if shutil.which(tool) is None:
@@ -145,17 +146,14 @@ def update_lock() -> None:
     """Rewrite the lock file with the versions and checksums that this machine's mirrors offer now."""
     debian_architecture()  # the same demands as for fetching
     found: set[Package] = set()
-    for architecture in ARCHITECTURES.values():
-        with _private_apt(architecture) as apt:
-            apt.update()
-            found.update(apt.candidates(PACKAGES))
-    header = (
-        "# The stack's programs: Debian packages by SHA-256. Written by `make tools-update`, read by tools/programs.py."
-    )
-    pins = (
-        f"{package.sha256}  {package.file_name}" for package in sorted(found, key=lambda package: package.file_name)
-    )
-    LOCK_FILE.write_text("\n".join([header, *pins, ""]))
+    with _exclusively(_cache()):
+        for architecture in ARCHITECTURES.values():
+            with _private_apt(architecture) as apt:
+                apt.update()
+                found.update(apt.candidates(PACKAGES))
+    header = "# Debian packages of the stack, by SHA-256. Written by `make tools-update`, read by tools/programs.py."
+    packages = sorted(found, key=lambda package: package.file_name)
+    LOCK_FILE.write_text("\n".join([header, *(f"{package.sha256}  {package.file_name}" for package in packages), ""]))
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ class _Apt:
         return found
 
     def _run(self, *arguments: str) -> str:
-        """Run apt-get in `folder`; give its output. Raises `CalledProcessError` with apt's own words in `stderr`."""
+        """Run apt-get in `folder`; give its output. Raises `ProgramsError` with apt's first complaint."""
         options = {
             "Dir::State": self.folder / "state",
             "Dir::State::status": "/dev/null",  # as if nothing were installed
@@ -195,27 +193,38 @@ class _Apt:
         }
         command = ["apt-get", "-q", "-q", "-c", str(APT_CONF)]
         command += [f"-o{name}={value}" for name, value in options.items()]
-        return subprocess.run(
-            [*command, *arguments],
-            cwd=self.folder,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=600,
-        ).stdout
+        try:
+            process = subprocess.run(
+                [*command, *arguments],
+                cwd=self.folder,
+                env={**os.environ, "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=APT_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise ProgramsError(f"`apt-get {arguments[0]}` took over {APT_SECONDS // 60} minutes") from None
+        if process.returncode != 0:
+            # The first complaint says why, later ones only what follows from it.
+            complaints = [line for line in process.stderr.splitlines() if line.startswith(("E:", "W:"))]
+            complaints.append(f"E: `apt-get {arguments[0]}` ended with status {process.returncode}")
+            raise ProgramsError(" ".join(complaints[0][2:].split()))
+        return process.stdout
 
 
 @contextlib.contextmanager
 def _private_apt(architecture: str) -> Iterator[_Apt]:
-    """An `_Apt` in a folder that lives as long as the block. The package lists are of no use afterwards."""
-    cache = _cache()
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="apt-", dir=cache) as folder:
-        for name in ("state/lists/partial", "cache/archives/partial", "log"):
-            Path(folder, name).mkdir(parents=True)
-        yield _Apt(Path(folder), architecture)
+    """An `_Apt` in a folder that lives as long as the block. The cache must be held alone (`_exclusively`)."""
+    folder = _cache() / "apt"
+    shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+    for name in ("state/lists/partial", "cache/archives/partial", "log"):
+        Path(folder, name).mkdir(parents=True)
+    try:
+        yield _Apt(folder, architecture)
+    finally:
+        shutil.rmtree(folder)
 
 
 def _download(packages: list[Package]) -> list[Path]:
@@ -239,43 +248,31 @@ def _download(packages: list[Package]) -> list[Path]:
 
 def _fetch(apt: _Apt, packages: list[Package]) -> None:
     """Have apt download the packages and check them; say in one line what went wrong."""
-    update_complaint = ""
+    unreachable = None
     try:
         apt.update()
-    except subprocess.CalledProcessError as error:
+    except ProgramsError as error:
         # Not fatal yet: it may be a third-party source of the machine that has none of our packages.
-        update_complaint = _complaint(error)
-    except subprocess.TimeoutExpired:
-        raise ProgramsError("reading the Debian package lists took over 10 minutes; check the network") from None
+        unreachable = error
     try:
         apt.download(packages)
-    except subprocess.TimeoutExpired:
-        raise ProgramsError("downloading the Debian packages took over 10 minutes; check the network") from None
-    except subprocess.CalledProcessError as error:
-        if update_complaint:
-            raise ProgramsError(
-                f"cannot read the Debian package lists: {update_complaint}; check the network and /etc/apt/sources.list"
-            ) from None
-        complaint = _complaint(error)
-        if "was not found" in complaint or "Unable to locate" in complaint:
-            raise ProgramsError(
-                f"the mirror no longer has a pinned version: {complaint}; "
-                "run `make tools-update` to pin what it has now, or use Docker: docker compose up -d"
-            ) from None
-        raise ProgramsError(f"cannot download the Debian packages: {complaint}; check the network") from None
+    except ProgramsError as error:
+        if unreachable is not None:
+            message = f"cannot read the Debian package lists: {unreachable}; check the network and /etc/apt"
+        elif "was not found" in str(error) or "Unable to locate" in str(error):
+            message = (
+                f"the mirror no longer has a pinned version: {error}; run `make tools-update` to pin what it has now, "
+                "or use Docker: make compose-up"
+            )
+        else:
+            message = f"cannot download the Debian packages: {error}; check the network and /etc/apt"
+        raise ProgramsError(message) from None
     for package in packages:
-        deb = apt.folder / package.file_name
-        if _sha256(deb) != package.sha256:
+        if _sha256(apt.folder / package.file_name) != package.sha256:
             raise ProgramsError(
                 f"{package.file_name} from the mirror has not the pinned checksum {package.sha256}; "
                 "do not use it: ask your mirror's operator, or use another mirror"
             )
-
-
-def _complaint(error: subprocess.CalledProcessError) -> str:
-    """apt's first complaint: the first says why, later ones only what follows from it."""
-    lines = [line for line in error.stderr.splitlines() if line.startswith(("E:", "W:"))]
-    return " ".join(lines[0][2:].split()).rstrip(".") if lines else f"apt-get ended with status {error.returncode}"
 
 
 def _unpack(debs: list[Path], target: Path) -> None:
@@ -284,7 +281,9 @@ def _unpack(debs: list[Path], target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="unpack-", dir=target.parent) as folder:
         unpacked = Path(folder) / "root"
         for deb in debs:
-            subprocess.run(["dpkg", "-x", deb, unpacked], check=True)
+            dpkg = subprocess.run(["dpkg", "-x", deb, unpacked], capture_output=True, text=True, check=False)
+            if dpkg.returncode != 0:
+                raise ProgramsError(f"cannot unpack {deb.name}: {' '.join(dpkg.stderr.split())}")
         # Time-zone tables in source form, 200 MB, which no page loads.
         shutil.rmtree(unpacked / "usr/share/javascript/moment-timezone/data")
         _free_alertmanager(unpacked)
@@ -336,11 +335,8 @@ def main() -> int:
             print(f"wrote {LOCK_FILE}")
         for name in PROGRAMS:
             print(f"{name:15} {path(name)}")
-    except ProgramsError as error:
+    except (ProgramsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
-    except subprocess.CalledProcessError as error:
-        print(f"error: {error.cmd[0]} failed: {_complaint(error)}", file=sys.stderr)
         return 1
     return 0
 

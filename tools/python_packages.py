@@ -22,7 +22,8 @@ COMPLETE = ENVIRONMENT / "complete"
 
 def wanted() -> str:
     """What decides the environment's content: the pins and this very Python."""
-    return hashlib.sha256(REQUIREMENTS.read_bytes() + f"{sys.executable} {sys.version}".encode()).hexdigest()
+    python = f"{Path(sys.executable).resolve()} {sys.version}"
+    return hashlib.sha256(REQUIREMENTS.read_bytes() + python.encode()).hexdigest()
 
 
 def install() -> None:

@@ -230,6 +230,8 @@ def _describe(plan: Plan) -> None:
     for target in health.targets(plan.ports[PROMETHEUS.name]):
         if target.address not in own:
             print(f"Watching {target.host}, {target.job} at {target.address}: {target.health}.")
+    if XENTOP_EXPORTER in plan.parts and not health.xentop_is_up(plan.ports[XENTOP_EXPORTER.name]):
+        print("But xentop-exporter gets nothing from Xen: make logs NAME=xentop-exporter says why.")
     print()
     addresses = [(part.name, f"http://127.0.0.1:{plan.ports[part.name]}") for part in plan.parts]
     if GRAFANA in plan.parts:

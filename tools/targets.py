@@ -53,7 +53,9 @@ def _write(file: Path, targets: list[tuple[int, Machine]]) -> None:
     for port, machine in targets:
         # JSON strings are YAML strings, whatever a host name holds.
         lines.append(f'- targets: ["127.0.0.1:{port}"]')
-        lines.append(f"  labels: {{host: {json.dumps(machine.host)}, platform: {machine.platform}}}")
+        lines.append(
+            f"  labels: {{host: {json.dumps(machine.host, ensure_ascii=False)}, platform: {machine.platform}}}"
+        )
     if not targets:
         lines.append("[]")
     new = file.with_suffix(".new")
