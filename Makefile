@@ -10,13 +10,13 @@ export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT GRAFANA_
 ##@ Run
 .PHONY: up down status logs compose-up compose-down
 up: ## Set up what is missing, start the stack on this machine, say what it watches and where to look
-	@$(PYTHON) tools/stack.py up
+	@$(PYTHON) -m tools.stack up
 down: ## Stop the stack; its data stays
-	@$(PYTHON) tools/stack.py down
+	@$(PYTHON) -m tools.stack down
 status: ## Show what runs and whether its targets answer
-	@$(PYTHON) tools/stack.py status
+	@$(PYTHON) -m tools.stack status
 logs: ## Show the latest log lines of the stack; NAME=prometheus for one part, FOLLOW=1 to go on
-	@$(PYTHON) tools/stack.py logs $(if $(FOLLOW),--follow) $(NAME)
+	@$(PYTHON) -m tools.stack logs $(if $(FOLLOW),--follow) $(NAME)
 
 ##@ Test
 .PHONY: test lint types test-fast test-xen bench
