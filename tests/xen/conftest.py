@@ -3,47 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.live import Prometheus
-from tests.xen import host
-from tests.xen.host import Guest
+from tests.xen.host import GUESTS, XenHost
 from tests.xen.image import image
 from tests.xen.machine import Machine, missing_packages
+from tests.xen.package import exporter_as_tar
 
-GUESTS = (
-    Guest(1, "web01", duty=40, io=8, net=1),
-    Guest(2, "db01", duty=15, io=8, net=1),
-    Guest(3, 'app "Grün" \\ 1', duty=5, vcpus=2, io=8, net=1),
-)
+FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
-def xen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A running Xen host with the guests of GUESTS at work and the exporter in Dom0."""
+def figures(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Takes a line to be shown at the end of the run: what was measured, beside the verdict on it."""
+    return pytestconfig.stash.setdefault(FIGURES, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash.get(FIGURES, []):
+        terminalreporter.section("figures from the emulated Xen host")
+        terminalreporter.write("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture(scope="session")
+def xen(tmp_path_factory: pytest.TempPathFactory, figures: Callable[[str], None]) -> Iterator[XenHost]:
+    """A running Xen host, the guests of GUESTS at work, the exporter in Dom0."""
     if missing := missing_packages():
-        reason = (
-            f"an emulated Xen host needs more packages: apt-get install --no-install-recommends {' '.join(missing)}"
-        )
+        reason = f"no emulated Xen host without: apt-get install --no-install-recommends {' '.join(missing)}"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
     workdir = tmp_path_factory.mktemp("xen")
-    exporter = host.exporter_as_tar(workdir)
-    with Machine(image(), workdir) as machine:
-        # Before the guests run: they would take the CPU from it.
-        host.install_exporter(machine, exporter)
-        domids = [host.create(machine, guest) for guest in GUESTS]
-        host.start_exporter(machine)
-        machine.check("; ".join(f"xl unpause {domid}" for domid in domids))
-        yield machine
+    exporter, booted = exporter_as_tar(workdir), image()
+    begun = time.monotonic()
+    with Machine(booted, workdir) as machine:
+        host = XenHost(machine)
+        # The guests come last: at work, they would take the CPU from all this.
+        host.install_exporter(exporter)
+        host.start_exporter()
+        domids = [host.create(guest) for guest in GUESTS]
+        host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
+        figures(
+            f"{time.monotonic() - begun:.0f} s from power on to {len(GUESTS)} running guests and an answering exporter"
+        )
+        yield host
 
 
 @pytest.fixture(scope="session")
-def prometheus(xen: Machine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """The project's Prometheus, scraping the Xen host every 5 s, as shipped."""
-    target = {"targets": [xen.exporter], "labels": {"host": "xen-lab", "platform": "xen"}}
-    with Prometheus(tmp_path_factory.mktemp("prometheus"), {"xentop": [target]}, interval="5s") as server:
+def prometheus(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """The project's Prometheus, scraping the host as often as it ships to, for long enough to know rates."""
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), {"xentop": [xen.target]}, interval="5s") as server:
+        server.wait_for("host:overhead:ratio", seconds=60)
         yield server

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tests.live import free_port
+from tests.live.program import free_port
 from tests.xen.image import Image
 
 AGENT_PORT = 7000

@@ -1,0 +1,32 @@
+"""The exporters' wheel, installed as it would be on a watched host, ready to be unpacked there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from tests.xen.image import CHECKOUT
+
+
+def exporter_as_tar(workdir: Path) -> bytes:
+    """Builds the wheel and installs it with its one run-time dependency; returns that as a tar file.
+
+    PyYAML and bcrypt stay away: nothing without --web.config.file may need them.
+    """
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheels, site = workdir / "wheels", workdir / "site"
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(CHECKOUT / "exporters")]
+    subprocess.run([*pip, *build], check=True, timeout=120)
+    [wheel] = wheels.glob("virtscope-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True, timeout=120)
+
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.add(site, arcname=".")
+        for file in importlib.metadata.files("prometheus_client") or ():
+            archive.add(file.locate(), arcname=str(file))
+    return packed.getvalue()

@@ -1,0 +1,40 @@
+"""A source that hangs costs its own figures and nothing else: libxenstat waits for xenstored, which knows the names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live import Prometheus
+from tests.xen.host import SCRAPE_SECONDS, XenHost, wait_for_scrape
+
+pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
+
+
+@contextlib.contextmanager
+def stopped_xenstored(xen: XenHost) -> Iterator[None]:
+    xen.dom0("kill -STOP $(cat /run/xenstored.pid)")
+    try:
+        yield
+    finally:
+        xen.dom0("kill -CONT $(cat /run/xenstored.pid)")
+
+
+def test_scrapes_are_answered_in_time_while_xenstored_hangs(xen: XenHost, prometheus: Prometheus) -> None:
+    timeouts = 'xentop_source_errors_total{source="libxenstat", reason="timeout"}'
+    before = prometheus.value(timeouts)
+    with stopped_xenstored(xen):
+        # `up` is Prometheus's own verdict: 1 only if the answer came before its deadline.
+        for _ in range(3):
+            wait_for_scrape(prometheus)
+        assert prometheus.value("xentop_up") == 0
+        assert prometheus.value('xentop_source_up{source="libxenstat"}') == 0
+        assert prometheus.value(timeouts) >= before + 2
+        assert prometheus.query("xen_domain_cpu_seconds_total") == [], "figures from before must not pass for new ones"
+        assert prometheus.query("process_cpu_seconds_total") != []
+    prometheus.wait_for("xentop_up == 1", SCRAPE_SECONDS)
+    prometheus.wait_for("xen_domain_cpu_seconds_total", SCRAPE_SECONDS)
+    log = xen.dom0("cat /var/log/xentop-exporter")
+    assert log.count("source failed") == 1, f"one line per change of state, not one per scrape:\n{log}"
