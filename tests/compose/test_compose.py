@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.compose import compose_file
 from tools import go_programs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-FILE = CHECKOUT / "compose.yaml"
 INSIDE = "/etc/virtscope/"
 
 # How each program is told where to listen; a service that is not here has not been thought about.
@@ -39,31 +36,10 @@ PORTS = {
 }
 
 
-def compose_command() -> list[str]:
-    """`docker compose` or `docker-compose`, whichever is there; neither needs a running engine to read a file."""
-    for command in (["docker", "compose"], ["docker-compose"]):
-        if shutil.which(command[0]):
-            version = subprocess.run([*command, "version"], check=False, capture_output=True)
-            if version.returncode == 0:
-                return command
-    if os.environ.get("CI") == "true":
-        pytest.fail("neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose")
-    pytest.skip("neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose")
-
-
 @pytest.fixture(scope="module")
 def services() -> dict[str, dict[str, Any]]:
     """All services with every profile on and every port moved, after the tool has filled in variables and defaults."""
-    result = subprocess.run(
-        [*compose_command(), "--file", FILE, "config"],
-        check=False,
-        env={**os.environ, **PORTS, "COMPOSE_PROFILES": "xen"},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    found: dict[str, dict[str, Any]] = yaml.safe_load(result.stdout)["services"]
-    return found
+    return compose_file.services(PORTS)
 
 
 def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
@@ -83,7 +59,7 @@ def test_the_whole_stack_is_there(services: dict[str, dict[str, Any]]) -> None:
 
 
 def test_only_a_xen_host_gets_the_xen_exporter() -> None:
-    services = yaml.safe_load(FILE.read_text())["services"]
+    services = yaml.safe_load(compose_file.PATH.read_text())["services"]
     assert {name: service["profiles"] for name, service in services.items() if "profiles" in service} == {
         "xentop-exporter": ["xen"]
     }

@@ -1,0 +1,43 @@
+"""compose.yaml as Docker's own tools read it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+PATH = Path(__file__).resolve().parents[2] / "compose.yaml"
+
+
+def services(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """All services, those of every profile too, with variables, anchors and relative paths filled in."""
+    result = subprocess.run(
+        [*_compose(), "--file", PATH, "config"],
+        env={**os.environ, **variables, "COMPOSE_PROFILES": "xen"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    found: dict[str, dict[str, Any]] = yaml.safe_load(result.stdout)["services"]
+    return found
+
+
+def _compose() -> list[str]:
+    """`docker compose` or `docker-compose`, whichever is there; neither needs a running engine to read a file."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]):
+            version = subprocess.run([*command, "version"], check=False, capture_output=True, timeout=60)
+            if version.returncode == 0:
+                return command
+    missing = "neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
