@@ -52,6 +52,7 @@ def up() -> None:
             if plan.machine.platform == "xen" and os.geteuid() != 0:
                 raise StackError("this is the Dom0 of a Xen host, and only root may ask Xen about its guests: use sudo")
             if running_settings is None:
+                supervision.require_short_path()
                 _require_room(plan)
         with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
             unpacked = programs.root()

@@ -44,6 +44,13 @@ class Process:
         return LOG / f"{self.name}.log"
 
 
+def require_short_path() -> None:
+    """Raise `StackError` if the kernel would not take the path of supervisord's socket."""
+    if len(os.fsencode(SOCKET)) > LONGEST_SOCKET_PATH:
+        longest = LONGEST_SOCKET_PATH - len(os.fsencode(SOCKET.relative_to(CHECKOUT))) - 1
+        raise StackError(f"the path of this checkout is too long for a Unix socket in it: at most {longest} characters")
+
+
 def is_running() -> bool:
     """Whether this checkout's supervisord answers."""
     try:
@@ -60,9 +67,6 @@ def left_without_stopping() -> bool:
 
 def start(environment: Mapping[str, str]) -> None:
     """Start supervisord, which starts nothing by itself, with `environment` added to our own."""
-    if len(os.fsencode(SOCKET)) > LONGEST_SOCKET_PATH:
-        longest = LONGEST_SOCKET_PATH - len(os.fsencode(SOCKET.relative_to(CHECKOUT))) - 1
-        raise StackError(f"the path of this checkout is too long for a Unix socket in it: at most {longest} characters")
     LOG.mkdir(parents=True, exist_ok=True)
     RUN.mkdir(parents=True, exist_ok=True)
     command = [str(PYTHON), "-m", "supervisor.supervisord", "-c", "tools/supervisord.conf"]

@@ -1,0 +1,151 @@
+"""A checkout of one's own, in which the stack is started by the very commands that a person gives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.live.program import free_port
+from tools.parts import PARTS
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = Path(os.environ.get("VIRTSCOPE_CACHE") or ROOT / ".stack" / "cache")
+NOT_COPIED = shutil.ignore_patterns(".git", ".stack", ".venv", "local", "__pycache__", ".*_cache", ".hypothesis")
+NOBODY = 65534  # Debian's user and group nobody
+
+
+class Checkout:
+    """A copy of this checkout with ports of its own. `user` is who gives the commands; None is who runs the tests."""
+
+    def __init__(self, folder: Path, user: int | None = None) -> None:
+        self.folder = folder
+        self.user = user
+        shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
+        self.ports = {part.port_variable: free_port() for part in PARTS}
+        self.environment = {
+            **os.environ,
+            "VIRTSCOPE_CACHE": str(CACHE),
+            **{variable: str(port) for variable, port in self.ports.items()},
+        }
+
+    def python(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`python3 ARGUMENTS` in the checkout; both outputs in `stdout`."""
+        return subprocess.run(
+            ["python3", *arguments],
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+
+    def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`make ARGUMENTS` in the checkout; both outputs in `stdout`, as a person sees them."""
+        with self.making(*arguments, **environment) as process:
+            output, _ = process.communicate(timeout=240)
+        return subprocess.CompletedProcess(arguments, process.returncode, output)
+
+    def making(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """The same, without waiting; it leads a process group, as in a terminal."""
+        return subprocess.Popen(
+            ["make", "--silent", *arguments],
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            user=self.user,
+            group=self.user,
+            extra_groups=None if self.user is None else [],
+            process_group=0,
+        )
+
+    def url(self, variable: str, path: str = "") -> str:
+        return f"http://127.0.0.1:{self.ports[variable]}{path}"
+
+    def query(self, expression: str, **parameters: str) -> list[dict[str, Any]]:
+        """What Prometheus answers to an instant query."""
+        answer = requests.get(
+            self.url("PROMETHEUS_PORT", "/api/v1/query"), params={"query": expression, **parameters}, timeout=10
+        )
+        result: list[dict[str, Any]] = answer.json()["data"]["result"]
+        return result
+
+    def processes(self) -> dict[int, str]:
+        """All processes at work in this checkout: command line by pid."""
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cwd").resolve().is_relative_to(self.folder):
+                    command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    if command:  # else it has ended and nobody has asked for its status
+                        found[int(process.name)] = command
+        return found
+
+    def pid(self, text: str) -> int:
+        """The one process whose command line holds this text."""
+        [pid] = [pid for pid, command in self.processes().items() if text in command]
+        return pid
+
+    def kill_all(self) -> None:
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    """Whether the condition has become true within this time; a connection refused meanwhile is not yet."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(requests.RequestException):
+            if condition():
+                return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """A checkout whose path holds what paths may hold, and in which nothing has been started."""
+    checkout = Checkout(tmp_path_factory.mktemp("s") / "100% mine; it's")
+    yield checkout
+    checkout.make("down")
+    checkout.kill_all()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Checkout]:
+    """A checkout in which nothing has ever been done. Downloads of others are at its disposal."""
+    fresh = Checkout(tmp_path / "checkout")
+    yield fresh
+    fresh.kill_all()
+
+
+@pytest.fixture
+def running(checkout: Checkout) -> Checkout:
+    """The checkout with the stack running in it."""
+    up = checkout.make("up")
+    assert up.returncode == 0, up.stdout
+    return checkout
+
+
+@pytest.fixture
+def stopped(checkout: Checkout) -> Checkout:
+    """The checkout with nothing running in it."""
+    checkout.make("down")
+    assert checkout.processes() == {}
+    return checkout

@@ -1,0 +1,134 @@
+"""What can go wrong with `make up`: one clear line saying what to do, and nothing half-started stays behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stack.conftest import CACHE, Checkout, eventually
+
+NO_NETWORK = "127.0.0.1:1"  # nobody listens on port 1
+
+
+def assert_refused(up: subprocess.CompletedProcess[str], checkout: Checkout, *words: str) -> None:
+    """`up` has failed with one line of error that holds these words, and nothing runs."""
+    assert up.returncode != 0, up.stdout
+    [error] = [line for line in up.stdout.splitlines() if line.startswith("error: ")]
+    for word in words:
+        assert word in error
+    assert "Traceback" not in up.stdout
+    assert checkout.processes() == {}
+
+
+def test_taken_port_is_named_with_who_has_it_and_the_way_around(stopped: Checkout) -> None:
+    port = stopped.ports["ALERTMANAGER_PORT"]
+    with socket.create_server(("127.0.0.1", port)):
+        up = stopped.make("up")
+    assert_refused(up, stopped, f"port {port}", f"(pid {os.getpid()})", "make up ALERTMANAGER_PORT=")
+
+
+def test_port_that_is_none_is_refused(stopped: Checkout) -> None:
+    assert_refused(stopped.make("up", "PROMETHEUS_PORT=http"), stopped, "PROMETHEUS_PORT=http is not a port")
+    same = str(stopped.ports["ALERTMANAGER_PORT"])
+    assert_refused(stopped.make("up", f"PROMETHEUS_PORT={same}"), stopped, "prometheus and alertmanager", same)
+
+
+def test_missing_apt_is_named(fresh: Checkout, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "make", "dpkg", "setpriv"):
+        (programs / name).symlink_to(shutil.which(name) or pytest.skip(f"{name} is missing: apt-get install {name}"))
+    (programs / "python3").symlink_to(Path(sys.executable).resolve())
+    assert_refused(fresh.make("up", PATH=str(programs)), fresh, "apt-get is not in PATH")
+
+
+def test_no_network_for_debian_packages(fresh: Checkout, tmp_path: Path) -> None:
+    apt_conf = tmp_path / "apt.conf"
+    apt_conf.write_text(f'Acquire::http::Proxy "http://{NO_NETWORK}"; Acquire::https::Proxy "http://{NO_NETWORK}";')
+    up = fresh.make("up", APT_CONFIG=str(apt_conf), VIRTSCOPE_CACHE=str(tmp_path / "cache"))
+    assert_refused(up, fresh, "cannot read the Debian package lists", "check the network")
+
+
+def test_no_network_for_python_packages(fresh: Checkout, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "debian").symlink_to(CACHE / "debian")
+    up = fresh.make(
+        "up",
+        VIRTSCOPE_CACHE=str(tmp_path / "cache"),
+        PIP_CONFIG_FILE=os.devnull,
+        PIP_INDEX_URL=f"http://{NO_NETWORK}/simple",
+        PIP_FIND_LINKS="",
+    )
+    assert_refused(up, fresh, "cannot download the Python packages", "check the network")
+
+
+def test_too_old_python_is_told_at_once(fresh: Checkout) -> None:
+    old = fresh.python("-c", "import sys; sys.hexversion = 0x03090000; import tools")
+    assert old.returncode != 0
+    assert re.fullmatch(r"error: Python \S+ is too old, the stack needs 3\.11 or newer .*\n", old.stdout)
+
+
+def test_too_long_path_is_told(tmp_path: Path) -> None:
+    deep = Checkout(tmp_path / ("d" * 100))
+    assert_refused(deep.make("up"), deep, "path of this checkout is too long")
+
+
+def test_broken_configuration_is_named_before_anything_starts(stopped: Checkout) -> None:
+    file = stopped.folder / "alerts" / "alertmanager.yml"
+    before = file.read_text()
+    file.write_text("rout: {}\n")
+    try:
+        assert_refused(stopped.make("up"), stopped, "alerts/alertmanager.yml is not valid", "rout")
+    finally:
+        file.write_text(before)
+
+
+def test_program_that_ends_at_once_is_shown_with_its_log(stopped: Checkout) -> None:
+    data = stopped.folder / ".stack" / "data" / "prometheus"
+    aside = data.with_name("aside")
+    if data.exists():
+        data.rename(aside)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    data.write_text("a file where Prometheus wants a folder\n")
+    try:
+        up = stopped.make("up")
+        assert_refused(up, stopped, "prometheus ended right after its start")
+        assert "The last lines of .stack/log/prometheus.log:" in up.stdout
+        assert "not a directory" in up.stdout
+    finally:
+        data.unlink()
+        if aside.exists():
+            aside.rename(data)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_up_takes_back_what_it_started(stopped: Checkout, number: signal.Signals) -> None:
+    with stopped.making("up") as up:
+        assert eventually(
+            lambda: any("/usr/bin/prometheus " in command for command in stopped.processes().values()), 60
+        )
+        os.killpg(up.pid, number)
+        output, _ = up.communicate(timeout=60)
+    assert up.returncode != 0
+    assert "Interrupted." in output
+    assert eventually(lambda: stopped.processes() == {})
+
+
+def test_one_up_at_a_time(stopped: Checkout) -> None:
+    with stopped.making("up") as first:
+        assert eventually(
+            lambda: any("/usr/bin/prometheus " in command for command in stopped.processes().values()), 60
+        )
+        second = stopped.make("up")
+        output, _ = first.communicate(timeout=120)
+    assert first.returncode == 0, output
+    assert second.returncode != 0
+    assert "another `make up` or `make down` is at work" in second.stdout

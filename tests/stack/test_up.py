@@ -1,0 +1,109 @@
+"""`make up`, `status`, `logs` and `down` as a person lives with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+import requests
+
+from tests.stack.conftest import Checkout, eventually
+
+
+def test_up_says_what_is_watched_and_where_to_look(running: Checkout) -> None:
+    again = running.make("up")
+    assert again.returncode == 0, again.stdout
+    assert re.search(r"Watching this machine, \S+, as platform (base|xen) \(.*\)\.", again.stdout)
+    for variable in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT"):
+        assert running.url(variable) in again.stdout
+        assert requests.get(running.url(variable), timeout=10).ok
+
+
+def test_all_parts_are_up_and_listen_on_loopback_only(running: Checkout) -> None:
+    status = running.make("status")
+    assert status.returncode == 0, status.stdout
+    for name in ("prometheus", "alertmanager", "node_exporter"):
+        assert re.search(rf"^{name} +running +\d{{4}}-", status.stdout, re.MULTILINE)
+    up = {(series["metric"]["job"], series["value"][1]) for series in running.query("up")}
+    assert {("prometheus", "1"), ("alertmanager", "1"), ("node", "1")} <= up
+    for variable in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT"):
+        with pytest.raises(ConnectionRefusedError):  # what listens everywhere would answer at this address too
+            socket.create_connection(("127.0.0.2", running.ports[variable]), timeout=5)
+
+
+def test_pages_of_prometheus_are_complete(running: Checkout) -> None:
+    """Debian's package has the pages link to JavaScript packages of their own: all must have been unpacked."""
+    page = requests.get(running.url("PROMETHEUS_PORT", "/graph"), timeout=10)
+    assert page.ok
+    files = re.findall(r'(?:src|href)="(/[^"]*/static/[^"]*)"', page.text)
+    assert len(files) > 10
+    missing = [file for file in files if not requests.get(running.url("PROMETHEUS_PORT", file), timeout=10).ok]
+    assert missing == []
+
+
+def test_runbooks_are_served_by_the_stack_itself(running: Checkout) -> None:
+    for runbook in (running.folder / "docs" / "runbooks").glob("*.md"):
+        page = requests.get(running.url("PROMETHEUS_PORT", f"/user/runbooks/{runbook.name}"), timeout=10)
+        assert page.content == runbook.read_bytes()
+
+
+def test_host_added_to_a_file_is_watched_without_a_restart(running: Checkout) -> None:
+    targets = running.folder / "prometheus" / "targets" / "node.yml"
+    before = targets.read_text()
+    same_exporter = f"localhost:{running.ports['NODE_EXPORTER_PORT']}"
+    targets.write_text(f'- targets: ["{same_exporter}"]\n  labels: {{host: second, platform: base}}\n')
+    try:
+        assert eventually(lambda: running.query('up{host="second"} == 1') != [], seconds=60)
+        assert f"Watching second, node at {same_exporter}: up." in running.make("up").stdout
+    finally:
+        targets.write_text(before)
+
+
+def test_killed_program_is_started_again(running: Checkout) -> None:
+    killed = running.pid("prometheus-alertmanager")
+    os.kill(killed, signal.SIGKILL)
+    assert eventually(lambda: requests.get(running.url("ALERTMANAGER_PORT", "/-/ready"), timeout=5).ok)
+    assert running.pid("prometheus-alertmanager") != killed
+
+
+def test_killed_supervisor_takes_its_programs_along_and_up_starts_anew(running: Checkout) -> None:
+    os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
+    up = running.make("up")
+    assert up.returncode == 0, up.stdout
+    assert len([command for command in running.processes().values() if "/usr/bin/prometheus " in command]) == 1
+
+
+def test_down_leaves_nothing_but_the_data(running: Checkout) -> None:
+    moment = str(time.time())
+    assert running.query("up", time=moment) != []
+    down = running.make("down")
+    assert down.returncode == 0, down.stdout
+    assert running.processes() == {}
+    status = running.make("status")
+    assert status.returncode != 0
+    assert "not running" in status.stdout
+    assert running.make("down").returncode == 0  # nothing to do is no error
+    up = running.make("up")
+    assert up.returncode == 0, up.stdout
+    assert running.query("up", time=moment) != []
+
+
+def test_logs_show_the_part_that_is_asked_for(running: Checkout) -> None:
+    logs = running.make("logs", "NAME=alertmanager")
+    assert logs.returncode == 0
+    assert "caller=" in logs.stdout
+    unknown = running.make("logs", "NAME=rpometheus")
+    assert unknown.returncode != 0
+    assert "there are: alertmanager, node_exporter, prometheus, supervisord" in unknown.stdout
+
+
+def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
+    moved = running.ports["ALERTMANAGER_PORT"] + 1
+    up = running.make("up", f"ALERTMANAGER_PORT={moved}")
+    assert up.returncode == 0, up.stdout
+    assert requests.get(f"http://127.0.0.1:{moved}/-/ready", timeout=10).ok
+    assert f":{moved}" in running.make("status", ALERTMANAGER_PORT="").stdout  # asks what runs, not what would

@@ -1,0 +1,101 @@
+"""Start and stop the stack on Docker: compose.yaml, and what it needs to know of this machine.
+
+python3 -m tools.compose up | down
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from tools import StackError, grafana, sockets, stack, targets
+from tools.parts import GRAFANA, PARTS, PROMETHEUS, XENTOP_EXPORTER, ports
+from tools.programs import CHECKOUT
+from tools.targets import Machine
+
+
+def up() -> None:
+    """Start the stack, or bring a running one up to date."""
+    compose = command()
+    machine = targets.this_machine()
+    variables = environment(machine, os.environ)
+    chosen = ports(variables)
+    if not _containers(compose):
+        # Containers on the host's network would start over and over where a port is taken.
+        used = [part for part in PARTS if part is not XENTOP_EXPORTER or machine.platform == "xen"]
+        sockets.require_free([(part, chosen[part.name]) for part in used], patience=0)
+    stack.prepare()
+    _run([*compose, "up", "--detach", "--build", "--remove-orphans"], variables)
+    print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
+    print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")
+    password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
+    print(f"grafana     http://127.0.0.1:{chosen[GRAFANA.name]}  (user admin, password in {password})")
+    print(f"\nThey answer within a minute: {' '.join(compose)} ps shows each one's health. To stop: make compose-down")
+
+
+def down() -> None:
+    """Stop all that `up` started, on whatever platform it did; the volumes with what was recorded stay."""
+    _run([*command(), "down", "--remove-orphans"], {**os.environ, "COMPOSE_PROFILES": "xen"})
+
+
+def command() -> list[str]:
+    """`docker compose` if this machine has it, else `docker-compose`; `StackError` if neither is there."""
+    if shutil.which("docker"):
+        version = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+        if version.returncode == 0:
+            return ["docker", "compose"]
+    if shutil.which("docker-compose"):
+        return ["docker-compose"]
+    raise StackError("Docker with its Compose plugin is needed: https://docs.docker.com/engine/install/")
+
+
+def environment(machine: Machine, given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of compose.yaml that depend on the machine, unless they are `given`."""
+    found = dict(given)
+    if machine.platform == "xen":
+        found.setdefault("COMPOSE_PROFILES", "xen")
+        system = platform.freedesktop_os_release()
+        if system["ID"] == "debian" and "VERSION_CODENAME" in system:
+            # The image's libxenstat must be of the release that Dom0's Xen is.
+            found.setdefault("DEBIAN_RELEASE", system["VERSION_CODENAME"])
+    return found
+
+
+def _containers(compose: list[str]) -> list[str]:
+    """Ids of the stack's containers; `StackError` if Docker does not answer."""
+    result = subprocess.run([*compose, "ps", "--quiet"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if result.returncode:
+        # docker-compose 1.29 ends in a traceback; its last line says what is wrong.
+        complaint = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise StackError(f"Docker does not answer; is it running, and may you use it? ({complaint})")
+    return result.stdout.split()
+
+
+def _run(arguments: list[str], variables: Mapping[str, str]) -> None:
+    """Run compose in the checkout, for the user to see; `StackError` if it fails."""
+    result = subprocess.run(arguments, cwd=CHECKOUT, env=variables, check=False)
+    if result.returncode:
+        raise StackError(f"`{' '.join(arguments)}` failed with status {result.returncode}: its message is above")
+
+
+def main() -> int:
+    """Exit status: 0 if it was done, 1 if not."""
+    parser = argparse.ArgumentParser(prog="python3 -m tools.compose", description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("up", help="start the stack, or bring a running one up to date")
+    commands.add_parser("down", help="stop it; what was recorded stays")
+    try:
+        {"up": up, "down": down}[parser.parse_args().command]()
+    except StackError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
