@@ -28,8 +28,8 @@ def host_overhead() -> dashboard.Dashboard:
                     panels.number(host.OVERHEAD_CPU).span(5).height(3),
                     panels.number(host.CPU_USED_RATIO).span(5).height(3),
                     panels.number(host.GUESTS).span(4).height(3),
-                    panels.number(monitor.SHARE).decimals(2).span(5).height(3),
-                    panels.over_time(host.OVERHEAD_RATIO).span(12).height(8),
+                    panels.number(monitor.SHARE).span(5).height(3),
+                    panels.over_time(host.OVERHEAD_RATIO).title("Overhead over time").span(10).height(8),
                     _cpu_against_capacity(),
                 ],
             ),
@@ -52,7 +52,7 @@ def _cpu_against_capacity() -> timeseries.Panel:
         .with_target(panels.query(host.CPU_CAPACITY, 2).range())
         .override_by_query("A", panels.coloured(palette.HOST))
         .override_by_query("C", panels.as_line(palette.LIMIT))
-        .span(12)
+        .span(14)
         .height(8)
     )
 

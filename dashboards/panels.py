@@ -25,6 +25,8 @@ from dashboards import palette
 from dashboards.signals import Signal
 from dashboards.variables import DATASOURCE
 
+_COLUMN_WIDTH = 110  # pixels: "12.34 CPUs", with room for the header
+
 
 def note(markdown: str) -> text.Panel:
     """A few words in the page's own voice: no frame, no title."""
@@ -33,19 +35,21 @@ def note(markdown: str) -> text.Panel:
 
 def number(signal: Signal) -> stat.Panel:
     """The signal now, as one big number, coloured once it is high."""
-    return (
+    panel = (
         stat.Panel()
         .title(signal.name)
-        .description(signal.description)
+        # The number's place is too small for more than a word: why there is none is told on hovering.
+        .description(f"{signal.description}\n\nNone? {signal.absent}")
         .datasource(DATASOURCE)
         .with_target(query(signal).instant())
         .unit(signal.unit)
         .thresholds(_thresholds(signal))
-        .no_value(signal.absent)
+        .no_value("none")
         .color_mode(BigValueColorMode.VALUE)
         .graph_mode(BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     )
+    return panel if signal.decimals is None else panel.decimals(signal.decimals)
 
 
 def over_time(signal: Signal) -> timeseries.Panel:
@@ -63,12 +67,7 @@ def over_time(signal: Signal) -> timeseries.Panel:
         .line_width(2)
         .fill_opacity(10)
         .color_scheme(_fixed(palette.CALM))
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(LegendDisplayMode.LIST)
-            .placement(LegendPlacement.BOTTOM)
-            .show_legend(True)
-        )
+        .legend(common.VizLegendOptions().show_legend(False))
         .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
     )
     if signal.high is not None:
@@ -79,13 +78,23 @@ def over_time(signal: Signal) -> timeseries.Panel:
 
 
 def stacked(signal: Signal) -> timeseries.Panel:
-    """The signal's series over time, one on top of the other: their sum is read off the top edge."""
+    """The signal's series over time, one on top of the other: their sum is read off the top edge.
+
+    The legend stands at the side, where it scrolls; below, forty guests would leave no room for the graph.
+    """
     return (
         over_time(signal)
         .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
         .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.SHADES).fixed_color(palette.GUESTS))
         .line_width(1)
-        .fill_opacity(60)
+        .fill_opacity(50)
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(LegendDisplayMode.LIST)
+            .placement(LegendPlacement.RIGHT)
+            .show_legend(True)
+            .width(180)
+        )
     )
 
 
@@ -106,10 +115,11 @@ def columns(title: str, description: str, labels: dict[str, str], signals: Seque
         .description(description)
         .datasource(DATASOURCE)
         .targets([query(s, i).instant().format(PromQueryFormat.TABLE) for i, s in enumerate(signals)])
-        .with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
+        # Before the merge: rows that differ in a label nobody sees (a record's name) would not become one.
         .with_transformation(
             dashboard.DataTransformerConfig(id_val="filterFieldsByName", options={"include": {"names": shown}})
         )
+        .with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
         .with_transformation(
             dashboard.DataTransformerConfig(
                 id_val="organize",
@@ -120,12 +130,20 @@ def columns(title: str, description: str, labels: dict[str, str], signals: Seque
             )
         )
         .no_value(signals[0].absent)
-        .filterable(True)
         .sort_by([common.TableSortByFieldState().display_name(signals[0].name).desc(True)])
     )
+    # The first column takes the width that the others leave.
+    for label in list(labels.values())[1:]:
+        panel.override_by_name(label, [_property("custom.width", _COLUMN_WIDTH)])
     for signal in signals:
-        # noValue of the panel is a sentence; in a cell of its own a dash will do.
-        panel.override_by_name(signal.name, [_property("unit", signal.unit), _property("noValue", "-")])
+        properties = [
+            _property("unit", signal.unit),
+            _property("noValue", "-"),  # the panel's own is a sentence
+            _property("custom.width", _COLUMN_WIDTH),
+        ]
+        if signal.decimals is not None:
+            properties.append(_property("decimals", signal.decimals))
+        panel.override_by_name(signal.name, properties)
     return panel
 
 
@@ -160,6 +178,7 @@ def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
     return [
         *coloured(colour),
         _property("custom.cellOptions", TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)),
+        _property("custom.width", 170),
         _property("min", 0),
         _property("max", 1),
     ]
@@ -168,7 +187,7 @@ def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
 def _thresholds(signal: Signal) -> build.ThresholdsConfig:
     steps = [dashboard.Threshold(value=None, color=palette.CALM)]
     if signal.high is not None:
-        steps.append(dashboard.Threshold(value=signal.high, color=palette.TROUBLE))
+        steps.append(dashboard.Threshold(value=signal.high, color=palette.HIGH))
     return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
 
 

@@ -33,8 +33,11 @@ class Signal:
     legend: str = "{{host}}"
     """Legend of one series, in Grafana's label template."""
 
+    decimals: int | None = None
+    """Digits after the point where the value stands as a number; None leaves it to Grafana."""
+
     high: float | None = None
-    """From here on the value is trouble, in the expression's own unit. An alert on the signal fires above the same."""
+    """From here on the value is worth a look, in the expression's own unit. An alert on it compares with the same."""
 
 
 def on_host(metric: str, **labels: str) -> str:

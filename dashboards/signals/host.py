@@ -14,15 +14,17 @@ _NO_OVERHEAD = (
 )
 
 OVERHEAD_RATIO = Signal(
-    name="Overhead, share of all CPU used",
+    name="Overhead, of all CPU used",
     expr=on_host("host:overhead:ratio"),
     unit=units.PercentUnit,
     description=(
         "CPU that the host itself used (Dom0 on Xen) divided by all CPU used on the machine, guests included. "
         "0 % would be virtualisation for free. It rises with the guests' network and disk traffic, which Dom0 serves. "
-        "HostOverheadHigh fires when it stays above the line while the overhead in CPUs is high as well."
+        "A high share of a nearly idle machine is no trouble: HostOverheadHigh fires when it stays above the line and "
+        "the overhead in CPUs is high as well."
     ),
     absent=_NO_OVERHEAD,
+    decimals=1,
     high=0.25,
 )
 
@@ -31,10 +33,10 @@ OVERHEAD_CPU = Signal(
     expr=on_host("host:overhead_cpu:rate"),
     unit=CPUS,
     description=(
-        "CPU that no guest got: what the host itself used (Dom0 on Xen). 1 CPU is one processor busy all the time. "
-        "Read it beside the share: a high share of a nearly idle machine is no trouble."
+        "CPU that no guest got: what the host itself used (Dom0 on Xen). 1 CPU is one processor busy all the time."
     ),
     absent=_NO_OVERHEAD,
+    decimals=2,
     high=0.5,
 )
 
@@ -48,7 +50,7 @@ CPU_CAPACITY = Signal(
 )
 
 CPU_USED_RATIO = Signal(
-    name="CPU used, share of capacity",
+    name="CPU used, of capacity",
     expr=f"sum by (host, platform) ({on_host('vserver:cpu_usage:rate')})"
     f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
@@ -57,6 +59,7 @@ CPU_USED_RATIO = Signal(
         "the overhead's share says little: everything competes."
     ),
     absent=_NO_DATA,
+    decimals=1,
     high=0.9,
 )
 
@@ -65,7 +68,7 @@ GUESTS = Signal(
     expr=on_host("host:guests:count"),
     unit=units.Short,
     description="Virtual servers alive on this host now, not counting the host itself.",
-    absent="None: no hypervisor on this host, or it does not answer.",
+    absent="The host has no hypervisor, or does not answer.",
 )
 
 ALERTS = Signal(

@@ -21,11 +21,12 @@ CPU = Signal(
 )
 
 SHARE = Signal(
-    name="The monitor, share of capacity",
+    name="The monitor, of capacity",
     expr=f"sum by (host, platform) ({on_host('monitor:cpu_usage:rate')})"
     f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
     description="CPU used by all of the monitor's processes on this host, of what the machine has.",
     absent=_NO_DATA,
-    high=0.01,
+    decimals=2,
+    high=0.02,
 )

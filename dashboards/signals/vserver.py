@@ -33,6 +33,7 @@ CPU = Signal(
     description="CPU used by a virtual server. 1 CPU is one processor busy all the time.",
     legend="{{vserver}}",
     absent=_NO_DATA,
+    decimals=2,
 )
 
 CPU_SHARE = Signal(
@@ -42,6 +43,7 @@ CPU_SHARE = Signal(
     description="CPU used by a virtual server, of what the machine has.",
     legend="{{vserver}}",
     absent=_NO_DATA,
+    decimals=1,
 )
 
 MEMORY = Signal(
