@@ -32,10 +32,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from tools import programs
-from virtscope.shell import webconfig
-from virtscope.shell.webconfig import WebConfig, WebConfigError
+from virtscope.shell.webconfig import WebConfig, WebConfigError, passwords
+from virtscope.shell.webconfig.tls import CIPHER_SUITES, CURVES
 
-EXPORTERS = Path(webconfig.__file__).parents[2]
+EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
 ALICES_PASSWORD = "correct horse"
 ALICES_HASH = bcrypt.hashpw(ALICES_PASSWORD.encode(), bcrypt.gensalt(4)).decode()
 
@@ -593,19 +593,19 @@ def test_who_prefers_the_cipher_suite(pki: Pki, prefer_server: str, chosen: str)
     assert connect(web, client).cipher == chosen
 
 
-@pytest.mark.parametrize("suite", webconfig.CIPHER_SUITES)
+@pytest.mark.parametrize("suite", CIPHER_SUITES)
 def test_openssl_knows_every_cipher_suite(pki: Pki, suite: str) -> None:
     context = pki.load(f"{TLS}, cipher_suites: [{suite}]}}").ssl_context()
     assert context
     offered = [str(cipher["name"]) for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
-    assert offered == [webconfig.CIPHER_SUITES[suite]]
+    assert offered == [CIPHER_SUITES[suite]]
 
 
-@pytest.mark.parametrize("curve", webconfig.CURVES)
+@pytest.mark.parametrize("curve", CURVES)
 def test_curve_binds(pki: Pki, curve: str) -> None:
     web = pki.load(f"{TLS}, curve_preferences: [{curve}]}}")
     client = pki.client()
-    client.set_ecdh_curve(webconfig.CURVES[curve])
+    client.set_ecdh_curve(CURVES[curve])
     assert connect(web, client).word == "welcome"
     client.set_ecdh_curve("prime256v1" if curve != "CurveP256" else "secp384r1")
     with pytest.raises(OSError, match=r"(?i)handshake"):
@@ -822,7 +822,7 @@ def test_concurrent_scrapes_ask_bcrypt_once(pki: Pki, checks: list[bytes]) -> No
 def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_password(
     pki: Pki, checks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webconfig, "MOST_REFUSALS", 5)
+    monkeypatch.setattr(passwords, "MOST_REFUSALS", 5)
     web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
     assert web.allows(basic("alice", ALICES_PASSWORD))
     for guess in range(11):
@@ -859,7 +859,7 @@ def test_headers(pki: Pki) -> None:
 
 def test_rate_limit(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("virtscope.shell.webconfig.time.monotonic", lambda: now)
+    monkeypatch.setattr("virtscope.shell.webconfig.rate_limit.time.monotonic", lambda: now)
     web = pki.load("rate_limit: {interval: 1.5s, burst: 2}")
     assert [web.admits() for _ in range(3)] == [True, True, False]
     now += 1.4
