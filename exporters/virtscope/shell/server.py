@@ -105,7 +105,13 @@ class Server(ThreadingHTTPServer):
         # Here and not on accepting, so that a slow client delays only itself.
         request.settimeout(IDLE_SECONDS)
         context = self.web.ssl_context() if self.web else None
-        return context.wrap_socket(request, server_side=True) if context else request
+        if not self.web or not context:
+            return request
+        connection = context.wrap_socket(request, server_side=True)
+        if not self.web.peer_allowed(connection.getpeercert()):
+            connection.close()
+            raise PermissionError("no name of the client's certificate is in client_allowed_sans")
+        return connection
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what broke a connection: the client's going away quietly, a fault of ours loudly."""
@@ -147,6 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         web = self.server.web
+        if web and not web.admits():
+            self._send(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests\n")
+            return
         if web and not web.allows(self.headers.get("Authorization")):
             self._send(HTTPStatus.UNAUTHORIZED, "Unauthorized\n", {"WWW-Authenticate": "Basic"})
             return

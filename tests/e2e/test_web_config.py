@@ -1,0 +1,166 @@
+"""xentop-exporter with --web.config.file: what gets in, what stays out, and Prometheus among those who get in."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import bcrypt
+import pytest
+import requests
+import trustme
+import yaml
+
+from tests.e2e.running_exporter import RunningExporter
+from tests.live.program import Program
+from tools import programs
+
+USER, PASSWORD = "prometheus", "correct horse"
+CLIENT_NAME = "prometheus.example"
+
+
+class Folder:
+    """The certificates of a server and its clients, beside the configuration."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir()
+        self.path = path
+        self.ca = trustme.CA()
+        self.ca.cert_pem.write_to_path(path / "ca.pem")
+        self.issue("server", self.ca, "127.0.0.1")
+        self.client = self.issue("client", self.ca, CLIENT_NAME)
+
+    def issue(self, name: str, ca: trustme.CA, identity: str) -> tuple[str, str]:
+        """Write NAME.pem and NAME.key, signed by `ca`; return their paths."""
+        issued = ca.issue_cert(identity)
+        certificate, key = self.path / f"{name}.pem", self.path / f"{name}.key"
+        issued.private_key_pem.write_to_path(key)
+        issued.cert_chain_pems[0].write_to_path(certificate)
+        return str(certificate), str(key)
+
+    def write(self, configuration: dict[str, object]) -> str:
+        """Write the configuration; return the flag that names it."""
+        (self.path / "web.yml").write_text(yaml.safe_dump(configuration))
+        return f"--web.config.file={self.path / 'web.yml'}"
+
+    def get(
+        self, exporter: RunningExporter, client: tuple[str, str] | None, password: str | None = PASSWORD
+    ) -> requests.Response:
+        """Fetch the metrics over TLS, showing the client's certificate and, unless None, the password."""
+        return requests.get(
+            f"https://{exporter.address}/metrics",
+            verify=str(self.path / "ca.pem"),
+            cert=client,
+            auth=None if password is None else (USER, password),
+            timeout=10,
+        )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "etc")
+
+
+@pytest.fixture
+def exporter(folder: Folder, tmp_path: Path) -> Iterator[RunningExporter]:
+    """One that asks for everything at once; it runs off Xen, where it serves its own metrics."""
+    flag = folder.write(
+        {
+            "tls_server_config": {
+                "cert_file": "server.pem",
+                "key_file": "server.key",
+                "client_ca_file": "ca.pem",
+                "client_auth_type": "RequireAndVerifyClientCert",
+                "client_allowed_sans": [CLIENT_NAME],
+            },
+            "http_server_config": {"headers": {"X-Frame-Options": "deny"}},
+            "basic_auth_users": {USER: bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()},
+        }
+    )
+    with RunningExporter(tmp_path, flag, f"--path.sysfs={tmp_path}") as running:
+        yield running
+
+
+def test_the_right_client_gets_metrics_and_the_configured_headers(folder: Folder, exporter: RunningExporter) -> None:
+    answer = folder.get(exporter, folder.client)
+    assert answer.status_code == 200
+    assert "xentop_up 0.0" in answer.text
+    assert answer.headers["X-Frame-Options"] == "deny"
+
+
+@pytest.mark.parametrize("password", ["wrong", None])
+def test_without_the_password_it_is_asked_for(folder: Folder, exporter: RunningExporter, password: str | None) -> None:
+    answer = folder.get(exporter, folder.client, password)
+    assert (answer.status_code, answer.text) == (401, "Unauthorized\n")
+    assert answer.headers["WWW-Authenticate"] == "Basic"
+    assert answer.headers["X-Frame-Options"] == "deny"
+
+
+def test_other_certificates_than_the_allowed_one_are_refused(folder: Folder, exporter: RunningExporter) -> None:
+    foreign = folder.issue("foreign", trustme.CA(), CLIENT_NAME)
+    other_name = folder.issue("other", folder.ca, "grafana.example")
+    for client in (None, foreign, other_name):
+        with pytest.raises(requests.ConnectionError):
+            folder.get(exporter, client)
+    assert folder.get(exporter, folder.client).status_code == 200
+
+
+def test_plain_http_is_refused_and_harms_nobody(folder: Folder, exporter: RunningExporter) -> None:
+    with pytest.raises(requests.ConnectionError):
+        exporter.get()
+    host, port = exporter.address.split(":")
+    with socket.create_connection((host, int(port))):  # a handshake that never comes
+        assert folder.get(exporter, folder.client).status_code == 200
+    assert exporter.log_lines("connection broke") == []
+
+
+def test_a_renewed_certificate_serves_the_next_scrape(folder: Folder, exporter: RunningExporter) -> None:
+    renewed = trustme.CA()
+    folder.issue("server", renewed, "127.0.0.1")
+    with pytest.raises(requests.exceptions.SSLError):
+        folder.get(exporter, folder.client)
+    renewed.cert_pem.write_to_path(folder.path / "ca.pem")
+    folder.client = folder.issue("client", renewed, CLIENT_NAME)
+    assert folder.get(exporter, folder.client).status_code == 200
+
+
+def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> None:
+    try:
+        programs.path("prometheus")
+    except programs.ProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no Prometheus to scrape with: {error}")
+    scrape = {
+        "job_name": "xentop",
+        "scheme": "https",
+        "tls_config": {"ca_file": "ca.pem", "cert_file": "client.pem", "key_file": "client.key"},
+        "basic_auth": {"username": USER, "password": PASSWORD},
+        "static_configs": [{"targets": [exporter.address]}],
+    }
+    configuration = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]}
+    (folder.path / "prometheus.yml").write_text(yaml.safe_dump(configuration))
+    prometheus = Program("prometheus", folder.path)
+    prometheus.start("--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{prometheus.port}")
+    try:
+        targets: list[dict[str, str]] = []
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and [target["health"] for target in targets] != ["up"]:
+            time.sleep(0.2)
+            answer = requests.get(f"{prometheus.url}/api/v1/targets", timeout=10).json()
+            targets = answer["data"]["activeTargets"]
+        assert [(target["health"], target["lastError"]) for target in targets] == [("up", "")]
+    finally:
+        prometheus.stop()
+
+
+def test_too_many_requests_are_told_so(folder: Folder, tmp_path: Path) -> None:
+    flag = folder.write({"rate_limit": {"interval": "1h", "burst": 2}})
+    with RunningExporter(tmp_path, flag, f"--path.sysfs={tmp_path}") as limited:
+        answers = [limited.get() for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[-1].text == "Too many requests\n"
+    assert answers[-1].headers["Content-Type"] == "text/plain; charset=utf-8"
