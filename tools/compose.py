@@ -91,7 +91,7 @@ def main() -> int:
     commands.add_parser("down", help="stop it; what was recorded stays")
     try:
         {"up": up, "down": down}[parser.parse_args().command]()
-    except StackError as error:
+    except (StackError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
