@@ -11,7 +11,7 @@ import pytest
 from tests.live import Prometheus
 from tests.xen.host import GUESTS, XenHost
 from tests.xen.image import image
-from tests.xen.machine import Machine, missing_packages
+from tests.xen.machine import Machine, why_not_here
 from tests.xen.package import exporter_as_tar
 
 FIGURES = pytest.StashKey[list[str]]()
@@ -30,10 +30,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
-def xen(tmp_path_factory: pytest.TempPathFactory, figures: Callable[[str], None]) -> Iterator[XenHost]:
+def xen(
+    tmp_path_factory: pytest.TempPathFactory, figures: Callable[[str], None], request: pytest.FixtureRequest
+) -> Iterator[XenHost]:
     """A running Xen host, the guests of GUESTS at work, the exporter in Dom0."""
-    if missing := missing_packages():
-        reason = f"no emulated Xen host without: apt-get install --no-install-recommends {' '.join(missing)}"
+    if reason := why_not_here():
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
@@ -47,10 +48,12 @@ def xen(tmp_path_factory: pytest.TempPathFactory, figures: Callable[[str], None]
         host.start_exporter()
         domids = [host.create(guest) for guest in GUESTS]
         host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
-        figures(
-            f"{time.monotonic() - begun:.0f} s from power on to {len(GUESTS)} running guests and an answering exporter"
-        )
+        figures(f"{time.monotonic() - begun:.0f} s from power on to {len(GUESTS)} running guests and the exporter")
+        failed = request.session.testsfailed
         yield host
+        if request.session.testsfailed > failed:
+            figures(f"The exporter's log:\n{host.dom0('cat /var/log/xentop-exporter')}")
+            figures(f"The console:\n{machine.console()}")
 
 
 @pytest.fixture(scope="session")

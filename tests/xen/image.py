@@ -1,17 +1,20 @@
 """Builds what the emulated Xen host boots: hypervisor, Dom0 and guest, from Debian 12 packages and our own files.
 
 Nothing is installed and root is not needed: packages are downloaded through an apt state of our own and unpacked. The
-result is kept in the cache under a hash of all that went in, so only a change of this folder builds again.
+result is kept in the cache under a hash of our own files, so that only a change of this folder builds again. Debian's
+packages are taken as they are at that time.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +23,6 @@ from typing import IO
 from tools import programs
 
 HERE = Path(__file__).parent
-CHECKOUT = HERE.parent.parent
 
 HYPERVISOR = "xen-hypervisor-4.17-amd64"
 DOM0_KERNEL = "linux-image-amd64"  # the cloud kernel can't be Dom0: it lacks XEN_DOM0
@@ -70,7 +72,7 @@ class Image:
 
 
 def cache() -> Path:
-    return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache")
+    return Path(os.environ.get("VIRTSCOPE_CACHE") or programs.CHECKOUT / ".stack" / "cache")
 
 
 def image() -> Image:
@@ -80,18 +82,28 @@ def image() -> Image:
     for path in filter(Path.is_file, inputs):
         digest.update(f"{path.relative_to(HERE)}\n".encode() + path.read_bytes())
     built = cache() / "xen" / digest.hexdigest()[:16]
-    if not built.is_dir():
-        workdir = built.with_name(f"{built.name}.{os.getpid()}")
-        try:
-            build(workdir)
-            workdir.rename(built)
-        finally:
-            shutil.rmtree(workdir, ignore_errors=True)
+    built.parent.mkdir(parents=True, exist_ok=True)
+    with (built.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that need an image, one builds it
+        if not built.is_dir():
+            with tempfile.TemporaryDirectory(dir=built.parent) as folder:
+                workdir = Path(folder) / "image"
+                workdir.mkdir()
+                build(workdir)
+                workdir.rename(built)
+            remove_old(built)
     return Image(built / "xen", built / "vmlinuz", built / "initramfs")
 
 
+def remove_old(newest: Path) -> None:
+    """Keeps this image and the one before it, for whoever goes back and forth between two states of this folder."""
+    others = [path for path in newest.parent.iterdir() if path.is_dir() and path != newest]
+    for path in sorted(others, key=lambda path: path.stat().st_mtime)[:-1]:
+        shutil.rmtree(path)
+
+
 def build(workdir: Path) -> None:
-    """Leaves `xen`, `vmlinuz` and `initramfs` in the new folder `workdir`."""
+    """Leaves `xen`, `vmlinuz` and `initramfs` in the empty folder `workdir`."""
     scratch = workdir / "scratch"
     archive = Archive(scratch / "apt")
     hypervisor, dom0_kernel, guest_kernel = scratch / "hypervisor", scratch / "dom0-kernel", scratch / "guest-kernel"

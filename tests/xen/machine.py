@@ -12,12 +12,11 @@ from typing import Self
 
 from tests.live.program import free_port
 from tests.xen.image import Image
+from tools import programs
 
 AGENT_PORT = 7000
 EXPORTER_PORT = 10290
 BOOT_SECONDS = 240  # about 30 on a quiet machine
-
-HERE = Path(__file__).parent
 
 
 class MachineError(Exception):
@@ -32,12 +31,18 @@ class Completed:
     output: str
 
 
-def missing_packages() -> list[str]:
-    """Debian packages from packages.txt that are not installed here, going by the programs they bring."""
-    programs = {"qemu-system-x86": "qemu-system-x86_64", "cpio": "cpio"}
-    lines = (HERE / "packages.txt").read_text().splitlines()
-    packages = [line for line in lines if line and not line.startswith("#")]
-    return [package for package in packages if shutil.which(programs[package]) is None]
+def why_not_here() -> str | None:
+    """Why this machine can't emulate a Xen host, and what to do about it; None if it can."""
+    try:
+        architecture = programs.debian_architecture()
+    except programs.ProgramsError as error:
+        return str(error)
+    if architecture != "amd64":
+        return "the emulated Xen host is made of amd64 programs, some of which run to build it; use an amd64 machine"
+    brings = {"qemu-system-x86": "qemu-system-x86_64", "cpio": "cpio"}  # packages of packages.txt
+    if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
+        return f"the emulated Xen host needs: apt-get install --no-install-recommends {' '.join(missing)}"
+    return None
 
 
 class Machine:

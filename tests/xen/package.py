@@ -9,7 +9,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from tests.xen.image import CHECKOUT
+from tools.programs import CHECKOUT
 
 
 def exporter_as_tar(workdir: Path) -> bytes:

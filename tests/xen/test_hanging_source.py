@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -26,9 +27,11 @@ def test_scrapes_are_answered_in_time_while_xenstored_hangs(xen: XenHost, promet
     timeouts = 'xentop_source_errors_total{source="libxenstat", reason="timeout"}'
     before = prometheus.value(timeouts)
     with stopped_xenstored(xen):
-        # `up` is Prometheus's own verdict: 1 only if the answer came before its deadline.
+        begun = time.time()
         for _ in range(3):
             wait_for_scrape(prometheus)
+        # `up` is Prometheus's own verdict: 1 only if the answer came before its deadline.
+        assert prometheus.value(f'min_over_time(up{{job="xentop"}}[{time.time() - begun:.0f}s])') == 1
         assert prometheus.value("xentop_up") == 0
         assert prometheus.value('xentop_source_up{source="libxenstat"}') == 0
         assert prometheus.value(timeouts) >= before + 2
