@@ -17,10 +17,11 @@ Group: TypeAlias = dict[str, Any]
 class Exposition:
     """An exporter whose answer to every GET is `text`: set it, and the next scrape sees the new one.
 
-    `text = None` makes it answer 500, as an exporter that has gone wrong does.
+    A function is called for each scrape, so that counters can grow. None makes it answer 500, as an exporter does that
+    has gone wrong.
     """
 
-    def __init__(self, text: str | None = "") -> None:
+    def __init__(self, text: str | Callable[[], str] | None = "") -> None:
         self.text = text
 
     def __enter__(self) -> Self:
@@ -29,6 +30,8 @@ class Exposition:
         class Handler(QuietHandler):
             def do_GET(self) -> None:
                 text = exposition.text
+                if callable(text):
+                    text = text()
                 self.reply(500 if text is None else 200, (text or "").encode(), "text/plain; version=0.0.4")
 
         self._server = BackgroundServer(Handler)

@@ -67,6 +67,8 @@ class Prometheus:
             "--log.level=warn",
             f"--storage.tsdb.path={self.folder / 'data'}",
             "--storage.tsdb.retention.time=30d",
+            # Not a minute: what fires before Alertmanager is discovered, seconds after the start, is sent to nobody.
+            "--rules.alert.resend-delay=1s",
         )
         return self
 

@@ -1,0 +1,157 @@
+"""From what a Dom0 exposes to the message at a webhook, through the real Prometheus and the real Alertmanager."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.live import Alertmanager, Exposition, Prometheus, Webhook
+
+
+class Dom0:
+    """What xentop-exporter shows of a host whose domains burn a constant number of CPUs each.
+
+    A large host: a rate over a minute takes that minute to reach its height, and the alert shall need only seconds.
+    """
+
+    def __init__(self, cpus: dict[str, float]) -> None:
+        self.cpus = cpus  # by name; the first is Dom0
+        self.source_up = True
+        self._start = time.monotonic()
+        self._reads = 0
+
+    def __call__(self) -> str:
+        seconds = time.monotonic() - self._start
+        self._reads += 1
+        lines = [f"xentop_up {self.source_up:d}"]
+        if self.source_up:
+            lines.append("xen_host_cpus 24")
+            for domid, (domain, cpus) in enumerate(self.cpus.items()):
+                labels = f'{{domid="{domid}",domain="{domain}"}}'
+                lines.append(f"xen_domain_cpu_seconds_total{labels} {100 + cpus * seconds}")
+        else:
+            lines.append(f'xentop_source_errors_total{{source="libxenstat",reason="timeout"}} {self._reads}')
+        return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    with Webhook() as webhook:
+        yield webhook
+
+
+@pytest.fixture
+def alertmanager(tmp_path: Path, webhook: Webhook) -> Iterator[Alertmanager]:
+    with Alertmanager(tmp_path, webhook.url) as alertmanager:
+        yield alertmanager
+
+
+def names(message: dict[str, Any], status: str) -> set[str]:
+    """The alerts of a message that are "firing" or "resolved"."""
+    return {alert["labels"]["alertname"] for alert in message["alerts"] if alert["status"] == status}
+
+
+def about(host: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda message: message["groupLabels"] == {"host": host}
+
+
+def test_overhead_of_two_hosts_arrives_as_two_messages_and_is_resolved(
+    tmp_path: Path, webhook: Webhook, alertmanager: Alertmanager
+) -> None:
+    busy = {"Domain-0": 9.0, "web": 8.0, "db": 7.0}  # 9 of 24 CPUs: 37.5 %
+    xen1, xen2 = Dom0(dict(busy)), Dom0(dict(busy))
+    calm = Dom0({"Domain-0": 1.0, "web": 19.0})  # 5 %
+    with Exposition(xen1) as at1, Exposition(xen2) as at2, Exposition(calm) as at3:
+        targets = [at1.group("xen1"), at2.group("xen2"), at3.group("calm")]
+        with Prometheus(
+            tmp_path, {"xentop": targets}, alertmanager=alertmanager.address, interval="2s", alert_for="0s"
+        ) as prometheus:
+            for host in ("xen1", "xen2"):
+                message = webhook.wait_for(about(host), 60)
+                assert message["receiver"] == "ticket"
+                (alert,) = message["alerts"]
+                assert alert["labels"]["alertname"] == "HostOverheadHigh"
+                assert re.match(
+                    rf"Domain-0 uses 37\.\d+% of all CPU used on host {host} \(\d\.\d CPUs of 24\)\.",
+                    alert["annotations"]["description"],
+                )
+
+            runbook = requests.get(alert["annotations"]["runbook_url"], timeout=10)
+            assert runbook.text.startswith("# HostOverheadHigh")
+
+            webhook.wait_for(lambda message: message["receiver"] == "watchdog", 30)
+
+            # The guests of one host leave: nobody is served there, nobody loses. The other host's alert stays.
+            xen1.cpus = {"Domain-0": 9.0}
+            resolved = webhook.wait_for(lambda message: "HostOverheadHigh" in names(message, "resolved"), 60)
+            assert resolved["groupLabels"] == {"host": "xen1"}
+            (still,) = (alert for alert in prometheus.alerts() if alert["labels"]["alertname"] == "HostOverheadHigh")
+            assert still["labels"]["host"] == "xen2"
+
+    assert {"host": "calm"} not in [message["groupLabels"] for message in webhook.messages]
+
+
+def test_an_exporter_that_goes_down_silences_what_follows_from_it(
+    tmp_path: Path, webhook: Webhook, alertmanager: Alertmanager
+) -> None:
+    dom0 = Dom0({"Domain-0": 9.0, "web": 8.0})
+    with (
+        Exposition(dom0) as exporter,
+        Prometheus(
+            tmp_path,
+            {"xentop": [exporter.group("xen1")]},
+            alertmanager=alertmanager.address,
+            interval="2s",
+            alert_for="0s",
+        ) as prometheus,
+    ):
+        webhook.wait_for(lambda message: names(message, "firing") == {"HostOverheadHigh"}, 60)
+
+        # Down. The average of the overhead lasts for minutes more, and so does its alert; what is told is the cause.
+        exporter.text = None
+        webhook.wait_for(lambda message: names(message, "firing") == {"ExporterDown"}, 60)
+        assert prometheus.query('ALERTS{alertname="HostOverheadHigh",alertstate="firing"}')
+        assert suppressed(alertmanager) == {"HostOverheadHigh"}
+
+        # Up again, but its source hangs.
+        exporter.text = dom0
+        dom0.source_up = False
+        failing = webhook.wait_for(lambda message: "SourceFailing" in names(message, "firing"), 60)
+        (alert,) = (alert for alert in failing["alerts"] if alert["labels"]["alertname"] == "SourceFailing")
+        assert alert["labels"]["host"] == "xen1"
+        webhook.wait_for(lambda message: "ExporterDown" in names(message, "resolved"), 60)
+
+
+EXPORTER_DOWN = {"alertname": "ExporterDown", "host": "xen1", "platform": "xen", "job": "xentop", "instance": "a:1"}
+SOURCE_FAILING = {**EXPORTER_DOWN, "alertname": "SourceFailing"}
+OVERHEAD_HIGH = {"alertname": "HostOverheadHigh", "host": "xen1", "platform": "xen"}
+
+
+@pytest.mark.parametrize(
+    ("exporter_down", "other", "silenced"),
+    [
+        pytest.param(EXPORTER_DOWN, SOURCE_FAILING, True, id="its own source"),
+        pytest.param(EXPORTER_DOWN, {**SOURCE_FAILING, "instance": "b:1"}, False, id="a second exporter's source"),
+        pytest.param(EXPORTER_DOWN, {**SOURCE_FAILING, "job": "node"}, False, id="another exporter's source"),
+        pytest.param(EXPORTER_DOWN, OVERHEAD_HIGH, True, id="overhead of its host"),
+        pytest.param(EXPORTER_DOWN, {**OVERHEAD_HIGH, "host": "xen2"}, False, id="overhead of another host"),
+        pytest.param({**EXPORTER_DOWN, "job": "node"}, OVERHEAD_HIGH, False, id="overhead is told by another exporter"),
+    ],
+)
+def test_what_a_down_exporter_silences(
+    alertmanager: Alertmanager, webhook: Webhook, exporter_down: dict[str, str], other: dict[str, str], silenced: bool
+) -> None:
+    alerts = [{"labels": exporter_down}, {"labels": other}]
+    requests.post(f"{alertmanager.url}/api/v2/alerts", json=alerts, timeout=10).raise_for_status()
+    webhook.wait_for(lambda message: exporter_down["alertname"] in names(message, "firing"), 30)
+    assert (other["alertname"] in suppressed(alertmanager)) == silenced
+
+
+def suppressed(alertmanager: Alertmanager) -> set[str]:
+    return {alert["labels"]["alertname"] for alert in alertmanager.alerts() if alert["status"]["state"] == "suppressed"}

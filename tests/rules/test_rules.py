@@ -1,0 +1,68 @@
+"""Configuration, rules and alerts are what the programs that read them accept, and do what their own tests say.
+
+Those tests are in prometheus/tests/ and alerts/tests/, in promtool's format.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools import programs
+
+ROOT = Path(__file__).resolve().parents[2]
+RULE_FILES = sorted([*ROOT.glob("prometheus/rules/*.yml"), *ROOT.glob("alerts/rules/*.yml")])
+TEST_FILES = sorted([*ROOT.glob("prometheus/tests/*.yml"), *ROOT.glob("alerts/tests/*.yml")])
+
+
+def run(program: str, *arguments: str | Path) -> str:
+    """What a program says; the test fails with it unless the program is content."""
+    command = [str(programs.path(program)), *map(str, arguments)]
+    result = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+def from_root(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def test_prometheus_configuration_is_valid_and_reads_every_rule_file() -> None:
+    assert f"{len(RULE_FILES)} rule files found" in run("promtool", "check", "config", "prometheus/prometheus.yml")
+
+
+@pytest.mark.parametrize("file", RULE_FILES, ids=from_root)
+def test_rules_are_valid(file: Path) -> None:
+    run("promtool", "check", "rules", "--lint=all", "--lint-fatal", file)
+
+
+@pytest.mark.parametrize("file", TEST_FILES, ids=from_root)
+def test_rules_do_what_their_unit_tests_say(file: Path) -> None:
+    run("promtool", "test", "rules", file)
+
+
+def test_every_rule_file_has_unit_tests() -> None:
+    assert {file.parents[1] / "tests" / file.name for file in RULE_FILES} == set(TEST_FILES)
+
+
+def test_alertmanager_configuration_is_valid() -> None:
+    run("amtool", "check-config", "alerts/alertmanager.yml")
+
+
+@pytest.mark.parametrize(
+    ("severity", "receiver"), [("critical", "page"), ("warning", "ticket"), ("none", "watchdog"), ("odd", "ticket")]
+)
+def test_alerts_are_routed_by_severity(severity: str, receiver: str) -> None:
+    checked = ["--config.file=alerts/alertmanager.yml", f"--verify.receivers={receiver}"]
+    run("amtool", "config", "routes", "test", *checked, f"severity={severity}", "host=xen1")
+
+
+def test_nobody_is_told_before_an_address_is_given() -> None:
+    receivers = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())["receivers"]
+    for receiver in receivers:
+        assert set(receiver) == {"name"}

@@ -1,0 +1,111 @@
+"""The vocabulary as the real Prometheus makes it from what exporters show, with the configuration that ships."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.live import Exposition, Prometheus
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What alerts, dashboards and reports may rely on, with exactly these labels on every platform.
+VOCABULARY = {
+    "vserver:cpu_usage:rate": {"host", "platform", "vserver", "role"},
+    "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
+    "host:cpu_capacity:cpus": {"host", "platform"},
+    "host:guests:count": {"host", "platform"},
+    "host:overhead_cpu:rate": {"host", "platform"},
+    "host:overhead:ratio": {"host", "platform"},
+    "monitor:cpu_usage:rate": {"host", "platform", "job"},
+}
+
+RECORDS = {
+    rule["record"]
+    for file in ROOT.glob("prometheus/rules/*.yml")
+    for group in yaml.safe_load(file.read_text())["groups"]
+    for rule in group["rules"]
+}
+
+# Each domain uses one CPU. Two have one name, one has a name that is odd but legal.
+XENTOP = r"""
+process_cpu_seconds_total SECONDS
+xen_host_cpus 4
+xen_domain_cpu_seconds_total{domid="0",domain="Domain-0"} SECONDS
+xen_domain_cpu_seconds_total{domid="1",domain="web"} SECONDS
+xen_domain_cpu_seconds_total{domid="2",domain="web"} SECONDS
+xen_domain_cpu_seconds_total{domid="7",domain="Käse \"db\" \\ 1"} SECONDS
+xen_domain_memory_bytes{domid="0",domain="Domain-0"} 1e9
+xen_domain_memory_bytes{domid="1",domain="web"} 2e9
+xen_domain_memory_bytes{domid="2",domain="web"} 3e9
+xen_domain_memory_bytes{domid="7",domain="Käse \"db\" \\ 1"} 4e9
+"""
+NODE = """
+process_cpu_seconds_total SECONDS
+node_cpu_seconds_total{cpu="0",mode="user"} SECONDS
+node_cpu_seconds_total{cpu="0",mode="idle"} SECONDS
+node_memory_MemTotal_bytes 8e9
+node_memory_MemAvailable_bytes 5e9
+"""
+
+
+def counting(text: str) -> Callable[[], str]:
+    """The text with what a clock shows in place of SECONDS."""
+    return lambda: text.replace("SECONDS", str(time.monotonic()))
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Scrapes a Dom0 by two names, a bare machine, and one whose `host` was forgotten in the targets file."""
+    with Exposition(counting(XENTOP)) as xentop, Exposition(counting(NODE)) as node:
+        port = node.address.partition(":")[2]
+        targets = {
+            "xentop": [
+                xentop.group("xen1"),
+                {**xentop.group("xen1"), "targets": [xentop.address.replace("127.0.0.1", "localhost")]},
+            ],
+            "node": [
+                node.group("server1", platform="base"),
+                {"targets": [f"localhost:{port}"], "labels": {"platform": "base"}},
+            ],
+        }
+        with Prometheus(tmp_path_factory.mktemp("vocabulary"), targets) as prometheus:
+            prometheus.wait_for("count(up == 1) == 4", seconds=60)
+            prometheus.wait_for("count(vserver:cpu_usage:rate) == 6", seconds=60)
+            yield prometheus
+
+
+@pytest.mark.parametrize("record", VOCABULARY)
+def test_series_have_exactly_the_labels_of_the_vocabulary(prometheus: Prometheus, record: str) -> None:
+    for series in prometheus.wait_for(record, seconds=30):
+        assert set(series["metric"]) - {"__name__"} == VOCABULARY[record]
+
+
+def test_guests_are_told_apart_by_what_they_are_called(prometheus: Prometheus) -> None:
+    roles = {s["metric"]["vserver"]: s["metric"]["role"] for s in prometheus.query('vserver:memory:bytes{host="xen1"}')}
+    assert roles == {"Domain-0": "host", "web/1": "guest", "web/2": "guest", 'Käse "db" \\ 1': "guest"}
+
+
+def test_a_target_without_a_host_is_known_by_its_address(prometheus: Prometheus) -> None:
+    hosts = {series["metric"]["host"] for series in prometheus.query('vserver:cpu_usage:rate{platform="base"}')}
+    assert hosts == {"server1", "localhost"}
+
+
+def test_a_host_scraped_twice_is_counted_once(prometheus: Prometheus) -> None:
+    assert len(prometheus.query('up{host="xen1"}')) == 2
+    assert prometheus.value('sum(vserver:memory:bytes{host="xen1"})') == 10e9
+    prometheus.wait_for('host:overhead:ratio{host="xen1"} > 0.2 < 0.3', seconds=30)  # one of four
+
+
+def test_records_are_named_level_metric_operations() -> None:
+    for record in RECORDS:
+        assert re.fullmatch("(?:[a-z][a-z0-9_]*:){2}[a-z][a-z0-9_]*", record)
+
+
+def test_what_is_not_vocabulary_is_marked_as_a_step_on_the_way() -> None:
+    assert {record for record in RECORDS - set(VOCABULARY) if not record.startswith("domain:")} == set()
