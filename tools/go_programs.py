@@ -39,7 +39,7 @@ PROGRAMS = {
     "promtool3": Program("prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
 }
 
-# Service discovery for clouds is nine tenths of Prometheus's compile time; file_sd stays.
+# The clouds' client libraries for service discovery take most of Prometheus's compile time; file_sd stays.
 BUILD_TAGS = "remove_all_sd"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tools import StackError, compose
 
 PATH = Path(__file__).resolve().parents[2] / "compose.yaml"
 
@@ -31,13 +32,11 @@ def services(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def _compose() -> list[str]:
-    """`docker compose` or `docker-compose`, whichever is there; neither needs a running engine to read a file."""
-    for command in (["docker", "compose"], ["docker-compose"]):
-        if shutil.which(command[0]):
-            version = subprocess.run([*command, "version"], check=False, capture_output=True, timeout=60)
-            if version.returncode == 0:
-                return command
-    missing = "neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose"
-    if os.environ.get("CI") == "true":
-        pytest.fail(missing)
-    pytest.skip(missing)
+    """The command that reads compose files; it needs no running engine for that."""
+    try:
+        return compose.command()
+    except StackError:
+        missing = "neither `docker compose` nor `docker-compose` is here: apt-get install docker-compose"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)

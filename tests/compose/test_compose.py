@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.compose import compose_file
-from tools import go_programs
+from tools import go_programs, grafana, parts
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "/etc/virtscope/"
@@ -129,6 +129,17 @@ def test_reads_the_configuration_of_the_native_stack(name: str, services: dict[s
             target = setting[setting.index(INSIDE) :]
             assert any(target.startswith(mounted) for mounted in ours), f"{target} is not mounted"
             assert (CHECKOUT / target.removeprefix(INSIDE)).exists()
+
+
+def test_grafana_is_set_up_as_the_native_one(services: dict[str, dict[str, Any]]) -> None:
+    native = {
+        name: value.replace(f"{CHECKOUT}/", INSIDE)
+        for name, value in grafana.environment(parts.ports(PORTS)).items()
+        # Where it keeps its own files, and where the password is, the image and Docker say.
+        if name not in {"GF_PATHS_DATA", "GF_PATHS_LOGS", "GF_PATHS_PLUGINS", "GF_LOG_MODE"} and "PASSWORD" not in name
+    }
+    in_docker = services["grafana"]["environment"]
+    assert {name: value for name, value in in_docker.items() if "PASSWORD" not in name} == native
 
 
 def test_data_outlives_the_containers(services: dict[str, dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -19,12 +20,12 @@ BASE = Machine("server1", "base", "for the test")
 
 def test_dom0_gets_the_xen_exporter_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     system = {"ID": "debian", "VERSION_CODENAME": "trixie"}
-    monkeypatch.setattr(compose.platform, "freedesktop_os_release", lambda: system)
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)
     assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen", "DEBIAN_RELEASE": "trixie"}
 
 
 def test_another_dom0_gets_the_default_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose.platform, "freedesktop_os_release", lambda: {"ID": "opensuse-leap"})
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "opensuse-leap"})
     assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen"}
 
 
