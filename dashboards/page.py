@@ -53,4 +53,8 @@ def page(uid: str, title: str, question: str, answer: str, rows: Sequence[Row]) 
     built = builder.build()
     for number, placed in enumerate(built.panels or [], start=1):
         placed.id_val = number
+        # The SDK's default direction would make Grafana's newer front end ("scenes") give each panel the full width,
+        # whether it repeats or not.
+        if isinstance(placed, dashboard.Panel) and placed.repeat is None:
+            placed.repeat_direction = None
     return built

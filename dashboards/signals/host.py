@@ -6,11 +6,11 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, on_host
 
-_NO_DATA = "Nothing known of this host yet. Wait a minute after the start, then look at its target in Prometheus."
+_NO_DATA = "Nothing known of this host yet. After the start, wait a minute; then look at Prometheus, Status, Targets."
 
 _NO_OVERHEAD = (
     "No overhead here. On bare Linux (platform base) that is right: no hypervisor, nothing to compare. "
-    "On Xen, wait a minute after the start; if this stays, look at Alerts below and at the host's target in Prometheus."
+    "On Xen, wait a minute after the start; if this stays, look at the alerts below and at Prometheus, Status, Targets."
 )
 
 OVERHEAD_RATIO = Signal(

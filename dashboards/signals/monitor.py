@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import Signal, on_host
 
-_NO_DATA = "No process of the monitor reports from this host. Its exporters' targets in Prometheus tell why."
+_NO_DATA = "No process of the monitor reports from this host. Prometheus, Status, Targets tells why."
 
 CPU = Signal(
     name="The monitor's own CPU, by job",

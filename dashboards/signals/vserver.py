@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, on_host
 
-_NO_DATA = "No virtual server known yet. Wait a minute after the start, then look at the host's target in Prometheus."
+_NO_DATA = "No virtual server known yet. After the start, wait a minute; then look at Prometheus, Status, Targets."
 
 HOST_CPU = Signal(
     name="CPU used by the host itself",

@@ -65,6 +65,11 @@ def test_panels_lie_side_by_side(page: Page) -> None:
         assert not overlap(one["gridPos"], other["gridPos"]), f"{one.get('title')} overlaps {other.get('title')}"
 
 
+def test_only_what_repeats_has_a_direction_to(page: Page) -> None:
+    """Grafana's newer front end gives all others with a direction the full width."""
+    assert [panel["title"] for panel in panels(page) if "repeatDirection" in panel and "repeat" not in panel] == []
+
+
 def test_the_first_graph_is_seen_without_scrolling_on_a_laptop(page: Page) -> None:
     """1366x768 shows 14 units of the grid beneath Grafana's and the browser's own bars."""
     first_graph = next(panel for panel in page["panels"] if panel["type"] == "timeseries")
