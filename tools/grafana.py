@@ -42,7 +42,8 @@ def environment(ports: Mapping[str, int]) -> dict[str, str]:
     return {
         "GF_SERVER_HTTP_ADDR": "127.0.0.1",
         "GF_SERVER_HTTP_PORT": str(ports[GRAFANA.name]),
-        "GF_SECURITY_ADMIN_PASSWORD__FILE": str(PASSWORD_FILE),
+        # Grafana reads the file. (GF_SECURITY_ADMIN_PASSWORD__FILE works in Grafana's Docker image only.)
+        "GF_SECURITY_ADMIN_PASSWORD": f"$__file{{{PASSWORD_FILE}}}",
         "GF_PATHS_DATA": str(stack / "data" / "grafana"),
         "GF_PATHS_LOGS": str(stack / "log"),
         "GF_PATHS_PLUGINS": str(stack / "data" / "grafana" / "plugins"),

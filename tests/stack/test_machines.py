@@ -6,11 +6,13 @@ import contextlib
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
+import requests
 import yaml
 
 from tests.stack.conftest import CACHE, Checkout
@@ -18,12 +20,28 @@ from tools import targets
 from tools.parts import ports
 from tools.targets import Machine
 
-PATCHED_UP = """
+# `make up` on a machine that says to be Dom0 and has Grafana installed, given by a user.
+UP_ON_DOM0 = """
 import os
-from tools import stack, targets
+from pathlib import Path
+from tools import grafana, stack, targets
 targets.this_machine = lambda: targets.Machine("dom0", "xen", "a test says so")
+grafana.home = lambda: Path({grafana!r})
 os.geteuid = lambda: {user}
 raise SystemExit(stack.main())
+"""
+# Answers every request with the settings it was started with.
+GRAFANA = """#!/usr/bin/env python3
+import http.server, json, os, sys
+assert sys.argv[1] == "server", sys.argv
+settings = {name: value for name, value in os.environ.items() if name.startswith("GF_")}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(settings).encode())
+address = settings["GF_SERVER_HTTP_ADDR"], int(settings["GF_SERVER_HTTP_PORT"])
+http.server.HTTPServer(address, Handler).serve_forever()
 """
 
 
@@ -60,18 +78,32 @@ def test_without_xen_there_is_no_xentop_target(tmp_path: Path) -> None:
     assert yaml.safe_load((tmp_path / "xentop.yml").read_text()) == []
 
 
-def test_dom0_is_watched_by_xentop_exporter(stopped: Checkout) -> None:
-    up = stopped.python("-c", PATCHED_UP.format(user=0), "up")
+def test_dom0_is_watched_by_xentop_exporter_and_grafana_is_used(stopped: Checkout, tmp_path: Path) -> None:
+    program = tmp_path / "gra fana" / "bin" / "grafana"
+    program.parent.mkdir(parents=True)
+    program.write_text(GRAFANA)
+    program.chmod(0o755)
+    up = stopped.python("-c", UP_ON_DOM0.format(user=0, grafana=str(program.parents[1])), "up")
     assert up.returncode == 0, up.stdout
+
     assert "Watching this machine, dom0, as platform xen" in up.stdout
     assert stopped.url("XENTOP_PORT") in up.stdout
     assert stopped.query('up{job="xentop", host="dom0", platform="xen"} == 1') != []
     # There is no Xen here, and that is what the exporter found.
     assert "xentop-exporter gets nothing from Xen" in up.stdout
 
+    assert stopped.url("GRAFANA_PORT") in up.stdout
+    settings = requests.get(stopped.url("GRAFANA_PORT"), timeout=10).json()
+    for name in ("GF_PATHS_PROVISIONING", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"):
+        assert Path(settings[name]).exists()
+    # Without it Grafana would take admin's password to be "admin".
+    password = Path(settings["GF_SECURITY_ADMIN_PASSWORD"].removeprefix("$__file{").removesuffix("}"))
+    assert len(password.read_text()) > 20
+    assert stat.S_IMODE(password.parent.stat().st_mode) == 0o700
+
 
 def test_dom0_needs_root(stopped: Checkout) -> None:
-    up = stopped.python("-c", PATCHED_UP.format(user=1000), "up")
+    up = stopped.python("-c", UP_ON_DOM0.format(user=1000, grafana="/nowhere"), "up")
     assert up.returncode == 1
     assert "only root may ask Xen" in up.stdout
     assert stopped.processes() == {}
