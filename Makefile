@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT GRAFANA_PORT
+export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT GRAFANA_PORT CADVISOR_PORT TELEGRAF_PORT
 
 ##@ Run
 .PHONY: up down status logs compose-up compose-down
@@ -17,6 +17,11 @@ status: ## Show what runs and whether its targets answer
 	@$(PYTHON) -m tools.stack status
 logs: ## Show the latest log lines of the stack; NAME=prometheus for one part, FOLLOW=1 to go on
 	@$(PYTHON) -m tools.stack logs $(if $(FOLLOW),--follow) $(NAME)
+
+compose-up: ## The same stack on Docker, Grafana included
+	@$(PYTHON) -m tools.compose up
+compose-down: ## Stop the stack on Docker; its volumes stay
+	@$(PYTHON) -m tools.compose down
 
 ##@ Test
 .PHONY: test lint types test-fast test-xen bench
@@ -36,7 +41,7 @@ bench: $(VENV) ## CPU per 1,000 series: ours, stock prometheus_client, node_expo
 	$(BIN)/python -m bench
 
 ##@ Develop
-.PHONY: format dashboards golden requirements wheel clean
+.PHONY: format dashboards golden requirements tools-update wheel clean
 format: $(VENV) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -50,6 +55,8 @@ requirements: ## Pin the Python dependencies anew (needs uv)
 	cd requirements && for set in exporters:3.9 stack:3.11 dev:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
+tools-update: ## Pin the Debian packages of the stack anew, as this machine's mirrors offer them
+	$(PYTHON) -m tools.programs --update
 clean: ## Remove the development environment and what tests left; the stack's own data stays
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
