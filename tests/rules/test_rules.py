@@ -5,6 +5,7 @@ Those tests are in prometheus/tests/ and alerts/tests/, in promtool's format.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -34,6 +35,16 @@ def from_root(file: Path) -> str:
 
 def test_prometheus_configuration_is_valid_and_reads_every_rule_file() -> None:
     assert f"{len(RULE_FILES)} rule files found" in run("promtool", "check", "config", "prometheus/prometheus.yml")
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("prometheus/targets/*.yml")), ids=from_root)
+def test_the_example_of_a_targets_file_watches_a_host_once_uncommented(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    example = lines[lines.index("#") + 1 :]
+    (group,) = yaml.safe_load("\n".join(line.removeprefix("# ") for line in example))
+    assert set(group["labels"]) == {"host", "platform"}
+    (address,) = group["targets"]
+    assert re.fullmatch(r"[a-z0-9.]+:\d+", address)
 
 
 @pytest.mark.parametrize("file", RULE_FILES, ids=from_root)
