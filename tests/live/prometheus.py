@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ import yaml
 
 from tests.live.endpoints import Group
 from tests.live.program import Program
-from tools import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +25,6 @@ class Prometheus:
     alertmanager: the address (`host:port`) alerts go to.
     interval: between scrapes and between evaluations, in place of the configured 5 s.
     alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to.
-    history: series in OpenMetrics text with timestamps, loaded before the start.
     """
 
     def __init__(
@@ -38,7 +35,6 @@ class Prometheus:
         alertmanager: str | None = None,
         interval: str = "1s",
         alert_for: str | None = None,
-        history: str | None = None,
     ) -> None:
         self.folder = folder / "prometheus-under-test"
         self._configuration = self.folder / "prometheus" / "prometheus.yml"
@@ -50,11 +46,9 @@ class Prometheus:
         if alert_for is not None:
             self._set_alert_for(alert_for)
         for job, groups in targets.items():
-            self.set_targets(job, groups)
+            self._write_targets(job, groups)
         if alertmanager is not None:
             self._write_targets("alertmanager", [{"targets": [alertmanager]}])
-        if history is not None:
-            self._load(history)
         self._program = Program("prometheus", self.folder)
         self.url = self._program.url
 
@@ -77,11 +71,8 @@ class Prometheus:
 
     def query(self, expr: str) -> list[dict[str, Any]]:
         """The instant vector as the API gives it: `[{"metric": {label: value}, "value": [time, "number"]}]`."""
-        return self._result("query", {"query": expr})
-
-    def query_range(self, expr: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
-        """The range vector: `[{"metric": {...}, "values": [[time, "number"], ...]}]`; times in seconds since 1970."""
-        return self._result("query_range", {"query": expr, "start": start, "end": end, "step": step})
+        result: list[dict[str, Any]] = self._get("query", {"query": expr})["result"]
+        return result
 
     def value(self, expr: str) -> float:
         """The number of the one series that `expr` gives."""
@@ -97,32 +88,18 @@ class Prometheus:
             time.sleep(0.2)
         return result
 
-    def wait_until_absent(self, expr: str, seconds: float) -> None:
-        """Returns once `expr` has no result."""
-        deadline = time.monotonic() + seconds
-        while result := self.query(expr):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"still there after {seconds} s: {expr}\n{result}")
-            time.sleep(0.2)
-
     def alerts(self) -> list[dict[str, Any]]:
         """The pending and firing alerts: `[{"labels": {...}, "annotations": {...}, "state": "firing", ...}]`."""
         alerts: list[dict[str, Any]] = self._get("alerts", {})["alerts"]
         return alerts
 
-    def set_targets(self, job: str, groups: Sequence[Group]) -> None:
-        """Scrape these for `job` from now on (while it runs, Prometheus notices within a few seconds)."""
+    def _write_targets(self, job: str, groups: Sequence[Group]) -> None:
         jobs = [config["job_name"] for config in yaml.safe_load(self._configuration.read_text())["scrape_configs"]]
         if job not in jobs:
             raise ValueError(f"prometheus.yml has no job {job!r}, only {', '.join(jobs)}")
-        self._write_targets(job, groups)
-
-    def _write_targets(self, job: str, groups: Sequence[Group]) -> None:
-        local = self.folder / "prometheus" / "targets" / "local"
-        local.mkdir(exist_ok=True)
-        new = local / f"{job}.new"
-        new.write_text(yaml.safe_dump(list(groups)))
-        new.replace(local / f"{job}.yml")  # in one step: Prometheus may read at any moment
+        file = self.folder / "prometheus" / "targets" / "local" / f"{job}.yml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(yaml.safe_dump(list(groups)))
 
     def _set_intervals(self, interval: str) -> None:
         configuration = yaml.safe_load(self._configuration.read_text())
@@ -139,22 +116,12 @@ class Prometheus:
                         rule[key] = duration
             file.write_text(yaml.safe_dump(rules))
 
-    def _load(self, history: str) -> None:
-        text = self.folder / "history.om"
-        text.write_text(history)
-        command = [str(programs.path("promtool")), "tsdb", "create-blocks-from", "openmetrics"]
-        subprocess.run([*command, text, self.folder / "data"], check=True, capture_output=True, timeout=120)
-
-    def _get(self, what: str, parameters: Mapping[str, str | float]) -> dict[str, Any]:
-        answer = requests.get(f"{self.url}/api/v1/{what}", params=dict(parameters), timeout=30).json()
+    def _get(self, what: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        answer = requests.get(f"{self.url}/api/v1/{what}", params=parameters, timeout=30).json()
         if answer["status"] != "success":
             raise ValueError(f"{parameters}: {answer['error']}")
         data: dict[str, Any] = answer["data"]
         return data
-
-    def _result(self, what: str, parameters: Mapping[str, str | float]) -> list[dict[str, Any]]:
-        result: list[dict[str, Any]] = self._get(what, parameters)["result"]
-        return result
 
     def _explain(self) -> str:
         targets = self._get("targets", {"state": "active"})["activeTargets"]

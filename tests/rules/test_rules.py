@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools import programs
+from tests.live.program import program_path
 
 ROOT = Path(__file__).resolve().parents[2]
 RULE_FILES = sorted([*ROOT.glob("prometheus/rules/*.yml"), *ROOT.glob("alerts/rules/*.yml")])
@@ -21,7 +21,7 @@ TEST_FILES = sorted([*ROOT.glob("prometheus/tests/*.yml"), *ROOT.glob("alerts/te
 
 def run(program: str, *arguments: str | Path) -> str:
     """What a program says; the test fails with it unless the program is content."""
-    command = [str(programs.path(program)), *map(str, arguments)]
+    command = [str(program_path(program)), *map(str, arguments)]
     result = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
     )
