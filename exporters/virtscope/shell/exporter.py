@@ -69,7 +69,7 @@ class Exporter:
         """Return the exposition in `form`, waiting for the sources no longer than `seconds`."""
         deadline = time.monotonic() + seconds
         asked = [reader.ask() for reader in self._readers]
-        outcomes = [reader.answer(number, deadline) for reader, number in zip(self._readers, asked)]
+        outcomes = [reader.answer(read, deadline) for reader, read in zip(self._readers, asked)]
         with self._lock:
             families: list[Metric] = []
             for source, outcome in zip(self._sources, outcomes):
@@ -140,7 +140,7 @@ class Exporter:
             source_up.add_metric([source.name], float(answered))
             if answered:
                 info.add_metric([], {"source": source.name, "detail": source.origin()})
-            cost = reader.cost()
+            cost = reader.cost
             reads.add_metric([source.name], cost.reads)
             seconds.add_metric([source.name], cost.seconds)
             cpu.add_metric([source.name], cost.cpu_seconds)

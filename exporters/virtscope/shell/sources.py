@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from queue import SimpleQueue
 from typing import Callable, Generic, NamedTuple, TypeVar, Union
 
 T = TypeVar("T")
@@ -48,58 +49,64 @@ class Cost(NamedTuple):
 Outcome = Union[T, Exception]
 
 
+class Read(Generic[T]):
+    """One read of a source, that any number of scrapes wait for."""
+
+    def __init__(self) -> None:
+        self.outcome: Outcome[T] = SourceTimeout("not read yet")
+        self._finished = threading.Lock()  # a bare lock as a gate: a tenth of an Event's cost, at every scrape
+        self._finished.acquire()
+
+    def finish(self, outcome: Outcome[T]) -> None:
+        """Let the scrapes that wait go on with this outcome."""
+        self.outcome = outcome
+        self._finished.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the outcome; returns False if there is none after `seconds`."""
+        if not self._finished.acquire(timeout=max(seconds, 0)):
+            return False
+        self._finished.release()  # for the next one who waits
+        return True
+
+
 class SourceReader(Generic[T]):
     """Reads one source in a thread of its own, for scrapes that wait until a deadline.
 
-    `ask` names the first read that begins from now on; `answer` waits for that one. So a scrape never gets figures from
+    `ask` gives the first read that begins from now on; `answer` waits for it. So a scrape never gets figures from
     before it came (a read that hung for a minute may return old ones), scrapes that come together share one read, and
     at most two reads lie between asking and answering.
     """
 
     def __init__(self, name: str, read: Callable[[], T]) -> None:
         self.name = name
+        self.cost = Cost(0, 0.0, 0.0)
         self._read = read
-        self._changed = threading.Condition()
-        self._asked = 0  # the newest read that a scrape waits for
-        self._begun = 0
+        self._lock = threading.Lock()
+        self._next: Read[T] | None = None  # asked for, not begun
+        self._queue: SimpleQueue[Read[T]] = SimpleQueue()  # holds no more than that one
         self._begun_at = 0.0
-        self._finished = 0
-        self._outcome: Outcome[T] = SourceTimeout("not read yet")
-        self._cost = Cost(0, 0.0, 0.0)
         threading.Thread(target=self._serve, name=f"source {name}", daemon=True).start()
 
-    def ask(self) -> int:
-        """Have the source read, and return the number of the read to wait for."""
-        with self._changed:
-            self._asked = self._begun + 1
-            self._changed.notify_all()
-            return self._asked
+    def ask(self) -> Read[T]:
+        """Have the source read, and return the read to wait for."""
+        with self._lock:
+            if self._next is None:
+                self._next = Read()
+                self._queue.put(self._next)
+            return self._next
 
-    def answer(self, number: int, deadline: float) -> Outcome[T]:
-        """Return what read `number` (or a later one) gave, or SourceTimeout at `deadline` (time.monotonic())."""
-        with self._changed:
-            while self._finished < number:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return self._timeout()
-                self._changed.wait(left)
-            return self._outcome
-
-    def cost(self) -> Cost:
-        """Return what finished reads have cost."""
-        with self._changed:
-            return self._cost
-
-    def _timeout(self) -> SourceTimeout:
-        hanging = time.monotonic() - self._begun_at
-        return SourceTimeout(f"no answer for {hanging:.1f} s; still waiting for it")
+    def answer(self, read: Read[T], deadline: float) -> Outcome[T]:
+        """Return what `read` gave, or SourceTimeout at `deadline` (a time.monotonic() value)."""
+        if read.wait(deadline - time.monotonic()):
+            return read.outcome
+        return SourceTimeout(f"no answer for {time.monotonic() - self._begun_at:.1f} s; still waiting for it")
 
     def _serve(self) -> None:
         while True:
-            with self._changed:
-                while self._asked <= self._begun:
-                    self._changed.wait()
-                self._begun += 1
+            read = self._queue.get()
+            with self._lock:
+                self._next = None
                 self._begun_at = time.monotonic()
             cpu = time.thread_time()
             outcome: Outcome[T]
@@ -107,15 +114,12 @@ class SourceReader(Generic[T]):
                 outcome = self._read()
             except Exception as error:  # handed on whole: counted, logged, shown as down
                 outcome = error
-            with self._changed:
-                self._cost = Cost(
-                    self._cost.reads + 1,
-                    self._cost.seconds + time.monotonic() - self._begun_at,
-                    self._cost.cpu_seconds + time.thread_time() - cpu,
-                )
-                self._outcome = outcome
-                self._finished = self._begun
-                self._changed.notify_all()
+            self.cost = Cost(
+                self.cost.reads + 1,
+                self.cost.seconds + time.monotonic() - self._begun_at,
+                self.cost.cpu_seconds + time.thread_time() - cpu,
+            )
+            read.finish(outcome)
 
 
 def reason_of(error: Exception) -> str:
