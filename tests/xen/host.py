@@ -33,7 +33,7 @@ class Guest:
 GUESTS = (
     Guest(1, "web01", duty=40, io=8, net=1),
     Guest(2, "db01", duty=15, io=8, net=1),
-    Guest(3, 'app "Grün" \\ 1', duty=5, vcpus=2, io=8, net=1),
+    Guest(3, 'app "Grün" \\ 1', duty=5, vcpus=2, net=1),
 )
 
 
