@@ -129,7 +129,7 @@ def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layo
     """Return a family's text, and what to keep of it for the next scrape."""
     samples = family.samples
     about = (family.type, family.documentation, family.unit)
-    if kept and kept.about == about and kept.holds_for(samples) and _bare(samples, syntax):
+    if kept and kept.about == about and kept.holds_for(samples) and syntax.values_alone(samples):
         # This is where a scrape's time goes: most of it in the float's repr, which is the shortest that reads back.
         values = [
             repr(value) if value.__class__ is float and -1e16 < value < 1e6 else _number(value)
@@ -140,11 +140,6 @@ def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layo
     layout = _lay_out(about, samples, kept)
     values = [_number(sample.value) + syntax.tail(family, sample) for sample in samples]
     return layout, layout.template(family, syntax).fill(values)
-
-
-def _bare(samples: list[Sample], syntax: _Syntax) -> bool:
-    """Return whether no sample has anything behind its value."""
-    return all(list(map(column, samples)).count(None) == len(samples) for column in syntax.extras)
 
 
 class _Layout:
@@ -281,11 +276,15 @@ def _header(name: str, help_text: str, kind: str) -> str:
     return f"# HELP {_metric_name(name)} {help_text}\n# TYPE {_metric_name(name)} {kind}"
 
 
+def _no_timestamps(samples: Sequence[Sample]) -> bool:
+    return list(map(_TIMESTAMP, samples)).count(None) == len(samples)
+
+
 class _Syntax(NamedTuple):
     """Where the two formats differ."""
 
     name: str
-    extras: tuple[Callable[[Sample], object], ...]  # what may stand behind a sample's value
+    values_alone: Callable[[Sequence[Sample]], bool]  # whether nothing stands behind any sample's value
     shows: Callable[[Sample], bool]
     tail: Callable[[Metric, Sample], str]  # what stands behind the value
     template: Callable[[Metric, _Layout], _Template]
@@ -315,7 +314,9 @@ def _milliseconds(_family: Metric, sample: Sample) -> str:
     return "" if sample.timestamp is None else f" {int(float(sample.timestamp) * 1000)}"
 
 
-_TEXT = _Syntax(name="text", extras=(_TIMESTAMP,), shows=lambda _: True, tail=_milliseconds, template=_text_template)
+_TEXT = _Syntax(
+    name="text", values_alone=_no_timestamps, shows=lambda _: True, tail=_milliseconds, template=_text_template
+)
 
 
 # --- OpenMetrics 1.0.0 -----------------------------------------------------------------------------------------------
@@ -329,6 +330,10 @@ def _openmetrics_template(family: Metric, layout: _Layout) -> _Template:
     if any(":" in name for name in layout.names):  # the client has colons in headers, but not in the lines below them
         starts = [_start(name.replace(":", "_"), labels) for name, labels in zip(layout.names, layout.labels)]
     return _Template.of([(header, range(len(starts)))], starts)
+
+
+def _nothing_but_values(samples: Sequence[Sample]) -> bool:
+    return _no_timestamps(samples) and not any(map(_EXEMPLAR, samples)) and not any(map(_NATIVE_HISTOGRAM, samples))
 
 
 def _seconds_and_exemplar(family: Metric, sample: Sample) -> str:
@@ -352,7 +357,7 @@ def _exemplar(family: Metric, sample: Sample, exemplar: Exemplar) -> str:
 # Native histograms came after OpenMetrics 1.0.0, which leaves them out.
 _OPENMETRICS = _Syntax(
     name="openmetrics",
-    extras=(_TIMESTAMP, _EXEMPLAR, _NATIVE_HISTOGRAM),
+    values_alone=_nothing_but_values,
     shows=lambda sample: not sample.native_histogram,
     tail=_seconds_and_exemplar,
     template=_openmetrics_template,
