@@ -13,7 +13,7 @@ from pathlib import Path
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.host_overhead import host_overhead
+from dashboards.pages.host_overhead import host_overhead
 
 FOLDER = Path(__file__).parent / "json"
 DASHBOARDS = {"host-overhead.json": host_overhead}

@@ -104,6 +104,14 @@ def test_every_value_has_a_unit_and_every_gap_a_reason(page: Page) -> None:
         assert len(reason) > 20, panel["title"]
 
 
+def test_rows_of_a_table_become_one_by_the_labels_that_are_shown(page: Page) -> None:
+    """Merged before the rest is dropped, two records of one virtual server stay two rows: their names differ."""
+    for panel in data_panels(page):
+        if panel["type"] == "table":
+            order = [transformation["id"] for transformation in panel["transformations"]]
+            assert order.index("filterFieldsByName") < order.index("merge"), panel["title"]
+
+
 def test_every_graph_starts_at_zero_and_names_its_series(page: Page) -> None:
     for panel in data_panels(page):
         if panel["type"] == "timeseries":

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette, panels
-from dashboards.page import Row, page
+from dashboards.layout import Row, page
 from dashboards.signals import host, monitor, vserver
 
 

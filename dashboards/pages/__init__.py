@@ -1,0 +1,1 @@
+"""The dashboards, a module each, named as its JSON file."""
