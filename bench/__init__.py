@@ -1,0 +1,7 @@
+"""What a scrape costs, measured side by side: ours, stock prometheus_client, node_exporter. Run by `make bench`."""
+
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT / "exporters"))  # as the tests have it

@@ -1,0 +1,89 @@
+"""Servers as child processes, scraped as Prometheus scrapes, and the CPU time that this costs them."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench import CHECKOUT
+
+# As Prometheus 2.42 sends them.
+HEADERS = {
+    "User-Agent": "Prometheus/2.42.0",
+    "Accept": "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+    "Accept-Encoding": "gzip",
+    "X-Prometheus-Scrape-Timeout-Seconds": "10",
+}
+START_SECONDS = 10.0
+
+
+class Target:
+    """A running server under measurement. `series` is what it serves, its own metrics included."""
+
+    def __init__(self, command: list[str], port: int | None = None) -> None:
+        """Start the server; without `port` it says on its first line which one it took."""
+        self._process = subprocess.Popen(
+            command, cwd=CHECKOUT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert self._process.stdout
+        self._connection = http.client.HTTPConnection("127.0.0.1", port or int(self._process.stdout.readline()))
+        self._wait_until_it_answers()
+        page = gzip.decompress(self.scrape()).decode()
+        self.series = sum(not line.startswith("#") for line in page.splitlines())
+
+    def scrape(self) -> bytes:
+        """Return an answer's body, on a connection that stays open if the server lets it."""
+        self._connection.request("GET", "/metrics", headers=HEADERS)
+        response = self._connection.getresponse()
+        body = response.read()
+        if response.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"{self._process.args!r} answers {response.status}")
+        return body
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time used by all threads of the server, ended ones included, to the nanosecond."""
+        return time.clock_gettime((~self._process.pid << 3) | 2)  # the clock of clock_getcpuclockid(3)
+
+    def cpu_seconds_per_scrape(self, scrapes: int) -> float:
+        """Return what one of so many scrapes in a row costs the server."""
+        before = self.cpu_seconds()
+        for _ in range(scrapes):
+            self.scrape()
+        return (self.cpu_seconds() - before) / scrapes
+
+    def stop(self) -> None:
+        """End the server."""
+        self._connection.close()
+        self._process.kill()
+        self._process.communicate()
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                self.scrape()
+            except OSError:
+                self._connection.close()
+                time.sleep(0.05)
+            else:
+                return
+        self.stop()
+        raise RuntimeError(f"{self._process.args!r} does not answer")
+
+
+def python_server(kind: str, series: int) -> Target:
+    """Start `bench.server`: "ours" or "stock"."""
+    return Target([sys.executable, "-m", "bench.server", kind, str(series)])
+
+
+def node_exporter(program: Path) -> Target:
+    """Start node_exporter with its default collectors."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    return Target([str(program), f"--web.listen-address=127.0.0.1:{port}"], port)

@@ -1,0 +1,32 @@
+"""A server under measurement, a process of its own: `python -m bench.server ours|stock SERIES` prints its port."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from prometheus_client import CollectorRegistry, start_http_server
+
+from bench.guests import Guests
+from virtscope.shell.exporter import Exporter, Source
+from virtscope.shell.server import Server, serve_until_stopped
+
+
+def ours(guests: Guests) -> None:
+    """Serve through the shell that all our exporters share."""
+    server = Server(("127.0.0.1", 0), "/metrics", None, Exporter("bench", [Source("guests", guests.collect, str)]))
+    print(server.server_address[1], flush=True)
+    serve_until_stopped(server)
+
+
+def stock(guests: Guests) -> None:
+    """Serve through prometheus_client as its documentation shows."""
+    registry = CollectorRegistry()
+    registry.register(guests)
+    server, _ = start_http_server(0, "127.0.0.1", registry)
+    print(server.server_port, flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    {"ours": ours, "stock": stock}[sys.argv[1]](Guests(int(sys.argv[2])))
