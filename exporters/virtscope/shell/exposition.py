@@ -130,9 +130,13 @@ def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layo
     samples = family.samples
     about = (family.type, family.documentation, family.unit)
     if kept and kept.about == about and kept.holds_for(samples) and syntax.values_alone(samples):
-        # This is where a scrape's time goes: most of it in the float's repr, which is the shortest that reads back.
+        # This is where a scrape's time goes, so the usual numbers are written without a call of _number().
         values = [
-            repr(value) if value.__class__ is float and -1e16 < value < 1e6 else _number(value)
+            repr(value)
+            if value.__class__ is float and -1e16 < value < 1e6
+            else f"{value}.0"
+            if value.__class__ is int and -1_000_000 < value < 1_000_000
+            else _number(value)
             for value in map(_VALUE, samples)
         ]
         return kept, kept.template(family, syntax).fill(values)
