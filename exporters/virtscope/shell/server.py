@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import html
 import logging
@@ -216,6 +217,7 @@ def serve_until_stopped(server: Server) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    gc.freeze()  # what start-up made stays until the end: the collector needn't walk it again at every scrape
     threading.Thread(target=server.serve_forever, name="accept", daemon=True).start()
     host, port = server.socket.getsockname()[:2]
     log.info(
