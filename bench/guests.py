@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.samples import Sample
 
-# Twenty series a guest, named and labelled as xentop-exporter's, each with what its values count in.
-SECONDS, BYTES, EVENTS = 1e-9, 4096, 1  # nanoseconds, pages, events
-FIGURES = [
-    *(("xen_domain_cpu_seconds", "", SECONDS), ("xen_domain_cpu_wait_seconds", "", SECONDS)),
-    *(("xen_vcpu_cpu_seconds", "vcpu", SECONDS), ("xen_vcpu_cpu_wait_seconds", "vcpu", SECONDS)),
-    *((f"xen_domain_network_{way}_bytes", "vif", BYTES) for way in ("receive", "transmit")),
-    *((f"xen_domain_network_{way}_packets", "vif", EVENTS) for way in ("receive", "transmit")),
-    *((f"xen_domain_network_{way}_errors", "vif", EVENTS) for way in ("receive", "transmit")),
-    *((f"xen_domain_network_{way}_drops", "vif", EVENTS) for way in ("receive", "transmit")),
-    *((f"xen_domain_block_{way}_bytes", "vbd", BYTES) for way in ("read", "write", "flush", "discard")),
-    *((f"xen_domain_block_{way}_requests", "vbd", EVENTS) for way in ("read", "write", "flush", "discard")),
+Count = Callable[[int], float]  # a value from a number that grows from scrape to scrape
+
+
+def _seconds(number: int) -> float:
+    return number * 1_234_567 / 1e9  # as many decimals as nanoseconds give
+
+
+def _bytes(number: int) -> float:
+    return number * 4096
+
+
+def _events(number: int) -> float:
+    return number
+
+
+# Twenty series a guest, after the manner of xentop-exporter: name, label beside the guest's own, kind of value.
+FIGURES: list[tuple[str, str, Count]] = [
+    *((f"xen_domain_cpu_{what}seconds", "", _seconds) for what in ("", "wait_")),
+    *((f"xen_vcpu_cpu_{what}seconds", "vcpu", _seconds) for what in ("", "wait_")),
+    *((f"xen_domain_network_{way}_bytes", "vif", _bytes) for way in ("receive", "transmit")),
+    *((f"xen_domain_network_{way}_packets", "vif", _events) for way in ("receive", "transmit")),
+    *((f"xen_domain_network_{way}_errors", "vif", _events) for way in ("receive", "transmit")),
+    *((f"xen_domain_network_{way}_drops", "vif", _events) for way in ("receive", "transmit")),
+    *((f"xen_domain_block_{way}_bytes", "vbd", _bytes) for way in ("read", "write", "flush", "discard")),
+    *((f"xen_domain_block_{way}_requests", "vbd", _events) for way in ("read", "write", "flush", "discard")),
 ]
 
 
@@ -36,15 +52,12 @@ class Guests:
             "": guests,
             **{extra: [{**guest, extra: "0"} for guest in guests] for extra in ("vcpu", "vif", "vbd")},
         }
-        return [self._family(name, labels[extra], unit) for name, extra, unit in FIGURES]
+        return [self._family(name, labels[extra], count) for name, extra, count in FIGURES]
 
-    def _family(self, name: str, labels: list[dict[str, str]], unit: float) -> Metric:
+    def _family(self, name: str, labels: list[dict[str, str]], count: Count) -> Metric:
         family = CounterMetricFamily(name, f"{name} of a guest.")
-        # Of every length from a few digits up, and for seconds with as many decimals as nanoseconds give.
-        step = 1_234_567 if unit == SECONDS else 1
-        family.samples = [
-            Sample(f"{name}_total", each, (guest * guest + self._collections) * step * unit)
-            for guest, each in enumerate(labels)
+        family.samples = [  # squared, for values of all lengths
+            Sample(f"{name}_total", each, count(guest**2 + self._collections)) for guest, each in enumerate(labels)
         ]
         return family
 
