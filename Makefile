@@ -33,8 +33,8 @@ lint: $(VENV) ## Format and lint checks
 	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations --eval-annotations exporters/virtscope
 types: $(VENV) ## mypy --strict over everything
 	$(BIN)/mypy
-test-fast: $(VENV) ## The tests that need seconds: units, rules, dashboards' form
-	$(BIN)/pytest tests/unit tests/rules
+test-fast: $(VENV) ## The tests that need a minute: units, rules, dashboards
+	$(BIN)/pytest tests/unit tests/rules tests/dashboards
 test-xen: $(VENV) ## Boot a real Xen under QEMU and follow a guest's CPU time from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
 bench: $(VENV) ## CPU per 1,000 series: ours, stock prometheus_client, node_exporter, in one run
