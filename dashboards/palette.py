@@ -11,3 +11,4 @@ HIGH = VERMILLION
 HOST = ORANGE
 GUESTS = BLUE
 LIMIT = GREY
+JOBS = {"xentop": ORANGE, "node": SKY_BLUE, "prometheus": BLUE, "alertmanager": GREY}

@@ -34,7 +34,7 @@ def host_overhead() -> dashboard.Dashboard:
                 ],
             ),
             Row("Virtual servers and alerts", [_virtual_servers(), _alerts()]),
-            Row("The monitor itself", [panels.stacked(monitor.CPU).span(24).height(7)]),
+            Row("The monitor itself", [_monitor()]),
         ],
     )
 
@@ -82,3 +82,10 @@ def _alerts() -> table.Panel:
         .span(10)
         .height(9)
     )
+
+
+def _monitor() -> timeseries.Panel:
+    panel = panels.stacked(monitor.CPU).span(24).height(7)
+    for job, colour in palette.JOBS.items():
+        panel.override_by_name(job, panels.coloured(colour))
+    return panel
