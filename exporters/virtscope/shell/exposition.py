@@ -129,7 +129,13 @@ def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layo
     """Return a family's text, and what to keep of it for the next scrape."""
     samples = family.samples
     about = (family.type, family.documentation, family.unit)
-    if kept and kept.about == about and kept.holds_for(samples) and syntax.values_alone(samples):
+    if (
+        kept
+        and kept.about == about
+        and kept.labels == list(map(_LABELS, samples))
+        and kept.names == list(map(_NAME, samples))
+        and syntax.values_alone(samples)
+    ):
         # This is where a scrape's time goes, so the usual numbers are written without a call of _number().
         values = [
             repr(value)
@@ -156,15 +162,12 @@ class _Layout:
         self.starts = starts  # of each sample's line: a line break, name{label="value",...} and a blank
         self._templates: dict[str, _Template] = {}  # by the syntax's name
 
-    def holds_for(self, samples: list[Sample]) -> bool:
-        """Return whether these samples have the kept names and labels in the kept order."""
-        return self.labels == list(map(_LABELS, samples)) and self.names == list(map(_NAME, samples))
-
     def template(self, family: Metric, syntax: _Syntax) -> _Template:
         """Return the family's text but for the values; made when first asked for."""
-        if syntax.name not in self._templates:
-            self._templates[syntax.name] = syntax.template(family, self)
-        return self._templates[syntax.name]
+        template = self._templates.get(syntax.name)
+        if template is None:
+            template = self._templates[syntax.name] = syntax.template(family, self)
+        return template
 
 
 def _lay_out(about: tuple[str, ...], samples: list[Sample], kept: _Layout | None) -> _Layout:
