@@ -7,19 +7,16 @@ packages are taken as they are at that time.
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
-import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
+from tests.xen.debian import Archive, run
 from tools import programs
 
 HERE = Path(__file__).parent
@@ -28,38 +25,39 @@ HYPERVISOR = "xen-hypervisor-4.17-amd64"
 DOM0_KERNEL = "linux-image-amd64"  # the cloud kernel can't be Dom0: it lacks XEN_DOM0
 GUEST_KERNEL = "linux-image-cloud-amd64"  # a quarter of the modules; boots faster
 DOM0_PACKAGES = (
-    *("base-files", "busybox-static", "coreutils", "dash", "grep", "iproute2", "kmod", "libc-bin", "mount", "sed"),
-    *("python3", "util-linux", "xen-utils-4.17", "xenstore-utils"),
+    "base-files",
+    "busybox-static",
+    "coreutils",
+    "dash",
+    "grep",
+    "iproute2",
+    "kmod",
+    "libc-bin",
+    "mount",
+    "python3",
+    "sed",
+    "util-linux",
+    "xen-utils-4.17",
+    "xenstore-utils",
 )
-DOM0_MODULES = (
-    *("xen-privcmd", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xenfs", "xen-netback", "xen-blkback"),
-    *("loop", "bridge", "virtio_pci", "virtio_net"),
-)
-GUEST_MODULES = ("xen-netfront", "xen-blkfront")
-
 # Dom0 runs from memory; what it never reads would only make it slow to load.
 DOM0_UNUSED = (
-    *(
-        "boot",
-        "usr/share/doc",
-        "usr/share/man",
-        "usr/share/locale",
-        "usr/share/info",
-        "usr/share/perl",
-        "usr/share/zoneinfo",
-    ),
-    *(
-        "usr/lib/udev",
-        "usr/lib/systemd",
-        "usr/lib/xen-4.17/boot",
-        "usr/lib/x86_64-linux-gnu/perl",
-        "usr/lib/x86_64-linux-gnu/perl-base",
-    ),
+    "boot",
+    "usr/lib/systemd",
+    "usr/lib/udev",
+    "usr/lib/x86_64-linux-gnu/perl",
+    "usr/lib/x86_64-linux-gnu/perl-base",
+    "usr/lib/xen-4.17/boot",
+    "usr/share/doc",
+    "usr/share/info",
+    "usr/share/locale",
+    "usr/share/man",
+    "usr/share/perl",
+    "usr/share/zoneinfo",
 )
-
-
-class BuildError(Exception):
-    """The image can't be built; the message says which command failed and what it printed."""
+XEN_MODULES = ("xen-privcmd", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xenfs", "xen-netback", "xen-blkback")
+DOM0_MODULES = (*XEN_MODULES, "loop", "bridge", "virtio_pci", "virtio_net")
+GUEST_MODULES = ("xen-netfront", "xen-blkfront")
 
 
 @dataclass(frozen=True)
@@ -71,22 +69,18 @@ class Image:
     initramfs: Path
 
 
-def cache() -> Path:
-    return Path(os.environ.get("VIRTSCOPE_CACHE") or programs.CHECKOUT / ".stack" / "cache")
-
-
 def image() -> Image:
     """The image for the files as they are now, built if the cache has none. Raises BuildError."""
-    inputs = [HERE / "image.py", *sorted((HERE / "dom0").rglob("*")), *sorted((HERE / "guest").rglob("*"))]
+    code = [HERE / "image.py", HERE / "debian.py"]
+    inputs = [*code, *sorted((HERE / "dom0").rglob("*")), *sorted((HERE / "guest").rglob("*"))]
     digest = hashlib.sha256()
     for path in filter(Path.is_file, inputs):
         digest.update(f"{path.relative_to(HERE)}\n".encode() + path.read_bytes())
-    built = cache() / "xen" / digest.hexdigest()[:16]
-    built.parent.mkdir(parents=True, exist_ok=True)
-    with (built.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that need an image, one builds it
+    images = programs.cache("xen")
+    built = images / digest.hexdigest()[:16]
+    with programs.exclusively(images):  # of two processes that need an image, one builds it
         if not built.is_dir():
-            with tempfile.TemporaryDirectory(dir=built.parent) as folder:
+            with tempfile.TemporaryDirectory(dir=images) as folder:
                 workdir = Path(folder) / "image"
                 workdir.mkdir()
                 build(workdir)
@@ -168,14 +162,10 @@ def dom0_root(root: Path, archive: Archive) -> None:
 
 def compile_python(root: Path) -> None:
     """Compiles Dom0's Python library with Dom0's own Python: imports from source take half a minute in emulation."""
-    libraries = root / "usr/lib/x86_64-linux-gnu"
-    python: list[str | Path] = [
-        root / "usr/lib64/ld-linux-x86-64.so.2",
-        "--library-path",
-        libraries,
-        root / "usr/bin/python3",
-    ]
-    run([*python, "-m", "compileall", "-q", root / "usr/lib/python3.11"], environment={"PYTHONHOME": str(root / "usr")})
+    loader, libraries = root / "usr/lib64/ld-linux-x86-64.so.2", root / "usr/lib/x86_64-linux-gnu"
+    python, library = root / "usr/bin/python3", root / "usr/lib/python3.11"
+    compileall: list[str | Path] = [loader, "--library-path", libraries, python, "-m", "compileall", "-q", library]
+    run(compileall, environment={"PYTHONHOME": str(root / "usr")})
 
 
 def add_modules(root: Path, kernel: Path, names: tuple[str, ...]) -> None:
@@ -206,101 +196,11 @@ def add_modules(root: Path, kernel: Path, names: tuple[str, ...]) -> None:
 
 def pack(root: Path, initramfs: Path) -> None:
     """Packs a folder as the kernel's initramfs format wants it, everything owned by root."""
-    names = run(["find", ".", "-mindepth", "1"], cwd=root)
-    with initramfs.open("wb") as output:
-        subprocess.run(
-            ["cpio", "--create", "--format=newc", "--owner=+0:+0", "--quiet"],
-            cwd=root, input=names.encode(), stdout=output, check=True,
-        )  # fmt: skip
-
-
-class Archive:
-    """Debian's package archive as this machine's apt sources name it, with lists and status of its own in `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        for name in ("state/lists/partial", "cache/archives/partial"):
-            (folder / name).mkdir(parents=True)
-        settings = {
-            "Dir::State": folder / "state",
-            "Dir::State::status": "/dev/null",  # as if nothing were installed: everything needed is downloaded
-            "Dir::Cache": folder / "cache",
-            "APT::Architecture": "amd64",
-            "APT::Architectures": "amd64",
-        }
-        self.options: list[str | Path] = [
-            "-q",
-            "-q",
-            "-c",
-            programs.APT_CONF,
-            *(f"-o{name}={value}" for name, value in settings.items()),
-        ]
-        run(["apt-get", *self.options, "update"])
-
-    def dependency(self, package: str) -> str:
-        """The package that a meta package such as linux-image-amd64 stands for."""
-        listed = run(["apt-cache", *self.options, "depends", "--important", package])
-        found = re.search(r"Depends: (\S+)", listed)
-        if found is None:
-            raise BuildError(f"{package} depends on nothing:\n{listed}")
-        return found[1]
-
-    def unpack(self, package: str, root: Path) -> None:
-        """Unpacks one package into the new folder `root`."""
-        root.mkdir()
-        run(["apt-get", *self.options, "download", package], cwd=root)
-        unpack(only(root, "*.deb"), root)
-
-    def unpack_all(self, packages: Sequence[str], root: Path) -> None:
-        """Unpacks packages and all that they depend on into `root`."""
-        debs = root.with_name(f"{root.name}-debs")
-        (debs / "partial").mkdir(parents=True)
-        where = f"-oDir::Cache::archives={debs}"
-        run(
-            [
-                "apt-get",
-                *self.options,
-                where,
-                "install",
-                "--yes",
-                "--download-only",
-                "--no-install-recommends",
-                *packages,
-            ]
-        )
-        for deb in debs.glob("*.deb"):
-            unpack(deb, root)
-
-
-def unpack(deb: Path, root: Path) -> None:
-    """Unpacks a package. dpkg-deb --extract would put a folder in the place of a link such as /bin."""
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as package:
-        run(["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "-C", root], stdin=package.stdout)
+    cpio = ["cpio", "--create", "--format=newc", "--owner=+0:+0", "--quiet", f"--file={initramfs}"]
+    with subprocess.Popen(["find", ".", "-mindepth", "1"], cwd=root, stdout=subprocess.PIPE) as names:
+        run(cpio, cwd=root, stdin=names.stdout)
 
 
 def only(folder: Path, pattern: str) -> Path:
     [path] = folder.glob(pattern)
     return path
-
-
-def run(
-    command: Sequence[str | Path],
-    cwd: Path | None = None,
-    stdin: IO[bytes] | None = None,
-    environment: dict[str, str] | None = None,
-) -> str:
-    """Runs a program to its end; returns what it printed. Raises BuildError with the same if it fails."""
-    result = subprocess.run(
-        command,
-        cwd=cwd,
-        stdin=stdin,
-        env={**os.environ, **(environment or {}), "LC_ALL": "C"},
-        text=True,
-        capture_output=True,
-        timeout=900,
-        check=False,
-    )
-    if result.returncode != 0:
-        raise BuildError(
-            f"{' '.join(map(str, command))} failed with status {result.returncode}:\n{result.stdout}{result.stderr}"
-        )
-    return result.stdout

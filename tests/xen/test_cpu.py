@@ -37,7 +37,7 @@ def test_cpu_seconds_over_a_minute_are_those_of_xl_list(
 
     So the guests stand still while both ends of the minute are read: whenever either side looks, their figures are the
     same, and only the digits that xl leaves out may differ. Dom0 can't stand still: it runs xl. What Prometheus has
-    of it is interpolated to the middle of xl's run, and the whole second that the run takes is allowed.
+    of it is interpolated to the middle of xl's run, and a whole second is allowed, as xl takes about one.
     """
     with xen.paused():
         first = read_cpu_seconds(xen, prometheus)
