@@ -112,7 +112,7 @@ def root() -> Path:
     content = hashlib.sha256(LOCK_FILE.read_bytes() + ALERTMANAGER_LAUNCHER.encode()).hexdigest()[:12]
     unpacked = CHECKOUT / ".stack" / "programs" / content
     if not unpacked.is_dir():
-        with _exclusively(unpacked.parent):
+        with exclusively(unpacked.parent):
             if not unpacked.is_dir():  # another process may have been first
                 _unpack(_download(locked_packages(debian_architecture())), unpacked)
     return unpacked
@@ -146,7 +146,7 @@ def update_lock() -> None:
     """Rewrite the lock file with the versions and checksums that this machine's mirrors offer now."""
     debian_architecture()  # the same demands as for fetching
     found: set[Package] = set()
-    with _exclusively(_cache()):
+    with exclusively(cache("debian")):
         for architecture in ARCHITECTURES.values():
             with _private_apt(architecture) as apt:
                 apt.update()
@@ -216,8 +216,8 @@ class _Apt:
 
 @contextlib.contextmanager
 def _private_apt(architecture: str) -> Iterator[_Apt]:
-    """An `_Apt` in a folder that lives as long as the block. The cache must be held alone (`_exclusively`)."""
-    folder = _cache() / "apt"
+    """An `_Apt` in a folder that lives as long as the block. The cache must be held alone (`exclusively`)."""
+    folder = cache("debian") / "apt"
     shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
     for name in ("state/lists/partial", "cache/archives/partial", "log"):
         Path(folder, name).mkdir(parents=True)
@@ -229,9 +229,9 @@ def _private_apt(architecture: str) -> Iterator[_Apt]:
 
 def _download(packages: list[Package]) -> list[Path]:
     """The packages' .deb files in the cache, each with the right checksum; what is missing is downloaded."""
-    cache = _cache()
-    debs = [cache / package.file_name for package in packages]
-    with _exclusively(cache):
+    folder = cache("debian")
+    debs = [folder / package.file_name for package in packages]
+    with exclusively(folder):
         missing = [
             package
             for package, deb in zip(packages, debs, strict=True)
@@ -242,7 +242,7 @@ def _download(packages: list[Package]) -> list[Path]:
                 _fetch(apt, missing)
                 for package in missing:
                     # Same file system: appears whole or not at all.
-                    (apt.folder / package.file_name).rename(cache / package.file_name)
+                    (apt.folder / package.file_name).rename(folder / package.file_name)
     return debs
 
 
@@ -307,12 +307,13 @@ def _free_alertmanager(unpacked: Path) -> None:
     launcher.chmod(0o755)
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "debian"
+def cache(kind: str) -> Path:
+    """Folder for downloads of one kind."""
+    return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / kind
 
 
 @contextlib.contextmanager
-def _exclusively(folder: Path) -> Iterator[None]:
+def exclusively(folder: Path) -> Iterator[None]:
     """Hold `folder` alone among processes; whoever comes second waits."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
-from tools import StackError
+from tools import StackError, programs
 from tools.programs import CHECKOUT
 
 REQUIREMENTS = CHECKOUT / "requirements" / "stack.txt"
@@ -40,15 +39,16 @@ def install() -> None:
         venv.create(ENVIRONMENT, clear=True, symlinks=True, with_pip=True)
     except subprocess.CalledProcessError as error:
         raise StackError(f"cannot create a virtual environment in {ENVIRONMENT}: {error}") from None
-    wheels = Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "wheels"
+    wheels = programs.cache("wheels")
     install_from_cache = ["install", "--no-index", "--find-links", str(wheels)]
-    if _pip(*install_from_cache).returncode != 0:
-        download = _pip("download", "--retries=1", "--timeout=30", "--dest", str(wheels))
-        if download.returncode != 0:
-            raise StackError(f"cannot download the Python packages: {_complaint(download)}")
-        installation = _pip(*install_from_cache)
-        if installation.returncode != 0:
-            raise StackError(f"cannot install the Python packages: {_complaint(installation)}")
+    with programs.exclusively(wheels):
+        if _pip(*install_from_cache).returncode != 0:
+            download = _pip("download", "--retries=1", "--timeout=30", "--dest", str(wheels))
+            if download.returncode != 0:
+                raise StackError(f"cannot download the Python packages: {_complaint(download)}")
+            installation = _pip(*install_from_cache)
+            if installation.returncode != 0:
+                raise StackError(f"cannot install the Python packages: {_complaint(installation)}")
     COMPLETE.write_text(wanted())
 
 

@@ -14,14 +14,18 @@ from tools.parts import Part
 LISTEN = "0A"  # TCP state in /proc/net/tcp, see include/net/tcp_states.h
 
 
-def require_free(parts: Iterable[tuple[Part, int]], patience: float) -> None:
-    """Raise `StackError` for the first part whose port is still taken after `patience` seconds."""
+def require_free(parts: Iterable[tuple[Part, int]], patience: float, command: str = "make up") -> None:
+    """Raise `StackError` for the first part whose port is still taken after `patience` seconds.
+
+    `command` is what the user gave, shown with another port as the way out.
+    """
     deadline = time.monotonic() + patience
     for part, port in parts:
         while (reason := _why_not(port)) is not None:
             if time.monotonic() > deadline:
+                other = port + 5 if 1024 <= port < 65530 else part.default_port
                 raise StackError(
-                    f"{part.name} needs port {port}, {reason}; e.g. make up {part.port_variable}={port + 5}"
+                    f"{part.name} needs port {port}, {reason}; e.g. {command} {part.port_variable}={other}"
                 )
             time.sleep(0.2)
 
@@ -35,12 +39,8 @@ def _why_not(port: int) -> str | None:
         except PermissionError:
             return "which only root may use: choose one above 1023"
         except OSError:
-            owner = _listener(port)
-            return (
-                f"which {owner} uses: stop it or choose another port"
-                if owner
-                else ("which is taken (by whom only root can see): choose another port")
-            )
+            owner = _listener(port) or "a program that only root can see"
+            return f"which {owner} uses: stop it or choose another port"
     return None
 
 

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,8 @@ def up() -> None:
     with _alone():
         running_settings = _read_settings() if supervision.is_running() else None
         with _step("Looking at this machine"):
-            plan = _plan(running_settings or {})
+            given = {name: value for name, value in os.environ.items() if value}
+            plan = _plan({**(running_settings or {}), **given})
             if plan.machine.platform == "xen" and os.geteuid() != 0:
                 raise StackError("this is the Dom0 of a Xen host, and only root may ask Xen about its guests: use sudo")
             if running_settings is None:
@@ -122,21 +123,20 @@ def logs(name: str | None, *, follow: bool) -> None:
 
 def prepare() -> None:
     """Make what compose.yaml needs and a repository can't hold: this machine's targets and Grafana's password."""
-    plan = _plan({})
+    plan = _plan(os.environ)
     targets.write(plan.machine, plan.ports)
     grafana.make_password()
 
 
-def _plan(running_settings: dict[str, str]) -> Plan:
-    """What to run: ports as the environment says, else as they are now, else the defaults."""
+def _plan(settings: Mapping[str, str]) -> Plan:
+    """What to run on this machine, on the ports that the settings say."""
     machine = targets.this_machine()
     parts = [PROMETHEUS, ALERTMANAGER, NODE_EXPORTER]
     if machine.platform == "xen":
         parts.append(XENTOP_EXPORTER)
     if grafana.home() is not None:
         parts.append(GRAFANA)
-    given = {name: value for name, value in os.environ.items() if value}
-    return Plan(machine, tuple(parts), ports({**running_settings, **given}))
+    return Plan(machine, tuple(parts), ports(settings))
 
 
 def _why_not_used(part: Part, machine: Machine) -> str:
@@ -234,11 +234,12 @@ def _describe(plan: Plan) -> None:
     if XENTOP_EXPORTER in plan.parts and not health.xentop_is_up(plan.ports[XENTOP_EXPORTER.name]):
         print("But xentop-exporter gets nothing from Xen: make logs NAME=xentop-exporter says why.")
     print()
-    addresses = [(part.name, f"http://127.0.0.1:{plan.ports[part.name]}") for part in plan.parts]
-    if GRAFANA in plan.parts:
-        password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
-        addresses[-1] = (GRAFANA.name, f"{addresses[-1][1]}  (user admin, password in {password})")
-    else:
+    login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
+    addresses = [
+        (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}")
+        for part in plan.parts
+    ]
+    if GRAFANA not in plan.parts:
         addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
     _print_table(addresses)
     print("\nmake status, make logs, make down. To watch more hosts: docs/install.md")
@@ -317,6 +318,12 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         if isinstance(error, health.PartFailedError):
             print(_log_end(supervision.LOG / f"{error.part.name}.log"), file=sys.stderr)
+        return 1
+    except PermissionError as error:
+        print(
+            f"error: {error.filename or supervision.SOCKET} belongs to another user: run this as that user",
+            file=sys.stderr,
+        )
         return 1
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)

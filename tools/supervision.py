@@ -29,6 +29,10 @@ STOP_SECONDS = 90  # longer than any stopwaitsecs of supervisord.conf
 REQUEST_SECONDS = 10
 
 
+class NoAnswerError(StackError):
+    """supervisord is not running in this checkout."""
+
+
 @dataclass(frozen=True)
 class Process:
     """A program as supervisord sees it. `state` is supervisord's own word in lower case, such as "running"."""
@@ -55,7 +59,7 @@ def is_running() -> bool:
     """Whether this checkout's supervisord answers."""
     try:
         _call("getState")
-    except (OSError, http.client.HTTPException):
+    except NoAnswerError:
         return False
     return True
 
@@ -124,19 +128,36 @@ def stop() -> None:
     """Stop all programs and supervisord, and wait until they have ended; nothing if it isn't running."""
     if not is_running():
         return
-    pid = _call("getPID")
+    pid: int = _call("getPID")
     _call("shutdown")
     deadline = time.monotonic() + STOP_SECONDS
-    while Path("/proc", str(pid)).exists():
+    while _runs(pid):
         if time.monotonic() > deadline:
             raise StackError(f"supervisord (pid {pid}) does not end: see {LOG / 'supervisord.log'}")
         time.sleep(0.05)
 
 
 def _call(method: str, *arguments: Any) -> Any:  # supervisord answers with whatever the method is made for
-    """Call a method of supervisord's XML-RPC interface; OSError or HTTPException if nobody answers."""
-    with xmlrpc.client.ServerProxy("http://supervisord", transport=_UnixTransport()) as server:
-        return getattr(server.supervisor, method)(*arguments)
+    """Call a method of supervisord's XML-RPC interface; `NoAnswerError` if there is nobody to answer it."""
+    try:
+        with xmlrpc.client.ServerProxy("http://supervisord", transport=_UnixTransport()) as server:
+            return getattr(server.supervisor, method)(*arguments)
+    except PermissionError:
+        raise  # another user's supervisord is there
+    except (OSError, http.client.HTTPException):
+        raise NoAnswerError("the stack is not running, or has just been stopped") from None
+    except xmlrpc.client.Fault as fault:
+        if "SHUTDOWN_STATE" in fault.faultString:
+            raise NoAnswerError("the stack is just being stopped") from None
+        raise
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process has not ended. One whose status nobody asks for, as in many containers, has no command line."""
+    try:
+        return Path("/proc", str(pid), "cmdline").read_bytes() != b""
+    except OSError:
+        return False
 
 
 class _UnixTransport(xmlrpc.client.Transport):

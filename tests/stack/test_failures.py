@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.stack.conftest import CACHE, Checkout, eventually
+from tools import StackError, python_packages
 
 NO_NETWORK = "127.0.0.1:1"  # nobody listens on port 1
 
@@ -74,6 +76,13 @@ def test_too_old_python_is_told_at_once(fresh: Checkout) -> None:
     old = fresh.python("-c", "import sys; sys.hexversion = 0x03090000; import tools")
     assert old.returncode != 0
     assert re.fullmatch(r"error: Python \S+ is too old, the stack needs 3\.11 or newer .*\n", old.stdout)
+
+
+def test_debian_python_without_venv_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_packages, "COMPLETE", tmp_path / "absent")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(StackError, match="apt-get install python3-venv"):
+        python_packages.install()
 
 
 def test_too_long_path_is_told(tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ def test_logs_show_the_part_that_is_asked_for(running: Checkout) -> None:
     assert "caller=" in logs.stdout
     unknown = running.make("logs", "NAME=rpometheus")
     assert unknown.returncode != 0
-    assert "there are: alertmanager, node_exporter, prometheus, supervisord" in unknown.stdout
+    for name in ("alertmanager", "node_exporter", "prometheus", "supervisord"):
+        assert name in unknown.stdout.partition("there are: ")[2]
 
 
 def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
@@ -106,4 +107,4 @@ def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
     up = running.make("up", f"ALERTMANAGER_PORT={moved}")
     assert up.returncode == 0, up.stdout
     assert requests.get(f"http://127.0.0.1:{moved}/-/ready", timeout=10).ok
-    assert f":{moved}" in running.make("status", ALERTMANAGER_PORT="").stdout  # asks what runs, not what would
+    assert f":{moved}" in running.make("status").stdout  # what runs, not what the environment says
