@@ -4,6 +4,7 @@
  *         node VERSION CPUS HZ TOTAL FREE
  *         domain ID NAME-IN-HEX|- CPU_NS CUR_MEM MAX_MEM SSID DYING CRASHED SHUTDOWN PAUSED BLOCKED RUNNING
  *         vcpu ONLINE NS | network ID + 8 counters | vbd TYPE DEV OO RD WR RSECT WSECT ERROR   (of the last domain)
+ *         vcpus COUNT claims that the last domain has so many, without having them
  * -DBEFORE_4_13 leaves out xenstat_vbd_error, as those releases do; -DBROKEN leaves out xenstat_domain_cpu_ns.
  */
 #include <errno.h>
@@ -89,6 +90,7 @@ void *xenstat_get_node(void *handle, unsigned flags) {
             domain->name = strcmp(hex, "-") ? unhex(hex) : NULL;
             numbers(line + used + id_end + name_end, domain->field + 1, 10);
         } else if (!strcmp(word, "vcpu")) numbers(line + used, domain->vcpu[domain->vcpus++].field, 2);
+        else if (!strcmp(word, "vcpus")) sscanf(line + used, "%u", &domain->vcpus);
         else if (!strcmp(word, "network")) numbers(line + used, domain->network[domain->networks++].field, 9);
         else if (!strcmp(word, "vbd")) numbers(line + used, domain->vbd[domain->vbds++].field, 8);
     }
@@ -108,7 +110,9 @@ const char *xenstat_domain_name(struct domain *domain) { return domain->name; }
 unsigned xenstat_domain_num_vcpus(struct domain *domain) { return domain->vcpus; }
 unsigned xenstat_domain_num_networks(struct domain *domain) { return domain->networks; }
 unsigned xenstat_domain_num_vbds(struct domain *domain) { return domain->vbds; }
-struct part *xenstat_domain_vcpu(struct domain *domain, unsigned i) { return &domain->vcpu[i]; }
+struct part *xenstat_domain_vcpu(struct domain *domain, unsigned i) {
+    return i < MOST_PARTS ? &domain->vcpu[i] : NULL;
+}
 struct part *xenstat_domain_network(struct domain *domain, unsigned i) { return &domain->network[i]; }
 struct part *xenstat_domain_vbd(struct domain *domain, unsigned i) { return &domain->vbd[i]; }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xentop.fake_host import FakeDomain, FakeXen
-from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.xentop.source.libxenstat import Libxenstat, RawNetwork, RawVbd, RawVcpu, find_libraries
 
 
@@ -106,6 +106,15 @@ def test_without_permission_it_says_what_is_needed(xen: FakeXen) -> None:
     xen.say("init-fails 13")
     with pytest.raises(SourceUnavailable, match=r"Permission denied.*needs root in Dom0"):
         _source(xen).read()
+
+
+def test_a_count_without_an_array_behind_it_is_rubbish_and_no_crash(xen: FakeXen) -> None:
+    source = _source(xen)
+    xen.say("domain 1 - 0 0 0 0 0 0 0 0 0 0\nvcpus 4294967295")
+    with pytest.raises(SourceRubbish, match="xenstat_domain_num_vcpus says 4294967295"):
+        source.read()
+    xen.show(FakeDomain(0, b"Domain-0"))
+    assert len(source.read().domains) == 1
 
 
 def test_after_a_failure_it_begins_anew_and_recovers(xen: FakeXen) -> None:

@@ -16,7 +16,7 @@ from ctypes import c_bool, c_char_p, c_uint, c_ulonglong, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
 
 # XENSTAT_VCPU | XENSTAT_NETWORK | XENSTAT_XEN_VERSION | XENSTAT_VBD
 _EVERYTHING = 0x1 | 0x2 | 0x4 | 0x8
@@ -109,7 +109,8 @@ class Libxenstat:
     def read(self) -> RawNode:
         """Return the host as it is now.
 
-        Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails.
+        Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails,
+        SourceRubbish when it contradicts itself.
         """
         if self._library is None:
             self._library = self._open()
@@ -251,19 +252,33 @@ class _Getters:
             self._vbd.append(lambda _vbd: None)
 
     def node(self, node: int) -> RawNode:
-        domains = [self._nth_domain(node, index) for index in range(self._num_domains(node))]
+        domains = _parts(node, self._num_domains, self._nth_domain)
         return RawNode(tuple(self._read_domain(domain) for domain in domains), *[get(node) for get in self._node])
 
     def _read_domain(self, domain: int) -> RawDomain:
-        vcpus = [self._nth_vcpu(domain, index) for index in range(self._num_vcpus(domain))]
-        networks = [self._nth_network(domain, index) for index in range(self._num_networks(domain))]
-        vbds = [self._nth_vbd(domain, index) for index in range(self._num_vbds(domain))]
+        vcpus = _parts(domain, self._num_vcpus, self._nth_vcpu)
+        networks = _parts(domain, self._num_networks, self._nth_network)
+        vbds = _parts(domain, self._num_vbds, self._nth_vbd)
         return RawDomain(
             tuple(RawVcpu(*[get(vcpu) for get in self._vcpu]) for vcpu in vcpus),
             tuple(RawNetwork(*[get(network) for get in self._network]) for network in networks),
             tuple(RawVbd(*[get(vbd) for get in self._vbd]) for vbd in vbds),
             *[get(domain) for get in self._domain],
         )
+
+
+def _parts(whole: int, count: Any, nth: Any) -> list[int]:
+    """Return all parts; raises SourceRubbish where one is NULL, which a getter would take for a pointer and crash.
+
+    The library keeps its count when it has no memory for an array, so this also ends a count beyond all reason early.
+    """
+    parts = []
+    for index in range(count(whole)):
+        part = nth(whole, index)
+        if part is None:
+            raise SourceRubbish(f"{count.__name__} says {count(whole)}, but {nth.__name__} {index} is NULL")
+        parts.append(part)
+    return parts
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
