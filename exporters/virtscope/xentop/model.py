@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import add
 from typing import NamedTuple
 
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd
@@ -104,7 +106,7 @@ def _domain(raw: RawDomain) -> Domain:
         ssid=raw.ssid,
         states=frozenset(state for state in STATES if getattr(raw, state)),
         vcpus=tuple(Vcpu(bool(vcpu.online), _cpu_seconds(vcpu.ns)) for vcpu in raw.vcpus),
-        networks=tuple(_network(network) for network in raw.networks),
+        networks=tuple(_network(network) for network in _one_per_vif(raw.networks)),
         blocks=tuple(_block(vbd) for vbd in raw.vbds),
     )
 
@@ -121,6 +123,18 @@ def _cpu_seconds(nanoseconds: int) -> float:
     jump of 292 years: xen-devel, 2019-10-06, J. Gross; fixed in Xen by commit f28c4c4c10bd.
     """
     return (nanoseconds & ~(1 << 63)) / 1e9
+
+
+def _one_per_vif(networks: Iterable[RawNetwork]) -> Iterable[RawNetwork]:
+    """Add up what bears the same number: an HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu.
+
+    The guest uses one or the other, depending on its driver. libxenstat reads the number 0 from both names.
+    """
+    by_number: dict[int, RawNetwork] = {}
+    for raw in networks:
+        kept = by_number.get(raw.id)
+        by_number[raw.id] = raw if kept is None else RawNetwork(raw.id, *map(add, kept[1:], raw[1:]))
+    return by_number.values()
 
 
 def _network(raw: RawNetwork) -> Network:
