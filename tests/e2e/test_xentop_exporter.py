@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.unit.xentop.fake_host import FakeDomain, FakeXen
@@ -165,6 +167,39 @@ def test_sigterm_lets_a_scrape_under_way_finish(xen: FakeXen, exporter: RunningE
         scrape.join(30)
         assert exporter.process.wait(30) == 0
     assert "xentop_up 0.0" in answers[0]
+
+
+def test_signals_in_quick_succession_still_end_it(tmp_path: Path) -> None:
+    """As a terminal and a supervisor may send them; a handler that took a lock would be stuck behind itself."""
+    for _ in range(5):
+        with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as exporter:
+            for number in (signal.SIGTERM, signal.SIGINT) * 1000:
+                exporter.process.send_signal(number)
+            assert exporter.process.wait(30) == 0
+
+
+def test_an_address_without_a_host_takes_both_families(tmp_path: Path) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6: load its kernel module, or boot without ipv6.disable")
+    with RunningExporter(tmp_path, "--web.listen-address=:0", f"--path.sysfs={tmp_path}") as exporter:
+        port = exporter.address.rpartition(":")[2]
+        assert exporter.address == f"[::]:{port}"
+        for host in ("127.0.0.1", "[::1]"):
+            assert requests.get(f"http://{host}:{port}/-/healthy", timeout=10).status_code == 200
+
+
+def test_a_requests_body_is_not_taken_for_the_next_request(exporter: RunningExporter) -> None:
+    hidden = b"GET /hidden HTTP/1.1\r\n\r\n"
+    with exporter:
+        host, port = exporter.address.split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(hidden), hidden))
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):  # the unread body
+                while part := connection.recv(65536):
+                    answer += part
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"\r\nConnection: close\r\n" in answer
 
 
 def test_a_silent_client_holds_nobody_up(exporter: RunningExporter) -> None:

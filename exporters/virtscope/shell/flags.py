@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import re
 
 from virtscope import __version__
 
@@ -69,10 +70,19 @@ def listen_address(text: str) -> tuple[str, int]:
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and not bracketed):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100")
+    host.encode("idna")  # raises ValueError for what can't be a host's name; looking it up would raise it much later
     return host.strip("[]"), int(port)
 
 
+def address_text(host: str, port: int) -> str:
+    """Join what `listen_address` splits."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _telemetry_path(text: str) -> str:
-    if not text.startswith("/") or text in {"/", "/-/healthy"}:
-        raise argparse.ArgumentTypeError(f"{text!r} must begin with a slash and be neither / nor /-/healthy")
+    # Anything else would have to be escaped in a request, or (?, //) would never match one.
+    if not re.fullmatch(r"(/[\w.~-]+)+/?", text, re.ASCII) or text == "/-/healthy":
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a path such as /metrics, of letters, digits and . _ ~ -, other than / and /-/healthy"
+        )
     return text

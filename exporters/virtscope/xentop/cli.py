@@ -39,8 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         server = Server(flags_given.listen_address, flags_given.telemetry_path, web, exporter)
     except OSError as error:
-        host, port = flags_given.listen_address
-        sys.exit(
-            f"xentop-exporter: can't listen on {host}:{port}: {error.strerror}; choose another --web.listen-address"
-        )
+        address = flags.address_text(*flags_given.listen_address)
+        sys.exit(f"xentop-exporter: can't listen on {address}: {error.strerror}; choose another --web.listen-address")
     serve_until_stopped(server)
