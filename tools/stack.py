@@ -28,10 +28,12 @@ from tools.programs import CHECKOUT, ProgramsError
 from tools.targets import Machine
 
 SUPERVISORD_CONF = CHECKOUT / "tools" / "supervisord.conf"
+EXPORTERS = CHECKOUT / "exporters" / "virtscope"
 SETTINGS_FILE = supervision.RUN / "settings.json"
 NEEDED_BYTES = 10**9
 ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
 LOG_LINES = 10
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,6 @@ def up() -> None:
         with _step("Installing Python packages (.stack/venv)"):
             python_packages.install()
         with _step("Checking the configuration"):
-            targets.write(plan.machine, plan.ports)
             _check_configuration()
 
         settings = _settings(plan, unpacked)
@@ -164,17 +165,19 @@ def _check_configuration() -> None:
         check = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
         if check.returncode != 0:
             said = check.stderr if "FAILED:" in check.stderr else check.stdout
-            complaint = " ".join(said.partition("FAILED:")[2].partition("FAILED:")[0].split())
-            raise StackError(f"{arguments[-1]} is not valid: {complaint}")
+            complaint = said.partition("FAILED:")[2].partition("FAILED:")[0] or said
+            raise StackError(f"{arguments[-1]} is not valid: {' '.join(complaint.split())}")
 
 
 def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
     """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
-    configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.wanted().encode()).hexdigest()
+    configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.wanted().encode())
+    for source in sorted(EXPORTERS.rglob("*.py")):
+        configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
     return {
         **{part.port_variable: str(plan.ports[part.name]) for part in PARTS},
         "VIRTSCOPE_PROGRAMS": str(unpacked.relative_to(CHECKOUT)),
-        "VIRTSCOPE_CONFIGURATION": configuration,
+        "VIRTSCOPE_CONFIGURATION": configuration.hexdigest(),
         "GRAFANA_HOME": str(grafana.home() or ""),
         **grafana.environment(plan.ports),
     }
@@ -193,12 +196,14 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
                 grafana.make_password()
             supervision.RUN.mkdir(parents=True, exist_ok=True)
             SETTINGS_FILE.write_text(json.dumps(settings))
+            targets.write(plan.machine, plan.ports)
             supervision.start(settings)
             for part in plan.parts:
                 supervision.start_program(part.name)
         _wait(plan)
     except BaseException:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it running
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it running
         supervision.stop()
         raise
 
@@ -206,6 +211,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
 def _refresh(plan: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
     with _step("Reading the configuration again"):
+        targets.write(plan.machine, plan.ports)
         for part in PARTS:
             if part not in plan.parts:
                 supervision.stop_program(part.name)
@@ -297,7 +303,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     # Stopped by whatever means, `up` takes back what it has started.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
     try:
         match arguments.command:

@@ -43,10 +43,6 @@ class Process:
     exit_status: int  # of its last end; 0 while it runs for the first time
     spawn_error: str  # why it couldn't be started at all; empty otherwise
 
-    @property
-    def log(self) -> Path:
-        return LOG / f"{self.name}.log"
-
 
 def require_short_path() -> None:
     """Raise `StackError` if the kernel would not take the path of supervisord's socket."""
