@@ -52,7 +52,8 @@ def wait_until_healthy(part: Part, port: int) -> None:
         if process.state not in {"starting", "running"}:
             how = process.spawn_error or f"exit status {process.exit_status}"
             raise PartFailedError(part, f"{part.name} ended right after its start ({how})")
-        return _get(port, part.health_path) is not None
+        # "running": it has stayed up for a second. Until then another program may be answering on its port.
+        return process.state == "running" and _get(port, part.health_path) is not None
 
     if not _within(READY_SECONDS, answers):
         raise PartFailedError(

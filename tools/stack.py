@@ -73,7 +73,6 @@ def up() -> None:
             if running_settings is not None:
                 with _step("Stopping the running stack: its programs or ports are not the ones wanted now"):
                     supervision.stop()
-                _require_room(plan)
             _start(plan, settings)
         _describe(plan)
 
@@ -192,6 +191,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
     """Start all parts and wait until they work; if that fails, or is interrupted, none of them stays."""
     try:
         with _step("Starting supervisord"):
+            _require_room(plan)  # again: downloads may have taken minutes
             if GRAFANA in plan.parts:
                 grafana.make_password()
             supervision.RUN.mkdir(parents=True, exist_ok=True)

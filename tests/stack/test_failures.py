@@ -14,9 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.live import Exposition
 from tests.stack.conftest import CACHE, Checkout, eventually
 from tools import StackError, python_packages
 
+UP_WITHOUT_LOOKING = """
+from tools import sockets, stack
+sockets.require_free = lambda *_: None
+raise SystemExit(stack.main())
+"""
 NO_NETWORK = "127.0.0.1:1"  # nobody listens on port 1
 
 
@@ -116,6 +122,14 @@ def test_program_that_ends_at_once_is_shown_with_its_log(stopped: Checkout) -> N
         data.unlink()
         if aside.exists():
             aside.rename(data)
+
+
+def test_port_taken_after_the_look_at_it(stopped: Checkout) -> None:
+    """Another's healthy answer on a port must not pass for the stack's own."""
+    with Exposition() as other:
+        up = stopped.python("-c", UP_WITHOUT_LOOKING, "up", ALERTMANAGER_PORT=other.address.partition(":")[2])
+    assert_refused(up, stopped, "alertmanager ended right after its start")
+    assert "address already in use" in up.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
