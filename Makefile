@@ -48,7 +48,7 @@ format: $(VENV) ## Format the code
 dashboards: $(VENV) ## Write the dashboards' JSON from their Python sources
 	$(BIN)/python -m dashboards.build
 golden: $(VENV) ## Write the golden expositions anew; look at the diff before you commit it
-	UPDATE_GOLDEN=1 $(BIN)/pytest tests/e2e -k golden
+	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
 wheel: $(VENV) ## Build the exporters' wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
 requirements: ## Pin the Python dependencies anew (needs uv)
