@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Callable, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Callable, Generic, TypeVar
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -15,7 +16,8 @@ Labels = dict[str, str]
 T = TypeVar("T")
 
 
-class Figure(NamedTuple, Generic[T]):
+@dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
+class Figure(Generic[T]):
     """One metric family: its name, its help text, and how a thing's value is had (None: this thing has none)."""
 
     name: str  # a counter where it ends in _total, else a gauge
