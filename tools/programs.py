@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -197,7 +198,7 @@ class _Apt:
             process = subprocess.run(
                 [*command, *arguments],
                 cwd=self.folder,
-                env={**os.environ, "LC_ALL": "C"},
+                env={**os.environ, "LC_ALL": "C", "TMPDIR": str(self.folder)},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -281,9 +282,17 @@ def _unpack(debs: list[Path], target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="unpack-", dir=target.parent) as folder:
         unpacked = Path(folder) / "root"
         for deb in debs:
-            dpkg = subprocess.run(["dpkg", "-x", deb, unpacked], capture_output=True, text=True, check=False)
+            dpkg = subprocess.run(
+                ["dpkg", "-x", deb, unpacked],
+                env={**os.environ, "LC_ALL": "C"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if dpkg.returncode != 0:
-                raise ProgramsError(f"cannot unpack {deb.name}: {' '.join(dpkg.stderr.split())}")
+                full = os.strerror(errno.ENOSPC)  # tar says so for each file, among other things
+                said = full if full in dpkg.stderr else " ".join(dpkg.stderr.split())
+                raise ProgramsError(f"cannot unpack {deb.name}: {said}")
         # Time-zone tables in source form, 200 MB, which no page loads.
         shutil.rmtree(unpacked / "usr/share/javascript/moment-timezone/data")
         _free_alertmanager(unpacked)

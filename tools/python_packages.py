@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
 import venv
@@ -15,6 +16,8 @@ from tools.programs import CHECKOUT
 REQUIREMENTS = CHECKOUT / "requirements" / "stack.txt"
 ENVIRONMENT = CHECKOUT / ".stack" / "venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
+# pip's temporary files: in /tmp they would stay behind when it is interrupted.
+SCRATCH = ENVIRONMENT / "tmp"
 # Written last, so an environment without it, or with another content, is one that was never finished or is out of date.
 COMPLETE = ENVIRONMENT / "complete"
 
@@ -25,20 +28,30 @@ def wanted() -> str:
     return hashlib.sha256(REQUIREMENTS.read_bytes() + python.encode()).hexdigest()
 
 
+def is_installed() -> bool:
+    """Whether `PYTHON` is there with all the packages."""
+    return COMPLETE.is_file() and COMPLETE.read_text() == wanted() and PYTHON.exists()
+
+
+def require_venv() -> None:
+    """Raise `StackError` if this Python can't make a virtual environment with pip, and one is needed."""
+    if not is_installed() and importlib.util.find_spec("ensurepip") is None:
+        # Debian keeps this part of the standard library in a package of its own.
+        raise StackError("Python's venv module lacks ensurepip: install it with `apt-get install python3-venv`")
+
+
 def install() -> None:
     """Make `PYTHON` an interpreter with the packages, unless it is one. Raises `StackError` if that can't be done.
 
     The exporters aren't installed: supervisord.conf runs them from exporters/, so that no build backend is needed.
     """
-    if COMPLETE.is_file() and COMPLETE.read_text() == wanted() and PYTHON.exists():
+    if is_installed():
         return
-    if importlib.util.find_spec("ensurepip") is None:
-        # Debian keeps this part of the standard library in a package of its own.
-        raise StackError("Python's venv module lacks ensurepip: install it with `apt-get install python3-venv`")
-    try:
-        venv.create(ENVIRONMENT, clear=True, symlinks=True, with_pip=True)
-    except subprocess.CalledProcessError as error:
-        raise StackError(f"cannot create a virtual environment in {ENVIRONMENT}: {error}") from None
+    venv.create(ENVIRONMENT, clear=True, symlinks=True)
+    SCRATCH.mkdir()
+    pip_itself = _python("ensurepip", "--default-pip")
+    if pip_itself.returncode != 0:
+        raise StackError(f"cannot install pip in {ENVIRONMENT}: {_complaint(pip_itself)}")
     wheels = programs.cache("wheels")
     install_from_cache = ["install", "--no-index", "--find-links", str(wheels)]
     with programs.exclusively(wheels):
@@ -55,8 +68,18 @@ def install() -> None:
 def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
     # No cache directory: pip's own is outside the checkout. Only wheels: building may need a compiler.
     flags = ["--no-cache-dir", "--disable-pip-version-check", "--require-hashes", "--no-deps", "--only-binary=:all:"]
-    command = [str(PYTHON), "-m", "pip", *arguments, *flags, "--requirement", str(REQUIREMENTS)]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return _python("pip", *arguments, *flags, "--requirement", str(REQUIREMENTS))
+
+
+def _python(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(PYTHON), "-m", module, *arguments],
+        env={**os.environ, "TMPDIR": str(SCRATCH)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def _complaint(pip: subprocess.CompletedProcess[str]) -> str:

@@ -21,6 +21,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from tools import StackError, grafana, health, programs, python_packages, sockets, supervision, targets
 from tools.parts import ALERTMANAGER, GRAFANA, NODE_EXPORTER, PARTS, PROMETHEUS, XENTOP_EXPORTER, Part, ports
@@ -30,7 +32,8 @@ from tools.targets import Machine
 SUPERVISORD_CONF = CHECKOUT / "tools" / "supervisord.conf"
 EXPORTERS = CHECKOUT / "exporters" / "virtscope"
 SETTINGS_FILE = supervision.RUN / "settings.json"
-NEEDED_BYTES = 10**9
+NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are there
+DATA_BYTES = 5 * 10**8
 ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
 LOG_LINES = 10
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -56,7 +59,9 @@ def up() -> None:
                 raise StackError("this is the Dom0 of a Xen host, and only root may ask Xen about its guests: use sudo")
             if running_settings is None:
                 supervision.require_short_path()
-                _require_room(plan)
+                _require_ports(plan)
+                _require_space()
+            python_packages.require_venv()
         with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
             unpacked = programs.root()
         with _step("Installing Python packages (.stack/venv)"):
@@ -143,15 +148,18 @@ def _why_not_used(part: Part, machine: Machine) -> str:
     return f"not installed: {grafana.HOW_TO_GET_IT}" if part is GRAFANA else machine.why
 
 
-def _require_room(plan: Plan) -> None:
-    """Raise `StackError` unless the ports are free and there is space on the disk."""
+def _require_ports(plan: Plan) -> None:
+    """Raise `StackError` unless the ports are free."""
     patience = ORPHAN_SECONDS if supervision.left_without_stopping() else 0
     sockets.require_free([(part, plan.ports[part.name]) for part in plan.parts], patience)
+
+
+def _require_space() -> None:
+    """Raise `StackError` unless there is space on the disk for what is still to come."""
+    needed = DATA_BYTES if python_packages.is_installed() else NEEDED_BYTES
     free = shutil.disk_usage(CHECKOUT).free
-    if free < NEEDED_BYTES:
-        raise StackError(
-            f"only {free // 10**6} MB are free where this checkout is, and {NEEDED_BYTES // 10**6} are needed"
-        )
+    if free < needed:
+        raise StackError(f"only {free // 10**6} MB are free where this checkout is, and {needed // 10**6} are needed")
 
 
 def _check_configuration() -> None:
@@ -191,7 +199,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
     """Start all parts and wait until they work; if that fails, or is interrupted, none of them stays."""
     try:
         with _step("Starting supervisord"):
-            _require_room(plan)  # again: downloads may have taken minutes
+            _require_ports(plan)  # again: downloads may have taken minutes
             if GRAFANA in plan.parts:
                 grafana.make_password()
             supervision.RUN.mkdir(parents=True, exist_ok=True)
@@ -202,8 +210,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
                 supervision.start_program(part.name)
         _wait(plan)
     except BaseException:
-        for number in STOP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it running
+        _ignore_stop_signals()  # whatever failed, Ctrl-C must not leave half of it running
         supervision.stop()
         raise
 
@@ -282,6 +289,17 @@ def _step(what: str) -> Iterator[None]:
     print(f"{time.monotonic() - start:.1f} s", flush=True)
 
 
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Whatever the signal, end as by Ctrl-C; only once, since make passes on a SIGTERM that we may have got already."""
+    _ignore_stop_signals()
+    raise KeyboardInterrupt
+
+
+def _ignore_stop_signals() -> None:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _log_end(file: Path) -> str:
     lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
     return "\n".join(
@@ -304,7 +322,7 @@ def main() -> int:
 
     # Stopped by whatever means, `up` takes back what it has started.
     for number in STOP_SIGNALS:
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, _interrupt)
     try:
         match arguments.command:
             case "up":

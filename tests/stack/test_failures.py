@@ -88,7 +88,7 @@ def test_debian_python_without_venv_package_is_told(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(python_packages, "COMPLETE", tmp_path / "absent")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(StackError, match="apt-get install python3-venv"):
-        python_packages.install()
+        python_packages.require_venv()
 
 
 def test_too_long_path_is_told(tmp_path: Path) -> None:
@@ -139,10 +139,24 @@ def test_interrupted_up_takes_back_what_it_started(stopped: Checkout, number: si
             lambda: any("/usr/bin/prometheus " in command for command in stopped.processes().values()), 60
         )
         os.killpg(up.pid, number)
+        os.killpg(up.pid, number)  # make passes a SIGTERM on to us, and people press Ctrl-C twice
         output, _ = up.communicate(timeout=60)
     assert up.returncode != 0
     assert "Interrupted." in output
     assert eventually(lambda: stopped.processes() == {})
+
+
+def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkout, tmp_path: Path) -> None:
+    outside = tmp_path / "tmp"
+    outside.mkdir()
+    with fresh.making("up", TMPDIR=str(outside)) as up:
+        # pip, about to be installed, unpacks itself into a temporary folder.
+        assert eventually(lambda: any(tmp_path.rglob("tmp/tmp*/pip-*.whl")), 60)
+        os.killpg(up.pid, signal.SIGKILL)
+    assert list(outside.iterdir()) == []
+    up_again = fresh.make("up", TMPDIR=str(outside))
+    assert up_again.returncode == 0, up_again.stdout
+    assert fresh.make("down").returncode == 0
 
 
 def test_one_up_at_a_time(stopped: Checkout) -> None:
