@@ -144,7 +144,11 @@ def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> 
     configuration = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]}
     (folder.path / "prometheus.yml").write_text(yaml.safe_dump(configuration))
     prometheus = Program("prometheus", folder.path)
-    prometheus.start("--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{prometheus.port}")
+    prometheus.start(
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address=127.0.0.1:{prometheus.port}",
+    )
     try:
         targets: list[dict[str, str]] = []
         deadline = time.monotonic() + 60
