@@ -13,8 +13,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from tools import StackError, grafana, sockets, stack, targets
-from tools.parts import GRAFANA, PARTS, PROMETHEUS, XENTOP_EXPORTER, ports
+from tools import StackError, grafana, sockets, targets
+from tools.parts import DOCKER_PARTS, GRAFANA, PROMETHEUS, XENTOP_EXPORTER, ports
 from tools.programs import CHECKOUT
 from tools.targets import Machine
 
@@ -24,12 +24,14 @@ def up() -> None:
     compose = command()
     machine = targets.this_machine()
     variables = environment(machine, os.environ)
-    chosen = ports(variables)
+    chosen = ports(variables, DOCKER_PARTS)
     if not _containers(compose):
         # Containers on the host's network would start over and over where a port is taken.
-        used = [part for part in PARTS if part is not XENTOP_EXPORTER or machine.platform == "xen"]
-        sockets.require_free([(part, chosen[part.name]) for part in used], patience=0)
-    stack.prepare()
+        used = [part for part in DOCKER_PARTS if part is not XENTOP_EXPORTER or machine.platform == "xen"]
+        sockets.require_free([(part, chosen[part.name]) for part in used], patience=0, command="make compose-up")
+    # What a repository can't hold: the addresses to scrape, with this machine's name, and a password.
+    targets.write(machine, chosen)
+    grafana.make_password()
     _run([*compose, "up", "--detach", "--build", "--remove-orphans"], variables)
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
     print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")

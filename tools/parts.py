@@ -24,17 +24,21 @@ NODE_EXPORTER = Part("node_exporter", "NODE_EXPORTER_PORT", 9100, "/")
 XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy")
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
+CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
+TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics")
+
 # In the order in which they are started and shown.
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, GRAFANA)
+DOCKER_PARTS = (*PARTS, CADVISOR, TELEGRAF)
 
 
-def ports(settings: Mapping[str, str]) -> dict[str, int]:
+def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[str, int]:
     """Port of each part by the part's name: what `settings` say under its `port_variable`, else the default.
 
     Raises `StackError` for a value that is no port, and for two parts on one port.
     """
     chosen: dict[str, int] = {}
-    for part in PARTS:
+    for part in parts:
         text = settings.get(part.port_variable) or str(part.default_port)
         if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
             raise StackError(f"{part.port_variable}={text} is not a port: give a number from 1 to 65535")

@@ -1,6 +1,6 @@
 """Start, show and stop the stack on this machine, without Docker.
 
-    python3 -m tools.stack up | down | status | logs [NAME] [--follow] | prepare
+    python3 -m tools.stack up | down | status | logs [NAME] [--follow]
 
 All it makes is in .stack/ and in prometheus/targets/local/ of this checkout.
 """
@@ -124,13 +124,6 @@ def logs(name: str | None, *, follow: bool) -> None:
         names = ", ".join(file.stem for file in there) or "none before the first `make up`"
         raise StackError(f"there is no such log; there are: {names}")
     subprocess.run(["tail", "--lines=20", *(["-F"] if follow else []), *map(str, chosen)], check=False)
-
-
-def prepare() -> None:
-    """Make what compose.yaml needs and a repository can't hold: this machine's targets and Grafana's password."""
-    plan = _plan(os.environ)
-    targets.write(plan.machine, plan.ports)
-    grafana.make_password()
 
 
 def _plan(settings: Mapping[str, str]) -> Plan:
@@ -317,7 +310,6 @@ def main() -> int:
     log_parser = commands.add_parser("logs", help="show the last lines of the logs")
     log_parser.add_argument("name", nargs="?", help="of one part, as in status")
     log_parser.add_argument("--follow", action="store_true", help="go on showing new lines")
-    commands.add_parser("prepare", help="make what compose.yaml needs: this machine's targets, Grafana's password")
     arguments = parser.parse_args()
 
     # Stopped by whatever means, `up` takes back what it has started.
@@ -333,8 +325,6 @@ def main() -> int:
                 return 0 if status() else 1
             case "logs":
                 logs(arguments.name, follow=arguments.follow)
-            case "prepare":
-                prepare()
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130

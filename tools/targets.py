@@ -8,10 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.parts import ALERTMANAGER, NODE_EXPORTER, PROMETHEUS, XENTOP_EXPORTER
+from tools.parts import ALERTMANAGER, CADVISOR, NODE_EXPORTER, PROMETHEUS, TELEGRAF, XENTOP_EXPORTER
 from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / "prometheus" / "targets" / "local"
+JOBS = {
+    "prometheus": PROMETHEUS,
+    "alertmanager": ALERTMANAGER,
+    "node": NODE_EXPORTER,
+    "xentop": XENTOP_EXPORTER,
+    "cadvisor": CADVISOR,
+    "telegraf": TELEGRAF,
+}
 
 
 @dataclass(frozen=True)
@@ -40,16 +48,21 @@ def this_machine(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> Ma
 
 
 def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> None:
-    """Write the stack's own addresses, one file per job of prometheus.yml, for the machine it runs on."""
+    """Write the stack's own addresses, one file per job of prometheus.yml, for the machine it runs on.
+
+    A part without a port, and xentop-exporter off Xen, gets an empty file: it doesn't run here, or no longer.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for part, job in ((PROMETHEUS, "prometheus"), (ALERTMANAGER, "alertmanager"), (NODE_EXPORTER, "node")):
-        _write(folder / f"{job}.yml", [(ports[part.name], machine)])
-    _write(folder / "xentop.yml", [(ports[XENTOP_EXPORTER.name], machine)] if machine.platform == "xen" else [])
+    for job, part in JOBS.items():
+        runs = part.name in ports and (part is not XENTOP_EXPORTER or machine.platform == "xen")
+        _write(folder / f"{job}.yml", [(ports[part.name], machine)] if runs else [])
 
 
 def _write(file: Path, targets: list[tuple[int, Machine]]) -> None:
     """Replace `file` in one step, since Prometheus reads it whenever it changes."""
-    lines = ["# Written by `make up`: the stack's own addresses. The hosts you watch belong in the folder above."]
+    lines = [
+        "# The stack's own addresses, written by `make up` and `make compose-up`. The hosts you watch go one folder up."
+    ]
     for port, machine in targets:
         # JSON strings are YAML strings, whatever a host name holds.
         lines.append(f'- targets: ["127.0.0.1:{port}"]')

@@ -17,7 +17,7 @@ import yaml
 
 from tests.stack.conftest import CACHE, Checkout
 from tools import targets
-from tools.parts import ports
+from tools.parts import DOCKER_PARTS, ports
 from tools.targets import Machine
 
 # `make up` on a machine that says to be Dom0 and has Grafana installed, given by a user.
@@ -76,6 +76,17 @@ def test_host_label_is_the_machine_s_name_whatever_it_holds(tmp_path: Path, host
 def test_without_xen_there_is_no_xentop_target(tmp_path: Path) -> None:
     targets.write(Machine("vm", "base", ""), ports({}), tmp_path)
     assert yaml.safe_load((tmp_path / "xentop.yml").read_text()) == []
+
+
+def test_what_runs_only_in_docker_is_scraped_only_there(tmp_path: Path) -> None:
+    machine = Machine("vm", "base", "")
+    targets.write(machine, ports({}, DOCKER_PARTS), tmp_path)
+    for job, address in (("cadvisor", "127.0.0.1:10293"), ("telegraf", "127.0.0.1:9273")):
+        [group] = yaml.safe_load((tmp_path / f"{job}.yml").read_text())
+        assert group["targets"] == [address]
+    targets.write(machine, ports({}), tmp_path)  # `make up` after `make compose-down`
+    for job in ("cadvisor", "telegraf"):
+        assert yaml.safe_load((tmp_path / f"{job}.yml").read_text()) == []
 
 
 def test_dom0_is_watched_by_xentop_exporter_and_grafana_is_used(stopped: Checkout, tmp_path: Path) -> None:
