@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+READY := $(VENV)/complete
 export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT GRAFANA_PORT CADVISOR_PORT TELEGRAF_PORT
 
 ##@ Run
@@ -27,32 +28,32 @@ compose-down: ## Stop the stack on Docker; its volumes stay
 .PHONY: test lint types test-fast test-xen bench
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen
 	$(BIN)/pytest
-lint: $(VENV) ## Format and lint checks
+lint: $(READY) ## Format and lint checks
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations --eval-annotations exporters/virtscope
-types: $(VENV) ## mypy --strict over everything
+types: $(READY) ## mypy --strict over everything
 	$(BIN)/mypy
-test-fast: $(VENV) ## The tests that need a minute: units, rules, dashboards
+test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
 	$(BIN)/pytest tests/unit tests/rules tests/dashboards
-test-xen: $(VENV) ## Boot a real Xen under QEMU and follow a guest's CPU time from the hypervisor to the alert
+test-xen: $(READY) ## Boot a real Xen under QEMU and follow a guest's CPU time from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
-bench: $(VENV) ## CPU per 1,000 series: ours, stock prometheus_client, node_exporter, in one run
+bench: $(READY) ## CPU per 1,000 series: ours, stock prometheus_client, node_exporter, in one run
 	$(BIN)/python -m bench
 
 ##@ Develop
 .PHONY: format dashboards golden requirements tools-update wheel clean
-format: $(VENV) ## Format the code
+format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
-dashboards: $(VENV) ## Write the dashboards' JSON from their Python sources
+dashboards: $(READY) ## Write the dashboards' JSON from their Python sources
 	$(BIN)/python -m dashboards.build
-golden: $(VENV) ## Write the golden expositions anew; look at the diff before you commit it
+golden: $(READY) ## Write the golden expositions anew; look at the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
-wheel: $(VENV) ## Build the exporters' wheel into dist/
+wheel: $(READY) ## Build the exporters' wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
 requirements: ## Pin the Python dependencies anew (needs uv)
-	cd requirements && for set in exporters:3.9 stack:3.11 dev:3.11; do \
+	cd requirements && for set in exporters:3.9 stack:3.11 dev:3.11 go:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
 tools-update: ## Pin the Debian packages of the stack anew, as this machine's mirrors offer them
@@ -65,7 +66,7 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV): requirements/dev.txt
-	$(PYTHON) -m venv $(VENV)
+$(READY): requirements/dev.txt
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
-	@touch $(VENV)
+	@touch $@

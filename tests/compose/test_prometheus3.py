@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -28,11 +27,12 @@ xen_domain_memory_bytes{domid="1",domain="web"} 1073741824
 
 
 def built(name: str) -> Path:
-    if shutil.which("go") is None:
+    try:
+        return go_programs.path(name)
+    except go_programs.GoProgramsError as error:
         if os.environ.get("CI") == "true":
-            pytest.fail("go is not in PATH, and builds Prometheus 3: https://go.dev/dl/")
-        pytest.skip("go is not in PATH, and builds Prometheus 3: https://go.dev/dl/")
-    return go_programs.path(name)
+            raise
+        pytest.skip(str(error))
 
 
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

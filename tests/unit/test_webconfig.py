@@ -603,9 +603,15 @@ def test_openssl_knows_every_cipher_suite(pki: Pki, suite: str) -> None:
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_curve_binds(pki: Pki, curve: str) -> None:
-    web = pki.load(f"{TLS}, curve_preferences: [{curve}]}}")
+    configuration = f"{TLS}, curve_preferences: [{curve}]}}"
     client = pki.client()
-    client.set_ecdh_curve(CURVES[curve])
+    try:
+        client.set_ecdh_curve(CURVES[curve])
+    except (ssl.SSLError, ValueError):  # as Debian 12's Python does with X25519
+        with pytest.raises(WebConfigError, match=f"can't set {curve}; use CurveP256"):
+            pki.load(configuration)
+        return
+    web = pki.load(configuration)
     assert connect(web, client).word == "welcome"
     client.set_ecdh_curve("prime256v1" if curve != "CurveP256" else "secp384r1")
     with pytest.raises(OSError, match=r"(?i)handshake"):

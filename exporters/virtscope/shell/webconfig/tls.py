@@ -136,8 +136,8 @@ def _set_curve(context: ssl.SSLContext, section: Section) -> None:
     for name in names:
         try:
             context.set_ecdh_curve(CURVES[name])
-        except (ssl.SSLError, ValueError):  # Python 3.9 with OpenSSL 1.1 knows only the NIST curves
-            problem = f"this host's OpenSSL can't set {name}; use CurveP256"
+        except (ssl.SSLError, ValueError):  # X25519: not with OpenSSL 1.1, nor with Python 3.11.2 (Debian 12)
+            problem = f"this host's Python can't set {name}; use CurveP256"
             raise section.error("curve_preferences", problem) from None
 
 
