@@ -1,4 +1,4 @@
-"""The program xentop-exporter."""
+"""Exposes to Prometheus what Xen's Dom0 knows of its domains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_PORT = 10290
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the exporter until it is told to stop; exits with 1 and one line when it can't start."""
-    flags_given = flags.parser("xentop-exporter", __doc__.strip(), DEFAULT_PORT).parse_args(arguments)
+    flags_given = flags.parser("xentop-exporter", __doc__, DEFAULT_PORT).parse_args(arguments)
     logs.configure(flags_given.log_level, flags_given.log_format)
     log.info("starting xentop-exporter", extra={"fields": {"version": __version__}})
     try:
