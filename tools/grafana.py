@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.parts import ALERTMANAGER, GRAFANA, PROMETHEUS
+from tools.parts import GRAFANA, PROMETHEUS
 from tools.programs import CHECKOUT
 
 PASSWORD_FILE = CHECKOUT / ".stack" / "secrets" / "grafana-admin-password"
@@ -55,5 +55,4 @@ def environment(ports: Mapping[str, int]) -> dict[str, str]:
         "GF_LOG_MODE": "console",  # supervisord keeps the log
         "VIRTSCOPE_DASHBOARDS": str(dashboards / "json"),
         "PROMETHEUS_URL": f"http://127.0.0.1:{ports[PROMETHEUS.name]}",
-        "ALERTMANAGER_URL": f"http://127.0.0.1:{ports[ALERTMANAGER.name]}",
     }
