@@ -34,7 +34,8 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         read_text(tmp_path, "")
 
 
-def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("function", ["read_text", "read_optional"])
+def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path, function: str) -> None:
     """The kernel's own refusal: root without the capabilities is refused as anybody is."""
     file = tmp_path / "vestat"
     file.touch(mode=0o000)
@@ -44,8 +45,8 @@ def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path) -> None
             pytest.skip("no setpriv to give up root's capabilities with: apt-get install util-linux")
         without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
     program = (
-        "import pathlib, sys; from virtscope.vestat.source.procfs import read_text; "
-        "read_text(pathlib.Path(sys.argv[1]), 'vestat')"
+        "import pathlib, sys; from virtscope.vestat.source import procfs; "
+        f"procfs.{function}(pathlib.Path(sys.argv[1]), 'vestat')"
     )
     command = [*without, sys.executable, "-c", program, str(tmp_path)]
     read = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, timeout=60, check=False)

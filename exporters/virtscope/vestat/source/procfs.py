@@ -28,4 +28,9 @@ def read_text(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH"
 
 def read_optional(procfs: Path, name: str) -> str | None:
     """Return the text of a file that not every kernel has, None where it is absent; fails as read_text() does."""
-    return read_text(procfs, name) if (procfs / name).exists() else None
+    try:
+        return read_text(procfs, name)
+    except SourceUnavailable as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise
+        return None
