@@ -19,6 +19,7 @@ VOCABULARY = {
     "vserver:cpu_usage:rate": {"host", "platform", "vserver", "role"},
     "vserver:cpu_wait:rate": {"host", "platform", "vserver", "role"},
     "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
+    "vserver:refused_allocations:rate": {"host", "platform", "vserver", "role", "resource"},
     "host:cpu_capacity:cpus": {"host", "platform"},
     "host:guests:count": {"host", "platform"},
     "host:overhead_cpu:rate": {"host", "platform"},
@@ -53,6 +54,8 @@ openvz_container_cpu_used_seconds_total{ctid="101"} SECONDS
 openvz_container_cpu_used_seconds_total{ctid="4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"} SECONDS
 openvz_container_scheduling_latency_seconds_total{ctid="101"} SECONDS
 openvz_container_scheduling_latency_seconds_total{ctid="4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"} SECONDS
+openvz_beancounter_failures_total{ctid="101",resource="numproc"} SECONDS
+openvz_beancounter_failures_total{ctid="0",resource="numproc"} 0
 """
 NODE = """
 process_cpu_seconds_total SECONDS
