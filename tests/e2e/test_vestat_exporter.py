@@ -84,7 +84,7 @@ def test_units_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
     fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600, hz=250, per_second=3_000_000_000)]))
     with running(tmp_path, tmp_path) as exporter:
         page = exporter.get().text
-        (said,) = exporter.log_lines("source failed")
+        (said,) = [line for line in exporter.log_lines("source failed") if line["source"] == "vestat"]
     assert "openvz_container_cpu" not in page
     assert 'vestat_source_errors_total{reason="rubbish",source="vestat"} 1.0\n' in page
     assert "3.00 GHz at 250 Hz" in said["err"]
@@ -114,6 +114,27 @@ def test_a_row_that_makes_no_sense_costs_only_itself(tmp_path: Path) -> None:
     assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
     assert "openvz_vestat_refused_rows 1.0\n" in page
     assert "openvz_veinfo_refused_rows 1.0\n" in page
+
+
+def test_a_figure_below_zero_is_absent(tmp_path: Path) -> None:
+    """The kernel subtracts, and prints the result without a sign."""
+    row = fake_host.row("1", 3600)
+    fake_host.write(tmp_path, vestat=fake_host.vestat([row._replace(idle=2**64 - 5)]))
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+    assert "openvz_container_cpu_idle_seconds_total{" not in page
+    assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
+
+
+def test_a_source_that_fails_costs_only_its_own_metrics(tmp_path: Path) -> None:
+    fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600)]))
+    (tmp_path / "user_beancounters").write_text("rubbish\n")
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+    assert "\nvestat_up 0.0\n" in page
+    assert 'vestat_source_up{source="vestat"} 1.0\n' in page
+    assert 'vestat_source_errors_total{reason="rubbish",source="beancounters"} 1.0\n' in page
+    assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
 
 
 def test_off_openvz_it_runs_and_says_once_what_is_missing(tmp_path: Path) -> None:

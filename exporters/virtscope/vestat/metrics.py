@@ -16,6 +16,9 @@ from virtscope.vestat.vestat import Row, Vestat
 
 Labels = dict[str, str]
 
+# A difference that came out below zero is printed as if it had no sign; as such it would be of centuries.
+_NEGATIVE = 1 << 63
+
 
 class Figure(NamedTuple):
     """One metric family: its name, its help text, and a container's value in the unit of the kernel."""
@@ -144,7 +147,10 @@ def _census(veinfo: Veinfo) -> Iterator[Metric]:
 
 def _series(figure: Figure, containers: Sequence[tuple[Labels, Row]], divisor: int) -> Metric:
     value_of = figure.value
-    return _family(figure.name, figure.help, ((labels, value_of(row) / divisor) for labels, row in containers))
+    values = ((labels, value_of(row)) for labels, row in containers)
+    return _family(
+        figure.name, figure.help, ((labels, value / divisor) for labels, value in values if value < _NEGATIVE)
+    )
 
 
 def _family(name: str, documentation: str, samples: Iterable[tuple[Labels, float]]) -> Metric:
