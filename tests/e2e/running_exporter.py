@@ -1,4 +1,4 @@
-"""xentop-exporter as a user runs it: a process, a port, a log."""
+"""An exporter as a user runs it: a process, a port, a log."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
 
 
 class RunningExporter:
-    """Starts xentop-exporter on a free loopback port and ends it with the `with` block."""
+    """Starts the exporter of this package on a free loopback port and ends it with the `with` block."""
 
-    def __init__(self, folder: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *flags: str, environment: Mapping[str, str] | None = None, package: str = "virtscope.xentop"
+    ) -> None:
         self._log = folder / "exporter.log"
         self._command = [
             sys.executable,
             "-m",
-            "virtscope.xentop",
+            package,
             "--web.listen-address=127.0.0.1:0",
             "--log.format=json",
             *flags,

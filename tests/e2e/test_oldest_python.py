@@ -29,9 +29,10 @@ def _interpreter(version: str) -> str:
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10"])
-def test_xentop_exporter_starts(version: str) -> None:
+@pytest.mark.parametrize("package", ["virtscope.xentop", "virtscope.vestat"])
+def test_it_starts(package: str, version: str) -> None:
     done = subprocess.run(
-        [_interpreter(version), "-m", "virtscope.xentop", "--version"],
+        [_interpreter(version), "-m", package, "--version"],
         env={**os.environ, "PYTHONPATH": f"{EXPORTERS}:{PACKAGES}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

@@ -104,7 +104,7 @@ def test_guests_come_and_go(xen: FakeXen, exporter: RunningExporter) -> None:
 
 
 def test_off_xen_it_runs_and_says_once_what_is_missing(tmp_path: Path) -> None:
-    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as exporter:
+    with RunningExporter(tmp_path, "--source=libxenstat", f"--path.sysfs={tmp_path}") as exporter:
         for _ in range(3):
             page = exporter.get().text
         said = exporter.log_lines("source failed")

@@ -17,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # What alerts, dashboards and reports may rely on, with exactly these labels on every platform.
 VOCABULARY = {
     "vserver:cpu_usage:rate": {"host", "platform", "vserver", "role"},
+    "vserver:cpu_wait:rate": {"host", "platform", "vserver", "role"},
     "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
+    "vserver:refused_allocations:rate": {"host", "platform", "vserver", "role", "resource"},
     "host:cpu_capacity:cpus": {"host", "platform"},
     "host:guests:count": {"host", "platform"},
     "host:overhead_cpu:rate": {"host", "platform"},
@@ -45,6 +47,16 @@ xen_domain_memory_bytes{domid="1",domain="web"} 2e9
 xen_domain_memory_bytes{domid="2",domain="web"} 3e9
 xen_domain_memory_bytes{domid="7",domain="Käse \"db\" \\ 1"} 4e9
 """
+VESTAT = """
+process_cpu_seconds_total SECONDS
+openvz_host_containers 2
+openvz_container_cpu_used_seconds_total{ctid="101"} SECONDS
+openvz_container_cpu_used_seconds_total{ctid="4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"} SECONDS
+openvz_container_scheduling_latency_seconds_total{ctid="101"} SECONDS
+openvz_container_scheduling_latency_seconds_total{ctid="4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"} SECONDS
+openvz_beancounter_failures_total{ctid="101",resource="numproc"} SECONDS
+openvz_beancounter_failures_total{ctid="0",resource="numproc"} 0
+"""
 NODE = """
 process_cpu_seconds_total SECONDS
 node_cpu_seconds_total{cpu="0",mode="user"} SECONDS
@@ -61,22 +73,28 @@ def counting(text: str) -> Callable[[], str]:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Scrapes a Dom0 by two names, a bare machine, and one whose `host` was forgotten in the targets file."""
-    with Exposition(counting(XENTOP)) as xentop, Exposition(counting(NODE)) as node:
+    """Scrapes a Dom0 by two names, an OpenVZ host, a bare machine, and one without `host` in the targets file."""
+    with (
+        Exposition(counting(XENTOP)) as xentop,
+        Exposition(counting(VESTAT)) as vestat,
+        Exposition(counting(NODE)) as node,
+    ):
         port = node.address.partition(":")[2]
         targets = {
             "xentop": [
                 xentop.group("xen1"),
                 {**xentop.group("xen1"), "targets": [xentop.address.replace("127.0.0.1", "localhost")]},
             ],
+            "vestat": [vestat.group("vz1", platform="openvz")],
             "node": [
+                node.group("vz1", platform="openvz"),
                 node.group("server1", platform="base"),
                 {"targets": [f"localhost:{port}"], "labels": {"platform": "base"}},
             ],
         }
         with Prometheus(tmp_path_factory.mktemp("vocabulary"), targets) as prometheus:
-            prometheus.wait_for("count(up == 1) == 4", seconds=60)
-            prometheus.wait_for("count(vserver:cpu_usage:rate) == 6", seconds=60)
+            prometheus.wait_for("count(up == 1) == 6", seconds=60)
+            prometheus.wait_for("count(vserver:cpu_usage:rate) == 9", seconds=60)
             yield prometheus
 
 

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.samples import Sample
 
 from virtscope.xentop.model import DOM0, STATES, Block, Domain, Host, Network, Vcpu
+from virtscope.xentop.source.xentop import Iteration
 
 Labels = dict[str, str]
 T = TypeVar("T")
@@ -36,7 +37,7 @@ HOST: list[Figure[Host]] = [
 DOMAIN: list[Figure[Domain]] = [
     Figure(
         "xen_domain_cpu_seconds_total",
-        "CPU time the domain has used on all its vCPUs, in seconds.",
+        "CPU time the domain has used on all its vCPUs, in seconds (whole ones from source xentop).",
         lambda domain: domain.cpu_seconds,
     ),
     Figure("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
@@ -49,7 +50,11 @@ DOMAIN: list[Figure[Domain]] = [
 ]
 
 VCPU: list[Figure[Vcpu]] = [
-    Figure("xen_vcpu_cpu_seconds_total", "CPU time the vCPU has used, in seconds.", lambda vcpu: vcpu.cpu_seconds),
+    Figure(
+        "xen_vcpu_cpu_seconds_total",
+        "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
+        lambda vcpu: vcpu.cpu_seconds,
+    ),
     Figure("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
 ]
 
@@ -128,8 +133,9 @@ BLOCK: list[Figure[Block]] = [
 def families(host: Host) -> list[Metric]:
     """Return everything that is known of the host and its domains.
 
-    Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. See the
-    same figures by hand with `xentop -b -f -n -x -v -i 1`.
+    Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
+    source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "twin-1" and so on). See the same figures
+    by hand with `xentop -b -f -n -x -v -i 1`.
 
         xen_host_info{version="4.17.7"} 1
         xen_host_cpus 4
@@ -140,7 +146,7 @@ def families(host: Host) -> list[Metric]:
         xen_domain_network_receive_bytes_total{domid="3",domain="web01",vif="0"} 4096
         xen_domain_block_read_bytes_total{domid="3",domain="web01",vbd="xvda"} 512
     """
-    domains = [({"domid": str(domain.domid), "domain": domain.name}, domain) for domain in host.domains]
+    domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     vcpus = [
         ({**labels, "vcpu": str(number)}, vcpu)
         for labels, domain in domains
@@ -151,7 +157,7 @@ def families(host: Host) -> list[Metric]:
     ]
     blocks = [({**labels, "vbd": block.vbd}, block) for labels, domain in domains for block in domain.blocks]
     return [
-        _info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}]),
+        _info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),
         *_series(HOST, [({}, host)]),
         _info("xen_domain", "What kind of domain this is, and its security id.", [_facts(*each) for each in domains]),
         _states(domains),
@@ -164,6 +170,28 @@ def families(host: Host) -> list[Metric]:
             [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
         ),
         *_series(BLOCK, blocks),
+    ]
+
+
+def text_families(iteration: Iteration, unknown_lines: int) -> list[Metric]:
+    """Return what is told of xentop itself, beside the host that it described.
+
+    xentop_iteration_age_seconds 1.4
+    xentop_iteration_unknown_lines 0
+    xentop_child_starts_total 1
+    """
+    return [
+        GaugeMetricFamily(
+            "xentop_iteration_age_seconds",
+            "Age of the figures, in seconds at most: since xentop printed the line before this iteration.",
+            iteration.age,
+        ),
+        GaugeMetricFamily(
+            "xentop_iteration_unknown_lines",
+            "Lines of this iteration that could not be understood, and are in no figure.",
+            unknown_lines,
+        ),
+        CounterMetricFamily("xentop_child_starts", "Times that xentop was started.", iteration.starts),
     ]
 
 
@@ -190,6 +218,13 @@ def _info(name: str, documentation: str, label_sets: Sequence[Labels]) -> Metric
     family = Metric(name, documentation, "info")
     family.samples = [Sample(f"{name}_info", labels, 1) for labels in label_sets]
     return family
+
+
+def _domid(domain: Domain) -> str:
+    """Return the id; without one "", or for one of several domains of a name what is never another's: "twin-2"."""
+    if domain.domid is not None:
+        return str(domain.domid)
+    return f"twin-{domain.namesake}" if domain.namesake else ""
 
 
 def _facts(labels: Labels, domain: Domain) -> Labels:

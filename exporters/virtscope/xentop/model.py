@@ -7,8 +7,10 @@ from operator import add
 from typing import NamedTuple
 
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd
+from virtscope.xentop.text import TextDomain, TextHost, TextVbd
 
 DOM0 = 0
+DOM0_NAME = b"Domain-0"
 STATES = ("running", "blocked", "paused", "shutdown", "crashed", "dying")
 
 _UNLIMITED = 2**64 - 1
@@ -37,7 +39,7 @@ class Requests(NamedTuple):
     """One direction of a virtual block device, counted since the device was made."""
 
     requests: int
-    bytes: int
+    bytes: int | None  # None: the source counts requests alone
 
 
 class Block(NamedTuple):
@@ -45,7 +47,7 @@ class Block(NamedTuple):
 
     vbd: str  # as the guest names it: "xvda"; the number in decimal where it follows no known scheme
     device: str  # major:minor in hex, as xentop prints it: "ca:0"
-    type: str  # the back end: BlkBack, BlkTap, Tapdisk3, Unidentified
+    type: str  # the back end: BlkBack, BlkTap, Tapdisk3, Unidentified; "" where the source doesn't say
     read: Requests | None
     write: Requests | None
     out_of_requests: int | None  # how often the back end had no request slot left
@@ -54,16 +56,16 @@ class Block(NamedTuple):
 class Vcpu(NamedTuple):
     """A virtual CPU; its number is its place among the domain's vCPUs."""
 
-    online: bool
-    cpu_seconds: float
+    online: bool | None  # None: the source doesn't say
+    cpu_seconds: float | None  # likewise
 
 
 class Domain(NamedTuple):
     """A domain: Dom0 (domid 0) or a guest."""
 
-    domid: int
+    domid: int | None  # None: the source knows names alone
     name: str
-    cpu_seconds: float
+    cpu_seconds: float | None  # None: the source gave what can't be CPU time
     memory_bytes: int
     memory_limit_bytes: int | None  # None: no limit
     ssid: int
@@ -71,16 +73,17 @@ class Domain(NamedTuple):
     vcpus: tuple[Vcpu, ...]
     networks: tuple[Network, ...]
     blocks: tuple[Block, ...]
+    namesake: int | None = None  # tells domains of one name apart where there is no domid
 
 
 class Host(NamedTuple):
     """A Xen host at one moment."""
 
-    xen_version: str
-    cpus: int
-    cpu_hertz: int
-    memory_bytes: int
-    memory_free_bytes: int
+    xen_version: str | None  # None, here and below: the source doesn't say
+    cpus: int | None
+    cpu_hertz: int | None
+    memory_bytes: int | None
+    memory_free_bytes: int | None
     domains: tuple[Domain, ...]
 
 
@@ -94,6 +97,78 @@ def from_libxenstat(node: RawNode) -> Host:
         memory_free_bytes=node.free_mem,
         domains=tuple(_domain(domain) for domain in node.domains),
     )
+
+
+def from_text(host: TextHost) -> Host:
+    """Return the host that an iteration of xentop described. Its guests have no domid, and the host no figures.
+
+    Dom0 is the one domain named Domain-0, if it is running: it always is when xentop asks, which runs in it. Where
+    several bear that name, none is taken for Dom0.
+    """
+    named_dom0 = [domain for domain in host.domains if domain.name == DOM0_NAME]
+    dom0 = named_dom0[0] if len(named_dom0) == 1 and named_dom0[0].state.endswith(b"r") else None
+    return Host(
+        xen_version=None,
+        cpus=None,
+        cpu_hertz=None,
+        memory_bytes=None,
+        memory_free_bytes=None,
+        domains=tuple(_text_domain(domain, DOM0 if domain is dom0 else None) for domain in host.domains),
+    )
+
+
+def _text_domain(raw: TextDomain, domid: int | None) -> Domain:
+    return Domain(
+        domid=domid,
+        name=_text(raw.name),
+        cpu_seconds=_whole_cpu_seconds(raw.cpu_seconds),
+        memory_bytes=raw.memory_kib * 1024,
+        memory_limit_bytes=None if raw.memory_limit_kib is None else raw.memory_limit_kib * 1024,
+        ssid=raw.ssid,
+        states=frozenset(state for state in STATES if state[0].encode() in raw.state),
+        vcpus=tuple(_text_vcpu(raw.vcpu_seconds, number) for number in range(raw.vcpus)),
+        networks=tuple(_network(network) for network in _one_per_vif(raw.networks)),
+        blocks=tuple(_text_block(vbd) for vbd in raw.vbds),
+    )
+
+
+def _text_vcpu(seconds: dict[int, int] | None, number: int) -> Vcpu:
+    """Return a vCPU; xentop leaves those out that are offline."""
+    if seconds is None:
+        return Vcpu(None, None)
+    return Vcpu(number in seconds, _whole_cpu_seconds(seconds[number]) if number in seconds else None)
+
+
+def _whole_cpu_seconds(seconds: int) -> float | None:
+    """Return CPU time, or None where bit 63 of the nanoseconds slipped out: what is left isn't known to the second."""
+    return None if seconds >= (1 << 63) // 10**9 else float(seconds)
+
+
+def _text_block(raw: TextVbd) -> Block:
+    def requests(count: int | None, sectors: int | None) -> Requests | None:
+        size = _unwrapped(sectors)
+        count = _unwrapped(count)
+        return None if count is None else Requests(count, None if size is None else size * _SECTOR_BYTES)
+
+    return Block(
+        vbd=vbd_name(raw.number),
+        device=_device(raw.number),
+        type=raw.type,
+        read=requests(raw.read_requests, raw.read_sectors),
+        write=requests(raw.write_requests, raw.write_sectors),
+        out_of_requests=_unwrapped(raw.out_of_requests),
+    )
+
+
+def _unwrapped(counter: int | None) -> int | None:
+    """Undo what blkback did that keeps 32 bits and prints them with a sign, which xentop reads as 2^64 - n.
+
+    Modulo 2^32 that is the counter again, which goes on over 2^31 and begins anew at 2^32. Anything else above 2^63
+    is no counter of that kind, and None.
+    """
+    if counter is None or counter < 1 << 63:
+        return counter
+    return counter % (1 << 32) if counter >= (1 << 64) - (1 << 31) else None
 
 
 def _domain(raw: RawDomain) -> Domain:
@@ -150,12 +225,16 @@ def _block(raw: RawVbd) -> Block:
     counted = not raw.error
     return Block(
         vbd=vbd_name(raw.dev),
-        device=f"{raw.dev >> 8 & 0xFF:x}:{raw.dev & 0xFF:x}",
+        device=_device(raw.dev),
         type=_VBD_TYPES.get(raw.type, "Unidentified"),
         read=Requests(raw.rd_reqs, raw.rd_sects * _SECTOR_BYTES) if counted else None,
         write=Requests(raw.wr_reqs, raw.wr_sects * _SECTOR_BYTES) if counted else None,
         out_of_requests=raw.oo_reqs if counted else None,
     )
+
+
+def _device(number: int) -> str:
+    return f"{number >> 8 & 0xFF:x}:{number & 0xFF:x}"
 
 
 def vbd_name(number: int) -> str:

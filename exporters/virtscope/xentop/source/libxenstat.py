@@ -112,15 +112,20 @@ class Libxenstat:
         Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails,
         SourceRubbish when it contradicts itself.
         """
-        if self._library is None:
-            self._library = self._open()
+        library = self.open()
         try:
-            return self._library.snapshot()
+            return library.snapshot()
         except SourceError:
             # A handle may hold a broken connection to xenstored: begin anew next time.
-            self._library.close()
+            library.close()
             self._library = None
             raise
+
+    def open(self) -> _Library:
+        """Open the library if it isn't open; raises SourceUnavailable as read() does."""
+        if self._library is None:
+            self._library = self._open()
+        return self._library
 
     def origin(self) -> str:
         """Return the file name of the library in use, such as libxenstat.so.4.17."""

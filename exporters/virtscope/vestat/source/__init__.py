@@ -1,0 +1,1 @@
+"""Where vestat-exporter's figures come from: text files of the kernel."""

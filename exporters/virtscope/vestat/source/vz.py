@@ -1,0 +1,71 @@
+"""/proc/vz: the containers of a host at one moment, with the units they are counted in."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.vestat import units, veinfo, vestat
+from virtscope.vestat.source.procfs import read_optional, read_text
+from virtscope.vestat.units import Units
+from virtscope.vestat.veinfo import Veinfo
+from virtscope.vestat.vestat import Vestat
+
+log = logging.getLogger(__name__)
+
+
+class Host(NamedTuple):
+    """What /proc/vz says. None: there is no such file; for `units`, nothing to decide them on, nor to convert."""
+
+    kernel: str | None
+    vestat: Vestat
+    units: Units | None
+    veinfo: Veinfo | None
+
+
+class Vz:
+    """Reads /proc/vz below `procfs`.
+
+    The units are decided once and kept: they are the running kernel's, and a clock inferred a little differently at
+    each read would make counters go backwards.
+    """
+
+    def __init__(self, procfs: Path) -> None:
+        self._procfs = procfs
+        self._units: Units | None = None
+
+    def read(self) -> Host:
+        """Return the host as it is now.
+
+        Raises SourceUnavailable off OpenVZ and without the right to read, SourceRubbish where /proc/vz/vestat can't be
+        understood or its units can't be told.
+        """
+        parsed = vestat.parse(read_text(self._procfs, "vz/vestat"))
+        if self._units is None:
+            self._units = self._decide(parsed)
+        kernel = read_optional(self._procfs, "vz/version")
+        containers = read_optional(self._procfs, "vz/veinfo")
+        return Host(
+            kernel=None if kernel is None else kernel.strip(),
+            vestat=parsed,
+            units=self._units,
+            veinfo=None if containers is None else veinfo.parse(containers),
+        )
+
+    def origin(self) -> str:
+        """Return the path of the file that counts."""
+        return str(self._procfs / "vz/vestat")
+
+    def _decide(self, parsed: Vestat) -> Units | None:
+        text = read_optional(self._procfs, "vz/stats")
+        stats = None if text is None else units.parse_stats(text)
+        decided = units.decide(parsed.rows, stats)
+        if decided:
+            longest = max(parsed.rows, key=lambda row: row.uptime_jiffies, default=None)
+            fields: dict[str, object] = decided._asdict()
+            fields.update(stats._asdict() if stats else {})
+            if longest:
+                fields.update(ctid=longest.ctid, uptime=longest.uptime, uptime_jiffies=longest.uptime_jiffies)
+            log.info("units decided", extra={"fields": fields})
+        return decided

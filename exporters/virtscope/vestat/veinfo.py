@@ -1,0 +1,41 @@
+"""/proc/vz/veinfo: the processes and addresses of every running container, and of the host.
+
+Format: veinfo_seq_show() in kernel/ve/vecalls.c: id, class (no longer used), number of processes, addresses. No header.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Container(NamedTuple):
+    """A container: how many processes it runs, and how many IP addresses it has."""
+
+    ctid: str
+    processes: int
+    addresses: int
+
+
+class Veinfo(NamedTuple):
+    """The file: its containers without the host (id 0), and how many lines could not be understood."""
+
+    containers: tuple[Container, ...]
+    refused: int
+
+
+def parse(text: str) -> Veinfo:
+    """Return what the file says; never fails. What follows the last newline is a line cut off, and refused."""
+    lines = text.split("\n")
+    refused = int(bool(lines.pop().strip()))
+    containers: dict[str, Container] = {}
+    for line in lines:
+        fields = line.split()
+        if not fields:
+            continue
+        numbers = fields[1:3]
+        understood = len(numbers) == 2 and all(n.isascii() and n.isdigit() and len(n) <= 20 for n in numbers)
+        if not understood or fields[0] in containers:
+            refused += 1
+        elif fields[0] != "0":
+            containers[fields[0]] = Container(fields[0], int(fields[2]), len(fields) - 3)
+    return Veinfo(tuple(containers.values()), refused)

@@ -1,0 +1,67 @@
+"""Who is who in xentop's text, which tells names and no ids: domains of one name are kept apart by a number."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from virtscope.xentop.model import DOM0, Domain, Host
+
+
+class _Namesakes(NamedTuple):
+    domains: list[Domain]
+    first: int  # number of the first of them; 0: the name's only bearer, and the first one
+
+
+class Namesakes:
+    """Numbers the domains of one name, from one iteration to the next, so that no number ever passes to another guest.
+
+    xentop prints namesakes in the order of their ids, so the n-th is the same guest as long as there are as many of
+    them and none of their counters has gone back. After any other change it can't be known which one went or came:
+    all of that name get new numbers, and so does the one that is left when the others are gone.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, _Namesakes] = {}  # of the iteration before, and names that ever had several bearers
+        self._highest: dict[str, int] = {}  # number ever given to a bearer of the name
+
+    def tell_apart(self, host: Host) -> Host:
+        """Return the host with `namesake` set in the domains that need it; to be given each iteration in its turn."""
+        by_name: defaultdict[str, list[Domain]] = defaultdict(list)
+        for domain in host.domains:
+            if domain.domid != DOM0:
+                by_name[domain.name].append(domain)
+        self._last = {name: self._number(name, domains) for name, domains in by_name.items()}
+        numbers = {
+            name: iter(range(named.first, named.first + len(named.domains))) for name, named in self._last.items()
+        }
+        return host._replace(
+            domains=tuple(
+                domain if domain.domid == DOM0 else domain._replace(namesake=next(numbers[domain.name]) or None)
+                for domain in host.domains
+            )
+        )
+
+    def _number(self, name: str, domains: list[Domain]) -> _Namesakes:
+        if len(domains) == 1 and name not in self._highest:
+            return _Namesakes(domains, 0)
+        last = self._last.get(name)
+        if last and last.first and len(last.domains) == len(domains):
+            pairs = zip(last.domains, domains)
+            if not any(was > now for before, after in pairs for was, now in zip(_counters(before), _counters(after))):
+                return _Namesakes(domains, last.first)
+        first = self._highest.get(name, 0) + 1
+        self._highest[name] = first + len(domains) - 1
+        return _Namesakes(domains, first)
+
+
+def _counters(domain: Domain) -> tuple[float, ...]:
+    """Return what never gets less while a domain lives (and keeps its devices)."""
+    ways = [way for network in domain.networks for way in (network.receive, network.transmit)]
+    requests = [way.requests for block in domain.blocks for way in (block.read, block.write) if way]
+    return (
+        domain.cpu_seconds or 0,
+        sum(way.bytes for way in ways),
+        sum(way.packets for way in ways),
+        sum(requests),
+    )

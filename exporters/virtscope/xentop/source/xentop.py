@@ -1,0 +1,218 @@
+"""`xentop -b` as one long-lived child: what there is where libxenstat can't be used, in whole seconds of CPU time.
+
+The child prints an iteration each second. A thread of its own reads it, so that a scrape only takes what is there.
+- An iteration is known to be whole when the next one's header has come, and only whole ones are served. So figures are
+  one to two intervals old.
+- A child that dies is started again, after a second and ever more, up to a minute, while its successors die too. One
+  that prints no whole iteration for long (it hangs, or prints rubbish) is killed first. There is never a second one.
+- The child ends with the exporter: close() kills it, and when the exporter itself was killed, the child's next line
+  goes into a closed pipe, which ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.xentop.text import whole_iterations
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 1  # seconds, the least that xentop's -d takes
+OLDEST = 5.0  # seconds: an older iteration is not served
+HUNG = 10.0  # seconds without a whole iteration after which the child is killed
+LONGEST_PAUSE = 60.0  # seconds between two starts; a child that lived as long starts the pauses anew
+LARGEST = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
+
+_FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/local/sbin")
+
+
+class Iteration(NamedTuple):
+    """The last whole iteration: its text, its age in seconds at most, and how often xentop was started till then."""
+
+    text: bytes
+    age: float
+    starts: int
+
+
+class Xentop:
+    """Keeps a xentop running, from start() to close(), and gives its last whole iteration."""
+
+    def __init__(self, program: str) -> None:
+        """`program` is xentop's path; see find_xentop()."""
+        self._program = program
+        self._options = ["-b", "-f", "-n", "-x", "-v"]
+        self._lock = threading.Lock()  # over what follows
+        self._latest = b""
+        self._latest_since = 0.0
+        self._failure: SourceError = SourceTimeout("xentop has printed no whole iteration yet; try again in 3 seconds")
+        self._starts = 0
+        self._child: subprocess.Popen[bytes] | None = None
+        self._closed = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="xentop child", daemon=True)
+
+    def start(self) -> None:
+        """Start the child and the thread that keeps it."""
+        self._keeper.start()
+
+    def close(self) -> None:
+        """End the child, for good."""
+        self._closed.set()
+        with self._lock:
+            if self._child:
+                _kill(self._child)
+        self._keeper.join(5)  # which reaps it; one that the kernel can't end must not hold up the exporter
+
+    def read(self) -> Iteration:
+        """Return the last whole iteration, at once.
+
+        Raises what is wrong where there is none that is young enough: SourceTimeout when xentop hangs, SourceRubbish
+        when it prints no iterations, SourceError when it ended, SourceUnavailable when it can't be started.
+        """
+        with self._lock:
+            age = time.monotonic() - self._latest_since
+            if self._latest and age <= OLDEST:
+                return Iteration(self._latest, age, self._starts)
+            failure = self._failure
+        # A new exception each time: one that is raised again and again would gather tracebacks.
+        raise type(failure)(str(failure))
+
+    def origin(self) -> str:
+        """Return the path of the xentop in use."""
+        return self._program
+
+    def _keep(self) -> None:
+        pause = 1.0
+        while not self._closed.is_set():
+            begun = time.monotonic()
+            try:
+                failure = self._run()
+            except OSError as error:
+                failure = SourceUnavailable(f"{self._program} can't be started: {error.strerror}")
+            if self._closed.is_set():
+                return
+            pause = 1.0 if time.monotonic() - begun >= LONGEST_PAUSE else pause
+            with self._lock:
+                self._failure = failure
+            log.warning("xentop ended", extra={"fields": {"err": failure, "again_in_seconds": pause}})
+            self._closed.wait(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _run(self) -> SourceError:
+        """Run a child to its end, reading what it prints; return what ended it."""
+        with self._lock:
+            if self._closed.is_set():
+                return SourceError("closed")
+            self._child = child = subprocess.Popen(
+                [self._program, *self._options, "-d", str(INTERVAL)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,  # a terminal's Ctrl-C is the exporter's, which ends the child itself
+            )
+            self._starts += 1
+        failure: SourceError | None = None
+        complaints = _Tail()
+        try:
+            failure = self._read(child, complaints)
+        finally:
+            with self._lock:
+                self._child = None
+            _kill(child)
+            status = child.wait()
+            for pipe in (child.stdout, child.stderr):
+                if pipe:
+                    pipe.close()
+        said = complaints.last_line()
+        if failure is None and "-f" in self._options and "invalid option" in said and "f" in said[-4:]:
+            self._options.remove("-f")  # before Xen 4.0; names may be cut then
+        if failure is None:
+            end = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            failure = SourceError(f"{self._program} {end}" + (f": {said}" if said else ""))
+        elif said:
+            failure = type(failure)(f"{failure}; its last words: {said}")
+        return failure
+
+    def _read(self, child: subprocess.Popen[bytes], complaints: _Tail) -> SourceError | None:
+        """Read until the child closes its output (returns None) or gives no whole iteration any more."""
+        assert child.stdout
+        assert child.stderr
+        text = b""
+        since = time.monotonic()  # a moment before the header in `text` was printed
+        deadline = time.monotonic() + HUNG
+        with selectors.DefaultSelector() as pipes:
+            pipes.register(child.stdout, selectors.EVENT_READ)
+            pipes.register(child.stderr, selectors.EVENT_READ)
+            # What a read brings was printed after the last one, at which the pipe was empty. The moment of waking up
+            # would be too late: the exporter may have been stopped in between.
+            emptied = time.monotonic()
+            while (left := deadline - time.monotonic()) > 0:
+                ready = [key.fileobj for key, _ in pipes.select(left)]
+                if child.stderr in ready:
+                    complaint = os.read(child.stderr.fileno(), 65536)
+                    complaints.add(complaint)
+                    if not complaint:
+                        pipes.unregister(child.stderr)
+                if child.stdout not in ready:
+                    continue
+                chunk = os.read(child.stdout.fileno(), 65536)
+                if not chunk:
+                    with contextlib.suppress(BlockingIOError):
+                        os.set_blocking(child.stderr.fileno(), False)
+                        complaints.add(os.read(child.stderr.fileno(), 65536))
+                    return None
+                text += chunk
+                # A header ends in SSID and a line break; looking through all there is at each read would cost too much.
+                whole, text = whole_iterations(text) if b"SSID" in text[-len(chunk) - 6 :] else ([], text)
+                if whole:
+                    with self._lock:
+                        self._latest, self._latest_since = whole[-1], since if len(whole) == 1 else emptied
+                        self._failure = SourceTimeout(
+                            f"no whole iteration of xentop for {OLDEST:.0f} s; is it stopped?"
+                        )
+                    since = emptied
+                    deadline = time.monotonic() + HUNG
+                if len(text) > LARGEST:
+                    break
+                emptied = time.monotonic()
+        if text and b"CPU(sec)" not in text:
+            return SourceRubbish(f"{self._program} prints no iterations of xentop, but {text[:200]!r}")
+        return SourceTimeout(f"{self._program} has printed no whole iteration for {HUNG:.0f} s and was killed")
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child that nobody has reaped yet, and what it started: xentop may be a script that starts the real one."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+class _Tail:
+    """The end of what a program says, which may be much."""
+
+    def __init__(self) -> None:
+        self._text = b""
+
+    def add(self, text: bytes) -> None:
+        self._text = (self._text + text)[-4096:]
+
+    def last_line(self) -> str:
+        lines = self._text.decode("utf-8", "backslashreplace").split("\n")
+        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+
+
+def find_xentop() -> str | None:
+    """Return the path of xentop, in PATH or where Xen's tools lie outside a user's PATH; None where there is none."""
+    folders = [str(folder) for pattern in _FOLDERS for folder in sorted(Path("/").glob(pattern[1:]), reverse=True)]
+    return shutil.which("xentop", path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders]))

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Stands in for xentop: prints an iteration five times a second, as the files beside it say.
+
+says     what to do: "counts" iterations, each with its number as every CPU time; "rubbish"; two iterations
+         and "half" of one, and then death; "dies" at once with a complaint; "hangs" without a word; "old" knows no -f
+children gets the process id and the arguments of each start
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HEADER = (
+    "      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%) VCPUS NETS NETTX(k) NETRX(k) VBDS"
+    "   VBD_OO   VBD_RD   VBD_WR  VBD_RSECT  VBD_WSECT SSID\n"
+)
+ROW = "{:>10} {} {:10}    0.0      98304    4.7   no limit       n/a     1    0 0 0 0 0 0 0 0 0    0\n"
+
+with (HERE / "children").open("a") as children:
+    children.write(f"{os.getpid()} {' '.join(sys.argv[1:])}\n")
+says = (HERE / "says").read_text().strip()
+if says == "old" and "-f" in sys.argv:
+    sys.exit("xentop: invalid option -- 'f'")
+if says == "dies":
+    sys.exit("first complaint\nERROR: Can't find hypervisor information in sysfs!")
+if says == "hangs":
+    time.sleep(600)
+for count in range(3000):
+    text = HEADER + ROW.format("Domain-0", "-----r", count) + ROW.format("web01", "--b---", count)
+    if says == "rubbish":
+        text = "no such thing\n"
+    if says == "half" and count == 2:
+        sys.stdout.write(text[:-30])
+        break
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    time.sleep(0.2)

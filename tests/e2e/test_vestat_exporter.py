@@ -1,0 +1,148 @@
+"""vestat-exporter over HTTP, below folders that are machines: what a scraper and an operator see."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running_exporter import RunningExporter
+from tests.unit.vestat import fake_host
+from tools import programs
+
+TESTS = Path(__file__).resolve().parents[1]
+GOLDEN = TESTS / "golden"
+HOSTS = sorted((TESTS / "fixtures" / "openvz").iterdir())
+
+
+def running(folder: Path, procfs: Path) -> RunningExporter:
+    return RunningExporter(folder, f"--path.procfs={procfs}", package="virtscope.vestat")
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_golden_exposition(host: Path, tmp_path: Path) -> None:
+    """The whole page, so that a change of any name, label, help text or unit shows. UPDATE_GOLDEN=1 rewrites it."""
+    golden = GOLDEN / f"openvz-{host.name}.prom"
+    with running(tmp_path, host / "proc") as exporter:
+        page = exporter.get().text
+    # What differs from run to run and from machine to machine.
+    page = re.sub(r"(?m)^((?:process_\w+|vestat_\w*seconds_total(?:{.*})?) ).*$", r"\1VARIES", page)
+    page = re.sub(r'python="[^"]*"', 'python="VARIES"', page)
+    page = page.replace(str(host / "proc"), "PROCFS")
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(page)
+    assert page == golden.read_text()
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_promtool_finds_nothing_to_say(host: Path, tmp_path: Path) -> None:
+    with running(tmp_path, host / "proc") as exporter:
+        page = exporter.get().content
+    lint = subprocess.run([programs.path("promtool"), "check", "metrics"], input=page, capture_output=True, check=False)
+    assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
+
+
+def test_a_thousand_containers(tmp_path: Path) -> None:
+    rows = [fake_host.row(str(ctid), 3600 + ctid, waits=ctid) for ctid in range(1, 1001)]
+    fake_host.write(tmp_path, vestat=fake_host.vestat(rows))
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+    assert "openvz_host_containers 1000.0\n" in page
+    assert page.count("\nopenvz_container_cpu_used_seconds_total{") == 1000
+    # Up for 4000 s, half of which it used a CPU, waiting 400 times for 0.2 ms.
+    assert 'openvz_container_uptime_seconds{ctid="400"} 4000.0\n' in page
+    assert 'openvz_container_cpu_used_seconds_total{ctid="400"} 2000.0\n' in page
+    assert 'openvz_container_scheduling_latency_seconds_total{ctid="400"} 0.08\n' in page
+
+
+def test_the_units_and_what_they_rest_on_are_in_the_log_once(tmp_path: Path) -> None:
+    procfs = TESTS / "fixtures/openvz/i386-2.6.18-cycles/proc"
+    with running(tmp_path, procfs) as exporter:
+        for _ in range(3):
+            exporter.get()
+        (said,) = exporter.log_lines("units decided")
+    assert (said["unit"], said["hz"], said["per_second"]) == ("cycles", 1000, 2_394_000_000)
+    assert said["uptime"] // said["uptime_jiffies"] == 2_393_964
+
+
+def test_units_once_decided_are_kept(tmp_path: Path) -> None:
+    """The container that told them stops, and a young one alone could not tell: its counters go on all the same."""
+    young = fake_host.row("2", 2, per_second=2_000_000_000)
+    fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600, per_second=2_000_000_000), young]))
+    with running(tmp_path, tmp_path) as exporter:
+        exporter.get()
+        fake_host.write(tmp_path, vestat=fake_host.vestat([young]))
+        page = exporter.get().text
+    assert 'openvz_container_cpu_used_seconds_total{ctid="2"} 1.0\n' in page
+    assert 'ctid="1"' not in page
+
+
+def test_units_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
+    fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600, hz=250, per_second=3_000_000_000)]))
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+        (said,) = [line for line in exporter.log_lines("source failed") if line["source"] == "vestat"]
+    assert "openvz_container_cpu" not in page
+    assert 'vestat_source_errors_total{reason="rubbish",source="vestat"} 1.0\n' in page
+    assert "3.00 GHz at 250 Hz" in said["err"]
+    assert "/proc/vz/stats" in said["err"]
+
+
+def test_a_kernel_that_does_not_count_waits_has_none_to_show(tmp_path: Path) -> None:
+    fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600), fake_host.row("2", 3600)]))
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+        fake_host.write(
+            tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600), fake_host.row("2", 3600, waits=1)])
+        )
+        counting = exporter.get().text
+    assert "openvz_container_cpu_used_seconds_total{" in page
+    assert "scheduling" not in page
+    # Where one has waited, the others' 0 is a measurement.
+    assert 'openvz_container_schedulings_total{ctid="1"} 0.0\n' in counting
+    assert 'openvz_container_schedulings_total{ctid="2"} 1.0\n' in counting
+
+
+def test_a_row_that_makes_no_sense_costs_only_itself(tmp_path: Path) -> None:
+    text = fake_host.vestat([fake_host.row("1", 3600)])
+    fake_host.write(tmp_path, vestat=f"{text}2 cut\n", veinfo="1 0 5\n2 0\n")
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+    assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
+    assert "openvz_vestat_refused_rows 1.0\n" in page
+    assert "openvz_veinfo_refused_rows 1.0\n" in page
+
+
+def test_a_figure_below_zero_is_absent(tmp_path: Path) -> None:
+    """The kernel subtracts, and prints the result without a sign."""
+    row = fake_host.row("1", 3600)
+    fake_host.write(tmp_path, vestat=fake_host.vestat([row._replace(idle=2**64 - 5)]))
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+    assert "openvz_container_cpu_idle_seconds_total{" not in page
+    assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
+
+
+def test_a_source_that_fails_costs_only_its_own_metrics(tmp_path: Path) -> None:
+    fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600)]))
+    (tmp_path / "user_beancounters").write_text("rubbish\n")
+    with running(tmp_path, tmp_path) as exporter:
+        page = exporter.get().text
+    assert "\nvestat_up 0.0\n" in page
+    assert 'vestat_source_up{source="vestat"} 1.0\n' in page
+    assert 'vestat_source_errors_total{reason="rubbish",source="beancounters"} 1.0\n' in page
+    assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
+
+
+def test_off_openvz_it_runs_and_says_once_what_is_missing(tmp_path: Path) -> None:
+    with running(tmp_path, tmp_path) as exporter:
+        for _ in range(3):
+            page = exporter.get().text
+        said = [line for line in exporter.log_lines("source failed") if line["source"] == "vestat"]
+    assert "vestat_up 0.0" in page
+    assert 'vestat_source_errors_total{reason="unavailable",source="vestat"} 3.0' in page
+    assert len(said) == 1
+    assert "this is no OpenVZ host" in said[0]["err"]

@@ -1,0 +1,214 @@
+"""The source xentop through the real exporter, with a program in xentop's place that dies, hangs and prints rubbish."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.e2e.running_exporter import RunningExporter
+
+FAKE = Path(__file__).with_name("fake_xentop.py")
+T = TypeVar("T")
+DOM0_CPU = 'xen_domain_cpu_seconds_total{domain="Domain-0",domid="0"}'
+CPU = 'xen_domain_cpu_seconds_total{domain="web01",domid=""}'
+
+
+class FakeXentop:
+    """A folder for PATH with a xentop in it, which does what it is told at its next start."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        program = folder / "xentop"
+        program.write_text(FAKE.read_text().replace("/usr/bin/env python3", sys.executable, 1))
+        program.chmod(0o755)
+        self.say("counts")
+
+    def say(self, word: str) -> None:
+        (self.folder / "says").write_text(word)
+
+    def starts(self) -> list[list[str]]:
+        """The process id and the arguments of each start so far."""
+        with contextlib.suppress(FileNotFoundError):
+            return [line.split() for line in (self.folder / "children").read_text().splitlines()]
+        return []
+
+    def child(self) -> int:
+        """The process started last."""
+        return int(wait_for(self.starts)[-1][0])
+
+
+@pytest.fixture
+def xentop(tmp_path: Path) -> Iterator[FakeXentop]:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    fake = FakeXentop(folder)
+    yield fake
+    for pid, *_ in fake.starts():
+        if alive(int(pid)):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.fixture
+def exporter(xentop: FakeXentop, tmp_path: Path) -> RunningExporter:
+    return running(xentop, tmp_path, "--source=xentop")
+
+
+def running(xentop: FakeXentop, folder: Path, *flags: str) -> RunningExporter:
+    environment = {**os.environ, "PATH": f"{xentop.folder}{os.pathsep}{os.environ['PATH']}"}
+    return RunningExporter(folder, f"--path.sysfs={folder}", *flags, environment=environment)
+
+
+def wait_for(what: Callable[[], T], seconds: float = 40) -> T:
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether it is a running process of the fake; a zombie is one too, as nobody reaped it."""
+    try:
+        return "xentop" in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def page(exporter: RunningExporter) -> str:
+    """A scrape that times out where the source would hold it up."""
+    return exporter.get(timeout=2, X_Prometheus_Scrape_Timeout_Seconds="10").text
+
+
+def value(text: str, series: str) -> float | None:
+    found = re.search(rf"(?m)^{re.escape(series)} (\S+)$", text)
+    return float(found[1]) if found else None
+
+
+def up(exporter: RunningExporter) -> str:
+    """The first page with figures."""
+    return wait_for(lambda: text if value(text := page(exporter), "xentop_up") == 1 else "")
+
+
+def error(exporter: RunningExporter, reason: str, text: str) -> None:
+    """Wait until a scrape failed for this reason and with this text in the log."""
+    count = f'xentop_source_errors_total{{reason="{reason}",source="xentop"}}'
+    wait_for(lambda: (value(page(exporter), count) or 0) > 0)
+    said = [line["err"] for line in exporter.log_lines("source failed") if line["reason"] == reason]
+    assert any(text in each for each in said), said
+
+
+def test_one_child_serves_every_scrape(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    with exporter:
+        first = up(exporter)
+        later = wait_for(lambda: text if value(text := page(exporter), CPU) != value(first, CPU) else "")
+    assert [arguments for _, *arguments in xentop.starts()] == [["-b", "-f", "-n", "-x", "-v", "-d", "1"]]
+    assert 'xen_domain_cpu_seconds_total{domain="Domain-0",domid="0"}' in first
+    assert f'xentop_source_info{{detail="{xentop.folder}/xentop",source="xentop"}} 1' in first
+    assert 0 < (value(later, "xentop_iteration_age_seconds") or 0) < 5
+    assert value(later, "xentop_child_starts_total") == 1
+    assert value(later, "xentop_iteration_unknown_lines") == 0
+
+
+def test_a_killed_child_is_started_again(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    with exporter:
+        up(exporter)
+        killed = xentop.child()
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: value(page(exporter), "xentop_child_starts_total") == 2)
+        up(exporter)
+        assert not alive(killed), "a zombie"
+        assert len(xentop.starts()) == 2
+        assert "signal 9" in exporter.log_lines("xentop ended")[0]["err"]
+
+
+def test_a_stopped_child_is_dropped_and_replaced(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    with exporter:
+        up(exporter)
+        stopped = xentop.child()
+        os.kill(stopped, signal.SIGSTOP)
+        wait_for(lambda: value(page(exporter), "xentop_up") == 0)
+        assert "xen_domain_cpu_seconds_total{" not in page(exporter), "old figures must not pass for new ones"
+        error(exporter, "timeout", "no whole iteration")
+        wait_for(lambda: not alive(stopped))
+        up(exporter)
+        assert len(xentop.starts()) == 2
+
+
+def test_half_an_iteration_is_not_served(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    xentop.say("half")
+    with exporter:
+        wait_for(lambda: value(page(exporter), DOM0_CPU) == 1)
+        seen = set()
+        while len(xentop.starts()) < 3:  # two deaths later
+            seen.add(value(page(exporter), DOM0_CPU))
+            time.sleep(0.05)
+    assert 2 not in seen
+
+
+def test_death_is_told_with_its_last_words_and_restarts_get_rare(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    xentop.say("dies")
+    with exporter:
+        error(exporter, "error", "ended with status 1: ERROR: Can't find hypervisor information in sysfs!")
+        wait_for(lambda: len(xentop.starts()) == 3)
+        pauses = [line["again_in_seconds"] for line in exporter.log_lines("xentop ended")]
+        assert pauses[:2] == [1.0, 2.0]
+
+
+def test_rubbish(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    xentop.say("rubbish")
+    with exporter:
+        error(exporter, "rubbish", "no such thing")
+
+
+def test_a_xentop_without_full_names(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    xentop.say("old")
+    with exporter:
+        up(exporter)
+    assert [arguments for _, *arguments in xentop.starts()][1] == ["-b", "-n", "-x", "-v", "-d", "1"]
+
+
+@pytest.mark.parametrize("state", ["runs", "hangs", "is stopped"])
+def test_it_ends_with_the_exporter(xentop: FakeXentop, exporter: RunningExporter, state: str) -> None:
+    if state == "hangs":
+        xentop.say(state)
+    with exporter:
+        child = xentop.child()
+        if state == "is stopped":
+            os.kill(child, signal.SIGSTOP)
+        exporter.process.send_signal(signal.SIGTERM)
+        assert exporter.process.wait(30) == 0
+        assert not alive(child)
+    assert exporter.log_lines("xentop ended") == []
+
+
+def test_it_ends_with_a_killed_exporter(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    with exporter:
+        up(exporter)
+        exporter.process.kill()
+        wait_for(lambda: not alive(xentop.child()))
+
+
+def test_the_default_is_xentop_where_there_is_no_library(xentop: FakeXentop, tmp_path: Path) -> None:
+    with running(xentop, tmp_path) as exporter:
+        up(exporter)
+    with running(xentop, tmp_path, "--source=libxenstat") as exporter:
+        assert 'xentop_source_up{source="libxenstat"} 0.0' in page(exporter)
+
+
+def test_no_xentop_is_one_clear_line(xentop: FakeXentop, tmp_path: Path) -> None:
+    if shutil.which("xentop"):
+        pytest.skip("this machine has a xentop; the message for those without can't be had here")
+    (xentop.folder / "xentop").unlink()
+    exporter = running(xentop, tmp_path, "--source=xentop")
+    with pytest.raises(AssertionError, match="install Xen's tools"), exporter:
+        pass

@@ -1,0 +1,263 @@
+"""The beancounters, from the kernel's text to samples: fixture hosts of our own, real recordings, rubbish."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtscope.shell.exposition import Encoder
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+from virtscope.vestat import beancounters
+
+TESTS = Path(__file__).resolve().parents[2]
+HOSTS = TESTS / "fixtures/openvz"
+RECORDINGS = TESTS.parents[1] / "shared/samples/ubc"
+
+NO_LIMIT = 2**63 - 1
+HEAD = f"Version: 2.5\n{'uid':>10}  {'resource':12}" + "".join(
+    f" {column:>20}" for column in ("held", "maxheld", "barrier", "limit", "failcnt")
+)
+
+
+def row(resource: str, *figures: int, uid: str = "") -> str:
+    return f"{uid:>10}{':' if uid else ' '} {resource:12}" + "".join(f" {figure:20}" for figure in figures)
+
+
+def table(*rows: str, head: str = HEAD) -> str:
+    return "\n".join([head, *rows, ""])
+
+
+def figures(text: str) -> Mapping[tuple[str, str, str], float]:
+    """Every sample of a table: by name without openvz_beancounter_, ctid and resource."""
+    return {
+        (
+            sample.name.removeprefix("openvz_beancounter_"),
+            sample.labels["ctid"],
+            sample.labels["resource"],
+        ): sample.value
+        for family in beancounters.families(beancounters.parse(text))
+        for sample in family.samples
+    }
+
+
+def fixture(host: str, file: str = "bc/resources") -> str:
+    return (HOSTS / host / "proc" / file).read_text()
+
+
+def test_figures_of_a_32_bit_host() -> None:
+    found = figures(fixture("i386-2.6.18-cycles"))
+    assert found["held_bytes", "101", "privvmpages"] == 1809 * 4096
+    assert found["maxheld_bytes", "101", "privvmpages"] == 14818 * 4096
+    assert found["barrier_bytes", "101", "privvmpages"] == 49152 * 4096
+    assert found["limit_bytes", "101", "privvmpages"] == 53575 * 4096
+    assert found["held", "101", "numproc"] == 118
+    assert found["limit", "205", "numproc"] == 65
+    assert found["held_bytes", "101", "tcprcvbuf"] == 0
+    assert found["limit_bytes", "101", "tcprcvbuf"] == 524288
+    assert found["failures_total", "101", "tcprcvbuf"] == 163
+    assert found["failures_total", "101", "numproc"] == 0
+    # 2147483647 is LONG_MAX of 32 bits: no limit. A barrier of 0 is one.
+    assert ("limit_bytes", "101", "physpages") not in found
+    assert found["barrier_bytes", "101", "physpages"] == 0
+    # The host itself has beancounters too, without limits.
+    assert found["held_bytes", "0", "kmemsize"] > 0
+    assert ("limit_bytes", "0", "kmemsize") not in found
+    assert len({ctid for _, ctid, _ in found}) == 4
+
+
+def test_figures_of_a_64_bit_host() -> None:
+    found = figures(fixture("x86_64-2.6.32-nanoseconds"))
+    assert found["held_bytes", "3400", "kmemsize"] == 51483648
+    assert ("barrier_bytes", "3400", "kmemsize") not in found
+    assert ("limit_bytes", "3400", "kmemsize") not in found
+    assert found["limit_bytes", "3400", "physpages"] == 524288 * 4096
+    assert found["failures_total", "3400", "tcpsndbuf"] == 127242887
+    assert found["failures_total", "3400", "numothersock"] == 68
+    # Held above maxheld is what the kernel says.
+    assert found["held_bytes", "111", "privvmpages"] == 9000 * 4096
+    assert found["maxheld_bytes", "111", "privvmpages"] == 8960 * 4096
+    assert ("held_bytes", "3400", "swappages") in found
+
+
+def test_figures_of_containers_named_by_uuid() -> None:
+    found = figures(fixture("virtuozzo7-uuids"))
+    assert found["held_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 1 << 30
+    assert found["limit_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 2 << 30
+    assert found["failures_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 5
+    assert ("limit", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "numproc") not in found
+
+
+@pytest.mark.parametrize("host", ["i386-2.6.18-cycles", "x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"])
+def test_both_files_give_the_same_but_for_resources_that_only_one_knows(host: str) -> None:
+    new, old = figures(fixture(host)), figures(fixture(host, "user_beancounters"))
+    assert {key: value for key, value in new.items() if key[2] != "swappages"} == old
+    assert not any(resource == "dummy" for *_, resource in old)
+
+
+@pytest.mark.parametrize(
+    ("resource", "in_bytes"),
+    [("kmemsize", 1), ("dcachesize", 1), ("othersockbuf", 1), ("dgramrcvbuf", 1), ("swappages", 4096)],
+)
+def test_resources_with_a_size_are_in_bytes(resource: str, in_bytes: int) -> None:
+    found = figures(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
+    assert found == {
+        ("held_bytes", "101", resource): in_bytes,
+        ("maxheld_bytes", "101", resource): 2 * in_bytes,
+        ("barrier_bytes", "101", resource): 3 * in_bytes,
+        ("limit_bytes", "101", resource): 4 * in_bytes,
+        ("failures_total", "101", resource): 5,
+    }
+
+
+@pytest.mark.parametrize("resource", ["numfile", "numiptent", "quantumfoam"])
+def test_the_others_and_unknown_ones_are_counts(resource: str) -> None:
+    found = figures(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
+    assert found == {
+        ("held", "101", resource): 1,
+        ("maxheld", "101", resource): 2,
+        ("barrier", "101", resource): 3,
+        ("limit", "101", resource): 4,
+        ("failures_total", "101", resource): 5,
+    }
+
+
+@pytest.mark.parametrize("uid", ["101:", "101: ", "101:  ", "      101:"])
+def test_blanks_around_a_uid_do_not_matter(uid: str) -> None:
+    rest = "kmemsize 1 2 3 4 5\n numproc 6 7 8 9 0\n"
+    (found,) = beancounters.parse(f"{HEAD}\n{uid}{rest}")
+    assert found.ctid == "101"
+    assert found.bytes.held == (1,)
+    assert found.counts.held == (6,)
+
+
+def test_no_container_and_not_even_the_host() -> None:
+    assert beancounters.parse(HEAD + "\n") == []
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.4", "2.6"])
+def test_other_versions_2_are_read(version: str) -> None:
+    text = table(row("numproc", 1, 2, 3, 4, 5, uid="7"), head=HEAD.replace("2.5", version))
+    assert figures(text)["held", "7", "numproc"] == 1
+
+
+def test_an_unknown_column_is_passed_over() -> None:
+    head = HEAD.replace("             barrier", "   novelty             barrier")
+    text = f"{head}\n7: numproc 1 2 99 3 4 5\nnumfile 6 7 99 8 9 10\n"
+    assert figures(text)["maxheld", "7", "numproc"] == 2
+    assert figures(text)["barrier", "7", "numproc"] == 3
+    assert figures(text)["failures_total", "7", "numfile"] == 10
+
+
+def test_a_container_that_comes_twice_is_taken_as_it_was_last() -> None:
+    text = table(row("numproc", 1, 1, 9, 9, 0, uid="7"), row("numproc", 2, 2, 9, 9, 0, uid="7"))
+    assert figures(text)["held", "7", "numproc"] == 2
+
+
+GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 9, 10), row("numfile", 1, 2, 3, 4, 55))
+
+
+@pytest.mark.parametrize(
+    ("text", "offending"),
+    [
+        ("", "''"),
+        ("cat: /proc/user_beancounters: Permission denied\n", "Permission denied"),
+        (GOOD.replace("Version: 2.5", "Version: 3.0"), "3.0"),
+        (GOOD.replace("maxheld", "minheld"), "minheld"),
+        (table(row("numproc", 1, 2, 3, 4, 5)), "numproc"),
+        (table(row("numproc", 1, 2, 3, 4, 5), row("numproc", 1, 2, 3, 4, 5, uid="101")), "numproc"),
+        (table(row("numproc", 1, 2, 3, 4, uid="101"), row("numfile", 1, 2, 3, 4, 5)), "numproc"),
+        (table(row("numproc", 1, 2, 3, 4, 5, 6, uid="101")), "numproc"),
+        (table(row("numproc", 1, 2, 3, 4, 5, uid="101") + row("numfile", 1, 2, 3, 4, 5)), "numfile"),
+        (table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 5)), "twice"),
+        (table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numfile", 1, -2, 3, 4, 5)), "-2"),
+        (GOOD.replace(" 7 ", " \N{ARABIC-INDIC DIGIT SEVEN} "), "\N{ARABIC-INDIC DIGIT SEVEN}"),
+        (GOOD.replace(" 7 ", " 1_7 "), "1_7"),
+        (GOOD.replace(" 7 ", f" {'9' * 21} "), "999"),
+        (table("101:"), "''"),
+        (GOOD[:-2], "numfile"),  # "5" of "55" and the newline are gone
+        (GOOD[: GOOD.index("numfile")], "cut"),
+        (GOOD[:-30], "numfile"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_text(text: str, offending: str) -> None:
+    with pytest.raises(SourceRubbish, match=offending):
+        beancounters.parse(text)
+
+
+def test_the_last_newline_may_be_missing_or_more_follow() -> None:
+    assert beancounters.parse(GOOD[:-1]) == beancounters.parse(GOOD)
+    assert beancounters.parse(GOOD + "\n") == beancounters.parse(GOOD)
+
+
+@given(st.text(max_size=400))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for whole in (text, f"{HEAD}\n{text}"):
+        read_or_refused(whole)
+
+
+@given(st.data())
+def test_mutated_tables_are_read_or_refused(data: st.DataObject) -> None:
+    text = fixture(data.draw(st.sampled_from(["i386-2.6.18-cycles", "virtuozzo7-uuids"])), "user_beancounters")
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 200)))
+    read_or_refused(text[:start] + data.draw(st.text(max_size=20)) + text[end:])
+
+
+def read_or_refused(text: str) -> None:
+    try:
+        found = beancounters.parse(text)
+    except SourceRubbish:
+        return
+    encodable = text.encode(errors="backslashreplace").decode()  # as read() decodes
+    if encodable == text:
+        assert Encoder().text(beancounters.families(found))
+
+
+def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
+    held = {each.ctid: each.bytes.resources for each in beancounters.read(HOSTS / "one-container/proc")}
+    assert "swappages" in held["42"]
+    assert [each.ctid for each in beancounters.read(HOSTS / "no-container/proc")] == ["0"]  # has user_beancounters only
+    with pytest.raises(SourceUnavailable, match="user_beancounters is absent"):
+        beancounters.read(tmp_path)
+
+
+def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(HOSTS / "one-container/proc", tmp_path, dirs_exist_ok=True)
+
+    def forbidden(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)  # root, who runs tests in containers, may read anything
+    with pytest.raises(SourceUnavailable, match=r"bc/resources .*CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
+        beancounters.read(tmp_path)
+
+
+def recording(name: str) -> Mapping[tuple[str, str, str], float]:
+    if not RECORDINGS.is_dir():
+        pytest.skip("the recordings of real hosts are not beside this checkout, in ../shared/samples")
+    return figures((RECORDINGS / name).read_text())
+
+
+def test_a_real_32_bit_host_of_2007() -> None:
+    found = recording("vz_tools-2007-bc-resources-25-32bit.txt")
+    assert {ctid for _, ctid, _ in found} == {"754", "410", "0"}
+    assert len({resource for _, _, resource in found}) == 20
+    assert found["failures_total", "754", "tcprcvbuf"] == 163
+    assert ("limit_bytes", "754", "physpages") not in found
+
+
+def test_a_real_64_bit_host_of_2017() -> None:
+    found = recording("gam0022-2017-ubc25-64bit-failcnt.txt")
+    assert len({resource for _, _, resource in found}) == 20  # of 24 rows, four are dummies
+    assert found["failures_total", "43120", "tcpsndbuf"] == 127242887
+    assert found["limit_bytes", "43120", "physpages"] == 524288 * 4096
+
+
+def test_the_table_of_the_wiki() -> None:
+    found = recording("wiki-openvz-ubc25-nospace-after-colon.txt")
+    assert found["held_bytes", "123", "kmemsize"] == 836919

@@ -1,0 +1,56 @@
+"""Domains of one name, in a text without ids: no series ever passes from one guest to another."""
+
+from __future__ import annotations
+
+from virtscope.xentop import model
+from virtscope.xentop.identity import Namesakes
+
+PLAIN = model.Domain(None, "web01", 0.0, 1 << 20, None, 0, frozenset(), (), (), ())
+
+
+class Iterations:
+    """Shows iterations of (name, CPU seconds) to one Namesakes; answers with the number of each row."""
+
+    def __init__(self) -> None:
+        self._namesakes = Namesakes()
+
+    def show(self, *rows: tuple[str, float]) -> list[int | None]:
+        domains = tuple(PLAIN._replace(name=name, cpu_seconds=seconds) for name, seconds in rows)
+        return [
+            each.namesake
+            for each in self._namesakes.tell_apart(model.Host(None, None, None, None, None, domains)).domains
+        ]
+
+
+def test_a_name_of_its_own_needs_no_number() -> None:
+    iterations = Iterations()
+    for seconds in (10, 11, 0):  # rebooted, at the end: the name goes on
+        assert iterations.show(("web01", seconds), ("db01", 1)) == [None, None]
+
+
+def test_twins_are_numbered_in_their_order() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("web01", 1), ("twin", 20)) == [1, None, 2]
+    assert iterations.show(("twin", 11), ("web01", 1), ("twin", 20)) == [1, None, 2]
+
+
+def test_the_one_that_is_left_takes_nobodys_number() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10)) == [None]
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    assert iterations.show(("twin", 20)) == [3]  # which of the two?
+    assert iterations.show(("twin", 21)) == [3]
+    assert iterations.show() == []
+    assert iterations.show(("twin", 22)) == [4]
+
+
+def test_a_twin_replaced_between_two_iterations() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    assert iterations.show(("twin", 20), ("twin", 0)) == [3, 4]  # the first is gone, a third has come
+
+
+def test_dom0_has_an_id() -> None:
+    dom0 = PLAIN._replace(domid=0, name="Domain-0")
+    host = model.Host(None, None, None, None, None, (dom0, dom0._replace(domid=None)))
+    assert [each.namesake for each in Namesakes().tell_apart(host).domains] == [None, None]
