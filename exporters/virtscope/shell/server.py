@@ -7,6 +7,7 @@ import gzip
 import html
 import logging
 import math
+import os
 import signal
 import socket
 import ssl
@@ -15,7 +16,6 @@ import threading
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from queue import SimpleQueue
 from typing import Any, Protocol
 
 from virtscope import __version__
@@ -226,10 +226,13 @@ def _landing_page(server: Server) -> str:
 
 def serve_until_stopped(server: Server) -> None:
     """Serve until SIGTERM or SIGINT, then finish the scrapes under way and return."""
-    # Not an Event: a signal that comes while its lock is held would wait for ever. A SimpleQueue's put() is reentrant.
-    stop: SimpleQueue[int] = SimpleQueue()
+    # Python runs a handler only once the main thread comes out of what it waits in, and a signal that arrives just
+    # before it goes in doesn't wake it. A wake-up descriptor is written to by the signal itself, so none is missed.
+    stop, wake_up = os.pipe()
+    os.set_blocking(wake_up, False)
+    signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _frame: stop.put(number))
+        signal.signal(number, lambda _number, _frame: None)
     # The collector looks for cycles; a scrape makes none, only many objects. The search took up to a fifth of its CPU.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -239,7 +242,7 @@ def serve_until_stopped(server: Server) -> None:
         "listening",
         extra={"fields": {"address": address_text(host, port), "tls": bool(server.web and server.web.ssl_context())}},
     )
-    stop.get()
+    os.read(stop, 1)
     log.info("stopping")
     server.shutdown()
     server.drain(DRAIN_SECONDS)
