@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from prometheus_client import Metric
 
-from virtscope import __version__
-from virtscope.shell import flags, logs
+from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
-from virtscope.shell.server import Server, serve_until_stopped
-from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.vestat import beancounters, ioacct, metrics
 from virtscope.vestat.source.vz import Vz
-
-log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10291
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the exporter until it is told to stop; exits with 1 and one line when it can't start."""
-    flags_given = flags.parser("vestat-exporter", __doc__, DEFAULT_PORT).parse_args(arguments)
-    logs.configure(flags_given.log_level, flags_given.log_format)
-    log.info("starting vestat-exporter", extra={"fields": {"version": __version__}})
-    try:
-        web = WebConfig.load(flags_given.web_config_file) if flags_given.web_config_file else None
-    except WebConfigError as error:
-        sys.exit(f"vestat-exporter: {error}")
-    procfs = Path(flags_given.procfs)
+    given = program.start(flags.parser("vestat-exporter", __doc__, DEFAULT_PORT), arguments)
+    procfs = Path(given.procfs)
     vz = Vz(procfs)
 
     def read_vz() -> list[Metric]:
@@ -52,10 +39,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
 
     # The exporter's own process is always below /proc, also where --path.procfs is a folder with another host's files.
-    exporter = Exporter("vestat", sources)
-    try:
-        server = Server(flags_given.listen_address, flags_given.telemetry_path, web, exporter)
-    except OSError as error:
-        address = flags.address_text(*flags_given.listen_address)
-        sys.exit(f"vestat-exporter: can't listen on {address}: {error.strerror}; choose another --web.listen-address")
-    serve_until_stopped(server)
+    program.serve(Exporter("vestat", sources), given)

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 
 from prometheus_client import Metric
 
-from virtscope import __version__
-from virtscope.shell import flags, logs
+from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
-from virtscope.shell.server import Server, serve_until_stopped
 from virtscope.shell.sources import SourceUnavailable
-from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.xentop import metrics, model, text
 from virtscope.xentop.identity import Namesakes
 from virtscope.xentop.source.libxenstat import Libxenstat
@@ -36,40 +33,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="where the figures come from (default: libxenstat if it can be opened at the start, else xentop if it is "
         "installed)",
     )
-    flags_given = known_flags.parse_args(arguments)
-    logs.configure(flags_given.log_level, flags_given.log_format)
-    log.info("starting xentop-exporter", extra={"fields": {"version": __version__}})
-    try:
-        web = WebConfig.load(flags_given.web_config_file) if flags_given.web_config_file else None
-    except WebConfigError as error:
-        sys.exit(f"xentop-exporter: {error}")
+    given = program.start(known_flags, arguments)
     with contextlib.ExitStack() as at_end:
-        source = choose_source(getattr(flags_given, "source", None), flags_given.sysfs, at_end)
-        exporter = Exporter("xentop", [source], flags_given.procfs)
-        try:
-            server = Server(flags_given.listen_address, flags_given.telemetry_path, web, exporter)
-        except OSError as error:
-            address = flags.address_text(*flags_given.listen_address)
-            sys.exit(
-                f"xentop-exporter: can't listen on {address}: {error.strerror}; choose another --web.listen-address"
-            )
-        serve_until_stopped(server)
+        source = choose_source(getattr(given, "source", None), given.sysfs, at_end)
+        program.serve(Exporter("xentop", [source], given.procfs), given)
 
 
 def choose_source(wanted: str | None, sysfs: str, at_end: contextlib.ExitStack) -> Source:
     """Return the source that the user wants, or the best that can be used now; `at_end` ends what it started."""
     library = Libxenstat(sysfs)
-    program = find_xentop()
-    if wanted == "xentop" and not program:
+    xentop = find_xentop()
+    if wanted == "xentop" and not xentop:
         sys.exit("xentop-exporter: xentop is not in PATH; install Xen's tools (Debian: xen-utils)")
-    if wanted is None and program:
+    if wanted is None and xentop:
         try:
             library.open()
         except SourceUnavailable as error:
             log.warning("libxenstat can't be used, so xentop is", extra={"fields": {"err": error}})
             wanted = "xentop"
-    if wanted == "xentop" and program:
-        child = Xentop(program)
+    if wanted == "xentop" and xentop:
+        child = Xentop(xentop)
         child.start()
         at_end.callback(child.close)
         return Source("xentop", TextReader(child).read, child.origin)
