@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Callable, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Callable
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.samples import Sample
 
+from virtscope.shell.families import Figure, Labels, family, gauge, info
 from virtscope.vestat.source.vz import Host
 from virtscope.vestat.units import Units
 from virtscope.vestat.veinfo import Veinfo
 from virtscope.vestat.vestat import Row, Vestat
 
-Labels = dict[str, str]
-
 # A difference that came out below zero is printed as if it had no sign; as such it would be of centuries.
 _NEGATIVE = 1 << 63
 
 
-class Figure(NamedTuple):
-    """One metric family: its name, its help text, and a container's value in the unit of the kernel."""
-
-    name: str  # a counter where it ends in _total, else a gauge
-    help: str
-    value: Callable[[Row], int]
-
-
-JIFFIES: list[Figure] = [
+JIFFIES: list[Figure[Row]] = [
     Figure(
         "openvz_container_uptime_seconds",
         "Time since the container was started, in seconds.",
@@ -36,7 +25,7 @@ JIFFIES: list[Figure] = [
     ),
 ]
 
-CYCLES: list[Figure] = [
+CYCLES: list[Figure[Row]] = [
     Figure(
         "openvz_container_cpu_used_seconds_total",
         "CPU time the container has used, on the kernel's finest clock, in seconds.",
@@ -49,7 +38,7 @@ CYCLES: list[Figure] = [
     ),
 ]
 
-LATENCY: list[Figure] = [
+LATENCY: list[Figure[Row]] = [
     Figure(
         "openvz_container_scheduling_latency_seconds_total",
         "Time the container's processes were ready to run and waited for a CPU, in seconds; absent where the kernel "
@@ -63,7 +52,7 @@ LATENCY: list[Figure] = [
     ),
 ]
 
-SCHEDULINGS = Figure(
+SCHEDULINGS: Figure[Row] = Figure(
     "openvz_container_schedulings_total",
     "Times one of the container's processes was given a CPU; absent where the kernel doesn't count it.",
     lambda row: row.numsched,
@@ -89,16 +78,16 @@ def families(host: Host) -> list[Metric]:
     openvz_container_processes{ctid="101"} 35
     """
     exposition = [
-        _gauge("openvz_host_containers", "Running containers.", len(host.vestat.rows)),
-        _info("openvz_vestat", "Version of /proc/vz/vestat.", {"version": host.vestat.version}),
-        _gauge(
+        gauge("openvz_host_containers", "Running containers.", len(host.vestat.rows)),
+        info("openvz_vestat", "Version of /proc/vz/vestat.", [{"version": host.vestat.version}]),
+        gauge(
             "openvz_vestat_refused_rows",
             "Rows of /proc/vz/vestat that could not be understood at this read: containers that are missing here.",
             host.vestat.refused,
         ),
     ]
     if host.kernel is not None:
-        exposition.insert(0, _info("openvz_host", "Version of the OpenVZ kernel.", {"version": host.kernel}))
+        exposition.insert(0, info("openvz_host", "Version of the OpenVZ kernel.", [{"version": host.kernel}]))
     if host.units:
         exposition += _times(host.vestat, host.units)
     if host.veinfo:
@@ -107,21 +96,17 @@ def families(host: Host) -> list[Metric]:
 
 
 def _times(vestat: Vestat, units: Units) -> Iterator[Metric]:
-    yield _info(
+    yield info(
         "openvz_vestat_units",
         "What /proc/vz/vestat counts in, the jiffies in a second, and the file that told.",
-        {"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by},
+        [{"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by}],
     )
     containers = [({"ctid": row.ctid}, row) for row in vestat.rows]
-    cpu = CounterMetricFamily(
-        "openvz_container_cpu_seconds", "CPU time the container has used by mode, to a jiffy, in seconds."
+    yield family(
+        "openvz_container_cpu_seconds_total",
+        "CPU time the container has used by mode, to a jiffy, in seconds.",
+        (({**labels, "mode": mode}, jiffies(row) / units.hz) for labels, row in containers for mode, jiffies in MODES),
     )
-    cpu.samples = [
-        Sample("openvz_container_cpu_seconds_total", {**labels, "mode": mode}, jiffies(row) / units.hz)
-        for labels, row in containers
-        for mode, jiffies in MODES
-    ]
-    yield cpu
     yield from (_series(figure, containers, units.hz) for figure in JIFFIES)
     yield from (_series(figure, containers, units.per_second) for figure in CYCLES)
     # Every container has waited at least once within seconds: all zeros are a kernel that doesn't count.
@@ -132,40 +117,23 @@ def _times(vestat: Vestat, units: Units) -> Iterator[Metric]:
 
 def _census(veinfo: Veinfo) -> Iterator[Metric]:
     containers = [({"ctid": container.ctid}, container) for container in veinfo.containers]
-    yield _family(
+    yield family(
         "openvz_container_processes",
         "Processes of the container.",
         ((labels, container.processes) for labels, container in containers),
     )
-    yield _family(
+    yield family(
         "openvz_container_addresses",
         "IP addresses of the container.",
         ((labels, container.addresses) for labels, container in containers),
     )
-    yield _gauge("openvz_veinfo_refused_rows", "Lines of /proc/vz/veinfo that could not be understood.", veinfo.refused)
+    yield gauge("openvz_veinfo_refused_rows", "Lines of /proc/vz/veinfo that could not be understood.", veinfo.refused)
 
 
-def _series(figure: Figure, containers: Sequence[tuple[Labels, Row]], divisor: int) -> Metric:
-    value_of = figure.value
-    values = ((labels, value_of(row)) for labels, row in containers)
-    return _family(
-        figure.name, figure.help, ((labels, value / divisor) for labels, value in values if value < _NEGATIVE)
+def _series(figure: Figure[Row], containers: Sequence[tuple[Labels, Row]], divisor: int) -> Metric:
+    values = ((labels, figure.value(row)) for labels, row in containers)
+    return family(
+        figure.name,
+        figure.help,
+        ((labels, value / divisor) for labels, value in values if value is not None and value < _NEGATIVE),
     )
-
-
-def _family(name: str, documentation: str, samples: Iterable[tuple[Labels, float]]) -> Metric:
-    """Make a family by hand, not by add_metric(), so that a container's label set is made once for all its series."""
-    counter = name.endswith("_total")
-    family: Metric = (CounterMetricFamily if counter else GaugeMetricFamily)(name, documentation)
-    family.samples = [Sample(name, labels, value) for labels, value in samples]
-    return family
-
-
-def _gauge(name: str, documentation: str, value: float) -> Metric:
-    return _family(name, documentation, [({}, value)])
-
-
-def _info(name: str, documentation: str, labels: Labels) -> Metric:
-    family = Metric(name, documentation, "info")
-    family.samples = [Sample(f"{name}_info", labels, 1)]
-    return family

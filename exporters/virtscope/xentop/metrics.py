@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Callable, Generic, TypeVar
+from collections.abc import Sequence
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.samples import Sample
 
+from virtscope.shell.families import Figure, Labels, family, info, series
 from virtscope.xentop.model import DOM0, STATES, Block, Domain, Host, Network, Vcpu
 from virtscope.xentop.source.xentop import Iteration
-
-Labels = dict[str, str]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
-class Figure(Generic[T]):
-    """One metric family: its name, its help text, and how a thing's value is had (None: this thing has none)."""
-
-    name: str  # a counter where it ends in _total, else a gauge
-    help: str
-    value: Callable[[T], float | None]
-
 
 HOST: list[Figure[Host]] = [
     Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
@@ -157,19 +142,19 @@ def families(host: Host) -> list[Metric]:
     ]
     blocks = [({**labels, "vbd": block.vbd}, block) for labels, domain in domains for block in domain.blocks]
     return [
-        _info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),
-        *_series(HOST, [({}, host)]),
-        _info("xen_domain", "What kind of domain this is, and its security id.", [_facts(*each) for each in domains]),
+        info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),
+        *series(HOST, [({}, host)]),
+        info("xen_domain", "What kind of domain this is, and its security id.", [_facts(*each) for each in domains]),
         _states(domains),
-        *_series(DOMAIN, domains),
-        *_series(VCPU, vcpus),
-        *_series(NETWORK, networks),
-        _info(
+        *series(DOMAIN, domains),
+        *series(VCPU, vcpus),
+        *series(NETWORK, networks),
+        info(
             "xen_domain_block",
             "The back end of this virtual block device and its number as major:minor in hex.",
             [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
         ),
-        *_series(BLOCK, blocks),
+        *series(BLOCK, blocks),
     ]
 
 
@@ -195,31 +180,6 @@ def text_families(iteration: Iteration, unknown_lines: int) -> list[Metric]:
     ]
 
 
-def _series(figures: Sequence[Figure[T]], things: Sequence[tuple[Labels, T]]) -> Iterator[Metric]:
-    """Make one family of each figure, with a sample of each thing that has a value.
-
-    Samples are made by hand, not by add_metric(), which builds every sample a label set of its own: that would cost
-    more than all the rest of a scrape. Here a guest's label set is made once and shared by its series.
-    """
-    for figure in figures:
-        counter = figure.name.endswith("_total")
-        family: Metric = (CounterMetricFamily if counter else GaugeMetricFamily)(figure.name, figure.help)
-        value_of = figure.value
-        family.samples = [
-            Sample(figure.name, labels, value)
-            for labels, thing in things
-            for value in (value_of(thing),)
-            if value is not None
-        ]
-        yield family
-
-
-def _info(name: str, documentation: str, label_sets: Sequence[Labels]) -> Metric:
-    family = Metric(name, documentation, "info")
-    family.samples = [Sample(f"{name}_info", labels, 1) for labels in label_sets]
-    return family
-
-
 def _domid(domain: Domain) -> str:
     """Return the id; without one "", or for one of several domains of a name what is never another's: "twin-2"."""
     if domain.domid is not None:
@@ -233,13 +193,8 @@ def _facts(labels: Labels, domain: Domain) -> Labels:
 
 
 def _states(domains: Sequence[tuple[Labels, Domain]]) -> Metric:
-    family = GaugeMetricFamily(
+    return family(
         "xen_domain_state",
         "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
+        (({**labels, "state": state}, state in domain.states) for labels, domain in domains for state in STATES),
     )
-    family.samples = [
-        Sample("xen_domain_state", {**labels, "state": state}, state in domain.states)
-        for labels, domain in domains
-        for state in STATES
-    ]
-    return family
