@@ -7,15 +7,16 @@ import platform
 import threading
 import time
 from collections.abc import Iterable
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import CollectorRegistry
 
 from virtscope import __version__
+from virtscope.shell.background import Background
 from virtscope.shell.exposition import Encoder, FamilyError, Format
-from virtscope.shell.sources import SourceError, SourceReader, reason_of
+from virtscope.shell.sources import Cost, SourceError, SourceReader, SourceUnavailable, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +25,18 @@ class Source(NamedTuple):
     """A source as the shell sees it: `read` gives metric families or raises, `origin` says where the figures come from.
 
     `origin` is asked after each successful read and becomes the `detail` label of `*_source_info`.
+
+    A source that is not required may be missing from a machine that is all right: when it raises SourceUnavailable it
+    is *absent*, no failure, and `detail` says why. (So the message of that must not change from scrape to scrape.)
+
+    Where `read` only takes what a `background` has read, that one's age, cost and failures are shown.
     """
 
     name: str
     read: Callable[[], list[Metric]]
     origin: Callable[[], str]
+    required: bool = True
+    background: Background[Any] | None = None
 
 
 class Exporter:
@@ -43,6 +51,9 @@ class Exporter:
         xentop_source_reads_total{source="libxenstat"} 42
         xentop_source_seconds_total{source="libxenstat"} 0.11
         xentop_source_cpu_seconds_total{source="libxenstat"} 0.09
+        xentop_source_info{source="runstate",detail="absent: this Xen has no such call"} 1   # one that isn't required
+        xentop_source_age_seconds{source="xl"} 12.5                                          # one read in background
+        xentop_source_background_errors_total{source="xl",reason="timeout"} 0
         xentop_encode_seconds_total 0.03
         xentop_encode_errors_total 0
         xentop_build_info{version="0.1.0",python="3.11.2"} 1
@@ -63,7 +74,8 @@ class Exporter:
         self._refused: set[str] = set()  # families that could not be written, each said once in the log
         self._refusals = 0
         self._errors = {(source.name, reason): 0 for source in self._sources for reason in self.REASONS}
-        self._state = {source.name: "" for source in self._sources}  # "up" or the reason of the last failure
+        self._state = {source.name: "" for source in self._sources}  # "up", "absent" or why the last read failed
+        self._absent: dict[str, str] = {}  # why a source that isn't required is absent, as of its last read
 
     def scrape(self, form: Format, seconds: float) -> bytes:
         """Return the exposition in `form`, waiting for the sources no longer than `seconds`."""
@@ -73,7 +85,9 @@ class Exporter:
         with self._lock:
             families: list[Metric] = []
             for source, outcome in zip(self._sources, outcomes):
-                if isinstance(outcome, Exception):
+                if isinstance(outcome, SourceUnavailable) and not source.required:
+                    self._note_absence(source, outcome)
+                elif isinstance(outcome, Exception):
                     self._note_failure(source, outcome)
                 else:
                     self._note_success(source)
@@ -99,6 +113,12 @@ class Exporter:
             exc_info=error if unforeseen else None,
         )
 
+    def _note_absence(self, source: Source, error: SourceUnavailable) -> None:
+        if self._state[source.name] != "absent" or self._absent[source.name] != str(error):
+            log.info("source absent", extra={"fields": {"source": source.name, "why": error}})
+        self._state[source.name] = "absent"
+        self._absent[source.name] = str(error)
+
     def _note_success(self, source: Source) -> None:
         if self._state[source.name] == "up":
             return
@@ -113,13 +133,15 @@ class Exporter:
 
     def _about_itself(self) -> Iterable[Metric]:
         up = GaugeMetricFamily(f"{self.name}_up", "1 if every source gave its figures for this scrape, else 0.")
-        up.add_metric([], float(all(state == "up" for state in self._state.values())))
+        up.add_metric([], float(all(state in {"up", "absent"} for state in self._state.values())))
         yield up
 
         source_up = GaugeMetricFamily(
             f"{self.name}_source_up", "1 if this source gave its figures for this scrape, else 0.", labels=["source"]
         )
-        info = InfoMetricFamily(f"{self.name}_source", "Where the figures of this scrape come from.")
+        info = InfoMetricFamily(
+            f"{self.name}_source", "Where the figures of this scrape come from, or why a source is absent."
+        )
         errors = CounterMetricFamily(
             f"{self.name}_source_errors",
             "Scrapes that a source failed, by reason: timeout, unavailable (what it reads isn't there), error, rubbish "
@@ -136,17 +158,21 @@ class Exporter:
             labels=["source"],
         )
         for source, reader in zip(self._sources, self._readers):
-            answered = self._state[source.name] == "up"
-            source_up.add_metric([source.name], float(answered))
-            if answered:
+            state = self._state[source.name]
+            if state != "absent":
+                source_up.add_metric([source.name], float(state == "up"))
+            if state == "up":
                 info.add_metric([], {"source": source.name, "detail": source.origin()})
-            cost = reader.cost
+            elif state == "absent":
+                info.add_metric([], {"source": source.name, "detail": f"absent: {self._absent[source.name]}"})
+            cost = _cost(reader, source.background)
             reads.add_metric([source.name], cost.reads)
             seconds.add_metric([source.name], cost.seconds)
             cpu.add_metric([source.name], cost.cpu_seconds)
         for key, count in self._errors.items():
             errors.add_metric(key, count)
         yield from (source_up, info, errors, reads, seconds, cpu)
+        yield from self._about_backgrounds()
 
         yield CounterMetricFamily(
             f"{self.name}_encode_seconds", "CPU time spent writing expositions, in seconds.", self._encode_seconds
@@ -160,3 +186,34 @@ class Exporter:
             {"version": __version__, "python": platform.python_version()},
         )
         yield from self._process.collect()
+
+    def _about_backgrounds(self) -> Iterable[Metric]:
+        backgrounds = [(source.name, source.background) for source in self._sources if source.background]
+        if not backgrounds:
+            return
+        age = GaugeMetricFamily(
+            f"{self.name}_source_age_seconds",
+            "Age of the figures of this source, which is read in the background, in seconds.",
+            labels=["source"],
+        )
+        errors = CounterMetricFamily(
+            f"{self.name}_source_background_errors",
+            "Reads in the background that failed, by reason. Scrapes get the figures of the read before until they are "
+            "too old.",
+            labels=["source", "reason"],
+        )
+        for name, background in backgrounds:
+            seconds = background.age()
+            if seconds is not None:
+                age.add_metric([name], seconds)
+            for reason, count in background.failures.items():
+                errors.add_metric([name, reason], count)
+        yield from (age, errors)
+
+
+def _cost(reader: SourceReader[list[Metric]], background: Background[Any] | None) -> Cost:
+    """Return what a source has cost, in the scrapes and in the background, where the reads are that count."""
+    if background is None:
+        return reader.cost
+    here, there = reader.cost, background.cost
+    return Cost(there.reads, here.seconds + there.seconds, here.cpu_seconds + there.cpu_seconds)

@@ -1,0 +1,110 @@
+"""A slow source read in the background, on an interval of its own, so that no scrape waits for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Callable, Generic, TypeVar
+
+from virtscope.shell.sources import Cost, SourceTimeout, SourceUnavailable, reason_of
+
+T = TypeVar("T")
+
+OLDEST = 3  # intervals: older figures are not given
+REST = 3.0  # seconds between two reads at least, however often wake() asks
+FIRST = 20.0  # seconds that the first read may take until scrapes are told that it hangs
+
+
+class Background(Generic[T]):
+    """Reads a source again and again in a thread of its own, from start() to close(), and keeps what it gave.
+
+    For what takes seconds and changes rarely, such as what a toolstack tells of its guests. A read that fails leaves
+    the figures of the one before until they are too old.
+    """
+
+    def __init__(
+        self, name: str, read: Callable[[], T], interval: float, programs_cpu_seconds: Callable[[], float] | None = None
+    ) -> None:
+        """Have `read` called each `interval` seconds; it raises SourceError where it can name what is wrong.
+
+        `programs_cpu_seconds` tells the CPU time of all programs that `read` has run so far, to be added to its cost.
+        """
+        self.cost = Cost(0, 0.0, 0.0)
+        self.failures = {"timeout": 0, "error": 0, "rubbish": 0}  # reads that failed, by reason
+        self._read = read
+        self._interval = interval
+        self._programs_cpu_seconds = programs_cpu_seconds or (lambda: 0.0)
+        self._lock = threading.Lock()  # over what the thread and the scrapes share
+        self._value: tuple[T, float] | None = None  # and when the read began that gave it
+        self._failure: Exception | None = None  # of the last read, if it failed
+        self._traceback: TracebackType | None = None  # of that
+        self._begun_at = time.monotonic()  # the last read, finished or not
+        self._woken = threading.Event()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._keep_reading, name=f"background {name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin the first read, and return at once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let no further read begin. One that hangs is left behind: it must not hold up the exporter's end."""
+        self._closed.set()
+        self._woken.set()
+
+    def wake(self) -> None:
+        """Have the source read early: something is new that it doesn't know yet. Any number of calls cost little."""
+        self._woken.set()
+
+    def latest(self) -> T:
+        """Return what the last read gave that succeeded, at once.
+
+        Raises what is wrong where there is nothing young enough: as the last read did, SourceTimeout when it hangs,
+        SourceUnavailable before the first one has finished.
+        """
+        with self._lock:
+            if self._value and time.monotonic() - self._value[1] <= OLDEST * self._interval:
+                return self._value[0]
+            failure, traceback, waited = self._failure, self._traceback, time.monotonic() - self._begun_at
+            first = self.cost.reads == 0
+        if first and waited < FIRST:
+            raise SourceUnavailable("not read yet; it is being read now")
+        if failure is None:
+            raise SourceTimeout(f"no answer for {waited:.0f} s; still waiting for it")
+        raise failure.with_traceback(traceback)  # raised again and again, it would gather tracebacks
+
+    def age(self) -> float | None:
+        """Return how many seconds ago the read began that gave the figures; None if none has succeeded yet."""
+        with self._lock:
+            return time.monotonic() - self._value[1] if self._value else None
+
+    def _keep_reading(self) -> None:
+        while not self._closed.is_set():
+            self._woken.clear()  # before the read: what is new while it goes on may not be in it
+            begun, spent = time.monotonic(), self._spent()
+            with self._lock:
+                self._begun_at = begun
+            value: tuple[T, float] | None = None
+            failure: Exception | None = None
+            traceback: TracebackType | None = None
+            try:
+                value = self._read(), begun
+            except Exception as error:  # kept, and raised in the scrapes when the figures have become too old
+                failure = error
+                traceback = error.__traceback__
+            with self._lock:
+                self._value = value or self._value
+                self._failure, self._traceback = failure, traceback
+                self.cost = Cost(
+                    self.cost.reads + 1,
+                    self.cost.seconds + time.monotonic() - begun,
+                    self.cost.cpu_seconds + self._spent() - spent,
+                )
+                if failure and not isinstance(failure, SourceUnavailable):  # what isn't there has not failed
+                    self.failures[reason_of(failure)] += 1
+            self._closed.wait(min(REST, self._interval))
+            self._woken.wait(max(begun + self._interval - time.monotonic(), 0))
+
+    def _spent(self) -> float:
+        return time.thread_time() + self._programs_cpu_seconds()

@@ -1,0 +1,82 @@
+"""What an exporter tells of its sources: up, absent or failed, and of what is read in the background."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.parser import text_string_to_metric_families
+
+from virtscope.shell.background import Background
+from virtscope.shell.exporter import Exporter, Source
+from virtscope.shell.exposition import Format
+from virtscope.shell.sources import SourceError, SourceUnavailable
+
+
+def scrape(*sources: Source) -> dict[str, float]:
+    """Return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
+    text = Exporter("demo", sources).scrape(Format.TEXT, 30).decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return {" ".join([sample.name, *sorted(sample.labels.values())]): sample.value for sample in samples}
+
+
+def giving() -> list[Metric]:
+    return [GaugeMetricFamily("figure", "A figure.", 1)]
+
+
+def raising(error: Exception) -> Callable[[], list[Metric]]:
+    def read() -> list[Metric]:
+        raise error
+
+    return read
+
+
+GOOD = Source("good", giving, lambda: "here")
+
+
+def test_a_source_that_is_not_required_may_be_absent() -> None:
+    series = scrape(GOOD, Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False))
+    assert series["demo_up"] == 1
+    assert series["demo_source_up good"] == 1
+    assert "demo_source_up extra" not in series
+    assert series["demo_source_info absent: this Xen has none extra"] == 1
+    assert series["demo_source_errors_total extra unavailable"] == 0
+
+
+def test_a_required_source_that_is_missing_is_down() -> None:
+    series = scrape(GOOD, Source("main", raising(SourceUnavailable("not on this machine")), str))
+    assert series["demo_up"] == 0
+    assert series["demo_source_errors_total main unavailable"] == 1
+
+
+def test_any_other_failure_of_a_source_that_is_not_required_counts() -> None:
+    series = scrape(GOOD, Source("extra", raising(SourceError("status 1")), str, required=False))
+    assert series["demo_up"] == 0
+    assert series["demo_source_up extra"] == 0
+    assert series["demo_source_errors_total error extra"] == 1
+
+
+def test_absence_is_said_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
+    exporter = Exporter("demo", [absent])
+    with caplog.at_level("INFO"):
+        for _ in range(3):
+            exporter.scrape(Format.TEXT, 30)
+    assert [record.levelname for record in caplog.records if "absent" in record.message] == ["INFO"]
+
+
+def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
+    background = Background("slow", lambda: 1, 600, programs_cpu_seconds=iter([0.0, 7.0]).__next__)
+    background.start()
+    end = time.monotonic() + 30
+    while background.age() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    series = scrape(GOOD, Source("slow", giving, lambda: "a program", background=background))
+    background.close()
+    assert 0 <= series["demo_source_age_seconds slow"] < 60
+    assert series["demo_source_reads_total slow"] == 1
+    assert 7 <= series["demo_source_cpu_seconds_total slow"] < 60
+    assert series["demo_source_background_errors_total slow timeout"] == 0
