@@ -6,8 +6,6 @@ Kernels built without it have no such file.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +13,9 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UnknownMetricFamily
 from prometheus_client.samples import Sample
 
-from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
-from virtscope.vestat.beancounters import CAPABILITIES
-from virtscope.vestat.source import procfs as files
+from virtscope.shell.families import gauge
+from virtscope.shell.sources import SourceRubbish
+from virtscope.vestat.source.bc import read_each
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
@@ -32,33 +30,28 @@ class Ioacct(NamedTuple):
     figures: dict[str, int]
 
 
-def read(procfs: Path) -> list[Ioacct]:
+class Ioaccts(NamedTuple):
+    """The files of all containers, and of the host, and how many could not be understood."""
+
+    files: tuple[Ioacct, ...]
+    refused: int
+
+
+def read(procfs: Path) -> Ioaccts:
     """Return what the containers of the host whose procfs this is have read and written; none where nothing is counted.
 
-    Raises SourceUnavailable where there are no beancounters or they must not be read, SourceRubbish as parse() does.
+    Raises SourceUnavailable where there are no beancounters or they must not be read, SourceRubbish where there are
+    files but none makes sense.
     """
-    folder = procfs / "bc"
-    try:
-        with os.scandir(folder) as entries:
-            ctids = sorted(entry.name for entry in entries if entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise SourceUnavailable(
-            f"{folder} is absent: this is no OpenVZ host, or its kernel is before 2.6.18; run this on the host"
-        ) from error
-    except PermissionError as error:
-        raise SourceUnavailable(f"{folder} must not be read: run this as root, or give it {CAPABILITIES}") from error
-    except OSError as error:
-        raise SourceError(f"{folder} can't be read: {error.strerror}") from error
-    found = []
-    for ctid in ctids:
+    files, offences = [], []
+    for ctid, text in read_each(procfs, "ioacct"):
         try:
-            text = files.read_text(procfs, f"bc/{ctid}/ioacct", CAPABILITIES)
-        except SourceUnavailable as error:
-            if isinstance(error.__cause__, PermissionError):
-                raise
-            continue  # the container has ended meanwhile, or the kernel doesn't count
-        found.append(Ioacct(ctid, parse(text)))
-    return found
+            files.append(Ioacct(ctid, parse(text)))
+        except SourceRubbish as error:
+            offences.append(error)
+    if offences and not files:
+        raise offences[0]
+    return Ioaccts(tuple(files), len(offences))
 
 
 def parse(text: str) -> dict[str, int]:
@@ -137,19 +130,26 @@ _FIGURES = {
 }
 
 
-def families(files_read: Sequence[Ioacct]) -> list[Metric]:
+def families(read: Ioaccts) -> list[Metric]:
     """Return what every container reads and writes; the host's is ctid="0".
 
     See the same figures by hand with `cat /proc/bc/101/ioacct`. A figure that this kernel doesn't print is absent; one
     that isn't known here is shown under the kernel's name for it.
 
+        openvz_ioacct_refused_files 0
         openvz_container_io_read_bytes_total{ctid="101"} 104857600
         openvz_container_io_write_bytes_total{ctid="101"} 52428800
         openvz_container_io_fsyncs_total{ctid="101"} 1730
         openvz_container_io_unknown{ctid="101",figure="gigaflops"} 3
     """
-    labelled = [({"ctid": each.ctid}, each.figures) for each in files_read]
-    made: list[Metric] = []
+    labelled = [({"ctid": each.ctid}, each.figures) for each in read.files]
+    made = [
+        gauge(
+            "openvz_ioacct_refused_files",
+            "Containers whose ioacct could not be understood at this read, and are missing here.",
+            read.refused,
+        )
+    ]
     for name, (metric, documentation, size) in _FIGURES.items():
         family: Metric = (CounterMetricFamily if metric.endswith("_total") else GaugeMetricFamily)(
             metric, documentation

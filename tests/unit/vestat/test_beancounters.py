@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,7 +43,12 @@ def figures(text: str) -> Mapping[tuple[str, str, str], float]:
         ): sample.value
         for family in beancounters.families(beancounters.parse(text))
         for sample in family.samples
+        if "ctid" in sample.labels
     }
+
+
+def page(text: str) -> str:
+    return "\n" + Encoder().text(beancounters.families(beancounters.parse(text))).decode()
 
 
 def fixture(host: str, file: str = "bc/resources") -> str:
@@ -129,28 +135,48 @@ def test_the_others_and_unknown_ones_are_counts(resource: str) -> None:
 @pytest.mark.parametrize("uid", ["101:", "101: ", "101:  ", "      101:"])
 def test_blanks_around_a_uid_do_not_matter(uid: str) -> None:
     rest = "kmemsize 1 2 3 4 5\n numproc 6 7 8 9 0\n"
-    (found,) = beancounters.parse(f"{HEAD}\n{uid}{rest}")
+    (found,) = beancounters.parse(f"{HEAD}\n{uid}{rest}").containers
     assert found.ctid == "101"
     assert found.bytes.held == (1,)
     assert found.counts.held == (6,)
 
 
 def test_no_container_and_not_even_the_host() -> None:
-    assert beancounters.parse(HEAD + "\n") == []
+    assert beancounters.parse(HEAD + "\n") == ("2.5", (), 0, 0)
 
 
-@pytest.mark.parametrize("version", ["2.3", "2.4", "2.6"])
-def test_other_versions_2_are_read(version: str) -> None:
+@pytest.mark.parametrize("version", ["2.3", "2.4", "2.6", "3.0"])
+def test_other_versions_are_read_and_shown(version: str) -> None:
     text = table(row("numproc", 1, 2, 3, 4, 5, uid="7"), head=HEAD.replace("2.5", version))
     assert figures(text)["held", "7", "numproc"] == 1
+    assert f'\nopenvz_beancounters_info{{version="{version}"}} 1.0\n' in page(text)
 
 
-def test_an_unknown_column_is_passed_over() -> None:
+def test_an_unknown_column_is_passed_over_and_counted() -> None:
     head = HEAD.replace("             barrier", "   novelty             barrier")
     text = f"{head}\n7: numproc 1 2 99 3 4 5\nnumfile 6 7 99 8 9 10\n"
     assert figures(text)["maxheld", "7", "numproc"] == 2
     assert figures(text)["barrier", "7", "numproc"] == 3
     assert figures(text)["failures_total", "7", "numfile"] == 10
+    assert "\nopenvz_beancounters_unknown_columns 1.0\n" in page(text)
+    assert "\nopenvz_beancounters_unknown_columns 0.0\n" in page(GOOD)
+
+
+def test_a_known_column_that_is_missing_costs_its_own_figures() -> None:
+    text = f"{HEAD.replace('barrier', '').replace('failcnt', '')}\n7: numproc 1 2 3\nkmemsize 6 7 8\n"
+    assert figures(text) == {
+        ("held", "7", "numproc"): 1,
+        ("maxheld", "7", "numproc"): 2,
+        ("limit", "7", "numproc"): 3,
+        ("held_bytes", "7", "kmemsize"): 6,
+        ("maxheld_bytes", "7", "kmemsize"): 7,
+        ("limit_bytes", "7", "kmemsize"): 8,
+    }
+
+
+def test_a_column_that_comes_twice_is_not_guessed() -> None:
+    assert ("held", "101", "numproc") not in figures(GOOD.replace("maxheld", "   held"))
+    assert figures(GOOD.replace("maxheld", "   held"))["barrier", "101", "numproc"] == 8
 
 
 def test_a_container_that_comes_twice_is_taken_as_it_was_last() -> None:
@@ -166,10 +192,10 @@ GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 
     [
         ("", "''"),
         ("cat: /proc/user_beancounters: Permission denied\n", "Permission denied"),
-        (GOOD.replace("Version: 2.5", "Version: 3.0"), "3.0"),
-        (GOOD.replace("maxheld", "minheld"), "minheld"),
+        (GOOD.replace("resource", "rescource"), "rescource"),
+        ("Version: 2.5\nuid resource used\n", "used"),
+        (HEAD, "failcnt"),
         (table(row("numproc", 1, 2, 3, 4, 5)), "numproc"),
-        (table(row("numproc", 1, 2, 3, 4, 5), row("numproc", 1, 2, 3, 4, 5, uid="101")), "numproc"),
         (table(row("numproc", 1, 2, 3, 4, uid="101"), row("numfile", 1, 2, 3, 4, 5)), "numproc"),
         (table(row("numproc", 1, 2, 3, 4, 5, 6, uid="101")), "numproc"),
         (table(row("numproc", 1, 2, 3, 4, 5, uid="101") + row("numfile", 1, 2, 3, 4, 5)), "numfile"),
@@ -179,6 +205,7 @@ GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 
         (GOOD.replace(" 7 ", " 1_7 "), "1_7"),
         (GOOD.replace(" 7 ", f" {'9' * 21} "), "999"),
         (table("101:"), "''"),
+        (GOOD.replace("101:", "1 1:"), "1 1"),
         (GOOD[:-2], "numfile"),  # "5" of "55" and the newline are gone
         (GOOD[: GOOD.index("numfile")], "cut"),
         (GOOD[:-30], "numfile"),
@@ -187,6 +214,40 @@ GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 
 def test_what_makes_no_sense_is_refused_with_the_text(text: str, offending: str) -> None:
     with pytest.raises(SourceRubbish, match=offending):
         beancounters.parse(text)
+
+
+NEXT = row("numproc", 6, 7, 8, 9, 10, uid="102")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        row("numproc", 1, 2, 3, 4, uid="101"),
+        row("numproc", 1, -2, 3, 4, 5, uid="101"),
+        "\n".join([row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 5)]),
+        row("numproc", 1, 2, 3, 4, 5),  # of no uid
+    ],
+)
+def test_a_container_that_makes_no_sense_costs_only_itself(bad: str) -> None:
+    text = table(bad, NEXT)
+    assert {ctid for _, ctid, _ in figures(text)} == {"102"}
+    assert "\nopenvz_beancounters_refused_containers 1.0\n" in page(text)
+    assert "\nopenvz_beancounters_refused_containers 0.0\n" in page(table(NEXT))
+
+
+def test_a_row_that_runs_into_the_next_uid_costs_both() -> None:
+    """Neither the last row of the one nor the uid of the other can be told."""
+    whole = table(row("numproc", 1, 2, 3, 4, 5, uid="100"), row("numproc", 1, 2, 3, 4, 5, uid="101"), NEXT)
+    found = beancounters.parse(whole.replace("5\n       101:", "5       101:"))
+    assert ([each.ctid for each in found.containers], found.refused) == (["102"], 2)
+
+
+def test_a_cut_end_costs_only_the_last_container() -> None:
+    whole = table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 1234, uid="102"))
+    last = whole.rindex("\n", 0, -1) + 1
+    for end in range(whole.index("102", last) + 4, len(whole) - 1):
+        found = beancounters.parse(whole[:end])
+        assert ([each.ctid for each in found.containers], found.refused) == (["101"], 1)
 
 
 def test_the_last_newline_may_be_missing_or_more_follow() -> None:
@@ -219,11 +280,58 @@ def read_or_refused(text: str) -> None:
 
 
 def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
-    held = {each.ctid: each.bytes.resources for each in beancounters.read(HOSTS / "one-container/proc")}
+    found = beancounters.read(HOSTS / "one-container/proc")
+    held = {each.ctid: each.bytes.resources for each in found.containers}
     assert "swappages" in held["42"]
-    assert [each.ctid for each in beancounters.read(HOSTS / "no-container/proc")] == ["0"]  # has user_beancounters only
-    with pytest.raises(SourceUnavailable, match="user_beancounters is absent"):
+    found = beancounters.read(HOSTS / "no-container/proc")  # has user_beancounters only
+    assert [each.ctid for each in found.containers] == ["0"]
+    with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
         beancounters.read(tmp_path)
+
+
+@pytest.fixture
+def separate(tmp_path: Path) -> Path:
+    """A procfs that has each container's own file, as /proc/bc/resources has it, and no other."""
+    text = fixture("one-container")
+    for ctid, rows in re.findall(r"(?m)^ *([0-9]+):(.*\n(?: {12}.*\n)*)", text):
+        folder = tmp_path / "bc" / ctid
+        folder.mkdir(parents=True)
+        (folder / "resources").write_text(f"{'':12}{rows.strip()}\n")
+    return tmp_path
+
+
+def test_each_containers_own_file_gives_the_same(separate: Path) -> None:
+    together = beancounters.read(HOSTS / "one-container/proc")
+    found = beancounters.read(separate)
+    assert sorted(found.containers) == sorted(together.containers)
+    assert (found.version, found.refused) == (None, 0)
+    # Where there is a file of all, theirs are not read again.
+    (separate / "user_beancounters").write_text(GOOD)
+    assert [each.ctid for each in beancounters.read(separate).containers] == ["101"]
+
+
+def test_a_file_that_is_cut_costs_only_its_container(separate: Path) -> None:
+    file = separate / "bc/42/resources"
+    file.write_text(file.read_text()[:-1])
+    found = beancounters.read(separate)
+    assert ([each.ctid for each in found.containers], found.refused) == (["0"], 1)
+
+
+def test_folders_of_containers_that_have_ended_are_passed_over(separate: Path) -> None:
+    for name in ("42-ffff880037a3c000", "43"):  # left behind in memory; gone since the folder was listed
+        (separate / "bc" / name).mkdir()
+    shutil.copy(separate / "bc/42/resources", separate / "bc/42-ffff880037a3c000")
+    assert [each.ctid for each in beancounters.read(separate).containers] == ["0", "42"]
+
+
+@given(st.one_of(st.text(max_size=400), st.from_regex(r"( [a-z]{1,4}( [0-9]{1,22}){5}\n?){1,4}", fullmatch=True)))
+def test_any_file_of_a_container_is_read_or_refused(text: str) -> None:
+    try:
+        found = beancounters.parse_each([("7", text)])
+    except SourceRubbish:
+        return
+    assert [each.ctid for each in found.containers] == ["7"]
+    assert beancounters.families(found)
 
 
 def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

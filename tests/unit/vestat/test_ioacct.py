@@ -20,6 +20,7 @@ def figures(host: str) -> dict[tuple[str, ...], float]:
         (sample.name.removeprefix("openvz_container_io_"), *sample.labels.values()): sample.value
         for family in ioacct.families(ioacct.read(HOSTS / host / "proc"))
         for sample in family.samples
+        if "ctid" in sample.labels
     }
 
 
@@ -55,6 +56,17 @@ def test_figures_of_virtuozzo_7() -> None:
 
 def test_a_kernel_that_counts_nothing() -> None:
     assert figures("i386-2.6.18-cycles") == {}
+
+
+def test_a_file_that_makes_no_sense_costs_only_its_container(tmp_path: Path) -> None:
+    for ctid, text in {"0": "\tread 1\n", "101": "\tread\n"}.items():
+        (tmp_path / "bc" / ctid).mkdir(parents=True)
+        (tmp_path / "bc" / ctid / "ioacct").write_text(text)
+    found = ioacct.read(tmp_path)
+    assert ([each.ctid for each in found.files], found.refused) == (["0"], 1)
+    (tmp_path / "bc/0/ioacct").unlink()
+    with pytest.raises(SourceRubbish, match="makes no sense"):
+        ioacct.read(tmp_path)
 
 
 def test_a_host_without_beancounters_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from virtscope.shell.sources import SourceError, SourceUnavailable
@@ -14,8 +17,21 @@ def read_text(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH"
     SourceError where reading fails.
     """
     path = procfs / name
-    try:
+    with _named_failures(path, capabilities):
         return path.read_bytes().decode(errors="backslashreplace")
+
+
+def list_folders(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> list[str]:
+    """Return the names of the folders in the folder `name`, such as "bc", sorted; fails as read_text() does."""
+    path = procfs / name
+    with _named_failures(path, capabilities), os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir())
+
+
+@contextmanager
+def _named_failures(path: Path, capabilities: str) -> Iterator[None]:
+    try:
+        yield
     except (FileNotFoundError, NotADirectoryError) as error:
         raise SourceUnavailable(
             f"{path} is absent: this is no OpenVZ host, or its kernel lacks that file; run this on the host itself"
@@ -26,10 +42,10 @@ def read_text(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH"
         raise SourceError(f"{path} can't be read: {error.strerror}") from error
 
 
-def read_optional(procfs: Path, name: str) -> str | None:
+def read_optional(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> str | None:
     """Return the text of a file that not every kernel has, None where it is absent; fails as read_text() does."""
     try:
-        return read_text(procfs, name)
+        return read_text(procfs, name, capabilities)
     except SourceUnavailable as error:
         if isinstance(error.__cause__, PermissionError):
             raise
