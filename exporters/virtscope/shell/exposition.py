@@ -12,14 +12,15 @@ client gives them to a scraper that asks for no other escaping.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
-from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from virtscope.shell.blocks import Blocks
+from virtscope.shell.lines import escaped, metric_name, number, quoted, start_of_line
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prometheus_client import Metric
     from prometheus_client.samples import Exemplar, Sample
@@ -106,7 +107,10 @@ class Encoder:
         written = []
         for family in families:
             try:
-                layout, text = _write(family, self._layouts.get(family.name), syntax)
+                if isinstance(family, Blocks):
+                    text = "".join([syntax.header(family), *[block.lines for block in family.blocks], "\n"])
+                else:
+                    living[family.name], text = _write(family, self._layouts.get(family.name), syntax)
                 # Encoded one by one, as UTF-8 refuses the lone surrogates that a guest's name may hold.
                 written.append(text.encode())
             except Exception as error:  # there is no knowing what a collector's odd objects raise
@@ -114,8 +118,6 @@ class Encoder:
                 if self._on_refused is None:
                     raise refused from error
                 self._on_refused(refused)
-            else:
-                living[family.name] = layout
         self._layouts = living
         return written
 
@@ -136,19 +138,19 @@ def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layo
         and kept.names == list(map(_NAME, samples))
         and syntax.values_alone(samples)
     ):
-        # This is where a scrape's time goes, so the usual numbers are written without a call of _number().
+        # This is where a scrape's time goes, so the usual numbers are written without a call of number().
         values = [
             repr(value)
             if value.__class__ is float and -1e16 < value < 1e6
             else f"{value}.0"
             if value.__class__ is int and -1_000_000 < value < 1_000_000
-            else _number(value)
+            else number(value)
             for value in map(_VALUE, samples)
         ]
         return kept, kept.template(family, syntax).fill(values)
     samples = [sample for sample in samples if syntax.shows(sample)]
     layout = _lay_out(about, samples, kept)
-    values = [_number(sample.value) + syntax.tail(family, sample) for sample in samples]
+    values = [number(sample.value) + syntax.tail(family, sample) for sample in samples]
     return layout, layout.template(family, syntax).fill(values)
 
 
@@ -188,7 +190,7 @@ def _lay_out(about: tuple[str, ...], samples: list[Sample], kept: _Layout | None
         about,
         [name for name, _ in new],
         kept.labels[:head] + [labels for _, labels in changed] + kept.labels[behind:],
-        kept.starts[:head] + [_start(name, labels) for name, labels in changed] + kept.starts[behind:],
+        kept.starts[:head] + [start_of_line(name, labels) for name, labels in changed] + kept.starts[behind:],
     )
 
 
@@ -231,56 +233,8 @@ class _Template(NamedTuple):
 # --- What both formats share -----------------------------------------------------------------------------------------
 
 
-def _start(name: str, labels: Mapping[str, str]) -> str:
-    if not labels:
-        return f"\n{_metric_name(name)} "
-    pairs = ",".join([f'{_label_name(key)}="{_quoted(value)}"' for key, value in sorted(labels.items())])
-    return f"\n{_metric_name(name)}{{{pairs}}} "
-
-
-_GO_NAMES = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
-_EXPONENTS = {digits: f"e+{digits - 1:02}" for digits in range(7, 17)}
-
-
-def _number(value: float) -> str:
-    """Return a value as the client writes it: in the manner of Go, with an exponent from 1e+06 on."""
-    if value.__class__ is int and -(2**53) < value < 2**53:
-        # Floats hold these exactly, and an int's repr, of bytes or packets, takes half the time of a float's.
-        whole, fraction = repr(value), "0"
-    else:
-        whole, point, fraction = repr(float(value)).partition(".")
-        if not point:  # 1e+22, 1e-05, nan
-            return _GO_NAMES.get(whole, whole)
-    if len(whole) < 7 or whole[0] == "-":  # only positive numbers get the exponent
-        return f"{whole}.{fraction}"
-    return f"{whole[0]}.{whole[1:]}{fraction}".rstrip("0.") + _EXPONENTS[len(whole)]
-
-
-# As the client's, but for a line break at a name's end: the client writes it, which spoils the whole page.
-_NOT_IN_METRIC_NAME = re.compile("^[0-9]|[^a-zA-Z0-9_:]")
-_NOT_IN_LABEL_NAME = re.compile("^[0-9]|[^a-zA-Z0-9_]")
-
-
-@lru_cache(maxsize=1024)
-def _metric_name(name: str) -> str:
-    return _NOT_IN_METRIC_NAME.sub("_", name)
-
-
-@lru_cache(maxsize=1024)
-def _label_name(name: str) -> str:
-    return _NOT_IN_LABEL_NAME.sub("_", name)
-
-
-def _quoted(text: str) -> str:
-    return _escaped(text).replace('"', r"\"")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n")
-
-
 def _header(name: str, help_text: str, kind: str) -> str:
-    return f"# HELP {_metric_name(name)} {help_text}\n# TYPE {_metric_name(name)} {kind}"
+    return f"# HELP {metric_name(name)} {help_text}\n# TYPE {metric_name(name)} {kind}"
 
 
 def _no_timestamps(samples: Sequence[Sample]) -> bool:
@@ -294,6 +248,7 @@ class _Syntax(NamedTuple):
     values_alone: Callable[[Sequence[Sample]], bool]  # whether nothing stands behind any sample's value
     shows: Callable[[Sample], bool]
     tail: Callable[[Metric, Sample], str]  # what stands behind the value
+    header: Callable[[Metric], str]
     template: Callable[[Metric, _Layout], _Template]
 
 
@@ -305,14 +260,18 @@ _TEXT_SUFFIXES = {"counter": "_total", "info": "_info"}
 _OPENMETRICS_SUFFIXES = ("_created", "_gcount", "_gsum")
 
 
+def _text_header(family: Metric) -> str:
+    name = family.name + _TEXT_SUFFIXES.get(family.type, "")
+    return _header(name, escaped(family.documentation), _TEXT_TYPES.get(family.type, family.type))
+
+
 def _text_template(family: Metric, layout: _Layout) -> _Template:
     own: list[int] = []
     gauges: dict[str, list[int]] = {family.name + suffix: [] for suffix in _OPENMETRICS_SUFFIXES}
     for index, name in enumerate(layout.names):
         gauges.get(name, own).append(index)
-    name = family.name + _TEXT_SUFFIXES.get(family.type, "")
-    help_text = _escaped(family.documentation)
-    blocks = [(_header(name, help_text, _TEXT_TYPES.get(family.type, family.type)), own)]
+    help_text = escaped(family.documentation)
+    blocks = [(_text_header(family), own)]
     blocks += [(_header(gauge, help_text, "gauge"), indices) for gauge, indices in gauges.items() if indices]
     return _Template.of(blocks, layout.starts)
 
@@ -322,21 +281,28 @@ def _milliseconds(_family: Metric, sample: Sample) -> str:
 
 
 _TEXT = _Syntax(
-    name="text", values_alone=_no_timestamps, shows=lambda _: True, tail=_milliseconds, template=_text_template
+    name="text",
+    values_alone=_no_timestamps,
+    shows=lambda _: True,
+    tail=_milliseconds,
+    header=_text_header,
+    template=_text_template,
 )
 
 
 # --- OpenMetrics 1.0.0 -----------------------------------------------------------------------------------------------
 
 
+def _openmetrics_header(family: Metric) -> str:
+    header = _header(family.name, quoted(family.documentation), family.type)
+    return f"{header}\n# UNIT {metric_name(family.name)} {family.unit}" if family.unit else header
+
+
 def _openmetrics_template(family: Metric, layout: _Layout) -> _Template:
-    header = _header(family.name, _quoted(family.documentation), family.type)
-    if family.unit:
-        header += f"\n# UNIT {_metric_name(family.name)} {family.unit}"
     starts = layout.starts
     if any(":" in name for name in layout.names):  # the client has colons in headers, but not in the lines below them
-        starts = [_start(name.replace(":", "_"), labels) for name, labels in zip(layout.names, layout.labels)]
-    return _Template.of([(header, range(len(starts)))], starts)
+        starts = [start_of_line(name.replace(":", "_"), labels) for name, labels in zip(layout.names, layout.labels)]
+    return _Template.of([(_openmetrics_header(family), range(len(starts)))], starts)
 
 
 def _nothing_but_values(samples: Sequence[Sample]) -> bool:
@@ -356,9 +322,9 @@ def _exemplar(family: Metric, sample: Sample, exemplar: Exemplar) -> str:
     }
     if not allowed.get(family.type):
         raise ValueError(f"{sample.name} has an exemplar, but is neither a counter nor a histogram's bucket")
-    pairs = ",".join([f'{key}="{_quoted(value)}"' for key, value in sorted(exemplar.labels.items())])
+    pairs = ",".join([f'{key}="{quoted(value)}"' for key, value in sorted(exemplar.labels.items())])
     seconds = "" if exemplar.timestamp is None else f" {exemplar.timestamp}"
-    return f" # {{{pairs}}} {_number(exemplar.value)}{seconds}"
+    return f" # {{{pairs}}} {number(exemplar.value)}{seconds}"
 
 
 # Native histograms came after OpenMetrics 1.0.0, which leaves them out.
@@ -367,5 +333,6 @@ _OPENMETRICS = _Syntax(
     values_alone=_nothing_but_values,
     shows=lambda sample: not sample.native_histogram,
     tail=_seconds_and_exemplar,
+    header=_openmetrics_header,
     template=_openmetrics_template,
 )

@@ -1,11 +1,12 @@
 """vestat-exporter: what an OpenVZ host's kernel knows of its containers, in Prometheus's terms.
 
-source        where the figures come from: files below /proc
-vestat        /proc/vz/vestat, CPU time and scheduling latency, in the kernel's own units
-units         what these units are: jiffies of which length, cycles of which clock, or nanoseconds
-veinfo        /proc/vz/veinfo, processes and addresses
-metrics       the values of /proc/vz to metric families
-beancounters  /proc/bc/resources or /proc/user_beancounters, and their metric families
-ioacct        /proc/bc/*/ioacct, and its metric families
-cli           the program
+source               where the figures come from: files below /proc
+vestat               /proc/vz/vestat, CPU time and scheduling latency, in the kernel's own units
+units                what these units are: jiffies of which length, cycles of which clock, or nanoseconds
+veinfo               /proc/vz/veinfo, processes and addresses
+metrics              the values of /proc/vz to metric families
+beancounters         /proc/bc/resources, /proc/user_beancounters or /proc/bc/*/resources
+beancounter_metrics  their values to metric families
+ioacct               /proc/bc/*/ioacct, and its metric families
+cli                  the program
 """

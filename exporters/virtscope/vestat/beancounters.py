@@ -5,31 +5,25 @@ row for each resource of each container; only a container's first row has its ui
 kernels and 20 on 64-bit ones, but an uid may be a UUID that is wider, so rows are split at blanks.
 /proc/bc/<id>/resources has the rows of one container, without version line, header and uid.
 
-A host of 1,000 containers has 25,000 rows and 125,000 figures. So they are taken a container's column at a time, by
-calls that loop in C, and kept as columns up to the samples.
+A host of 1,000 containers has 25,000 rows and 125,000 figures, most of them as they were at the last read. So what is
+the same text again is the same object again, without being understood anew, by which its samples are known too
+(beancounter_metrics). The rest is taken a container's column at a time, by calls that loop in C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import chain, compress, repeat
-from operator import mul
+from functools import lru_cache
+from itertools import compress
+from operator import eq, mul
 from pathlib import Path
 from typing import NamedTuple
 
-from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.samples import Sample
-
-from virtscope.shell.families import gauge, info
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.vestat.source import bc
 from virtscope.vestat.source.procfs import read_optional
 
-Labels = dict[str, str]
-
-_FIGURES = ["held", "maxheld", "barrier", "limit", "failcnt"]
+_FIGURES = ("held", "maxheld", "barrier", "limit", "failcnt")  # in the order of Usage
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
 _LONGEST_FIGURE = 20  # digits of a 64-bit number
@@ -52,12 +46,29 @@ class Usage(NamedTuple):
     failures: tuple[int | None, ...]  # how often a request was refused, whatever the unit
 
 
+class Columns(NamedTuple):
+    """The figures in a row: how many there are, and where those known are."""
+
+    width: int
+    places: Mapping[str, int]
+
+
+class Printed(NamedTuple):
+    """A container's rows as the kernel printed them: the text, and its figures column by column."""
+
+    rows: str
+    columns: Columns
+    resources: tuple[str, ...]
+    figures: list[list[str]]
+
+
 class Beancounter(NamedTuple):
     """What a container, or the host (ctid "0"), holds: what is measured in bytes, and what is counted."""
 
     ctid: str
     bytes: Usage
     counts: Usage
+    printed: Printed
 
 
 class Beancounters(NamedTuple):
@@ -73,7 +84,20 @@ class Beancounters(NamedTuple):
     refused: int
 
 
-def read(procfs: Path) -> Beancounters:
+class Reader:
+    """Reads the beancounters of one host again and again, by read()."""
+
+    def __init__(self, procfs: Path) -> None:
+        self._procfs = procfs
+        self._last: Beancounters | None = None
+
+    def read(self) -> Beancounters:
+        """Return the beancounters as they are now."""
+        self._last = read(self._procfs, self._last)
+        return self._last
+
+
+def read(procfs: Path, last: Beancounters | None = None) -> Beancounters:
     """Return the beancounters of the host whose procfs this is, from one source, so that none counts twice.
 
     From /proc/bc/resources, which knows more resources; from /proc/user_beancounters on kernels that have no such file;
@@ -85,15 +109,17 @@ def read(procfs: Path) -> Beancounters:
     for name in ("bc/resources", "user_beancounters"):
         text = read_optional(procfs, name, bc.CAPABILITIES)
         if text is not None:
-            return parse(text)
+            return parse(text, last)
     each = list(bc.read_each(procfs, "resources"))
     if not each:
         raise SourceUnavailable(f"{procfs / 'bc'} has no beancounters: this is no OpenVZ host, or run this on the host")
-    return parse_each(each)
+    return parse_each(each, last)
 
 
-def parse(text: str) -> Beancounters:
+def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     """Return what /proc/bc/resources or /proc/user_beancounters says; `text` is all of it.
+
+    What is as it was in `last`, the read before, is the same object: a Beancounter, or a column of its Usage.
 
     Of whatever version, the header decides: figures are taken by their columns' names. A known column that is missing
     or comes twice costs its own figures only; columns that are not known are passed over and counted. A resource that
@@ -112,7 +138,7 @@ def parse(text: str) -> Beancounters:
     if word != "Version" or not version.strip():
         raise SourceRubbish(f"the beancounters begin with {version_line[:80]!r}, not with their version")
     columns = header.split()
-    known = _Columns.of(columns[2:])
+    known = _columns(tuple(columns[2:]))
     if columns[:2] != ["uid", "resource"] or not known.places or not ended:
         raise SourceRubbish(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
@@ -122,6 +148,7 @@ def parse(text: str) -> Beancounters:
 
     # Nothing but an uid has a colon behind it: between two colons are the rows of the one, and the other uid.
     pieces = [piece.rpartition("\n") for piece in f"{body.rstrip()}\n".split(":")]
+    before = _by_ctid(last)
     containers: dict[str, Beancounter] = {}
     offences = [f"a row belongs to no uid: {pieces[0][0][:300]!r}"] if pieces[0][0].strip() else []
     for (_, _, uid), (rows, _, rest) in zip(pieces, pieces[1:]):
@@ -130,14 +157,16 @@ def parse(text: str) -> Beancounters:
                 raise SourceRubbish(f"a row has no uid where one should be: {(rest or uid)[-300:]!r}")
             if cut and rows is pieces[-1][0]:
                 raise SourceRubbish(f"the last row is cut: {unended[:300]!r}")
-            containers[uid.strip()] = _beancounter(uid.strip(), rows, known)
+            ctid = uid.strip()
+            containers[ctid] = _beancounter(ctid, rows, known, before.get(ctid))
         except SourceRubbish as error:
             offences.append(f"{error}")
     return _all_but_refused(version.strip(), containers, len(columns) - 2 - len(known.places), offences)
 
 
-def parse_each(files: Iterable[tuple[str, str]]) -> Beancounters:
+def parse_each(files: Iterable[tuple[str, str]], last: Beancounters | None = None) -> Beancounters:
     """Return what each container's own file says, given as ctid and the whole text; refuses and raises as parse()."""
+    before = _by_ctid(last)
     containers: dict[str, Beancounter] = {}
     offences = []
     for ctid, text in files:
@@ -145,10 +174,14 @@ def parse_each(files: Iterable[tuple[str, str]]) -> Beancounters:
         try:
             if unended or not ended:
                 raise SourceRubbish(f"the last row is cut: {unended[:300]!r}")
-            containers[ctid] = _beancounter(ctid, rows, _Columns.of(_FIGURES))
+            containers[ctid] = _beancounter(ctid, rows, _columns(_FIGURES), before.get(ctid))
         except SourceRubbish as error:
             offences.append(f"{error}")
     return _all_but_refused(None, containers, 0, offences)
+
+
+def _by_ctid(beancounters: Beancounters | None) -> dict[str, Beancounter]:
+    return {each.ctid: each for each in beancounters.containers} if beancounters else {}
 
 
 def _all_but_refused(
@@ -159,52 +192,59 @@ def _all_but_refused(
     return Beancounters(version, tuple(containers.values()), unknown_columns, len(offences))
 
 
-class _Columns(NamedTuple):
-    """The figures in a row: how many there are, and where those known are."""
-
-    width: int
-    places: dict[str, int]
-
-    @classmethod
-    def of(cls, names: Sequence[str]) -> _Columns:
-        return cls(len(names), {name: names.index(name) for name in _FIGURES if names.count(name) == 1})
+@lru_cache(maxsize=16)  # one for each kind of file, so that it can be told from others by identity
+def _columns(names: tuple[str, ...]) -> Columns:
+    return Columns(len(names), {name: names.index(name) for name in _FIGURES if names.count(name) == 1})
 
 
-def _beancounter(ctid: str, rows: str, columns: _Columns) -> Beancounter:
+def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | None) -> Beancounter:
+    if last and last.printed.rows == rows and last.printed.columns is columns:
+        return last
     words = rows.split()
-    width, places = columns
-    names = tuple(words[:: width + 1])
-    del words[:: width + 1]
+    length = columns.width + 1
+    names = tuple(words[::length])
+    figures = [words[place::length] for place in range(1, length)]
+    if last and (last.printed.columns is not columns or last.printed.resources != names):
+        last = None
+    same = list(map(eq, figures, last.printed.figures)) if last else [False] * columns.width
+    unseen = [figure for column, seen in zip(figures, same) if not seen for figure in column]
     if not (
         rows.count("\n") + 1 == len(names) > 0
-        and len(words) == len(names) * width
-        and max(map(len, words)) <= _LONGEST_FIGURE
-        and "".join(words).encode().isdigit()  # bytes know ASCII's digits only
+        and len(words) == len(names) * length
+        and max(map(len, unseen), default=0) <= _LONGEST_FIGURE
+        and "".join(unseen or "0").encode().isdigit()  # bytes know ASCII's digits only
     ):
-        raise SourceRubbish(f"a row makes no sense: {_offending(rows, width)[:300]!r}")
-    held, maxheld, barrier, limit, failures = (
-        words[places[name] :: width] if name in places else None for name in _FIGURES
-    )
+        raise SourceRubbish(f"a row makes no sense: {_offending(rows, columns.width)[:300]!r}")
 
-    def usage(layout: _Layout) -> Usage:
-        _, chosen, sizes = layout
-        missing = (None,) * len(sizes)
+    # Columns that have changed, in the order of Usage; None for those that haven't, and those that the kernel lacks.
+    places = [columns.places.get(name) for name in _FIGURES]
+    changed = [None if place is None or same[place] else figures[place] for place in places]
+
+    def usage(layout: _Layout, before: Usage | None) -> Usage:
+        known = before[1:] if before else [(None,) * len(layout.resources)] * len(_FIGURES)
         return Usage(
             layout.resources,
-            tuple(map(mul, map(int, compress(held, chosen)), sizes)) if held else missing,
-            tuple(map(mul, map(int, compress(maxheld, chosen)), sizes)) if maxheld else missing,
-            _limits(tuple(compress(barrier, chosen)), sizes) if barrier else missing,
-            _limits(tuple(compress(limit, chosen)), sizes) if limit else missing,
-            tuple(map(int, compress(failures, chosen))) if failures else missing,
+            *[
+                values if column is None else _values(name, compress(column, layout.chosen), layout.sizes)
+                for name, column, values in zip(_FIGURES, changed, known)
+            ],
         )
 
     in_bytes, in_counts = _layouts(names)
-    return Beancounter(ctid, usage(in_bytes), usage(in_counts))
+    return Beancounter(
+        ctid,
+        usage(in_bytes, last and last.bytes),
+        usage(in_counts, last and last.counts),
+        Printed(rows, columns, names, figures),
+    )
 
 
-@lru_cache(maxsize=8192)
-def _limits(figures: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[int | None, ...]:
-    return tuple([None if figure in _UNLIMITED else int(figure) * size for figure, size in zip(figures, sizes)])
+def _values(name: str, figures: Iterable[str], sizes: Sequence[int]) -> tuple[int | None, ...]:
+    if name in {"barrier", "limit"}:
+        return tuple([None if figure in _UNLIMITED else int(figure) * size for figure, size in zip(figures, sizes)])
+    if name == "failcnt":  # counted one by one, whatever the resource is measured in
+        return tuple(map(int, figures))
+    return tuple(map(mul, map(int, figures), sizes))
 
 
 def _offending(rows: str, width: int) -> str:
@@ -215,9 +255,6 @@ def _offending(rows: str, width: int) -> str:
         if len(figures) != width or figures != right:
             return row
     return rows
-
-
-_sample = partial(tuple.__new__, Sample)
 
 
 class _Layout(NamedTuple):
@@ -248,76 +285,3 @@ def _layouts(names: tuple[str, ...]) -> tuple[_Layout, _Layout]:
 def _size(resource: str) -> int | None:
     """Return the bytes that one of this resource is; None for what has no size: processes, sockets, the unknown."""
     return _PAGE_BYTES if resource.endswith("pages") else 1 if resource in _IN_BYTES else None
-
-
-_GAUGES = {
-    "held": "{} of this resource that the container holds now{}.",
-    "maxheld": "{} of this resource that the container has held at most{}, since its start or the last reset.",
-    "barrier": "{} of this resource above which only urgent requests are met{}; absent where there is no barrier.",
-    "limit": "{} of this resource that the container may hold at most{}; absent where there is no limit.",
-}
-
-
-def families(beancounters: Beancounters) -> list[Metric]:
-    """Return every container's beancounters; the host's are ctid="0".
-
-    See the same figures by hand, pages not yet in bytes, with `cat /proc/bc/resources`.
-
-        openvz_beancounters_info{version="2.5"} 1
-        openvz_beancounters_refused_containers 0
-        openvz_beancounters_unknown_columns 0
-        openvz_beancounter_held_bytes{ctid="101",resource="privvmpages"} 7409664
-        openvz_beancounter_limit_bytes{ctid="101",resource="privvmpages"} 219443200
-        openvz_beancounter_held{ctid="101",resource="numproc"} 7
-        openvz_beancounter_limit{ctid="101",resource="numproc"} 65
-        openvz_beancounter_failures_total{ctid="101",resource="tcprcvbuf"} 163
-
-    Likewise `maxheld` and `barrier`.
-    """
-    in_bytes = [(each.ctid, each.bytes) for each in beancounters.containers]
-    in_counts = [(each.ctid, each.counts) for each in beancounters.containers]
-    # Made once, and shared by a resource's series.
-    labels_bytes, labels_counts = _labels(in_bytes), _labels(in_counts)
-    made = [
-        gauge(
-            "openvz_beancounters_refused_containers",
-            "Containers whose beancounters could not be understood at this read, and are missing here.",
-            beancounters.refused,
-        ),
-        gauge(
-            "openvz_beancounters_unknown_columns",
-            "Columns of the beancounters that this exporter doesn't know, and passes over.",
-            beancounters.unknown_columns,
-        ),
-    ]
-    if beancounters.version is not None:
-        made.insert(0, info("openvz_beancounters", "Version of the beancounters.", [{"version": beancounters.version}]))
-    for column, text in _GAUGES.items():
-        for usages, labels, suffix, what in (
-            (in_bytes, labels_bytes, "_bytes", ("Amount", ", in bytes")),
-            (in_counts, labels_counts, "", ("Number", "")),
-        ):
-            figures = GaugeMetricFamily(f"openvz_beancounter_{column}{suffix}", text.format(*what))
-            values = list(chain.from_iterable([getattr(usage, column) for _ctid, usage in usages]))
-            figures.samples = _samples(figures.name, labels, values)
-            made.append(figures)
-    failures = CounterMetricFamily(
-        "openvz_beancounter_failures_total",
-        "Requests for this resource that the kernel has refused the container; its programs saw errors or waited.",
-    )
-    values = list(chain.from_iterable([usage.failures for _ctid, usage in chain(in_bytes, in_counts)]))
-    failures.samples = _samples("openvz_beancounter_failures_total", labels_bytes + labels_counts, values)
-    return [*made, failures]
-
-
-def _labels(usages: Iterable[tuple[str, Usage]]) -> list[Labels]:
-    return [{"ctid": ctid, "resource": resource} for ctid, usage in usages for resource in usage.resources]
-
-
-def _samples(name: str, labels: Sequence[Labels], values: Sequence[int | None]) -> list[Sample]:
-    """Make a sample of each value that isn't None."""
-    if None in values:
-        there = [value is not None for value in values]
-        labels, values = list(compress(labels, there)), list(compress(values, there))
-    rest = repeat(None)  # timestamp, exemplar, native histogram
-    return list(map(_sample, zip(repeat(name), labels, values, rest, rest, rest)))

@@ -9,7 +9,7 @@ from prometheus_client import Metric
 
 from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
-from virtscope.vestat import beancounters, ioacct, metrics
+from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics
 from virtscope.vestat.source.vz import Vz
 
 DEFAULT_PORT = 10291
@@ -24,8 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def read_vz() -> list[Metric]:
         return metrics.families(vz.read())
 
+    resources = beancounters.Reader(procfs)
+    shown = beancounter_metrics.Families()
+
     def read_beancounters() -> list[Metric]:
-        return beancounters.families(beancounters.read(procfs))
+        return shown.of(resources.read())
 
     def read_ioacct() -> list[Metric]:
         # Kernels before 2.6.18 have beancounters, but no /proc/bc and nothing counted in it: no fault of theirs.

@@ -1,0 +1,62 @@
+"""The parts of a line of the exposition: names, labels and numbers, byte for byte as the client library writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+
+def start_of_line(name: str, labels: Mapping[str, str]) -> str:
+    """Return a sample's line up to its value, with the line break before it; names outside the classic set get `_`."""
+    if not labels:
+        return f"\n{metric_name(name)} "
+    pairs = ",".join([f'{_label_name(key)}="{quoted(value)}"' for key, value in sorted(labels.items())])
+    return f"\n{metric_name(name)}{{{pairs}}} "
+
+
+_GO_NAMES = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
+_EXPONENTS = {digits: f"e+{digits - 1:02}" for digits in range(7, 17)}
+
+
+def number(value: float) -> str:
+    """Return a value as the client writes it: in the manner of Go, with an exponent from 1e+06 on."""
+    if value.__class__ is int and -(2**53) < value < 2**53:
+        # Floats hold these exactly, and an int's repr, of bytes or packets, takes a fraction of the time of a float's.
+        whole = repr(value)
+        if value < 1_000_000:  # only positive numbers get the exponent
+            return f"{whole}.0"
+        digits = f"{whole[0]}.{whole[1:]}"
+        return (digits if value % 10 else digits.rstrip("0.")) + _EXPONENTS[len(whole)]
+    whole, point, fraction = repr(float(value)).partition(".")
+    if not point:  # 1e+22, 1e-05, nan
+        return _GO_NAMES.get(whole, whole)
+    if len(whole) < 7 or whole[0] == "-":
+        return f"{whole}.{fraction}"
+    return f"{whole[0]}.{whole[1:]}{fraction}".rstrip("0.") + _EXPONENTS[len(whole)]
+
+
+# As the client's, but for a line break at a name's end: the client writes it, which spoils the whole page.
+_NOT_IN_METRIC_NAME = re.compile("^[0-9]|[^a-zA-Z0-9_:]")
+_NOT_IN_LABEL_NAME = re.compile("^[0-9]|[^a-zA-Z0-9_]")
+
+
+@lru_cache(maxsize=1024)
+def metric_name(name: str) -> str:
+    """Return a metric's name with underscores for what the classic character set lacks."""
+    return _NOT_IN_METRIC_NAME.sub("_", name)
+
+
+@lru_cache(maxsize=1024)
+def _label_name(name: str) -> str:
+    return _NOT_IN_LABEL_NAME.sub("_", name)
+
+
+def quoted(text: str) -> str:
+    """Return text as it stands between quotation marks."""
+    return escaped(text).replace('"', r"\"")
+
+
+def escaped(text: str) -> str:
+    """Return text without line breaks, as help texts are written."""
+    return text.replace("\\", r"\\").replace("\n", r"\n")
