@@ -11,13 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import requests
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
-from tests.unit.xentop.fake_host import FakeDomain, FakeXen
+from tests.unit.xentop.fake_host import FakeDomain, FakeXen, write_net_dev
 from tools import programs
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden/xentop.prom"
@@ -43,6 +44,7 @@ TWINS = [FakeDomain(4, b"twin", cpu_ns=4_000_000_000), FakeDomain(5, b"twin", cp
 @pytest.fixture
 def xen(tmp_path: Path) -> FakeXen:
     fake = FakeXen(tmp_path)
+    fake.build_libxenctrl("-DSTOCK")
     fake.show(DOM0, WEB, HARD_TO_QUOTE, LONG, *TWINS)
     return fake
 
@@ -64,9 +66,13 @@ def test_golden_exposition(exporter: RunningExporter) -> None:
     assert page == GOLDEN.read_text()
 
 
-def test_promtool_finds_nothing_to_say(exporter: RunningExporter) -> None:
+def test_promtool_finds_nothing_to_say(xen: FakeXen, exporter: RunningExporter) -> None:
+    xen.build_libxenctrl()
+    xen.show(DOM0, replace(WEB, runstate=(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)))
     with exporter:
+        exporter.get()  # from which the sources beside libxenstat know the domains
         page = exporter.get().content
+    assert b"xen_domain_runnable_seconds_total{" in page
     lint = subprocess.run([programs.path("promtool"), "check", "metrics"], input=page, capture_output=True, check=False)
     assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
 
@@ -92,6 +98,52 @@ def test_a_failing_library_is_counted_by_reason(xen: FakeXen, exporter: RunningE
     with exporter:
         assert 'xentop_source_errors_total{reason="error",source="libxenstat"} 1.0' in exporter.get().text
         assert "Input/output error" in exporter.log_lines("source failed")[0]["err"]
+
+
+def test_networks_that_libxenstat_loses(xen: FakeXen, tmp_path: Path) -> None:
+    write_net_dev(tmp_path / "proc", {"vif1.0": (1001, 1002, 3, 4, 2001, 2002, 5, 6)})
+    xen.show(DOM0, FakeDomain(1, b"web01"))
+    with RunningExporter(
+        tmp_path, f"--path.sysfs={xen.sysfs}", f"--path.procfs={tmp_path / 'proc'}", environment=xen.environment()
+    ) as exporter:
+        page = exporter.get().text
+        write_net_dev(tmp_path / "proc", {})
+        later = exporter.get().text
+        (tmp_path / "proc/net/dev").write_text("of another form")
+        amiss = exporter.get().text
+        said = exporter.log_lines("networks are libxenstat's alone")
+    assert 'xen_domain_network_receive_bytes_total{domain="web01",domid="1",vif="0"} 2001.0' in page
+    assert f'detail="libxenstat.so.4.17, networks from {tmp_path / "proc/net/dev"}",source="libxenstat"' in page
+    assert "xen_domain_network_receive_bytes_total{" not in later
+    assert 'detail="libxenstat.so.4.17",source="libxenstat"' in later
+    assert 'xentop_source_up{source="libxenstat"} 1.0' in amiss
+    assert "of another form" in said[0]["err"]
+
+
+def test_how_long_domains_waited(xen: FakeXen, tmp_path: Path) -> None:
+    xen.build_libxenctrl()
+    seconds = [number * 10**9 for number in (900, 12, 3, 4, 5, 6)]
+    waited = (0, 7, 930 * 10**9, *seconds, 8 * 10**9, 10**9, 0)
+    xen.show(DOM0, FakeDomain(1, b"web01", vcpus=[(1, 0), (1, 0)], runstate=waited))
+    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=xen.environment()) as exporter:
+        exporter.get()  # which tells what domains there are
+        page = exporter.get().text
+    web = 'domain="web01",domid="1"'
+    assert f'xen_domain_runstate_seconds_total{{{web},runstate="full_contention"}} 12.0' in page
+    assert f"xen_domain_runstate_missed_changes_total{{{web}}} 7.0" in page
+    assert f"xen_domain_runnable_seconds_total{{{web}}} 16.0" in page
+    assert 'detail="libxenctrl.so.4.17, xc_get_runstate_info_ext",source="runstate"' in page
+    assert "xentop_up 1.0" in page
+
+
+def test_where_xen_does_not_tell_who_waits_it_says_what_to_do(exporter: RunningExporter) -> None:
+    with exporter:
+        page = exporter.get().text
+    assert "xen_domain_runstate_seconds_total{" not in page
+    assert re.search(
+        r'xentop_source_info{detail="absent: [^"]*node_exporter in the guests[^"]*",source="runstate"}', page
+    )
+    assert "xentop_up 1.0" in page
 
 
 def test_guests_come_and_go(xen: FakeXen, exporter: RunningExporter) -> None:

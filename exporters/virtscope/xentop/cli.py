@@ -12,10 +12,13 @@ from prometheus_client import Metric
 
 from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
-from virtscope.shell.sources import SourceUnavailable
+from virtscope.shell.sources import SourceError, SourceUnavailable
 from virtscope.xentop import metrics, model, text
 from virtscope.xentop.identity import Namesakes
-from virtscope.xentop.source.libxenstat import Libxenstat
+from virtscope.xentop.netdev import lost_by_libxenstat, with_vifs
+from virtscope.xentop.source.libxenstat import Libxenstat, RawNode
+from virtscope.xentop.source.netdev import NetDev
+from virtscope.xentop.source.runstate import INSTEAD, Runstate
 from virtscope.xentop.source.xentop import Xentop, find_xentop
 
 log = logging.getLogger(__name__)
@@ -35,12 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     given = program.start(known_flags, arguments)
     with contextlib.ExitStack() as at_end:
-        source = choose_source(getattr(given, "source", None), given.sysfs, at_end)
-        program.serve(Exporter("xentop", [source], given.procfs), given)
+        sources = choose_sources(getattr(given, "source", None), given.procfs, given.sysfs, at_end)
+        program.serve(Exporter("xentop", sources, given.procfs), given)
 
 
-def choose_source(wanted: str | None, sysfs: str, at_end: contextlib.ExitStack) -> Source:
-    """Return the source that the user wants, or the best that can be used now; `at_end` ends what it started."""
+def choose_sources(wanted: str | None, procfs: str, sysfs: str, at_end: contextlib.ExitStack) -> list[Source]:
+    """Return the source that the user wants, or the best that can be used now, and what goes with it.
+
+    `at_end` ends what was started.
+    """
     library = Libxenstat(sysfs)
     xentop = find_xentop()
     if wanted == "xentop" and not xentop:
@@ -55,8 +61,67 @@ def choose_source(wanted: str | None, sysfs: str, at_end: contextlib.ExitStack) 
         child = Xentop(xentop)
         child.start()
         at_end.callback(child.close)
-        return Source("xentop", TextReader(child).read, child.origin)
-    return Source("libxenstat", lambda: metrics.families(model.from_libxenstat(library.read())), library.origin)
+        return [
+            Source("xentop", TextReader(child).read, child.origin),
+            Source("runstate", waiting_without_ids, lambda: "", required=False),
+        ]
+    host = LibraryReader(library, NetDev(procfs, sysfs))
+    runstate = Runstate(sysfs)
+    return [
+        Source("libxenstat", host.read, host.origin),
+        Source("runstate", lambda: read_waiting(runstate, host.latest), runstate.origin, required=False),
+    ]
+
+
+class LibraryReader:
+    """Turns libxenstat's snapshots into metric families, their networks completed from /proc/net/dev."""
+
+    def __init__(self, library: Libxenstat, net_dev: NetDev) -> None:
+        self.latest: RawNode | None = None  # the last snapshot, while the library gives any
+        self._library = library
+        self._net_dev = net_dev
+        self._networks_from = ""
+        self._complaint = ""
+
+    def read(self) -> list[Metric]:
+        """Return the families of the host as it is now; raises SourceError as the library does."""
+        try:
+            self.latest = node = self._library.read()
+        except SourceError:
+            self.latest = None
+            raise
+        return metrics.families(model.from_libxenstat(self._completed(node)))
+
+    def origin(self) -> str:
+        """Return the library's file name, and where the networks come from that it has lost."""
+        return self._library.origin() + self._networks_from
+
+    def _completed(self, node: RawNode) -> RawNode:
+        complaint = ""
+        try:
+            completed = with_vifs(node, self._net_dev.read())
+        except SourceError as error:  # what libxenstat has of networks is still good
+            completed, complaint = node, str(error)
+        if complaint and complaint != self._complaint:
+            log.warning("networks are libxenstat's alone", extra={"fields": {"err": complaint}})
+        self._complaint = complaint
+        self._networks_from = f", networks from {self._net_dev.path}" if lost_by_libxenstat(node, completed) else ""
+        return completed
+
+
+def waiting_without_ids() -> list[Metric]:
+    """Stand for the runstate source beside xentop's text; raises SourceUnavailable."""
+    raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
+
+
+def read_waiting(runstate: Runstate, node: RawNode | None) -> list[Metric]:
+    """Return how long the domains of the last snapshot have waited.
+
+    That is the one of the scrape before: the two sources are read at once, and neither waits for the other. So a guest
+    shows here one scrape later than there; one that is gone is not answered for.
+    """
+    accounts = runstate.read(domain.id for domain in node.domains) if node else runstate.read(())
+    return metrics.waiting_families(model.waiting(node, accounts)) if node else []
 
 
 class TextReader:

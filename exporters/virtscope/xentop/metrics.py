@@ -8,7 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from virtscope.shell.families import Figure, Labels, family, info, series
-from virtscope.xentop.model import DOM0, STATES, Block, Domain, Host, Network, Vcpu
+from virtscope.xentop.model import DOM0, STATES, Block, Domain, Host, Network, Vcpu, Waiting
 from virtscope.xentop.source.xentop import Iteration
 
 HOST: list[Figure[Host]] = [
@@ -114,6 +114,21 @@ BLOCK: list[Figure[Block]] = [
     ),
 ]
 
+WAITING: list[Figure[Waiting]] = [
+    Figure(
+        "xen_domain_runstate_missed_changes_total",
+        "Changes of the domain's run state that the hypervisor did not record: the time up to the next one went to the "
+        "state before.",
+        lambda waiting: waiting.missed_changes,
+    ),
+    Figure(
+        "xen_domain_runnable_seconds_total",
+        "Time the domain's vCPUs were runnable and waited for a CPU, summed over its vCPUs, in seconds; absent where "
+        "the hypervisor keeps run states of whole domains only.",
+        lambda waiting: waiting.runnable_seconds,
+    ),
+]
+
 
 def families(host: Host) -> list[Metric]:
     """Return everything that is known of the host and its domains.
@@ -155,6 +170,32 @@ def families(host: Host) -> list[Metric]:
             [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
         ),
         *series(BLOCK, blocks),
+    ]
+
+
+def waiting_families(domains: Sequence[Waiting]) -> list[Metric]:
+    """Return how long domains waited for a CPU.
+
+    xen_domain_runstate_seconds_total{domid="3",domain="web01",runstate="full_contention"} 12.5
+    xen_domain_runstate_missed_changes_total{domid="3",domain="web01"} 7
+    xen_domain_runnable_seconds_total{domid="3",domain="web01"} 31.25
+    """
+    labelled = [({"domid": str(domain.domid), "domain": domain.name}, domain) for domain in domains]
+    return [
+        family(
+            "xen_domain_runstate_seconds_total",
+            "Time that the domain's vCPUs, without those that it took offline, spent together in this run state, in "
+            "seconds. full_run: all running; full_contention: all runnable, waiting for a CPU; concurrency_hazard: "
+            "some running, some runnable; partial_run: some running, the others blocked; partial_contention: some "
+            "runnable, the others blocked; blocked: all blocked. Only growth counts: full_run starts at the host's "
+            "uptime.",
+            (
+                ({**labels, "runstate": state}, seconds)
+                for labels, domain in labelled
+                for state, seconds in domain.runstate_seconds.items()
+            ),
+        ),
+        *series(WAITING, labelled),
     ]
 
 

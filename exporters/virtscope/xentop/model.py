@@ -7,11 +7,14 @@ from operator import add
 from typing import NamedTuple
 
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd
+from virtscope.xentop.source.runstate import RawRunstate
 from virtscope.xentop.text import TextDomain, TextHost, TextVbd
 
 DOM0 = 0
 DOM0_NAME = b"Domain-0"
 STATES = ("running", "blocked", "paused", "shutdown", "crashed", "dying")
+# DOMAIN_RUNSTATE_* from 0 on, in the public/domctl.h of XenServer's Xen.
+RUNSTATES = ("full_run", "full_contention", "concurrency_hazard", "blocked", "partial_run", "partial_contention")
 
 _UNLIMITED = 2**64 - 1
 _SECTOR_BYTES = 512
@@ -87,6 +90,16 @@ class Host(NamedTuple):
     domains: tuple[Domain, ...]
 
 
+class Waiting(NamedTuple):
+    """How long a domain's vCPUs ran and waited, where the hypervisor tells; only differences mean anything."""
+
+    domid: int
+    name: str
+    runstate_seconds: dict[str, float]  # by RUNSTATES: what all its vCPUs were in together
+    missed_changes: int  # of the run state, that the hypervisor did not record
+    runnable_seconds: float | None  # summed over the vCPUs; None: this hypervisor doesn't say
+
+
 def from_libxenstat(node: RawNode) -> Host:
     """Return the host that libxenstat described."""
     return Host(
@@ -97,6 +110,22 @@ def from_libxenstat(node: RawNode) -> Host:
         memory_free_bytes=node.free_mem,
         domains=tuple(_domain(domain) for domain in node.domains),
     )
+
+
+def waiting(node: RawNode, accounts: Iterable[RawRunstate]) -> list[Waiting]:
+    """Return the accounts of these domains."""
+    domains = {domain.id: domain for domain in node.domains}
+    return [
+        Waiting(
+            domid=raw.domid,
+            name=_text(domains[raw.domid].name),
+            runstate_seconds={state: time / 1e9 for state, time in zip(RUNSTATES, raw.times)},
+            missed_changes=raw.missed_changes,
+            # A mean over all vCPUs, online or not: the hypervisor divided by their number.
+            runnable_seconds=None if raw.runnable is None else raw.runnable * len(domains[raw.domid].vcpus) / 1e9,
+        )
+        for raw in accounts
+    ]
 
 
 def from_text(host: TextHost) -> Host:

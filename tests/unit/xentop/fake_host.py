@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).with_name("fake_libxenstat.c")
+LIBXENCTRL = Path(__file__).with_name("fake_libxenctrl.c")
 NO_LIMIT = 2**64 - 1
 
 
@@ -28,6 +29,7 @@ class FakeDomain:
     vcpus: list[tuple[int, int]] = field(default_factory=lambda: [(1, 0)])
     networks: list[tuple[int, ...]] = field(default_factory=list)
     vbds: list[tuple[int, ...]] = field(default_factory=list)
+    runstate: tuple[int, ...] | None = None  # state, missed, entered, six times, means runnable, running, nonaffine
 
     def lines(self) -> list[str]:
         states = [
@@ -43,7 +45,27 @@ class FakeDomain:
         return [
             " ".join(map(str, ["domain", *facts])),
             *(" ".join(map(str, [kind, *part])) for kind, all_of_kind in parts for part in all_of_kind),
+            *([" ".join(map(str, ["runstate", self.id, *self.runstate]))] if self.runstate else []),
         ]
+
+
+def write_net_dev(procfs: Path, interfaces: Mapping[str, Sequence[int]]) -> Path:
+    """Write a net/dev with these interfaces: each way's bytes, packets, errors and drops, received first."""
+    receive = "bytes    packets errs drop fifo frame compressed multicast"
+    transmit = "bytes    packets errs drop fifo colls carrier compressed"
+    lines = [
+        "Inter-|   Receive                                                |  Transmit",
+        f" face |{receive}|{transmit}",
+    ]
+    for name, (*received, sent, sent_packets, sent_errors, sent_drops) in interfaces.items():
+        lines.append(
+            "{:>6}:{:8} {:7} {:4} {:4} {:4} {:5} {:10} {:9} ".format(name, *received, 71, 72, 73, 74)
+            + f"{sent:8} {sent_packets:7} {sent_errors:4} {sent_drops:4} {75:4} {76:5} {77:7} {78:10}"
+        )
+    path = procfs / "net/dev"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
 
 
 class FakeXen:
@@ -66,7 +88,14 @@ class FakeXen:
         self.show()
 
     def build(self, name: str, *compiler_flags: str) -> None:
-        command = ["cc", "-shared", "-fPIC", *compiler_flags, "-o", str(self.libraries / name), str(SOURCE)]
+        self._compile(SOURCE, name, *compiler_flags)
+
+    def build_libxenctrl(self, *compiler_flags: str) -> None:
+        """Add a libxenctrl: XenServer's, or as the flags say (see there)."""
+        self._compile(LIBXENCTRL, "libxenctrl.so.4.17", *compiler_flags)
+
+    def _compile(self, source: Path, name: str, *compiler_flags: str) -> None:
+        command = ["cc", "-shared", "-fPIC", *compiler_flags, "-o", str(self.libraries / name), str(source)]
         subprocess.run(command, check=True)
 
     def show(self, *domains: FakeDomain) -> None:

@@ -74,7 +74,7 @@ def test_origin_names_the_library_in_use(xen: FakeXen) -> None:
 def test_the_running_release_is_preferred_to_a_newer_one(xen: FakeXen) -> None:
     for name in ("libxenstat.so.4.9", "libxenstat.so.4.19", "libxenstat.so.4.14.0"):
         xen.build(name)
-    found = [path.name for path in find_libraries((str(xen.libraries),), "4.14")]
+    found = [path.name for path in find_libraries("libxenstat", (str(xen.libraries),), "4.14")]
     assert found == ["libxenstat.so.4.14.0", "libxenstat.so.4.19", "libxenstat.so.4.17", "libxenstat.so.4.9"]
 
 

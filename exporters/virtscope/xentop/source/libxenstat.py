@@ -21,7 +21,7 @@ from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailabl
 # XENSTAT_VCPU | XENSTAT_NETWORK | XENSTAT_XEN_VERSION | XENSTAT_VBD
 _EVERYTHING = 0x1 | 0x2 | 0x4 | 0x8
 
-_FOLDERS = (
+FOLDERS = (
     "/usr/lib/*-linux-gnu*",  # Debian, Ubuntu
     "/usr/lib64",  # Fedora, SUSE, XCP-ng
     "/usr/lib",  # Alpine, Arch
@@ -101,7 +101,7 @@ class Libxenstat:
     The library is opened at the first read, and again after a failure: an exporter may start before Xen's daemons do.
     """
 
-    def __init__(self, sysfs: str = "/sys", folders: tuple[str, ...] = _FOLDERS) -> None:
+    def __init__(self, sysfs: str = "/sys", folders: tuple[str, ...] = FOLDERS) -> None:
         self._sysfs = Path(sysfs)
         self._folders = folders
         self._library: _Library | None = None
@@ -138,9 +138,8 @@ class Libxenstat:
         if kind != "xen":
             found = f"it says {kind!r}" if kind else "it is absent"
             raise SourceUnavailable(f"no Xen here: {hypervisor}/type should say 'xen', but {found}; run this in Dom0")
-        release = f"{_first_line(hypervisor / 'version/major')}.{_first_line(hypervisor / 'version/minor')}"
         problems = []
-        for path in find_libraries(self._folders, release):
+        for path in find_libraries("libxenstat", self._folders, running_release(self._sysfs)):
             try:
                 return _Library(path)
             except SourceUnavailable as error:
@@ -152,8 +151,14 @@ class Libxenstat:
         raise SourceUnavailable("; ".join(problems))
 
 
-def find_libraries(folders: tuple[str, ...], release: str) -> list[Path]:
-    """Return every libxenstat.so* in `folders` (globs) and LD_LIBRARY_PATH.
+def running_release(sysfs: Path) -> str:
+    """Return the running hypervisor's release, such as 4.17; "." where there is none."""
+    version = sysfs / "hypervisor/version"
+    return f"{_first_line(version / 'major')}.{_first_line(version / 'minor')}"
+
+
+def find_libraries(name: str, folders: tuple[str, ...], release: str) -> list[Path]:
+    """Return every library of Xen's of this name, such as libxenstat, in `folders` (globs) and LD_LIBRARY_PATH.
 
     That of the running `release` comes first, then the newest: several can lie side by side after an upgrade, and only
     the running hypervisor's own speaks its interface.
@@ -162,7 +167,7 @@ def find_libraries(folders: tuple[str, ...], release: str) -> list[Path]:
     found: dict[Path, Path] = {}
     for pattern in extra + folders:
         for folder in Path("/").glob(pattern.lstrip("/")):
-            for path in folder.glob("libxenstat.so*"):
+            for path in folder.glob(f"{name}.so*"):
                 found.setdefault(path.resolve(), path)
 
     def preference(path: Path) -> tuple[bool, list[int]]:
