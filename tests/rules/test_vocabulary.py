@@ -57,6 +57,11 @@ openvz_container_scheduling_latency_seconds_total{ctid="4f2c1f0e-7a53-4c1b-9d7e-
 openvz_beancounter_failures_total{ctid="101",resource="numproc"} SECONDS
 openvz_beancounter_failures_total{ctid="0",resource="numproc"} 0
 """
+GUEST = """
+process_cpu_seconds_total SECONDS
+node_cpu_seconds_total{cpu="0",mode="idle"} SECONDS
+node_cpu_seconds_total{cpu="0",mode="steal"} SECONDS
+"""
 NODE = """
 process_cpu_seconds_total SECONDS
 node_cpu_seconds_total{cpu="0",mode="user"} SECONDS
@@ -73,11 +78,15 @@ def counting(text: str) -> Callable[[], str]:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Scrapes a Dom0 by two names, an OpenVZ host, a bare machine, and one without `host` in the targets file."""
+    """Scrapes a Dom0 by two names, an OpenVZ host, a bare machine, and one without `host` in the targets file.
+
+    And from inside a guest of the Dom0's, and one that no labels were given to.
+    """
     with (
         Exposition(counting(XENTOP)) as xentop,
         Exposition(counting(VESTAT)) as vestat,
         Exposition(counting(NODE)) as node,
+        Exposition(counting(GUEST)) as guest,
     ):
         port = node.address.partition(":")[2]
         targets = {
@@ -86,6 +95,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 {**xentop.group("xen1"), "targets": [xentop.address.replace("127.0.0.1", "localhost")]},
             ],
             "vestat": [vestat.group("vz1", platform="openvz")],
+            "guest": [
+                {
+                    "targets": [guest.address.replace("127.0.0.1", "localhost")],
+                    "labels": {"host": "xen1", "platform": "xen", "vserver": "web/2"},
+                },
+                {"targets": [guest.address], "labels": {"platform": "base"}},
+            ],
             "node": [
                 node.group("vz1", platform="openvz"),
                 node.group("server1", platform="base"),
@@ -93,7 +109,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             ],
         }
         with Prometheus(tmp_path_factory.mktemp("vocabulary"), targets) as prometheus:
-            prometheus.wait_for("count(up == 1) == 6", seconds=60)
+            prometheus.wait_for("count(up == 1) == 8", seconds=60)
             prometheus.wait_for("count(vserver:cpu_usage:rate) == 9", seconds=60)
             yield prometheus
 
@@ -114,8 +130,16 @@ def test_a_target_without_a_host_is_known_by_its_address(prometheus: Prometheus)
     assert hosts == {"server1", "localhost"}
 
 
+def test_a_guest_tells_from_inside_how_long_it_waited_and_nothing_of_its_host(prometheus: Prometheus) -> None:
+    prometheus.wait_for('vserver:cpu_wait:rate{host="xen1",vserver="web/2",role="guest"} > 0', seconds=60)
+    assert {series["metric"]["vserver"] for series in prometheus.query('vserver:cpu_wait:rate{host="xen1"}')} == {
+        "web/2"
+    }
+    assert prometheus.query('vserver:cpu_usage:rate{host="127.0.0.1"}') == []  # the one without labels is no host
+
+
 def test_a_host_scraped_twice_is_counted_once(prometheus: Prometheus) -> None:
-    assert len(prometheus.query('up{host="xen1"}')) == 2
+    assert len(prometheus.query('up{host="xen1",job="xentop"}')) == 2
     assert prometheus.value('sum(vserver:memory:bytes{host="xen1"})') == 10e9
     prometheus.wait_for('host:overhead:ratio{host="xen1"} > 0.2 < 0.3', seconds=30)  # one of four
 
