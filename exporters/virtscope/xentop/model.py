@@ -33,7 +33,7 @@ class Traffic(NamedTuple):
 class Network(NamedTuple):
     """A virtual interface, seen from its guest."""
 
-    vif: int
+    vif: int  # its number; from text its place in xentop's list, where each end of an HVM guest's has one
     receive: Traffic
     transmit: Traffic
 
@@ -156,7 +156,7 @@ def _text_domain(raw: TextDomain, domid: int | None) -> Domain:
         ssid=raw.ssid,
         states=frozenset(state for state in STATES if state[0].encode() in raw.state),
         vcpus=tuple(_text_vcpu(raw.vcpu_seconds, number) for number in range(raw.vcpus)),
-        networks=tuple(_network(network) for network in _one_per_vif(raw.networks)),
+        networks=tuple(map(_network, raw.networks)),
         blocks=tuple(_text_block(vbd) for vbd in raw.vbds),
     )
 
@@ -263,7 +263,7 @@ def _block(raw: RawVbd) -> Block:
 
 
 def _device(number: int) -> str:
-    return f"{number >> 8 & 0xFF:x}:{number & 0xFF:x}"
+    return f"{number >> 8:x}:{number & 0xFF:x}"
 
 
 def vbd_name(number: int) -> str:

@@ -8,8 +8,9 @@ An iteration is a header and a row for each domain, with detail lines (-n -x -v)
     Net0 RX:   469620bytes      480pkts        0err        0drop  TX:   478208bytes      498pkts        0err ...
     VBD BlkBack 51712 [ca: 0]  OO:        0   RD:      169   WR:       55   RSECT:      12552   WSECT:       3520
 
-The format is that of tools/xentop/xentop.c (before 4.5: tools/xenstat/xentop) in Xen's source. Names hold anything,
-blanks and what looks like columns included, so a row is split by counting its columns from the right.
+The format is that of tools/xentop/xentop.c (before 4.15: tools/xenstat/xentop) in Xen's source. Names hold anything,
+blanks and what looks like columns included, so a row is split by counting its columns from the right. Of a name with a
+line break, which xl allows, the last line is read for the name, and the others are unknown lines.
 """
 
 from __future__ import annotations
@@ -22,19 +23,28 @@ from virtscope.xentop.source.libxenstat import RawNetwork
 
 MOST_VCPUS = 8192  # Xen's own bound for a PV domain
 
-_HEADER = re.compile(rb"^ *NAME +STATE +CPU\(sec\) [^\n]*SSID\r?\n", re.MULTILINE)
+# Behind what a terminal or a capture that broke off left on the line. The bound keeps the search linear.
+_HEADER = re.compile(rb"^(?P<before>[^\n]*?)(?P<columns>NAME +STATE +CPU\(sec\) [^\n]{0,400}SSID)\r*\n", re.MULTILINE)
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _NEEDED = {b"CPU(sec)", b"MEM(k)", b"MAXMEM(k)", b"MAXMEM(%)", b"VCPUS", b"SSID"}
 _STATE = re.compile(rb"[d-][s-][b-][c-][p-][r-]")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
-_VCPUS = re.compile(rb"VCPUs\(sec\): *((?:[0-9]+: *[0-9]+s *)*)")
-_MORE_VCPUS = re.compile(rb" {8} *((?:[0-9]+: *[0-9]+s *)+)")  # wrapped before vCPU 5, 10, 15..
+# Lines that may go on have to end in their line break: cut off, they would lack vCPUs, or a counter's last digits.
+_VCPUS = re.compile(rb"VCPUs\(sec\): *((?:[0-9]+: *[0-9]+s *)*)\r*\n")
+_MORE_VCPUS = re.compile(rb" {8} *((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
 _VCPU = re.compile(rb"([0-9]+): *([0-9]+)s")
-_WAY = rb"X: *([0-9]+)bytes *([0-9]+)pkts *([0-9]+)err *([0-9]+)drop *"
+_WAY = rb"X: *([0-9]+)bytes *([0-9]+)pkts *([0-9]+)err *([0-9]+)drop\s*"
 _NETWORK = re.compile(rb"Net([0-9]+) R" + _WAY + rb"T" + _WAY)
 _VBD = re.compile(
-    rb"VBD +(?:(?P<type>[A-Za-z][A-Za-z0-9]*) +)?(?P<number>[0-9]+) \[ *[0-9a-f]+: *[0-9a-f]+\]"
+    rb"VBD +(?:(?P<type>[A-Za-z][A-Za-z0-9]*) +)?(?P<number>[0-9]+)(?: \[ *[0-9a-f]+: *[0-9a-f]+\])?"  # on Linux
     rb" +OO: *(?P<oo>[0-9]+|-) +RD: *(?P<rd>[0-9]+|-) +WR: *(?P<wr>[0-9]+|-)"
-    rb"(?: +RSECT: *(?P<rsect>[0-9]+|-) +WSECT: *(?P<wsect>[0-9]+|-))? *"
+    rb"(?: +RSECT: *(?P<rsect>[0-9]+|-) +WSECT: *(?P<wsect>[0-9]+|-))? *\r*\n"
+)
+_PASSED_OVER = re.compile(
+    rb"xentop - |[0-9]+ domains: |Mem: +[0-9]+k total"  # a summary of the host: in batch mode before Xen 3.2
+    rb"| +Delay  Networks  "  # the last line of a screen that was not in batch mode
+    rb"|Tmem:  "  # --tmem, 4.0 to 4.12
+    rb"|Physical CPU Usage:$|\+-------\+--------\+$|\| [^|]*\| [^|]*\|$"  # -p, from 4.21
 )
 _DETAIL_LIKE = re.compile(rb"(?:VCPUs\(sec\):|Net[0-9]|VBD )(?!.* [d-][s-][b-][c-][p-][r-] )")
 
@@ -62,7 +72,7 @@ class TextDomain(NamedTuple):
     vcpus: int
     ssid: int
     vcpu_seconds: dict[int, int] | None  # of the vCPUs online; None without a VCPUs line
-    networks: tuple[RawNetwork, ...]
+    networks: tuple[RawNetwork, ...]  # `id` is a place in xentop's list, not the interface's own number
     vbds: tuple[TextVbd, ...]
 
 
@@ -98,28 +108,35 @@ def parse(iteration: bytes) -> TextHost:
     domains: list[TextDomain] = []
     unknown: list[bytes] = []
     owned = False  # whether detail lines belong to the last of `domains`
-    passing_over = False  # within a table of physical CPUs (-p), which ends with the next header
-    for line in iteration.replace(b"\r\n", b"\n").split(b"\n"):
-        if _HEADER.match(line + b"\n"):
-            columns = line.split()
-            owned = passing_over = False
-        elif not line or line.startswith(b"Tmem:"):
+    for ended in _LINE.findall(iteration):
+        line = ended.rstrip(b"\r\n")
+        if header := _HEADER.match(ended):
+            columns = header["columns"].split()
+            owned = False
+            if before := header["before"].strip():
+                unknown.append(before)
+        elif not line:
             continue
         elif columns and (row := _row(line, columns)):
             domains.append(row)
-            owned, passing_over = True, False
-        elif passing_over or line.startswith(b"Physical CPU Usage:"):
-            owned, passing_over = False, True
-        elif owned and (detailed := _with_detail(domains[-1], line)):
+            owned = True
+        elif _PASSED_OVER.match(line):
+            continue
+        elif owned and (detailed := _with_detail(domains[-1], ended)):
             domains[-1] = detailed
         else:
             unknown.append(line)
-            if owned and not line.startswith((b"Net", b"VBD ")):  # a part of the vCPUs must not pass for all of them
+            if owned and _vcpus_may_be_missing(domains[-1], line):
                 domains[-1] = domains[-1]._replace(vcpu_seconds=None)
             owned = owned and _DETAIL_LIKE.match(line) is not None
     if not domains:
         raise SourceRubbish(f"no domain in what xentop printed: {(unknown or [iteration])[0][:200]!r}")
     return TextHost(tuple(domains), tuple(unknown))
+
+
+def _vcpus_may_be_missing(domain: TextDomain, unknown: bytes) -> bool:
+    """Return whether the line may hold vCPUs of the domain: a part of them must not pass for all of them."""
+    return len(domain.vcpu_seconds or ()) < domain.vcpus and not unknown.startswith((b"Net", b"VBD "))
 
 
 def _row(line: bytes, columns: list[bytes]) -> TextDomain | None:
@@ -183,7 +200,8 @@ def _with_detail(domain: TextDomain, line: bytes) -> TextDomain | None:
         return domain._replace(vcpu_seconds={**before, **listed})
     if found := _NETWORK.fullmatch(line):
         figures = [number for number in map(_number, found.groups()) if number is not None]
-        return domain._replace(networks=(*domain.networks, RawNetwork(*figures))) if len(figures) == 9 else None
+        known = len(figures) == 9 and (not domain.networks or figures[0] > domain.networks[-1].id)
+        return domain._replace(networks=(*domain.networks, RawNetwork(*figures))) if known else None
     if found := _VBD.fullmatch(line):
         number = _number(found["number"])
         printed = [found[counter] for counter in ("oo", "rd", "wr", "rsect", "wsect")]

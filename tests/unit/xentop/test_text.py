@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,8 @@ def test_a_part_of_the_vcpus_does_not_pass_for_all_of_them() -> None:
         (b"VBD BlkTap  768 [ 3: 0]  OO:  1   RD:  2   WR:  3", TextVbd("BlkTap", 768, 1, 2, 3, None, None)),
         (b"VBD 51712 [ca: 0]  OO:  1   RD:  2   WR:  3", TextVbd("", 51712, 1, 2, 3, None, None)),
         (b"VBD  769 [ 3: 1]  OO:  1   RD:  2   WR:  3", TextVbd("", 769, 1, 2, 3, None, None)),
+        (b"VBD    0  OO:  1   RD:  2   WR:  3", TextVbd("", 0, 1, 2, 3, None, None)),  # Solaris, before Xen 3.2
+        (b"VBD BlkTap  768  OO:  1   RD:  2   WR:  3", TextVbd("BlkTap", 768, 1, 2, 3, None, None)),
     ],
 )
 def test_block_devices(line: bytes, expected: TextVbd) -> None:
@@ -207,16 +210,64 @@ def test_cpu_time_with_the_flag_in_bit_63_is_left_out() -> None:
     assert domain(rest=slipped).cpu_seconds is None
 
 
-def test_both_ends_of_an_hvm_guests_interface_add_up() -> None:
-    assert domain(NET + NET).networks[0].receive.bytes == 2 * 478208
+def test_interfaces_are_numbered_by_their_place_in_the_list() -> None:
+    """So does xentop, whatever the interfaces' own numbers are; a place that comes again is no place."""
+    assert [network.vif for network in domain(NET + NET.replace(b"Net0", b"Net1")).networks] == [0, 1]
+    found = parse(HEADER + row(b"web01") + NET + NET)
+    assert len(found.domains[0].networks) == 1
+    assert found.unknown == (NET.rstrip(),)
 
 
-def test_what_is_passed_over() -> None:
-    table = b"\nPhysical CPU Usage:\n+-------+--------+\n| Core  | Usage  |\n+-------+--------+\n| 0     | 12.34% |\n\n"
-    tmem = b"Tmem:  Curr eph pages:        0   Succ eph gets:        0\n"
-    found = parse(HEADER + row(b"web01") + tmem + NET + row(b"db01") + NET + table)
-    assert [len(each.networks) for each in found.domains] == [1, 1]
+TMEM = (
+    b"Tmem:  Curr eph pages:        0   Succ eph gets:        0   Succ pers puts:        0   Succ pers gets:        0\n"
+)
+PHYSICAL_CPUS = (
+    b"\nPhysical CPU Usage:\n+-------+--------+\n| Core  | Usage  |\n+-------+--------+\n"
+    b"| 0     |  12.3% |\n| 1     | 100.0% |\n+-------+--------+\n"
+)
+SUMMARY = (
+    b"xentop - 13:46:40   Xen 3.0.3-rc5\n"
+    b"2 domains: 1 running, 1 blocked, 0 paused, 0 crashed, 0 dying, 0 shutdown \n"
+    b"Mem: 2096636k total, 1021132k used, 1075504k free    CPUs: 2 @ 2133MHz\n"
+)
+KEYS = b"  Delay  Networks  vBds  VCPUs  Repeat header  Sort order  Quit  \n"
+
+
+@pytest.mark.parametrize("name", [b"web01", b"Mem: 1k total", b"2 domains: ", b"xentop - ", b"| 0     |  12.3% |"])
+def test_what_is_passed_over(name: bytes) -> None:
+    rows = row(name) + VCPUS + TMEM + NET + row(b"db01") + VCPUS.replace(b"  1:         10s", b"")
+    found = parse(SUMMARY + HEADER + rows + PHYSICAL_CPUS + KEYS + SUMMARY)
+    assert [(each.name, len(each.networks), each.vcpu_seconds) for each in found.domains] == [
+        (name, 1, {0: 32, 1: 10}),
+        (b"db01", 0, {0: 32}),
+    ]
     assert found.unknown == ()
+
+
+def test_what_a_terminal_adds() -> None:
+    """A shell that reads pasted text in brackets leaves an escape before the first header; lines end in CR."""
+    text = HEADER + row(b"web01") + VCPUS + NET + row(b"db01")
+    typed = b"[root@dom0 ~]# xentop -b -f -v -n\r\n\x1b[?2004l\r"
+    for ending in (b"\r\n", b"\r\r\n"):
+        captured = typed + (text + text).replace(b"\n", ending) + b"[root@dom0 ~]# "
+        whole, rest = whole_iterations(captured)
+        assert len(whole) == 1
+        assert parse(whole[0]).domains == parse(rest).domains == parse(text).domains
+        assert parse(whole[0]).unknown == (b"[root@dom0 ~]# xentop -b -f -v -n", b"\x1b[?2004l")
+        assert parse(rest).unknown == (b"[root@dom0 ~]# ",)
+
+
+def test_a_capture_that_broke_off_before_the_next() -> None:
+    first, second = HEADER + row(b"web01") + row(b"db01")[:60], HEADER + row(b"web02")
+    assert whole_iterations(first + second) == ([HEADER + row(b"web01")], row(b"db01")[:60] + second)
+    assert parse(row(b"db01")[:60] + second) == parse(second)._replace(unknown=(row(b"db01")[:60].strip(),))
+
+
+def test_complaints_in_between_cost_no_figure() -> None:
+    complaint = b"Found interface vif7.0 but domain 7 does not exist.\n"
+    found = parse(complaint + HEADER + row(b"web01") + VCPUS + complaint + row(b"db01") + VCPUS)
+    assert [each.vcpu_seconds for each in found.domains] == [{0: 32, 1: 10}] * 2
+    assert found.unknown == (complaint.rstrip(),) * 2
 
 
 def test_details_behind_an_unknown_line_are_nobodys() -> None:
@@ -242,6 +293,25 @@ def test_an_iteration_is_whole_when_the_next_header_has_come() -> None:
         assert whole_iterations((first + second)[:end])[0] == []
     assert whole_iterations(first + second) == ([first], second)
     assert whole_iterations(first + second + HEADER) == ([first, second], HEADER)
+
+
+@pytest.mark.parametrize("text", [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))])
+def test_a_cut_makes_no_number(text: bytes) -> None:
+    """Cut at any byte, an iteration's figures are as they would have been, or absent."""
+    whole, rest = whole_iterations(text)
+    arriving, seen = b"", []
+    for byte in range(len(text)):
+        arrived, arriving = whole_iterations(arriving + text[byte : byte + 1])
+        seen += arrived
+    assert (seen, arriving) == (whole, rest)
+    complete = parse(whole[-1]).domains
+    for end in range(len(HEADER), len(whole[-1])):
+        with contextlib.suppress(SourceRubbish):
+            for cut, one in zip(parse(whole[-1][:end]).domains, complete, strict=False):
+                assert cut.vcpu_seconds is None or cut.vcpu_seconds == one.vcpu_seconds
+                assert cut.networks == one.networks[: len(cut.networks)]
+                assert cut.vbds == one.vbds[: len(cut.vbds)]
+                assert cut._replace(vcpu_seconds=one.vcpu_seconds, networks=one.networks, vbds=one.vbds) == one
 
 
 def test_a_recording_of_a_real_host() -> None:
@@ -337,7 +407,8 @@ LINES = [
     NET,
     b"          5:          6s\n",
     b"VBD BlkBack 51712 [ca: 0]  OO: -   RD: 18446744073562662986   WR: 3   RSECT: 4   WSECT: 5\n",
-    b"Physical CPU Usage:\n",
+    PHYSICAL_CPUS,
+    SUMMARY,
 ]
 
 
