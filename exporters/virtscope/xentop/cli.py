@@ -7,6 +7,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from prometheus_client import Metric
 
@@ -16,7 +17,7 @@ from virtscope.shell.sources import SourceError, SourceUnavailable
 from virtscope.xentop import metrics, model, text
 from virtscope.xentop.identity import Namesakes
 from virtscope.xentop.netdev import lost_by_libxenstat, with_vifs
-from virtscope.xentop.source.libxenstat import Libxenstat, RawNode
+from virtscope.xentop.source.libxenstat import Libxenstat, RawNode, running_version
 from virtscope.xentop.source.netdev import NetDev
 from virtscope.xentop.source.runstate import INSTEAD, Runstate
 from virtscope.xentop.source.xentop import Xentop, find_xentop
@@ -62,7 +63,7 @@ def choose_sources(wanted: str | None, procfs: str, sysfs: str, at_end: contextl
         child.start()
         at_end.callback(child.close)
         return [
-            Source("xentop", TextReader(child).read, child.origin),
+            Source("xentop", TextReader(child, running_version(Path(sysfs))).read, child.origin),
             Source("runstate", waiting_without_ids, lambda: "", required=False),
         ]
     host = LibraryReader(library, NetDev(procfs, sysfs))
@@ -127,8 +128,9 @@ def read_waiting(runstate: Runstate, node: RawNode | None) -> list[Metric]:
 class TextReader:
     """Turns xentop's iterations into metric families, and keeps what that needs from one iteration to the next."""
 
-    def __init__(self, child: Xentop) -> None:
+    def __init__(self, child: Xentop, xen_version: str | None) -> None:
         self._child = child
+        self._xen_version = xen_version
         self._namesakes = Namesakes()
         self._unknown_line_said = False
 
@@ -141,5 +143,5 @@ class TextReader:
             log.warning(
                 "xentop printed a line that is not understood", extra={"fields": {"line": host.unknown[0][:200]}}
             )
-        told_apart = self._namesakes.tell_apart(model.from_text(host))
+        told_apart = self._namesakes.tell_apart(model.from_text(host, self._xen_version))
         return metrics.families(told_apart) + metrics.text_families(iteration, len(host.unknown))

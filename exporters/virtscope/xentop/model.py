@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from operator import add
 from typing import NamedTuple
@@ -18,6 +19,9 @@ RUNSTATES = ("full_run", "full_contention", "concurrency_hazard", "blocked", "pa
 
 _UNLIMITED = 2**64 - 1
 _SECTOR_BYTES = 512
+# Releases whose libxenstat gives, for the sectors read, what happened to lie in memory: from commit 91c3e3dc91d6, which
+# scans the number into the sectors written, to 89d57f291e37.
+_LOST_READ_SECTORS = re.compile(r"4\.(?:13\.[0-3]|14\.[0-2]|15\.0)(?![0-9])")
 _VBD_TYPES = {1: "BlkBack", 2: "BlkTap", 3: "Tapdisk3"}  # as xentop names them
 
 
@@ -102,13 +106,14 @@ class Waiting(NamedTuple):
 
 def from_libxenstat(node: RawNode) -> Host:
     """Return the host that libxenstat described."""
+    xen_version = _text(node.xen_version)
     return Host(
-        xen_version=_text(node.xen_version),
+        xen_version=xen_version,
         cpus=node.num_cpus,
         cpu_hertz=node.cpu_hz,
         memory_bytes=node.tot_mem,
         memory_free_bytes=node.free_mem,
-        domains=tuple(_domain(domain) for domain in node.domains),
+        domains=tuple(_domain(domain, tells_read_sectors(xen_version)) for domain in node.domains),
     )
 
 
@@ -128,25 +133,33 @@ def waiting(node: RawNode, accounts: Iterable[RawRunstate]) -> list[Waiting]:
     ]
 
 
-def from_text(host: TextHost) -> Host:
+def tells_read_sectors(xen_version: str | None) -> bool:
+    """Return whether this Xen's libxenstat, and so its xentop, can be believed on sectors read; if unknown, it can."""
+    return not _LOST_READ_SECTORS.match(xen_version or "")
+
+
+def from_text(host: TextHost, xen_version: str | None = None) -> Host:
     """Return the host that an iteration of xentop described. Its guests have no domid, and the host no figures.
+
+    `xen_version` is that of the running hypervisor, where it is known.
 
     Dom0 is the one domain named Domain-0, if it is running: it always is when xentop asks, which runs in it. Where
     several bear that name, none is taken for Dom0.
     """
     named_dom0 = [domain for domain in host.domains if domain.name == DOM0_NAME]
     dom0 = named_dom0[0] if len(named_dom0) == 1 and named_dom0[0].state.endswith(b"r") else None
+    told = tells_read_sectors(xen_version)
     return Host(
-        xen_version=None,
+        xen_version=xen_version,
         cpus=None,
         cpu_hertz=None,
         memory_bytes=None,
         memory_free_bytes=None,
-        domains=tuple(_text_domain(domain, DOM0 if domain is dom0 else None) for domain in host.domains),
+        domains=tuple(_text_domain(domain, DOM0 if domain is dom0 else None, told) for domain in host.domains),
     )
 
 
-def _text_domain(raw: TextDomain, domid: int | None) -> Domain:
+def _text_domain(raw: TextDomain, domid: int | None, read_sectors_told: bool) -> Domain:
     return Domain(
         domid=domid,
         name=_text(raw.name),
@@ -157,7 +170,7 @@ def _text_domain(raw: TextDomain, domid: int | None) -> Domain:
         states=frozenset(state for state in STATES if state[0].encode() in raw.state),
         vcpus=tuple(_text_vcpu(raw.vcpu_seconds, number) for number in range(raw.vcpus)),
         networks=tuple(map(_network, raw.networks)),
-        blocks=tuple(_text_block(vbd) for vbd in raw.vbds),
+        blocks=tuple(_text_block(vbd, read_sectors_told) for vbd in raw.vbds),
     )
 
 
@@ -173,24 +186,24 @@ def _whole_cpu_seconds(seconds: int) -> float | None:
     return None if seconds >= (1 << 63) // 10**9 else float(seconds)
 
 
-def _text_block(raw: TextVbd) -> Block:
-    def requests(count: int | None, sectors: int | None) -> Requests | None:
-        size = _unwrapped(sectors)
-        count = _unwrapped(count)
-        return None if count is None else Requests(count, None if size is None else size * _SECTOR_BYTES)
-
+def _text_block(raw: TextVbd, read_sectors_told: bool) -> Block:
     return Block(
         vbd=vbd_name(raw.number),
         device=_device(raw.number),
         type=raw.type,
-        read=requests(raw.read_requests, raw.read_sectors),
-        write=requests(raw.write_requests, raw.write_sectors),
+        read=_requests(raw.read_requests, raw.read_sectors if read_sectors_told else None),
+        write=_requests(raw.write_requests, raw.write_sectors),
         out_of_requests=_unwrapped(raw.out_of_requests),
     )
 
 
+def _requests(count: int | None, sectors: int | None) -> Requests | None:
+    count, sectors = _unwrapped(count), _unwrapped(sectors)
+    return None if count is None else Requests(count, None if sectors is None else sectors * _SECTOR_BYTES)
+
+
 def _unwrapped(counter: int | None) -> int | None:
-    """Undo what blkback did that keeps 32 bits and prints them with a sign, which xentop reads as 2^64 - n.
+    """Undo what blkback did that keeps 32 bits and prints them with a sign, which libxenstat reads as 2^64 - n.
 
     Modulo 2^32 that is the counter again, which goes on over 2^31 and begins anew at 2^32. Anything else above 2^63
     is no counter of that kind, and None.
@@ -200,7 +213,7 @@ def _unwrapped(counter: int | None) -> int | None:
     return counter % (1 << 32) if counter >= (1 << 64) - (1 << 31) else None
 
 
-def _domain(raw: RawDomain) -> Domain:
+def _domain(raw: RawDomain, read_sectors_told: bool) -> Domain:
     return Domain(
         domid=raw.id,
         name=_text(raw.name),
@@ -211,7 +224,7 @@ def _domain(raw: RawDomain) -> Domain:
         states=frozenset(state for state in STATES if getattr(raw, state)),
         vcpus=tuple(Vcpu(bool(vcpu.online), _cpu_seconds(vcpu.ns)) for vcpu in raw.vcpus),
         networks=tuple(_network(network) for network in _one_per_vif(raw.networks)),
-        blocks=tuple(_block(vbd) for vbd in raw.vbds),
+        blocks=tuple(_block(vbd, read_sectors_told) for vbd in raw.vbds),
     )
 
 
@@ -250,15 +263,15 @@ def _network(raw: RawNetwork) -> Network:
     )
 
 
-def _block(raw: RawVbd) -> Block:
+def _block(raw: RawVbd, read_sectors_told: bool) -> Block:
     counted = not raw.error
     return Block(
         vbd=vbd_name(raw.dev),
         device=_device(raw.dev),
         type=_VBD_TYPES.get(raw.type, "Unidentified"),
-        read=Requests(raw.rd_reqs, raw.rd_sects * _SECTOR_BYTES) if counted else None,
-        write=Requests(raw.wr_reqs, raw.wr_sects * _SECTOR_BYTES) if counted else None,
-        out_of_requests=raw.oo_reqs if counted else None,
+        read=_requests(raw.rd_reqs, raw.rd_sects if read_sectors_told else None) if counted else None,
+        write=_requests(raw.wr_reqs, raw.wr_sects) if counted else None,
+        out_of_requests=_unwrapped(raw.oo_reqs) if counted else None,
     )
 
 

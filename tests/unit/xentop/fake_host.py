@@ -84,6 +84,7 @@ class FakeXen:
         (self.sysfs / "hypervisor/type").write_text("xen\n")
         (version / "major").write_text("4\n")
         (version / "minor").write_text("17\n")
+        (version / "extra").write_text(".7\n")
         self.build("libxenstat.so.4.17", *compiler_flags)
         self.show()
 

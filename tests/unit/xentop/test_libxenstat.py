@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.xentop.fake_host import FakeDomain, FakeXen
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
-from virtscope.xentop.source.libxenstat import Libxenstat, RawNetwork, RawVbd, RawVcpu, find_libraries
+from virtscope.xentop.source.libxenstat import Libxenstat, RawNetwork, RawVbd, RawVcpu, find_libraries, running_version
 
 
 @pytest.fixture
@@ -69,6 +69,13 @@ def test_origin_names_the_library_in_use(xen: FakeXen) -> None:
     source = _source(xen)
     source.read()
     assert source.origin() == "libxenstat.so.4.17"
+
+
+def test_the_running_version_is_known_without_the_library(xen: FakeXen, tmp_path: Path) -> None:
+    xen.show()
+    told = Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read().xen_version
+    assert running_version(xen.sysfs) == (told or b"").decode()
+    assert running_version(tmp_path / "elsewhere") is None
 
 
 def test_the_running_release_is_preferred_to_a_newer_one(xen: FakeXen) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from virtscope.xentop import model
+from virtscope.xentop import model, text
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 
 NO_LIMIT = 2**64 - 1
@@ -28,8 +28,8 @@ PLAIN = RawDomain(
 VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_sects=5, error=False)
 
 
-def domain(raw: RawDomain) -> model.Domain:
-    return model.from_libxenstat(RawNode((raw,), b"4.17.7", 4, 2_400_000_000, 1 << 34, 1 << 30)).domains[0]
+def domain(raw: RawDomain, version: bytes = b"4.17.7") -> model.Domain:
+    return model.from_libxenstat(RawNode((raw,), version, 4, 2_400_000_000, 1 << 34, 1 << 30)).domains[0]
 
 
 def test_cpu_time_is_in_seconds() -> None:
@@ -80,6 +80,37 @@ def test_block_device() -> None:
 def test_a_block_device_without_statistics_has_no_counters() -> None:
     block = domain(PLAIN._replace(vbds=(VBD._replace(error=True),))).blocks[0]
     assert (block.vbd, block.read, block.write, block.out_of_requests) == ("xvda", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("4.12.4", True),
+        ("4.13.0-8.12.2", False),
+        ("4.13.3", False),
+        ("4.13.4", True),
+        ("4.14.2", False),
+        ("4.14.20", True),
+        ("4.15.0", False),
+        ("4.15.1", True),
+    ],
+)
+def test_sectors_read_are_left_out_of_releases_that_lose_them(version: str, told: bool) -> None:
+    """libxenstat 4.13.0 scanned them into another field; the figure is whatever lay in memory."""
+    line = text.TextVbd("BlkBack", 51712, 9, 2, 3, 4, 5)
+    row = text.TextDomain(b"web01", b"--b---", 0, 0, None, 0, 0, None, (), (line,))
+    of_text = model.from_text(text.TextHost((row,), ()), version)
+    assert of_text.xen_version == version
+    for block in (domain(PLAIN._replace(vbds=(VBD,)), version.encode()).blocks[0], of_text.domains[0].blocks[0]):
+        assert block.read == model.Requests(2, 4 * 512 if told else None)
+        assert block.write == model.Requests(3, 5 * 512)
+
+
+def test_a_counter_that_wrapped_below_zero() -> None:
+    """blkback prints 32 bits with a sign, and libxenstat reads "-146888630" as 2^64 less that."""
+    block = domain(PLAIN._replace(vbds=(VBD._replace(rd_sects=2**64 - 146888630, wr_reqs=2**63),))).blocks[0]
+    assert block.read == model.Requests(2, 4148078666 * 512)
+    assert block.write is None
 
 
 def test_a_library_too_old_to_tell_is_believed() -> None:

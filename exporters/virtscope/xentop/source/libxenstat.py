@@ -157,6 +157,12 @@ def running_release(sysfs: Path) -> str:
     return f"{_first_line(version / 'major')}.{_first_line(version / 'minor')}"
 
 
+def running_version(sysfs: Path) -> str | None:
+    """Return the running hypervisor's version, such as 4.17.7, as libxenstat puts it; None where it isn't told."""
+    release = running_release(sysfs)
+    return None if release == "." else release + _first_line(sysfs / "hypervisor/version/extra")
+
+
 def find_libraries(name: str, folders: tuple[str, ...], release: str) -> list[Path]:
     """Return every library of Xen's of this name, such as libxenstat, in `folders` (globs) and LD_LIBRARY_PATH.
 
