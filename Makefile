@@ -25,7 +25,7 @@ compose-down: ## Stop the stack on Docker; its volumes stay
 	@$(PYTHON) -m tools.compose down
 
 ##@ Test
-.PHONY: test lint types test-fast test-xen bench
+.PHONY: test lint types test-fast test-xen fuzz bench
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen
 	$(BIN)/pytest
 lint: $(READY) ## Format and lint checks
@@ -38,6 +38,8 @@ test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
 	$(BIN)/pytest tests/unit tests/rules tests/dashboards
 test-xen: $(READY) ## Boot a real Xen under QEMU and follow a guest's CPU time from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
+fuzz: $(READY) ## Give every parser mutated text for FUZZ_MINUTES (10), and save what one fails on
+	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
 bench: $(READY) ## CPU per 1,000 series: ours, stock prometheus_client, node_exporter, in one run
 	$(BIN)/python -m bench
 

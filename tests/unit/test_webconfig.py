@@ -186,6 +186,12 @@ BAD = {
         f"{TLS}}}\nbasic_auth_users:\n  alice: {ALICES_HASH}\n  alice: {ALICES_HASH}\n",
         "line 4: alice is given twice; keep one",
     ),
+    "aliases without end": (  # 9 to the 30th entries
+        "basic_auth_users:\n  a: &a0 [x]\n"
+        + "".join(f"  a{depth}: &a{depth} [{', '.join([f'*a{depth - 1}'] * 9)}]\n" for depth in range(1, 31)),
+        "basic_auth_users.a: not a bcrypt hash",
+    ),
+    "an alias of itself": ("basic_auth_users: &a [*a]\n", "not valid YAML; check"),
     "unknown section": (
         "tls_config: {}",
         "tls_config: unknown key; remove it, or use one of tls_server_config, http_server_config, basic_auth_users",

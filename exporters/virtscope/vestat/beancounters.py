@@ -27,6 +27,7 @@ _FIGURES = ("held", "maxheld", "barrier", "limit", "failcnt")  # in the order of
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
 _LONGEST_FIGURE = 20  # digits of a 64-bit number
+_LONGEST_ID = 64  # an UUID has 36 characters; a hundred series repeat what is taken for one
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 _IN_BYTES = {"kmemsize", "tcpsndbuf", "tcprcvbuf", "othersockbuf", "dgramrcvbuf", "dcachesize"}
 
@@ -153,7 +154,7 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     offences = [f"a row belongs to no uid: {pieces[0][0][:300]!r}"] if pieces[0][0].strip() else []
     for (_, _, uid), (rows, _, rest) in zip(pieces, pieces[1:]):
         try:
-            if len(uid.split()) != 1 or len(rest.split()) > 1:
+            if len(uid.split()) != 1 or len(uid.strip()) > _LONGEST_ID or len(rest.split()) > 1:
                 raise SourceRubbish(f"a row has no uid where one should be: {(rest or uid)[-300:]!r}")
             if cut and rows is pieces[-1][0]:
                 raise SourceRubbish(f"the last row is cut: {unended[:300]!r}")

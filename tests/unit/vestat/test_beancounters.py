@@ -286,30 +286,6 @@ def test_what_is_kept_from_read_to_read_changes_nothing(texts: list[str]) -> Non
         assert Encoder().text(shown.of(last)) == Encoder().text(Families().of(fresh))
 
 
-@given(st.text(max_size=400))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    for whole in (text, f"{HEAD}\n{text}"):
-        read_or_refused(whole)
-
-
-@given(st.data())
-def test_mutated_tables_are_read_or_refused(data: st.DataObject) -> None:
-    text = fixture(data.draw(st.sampled_from(["i386-2.6.18-cycles", "virtuozzo7-uuids"])), "user_beancounters")
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, min(len(text), start + 200)))
-    read_or_refused(text[:start] + data.draw(st.text(max_size=20)) + text[end:])
-
-
-def read_or_refused(text: str) -> None:
-    try:
-        found = beancounters.parse(text)
-    except SourceRubbish:
-        return
-    encodable = text.encode(errors="backslashreplace").decode()  # as read() decodes
-    if encodable == text:
-        assert Encoder().text(Families().of(found))
-
-
 def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
     found = beancounters.read(HOSTS / "one-container/proc")
     held = {each.ctid: each.bytes.resources for each in found.containers}
@@ -353,16 +329,6 @@ def test_folders_of_containers_that_have_ended_are_passed_over(separate: Path) -
         (separate / "bc" / name).mkdir()
     shutil.copy(separate / "bc/42/resources", separate / "bc/42-ffff880037a3c000")
     assert [each.ctid for each in beancounters.read(separate).containers] == ["0", "42"]
-
-
-@given(st.one_of(st.text(max_size=400), st.from_regex(r"( [a-z]{1,4}( [0-9]{1,22}){5}\n?){1,4}", fullmatch=True)))
-def test_any_file_of_a_container_is_read_or_refused(text: str) -> None:
-    try:
-        found = beancounters.parse_each([("7", text)])
-    except SourceRubbish:
-        return
-    assert [each.ctid for each in found.containers] == ["7"]
-    assert Families().of(found)
 
 
 def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

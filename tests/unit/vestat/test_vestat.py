@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.unit.vestat import fake_host
 from virtscope.shell.sources import SourceRubbish
@@ -85,26 +83,6 @@ def test_a_row_cut_anywhere_is_refused(id_of_last: str) -> None:
     for end in range(whole.index(id_of_last, start) + 1, len(whole) - 1):
         assert parse(whole[:end]) == ("2.2", ROWS[:1], 1)
     assert parse(whole[:-1]).rows == (ROWS[0], last)  # only the newline is missing
-
-
-@given(st.text() | st.builds(lambda start, text: TEXT[:start] + text, st.integers(0, len(TEXT)), st.text()))
-def test_arbitrary_text(text: str) -> None:
-    _parses_or_refuses(text)
-
-
-@given(st.integers(0, len(TEXT)), st.integers(0, 40), st.binary(max_size=20))
-def test_mutated_text(at: int, length: int, inserted: bytes) -> None:
-    data = TEXT.encode()
-    _parses_or_refuses((data[:at] + inserted + data[at + length :]).decode(errors="backslashreplace"))
-
-
-def _parses_or_refuses(text: str) -> None:
-    try:
-        parsed = parse(text)
-        units.decide(parsed.rows, units.parse_stats(text))
-    except SourceRubbish:
-        return
-    assert len({row.ctid for row in parsed.rows}) == len(parsed.rows) <= text.count("\n") + 1
 
 
 needs_samples = pytest.mark.skipif(

@@ -6,8 +6,6 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from virtscope.shell.exposition import Encoder
 from virtscope.shell.sources import SourceRubbish
@@ -395,41 +393,3 @@ def test_other_hosts_invented_numbers() -> None:
     assert [vbd.type for vbd in web.vbds] == ["BlkBack", "Tapdisk3"]
     assert [network.rbytes for network in web.networks] == [123456789012, 0]
     assert "ÉtéVM-ünïcode".encode() in {each.name for each in hosts[0].domains}
-
-
-LINES = [
-    HEADER,
-    HEADER_17,
-    row(b"web01"),
-    row(b"Domain-0", REST.replace(b"--b---", b"-----r")),
-    row(b"x", REST.replace(b"     99328       4.7", b"  no limit       n/a")),
-    VCPUS,
-    NET,
-    b"          5:          6s\n",
-    b"VBD BlkBack 51712 [ca: 0]  OO: -   RD: 18446744073562662986   WR: 3   RSECT: 4   WSECT: 5\n",
-    PHYSICAL_CPUS,
-    SUMMARY,
-]
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> bytes:
-    text = bytearray(b"".join(draw(st.lists(st.sampled_from(LINES), max_size=12))))
-    for _ in range(draw(st.integers(0, 6))):
-        if text:
-            at = draw(st.integers(0, len(text) - 1))
-            text[at : at + draw(st.integers(0, 5))] = draw(st.binary(max_size=5))
-    return bytes(text)
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.binary(max_size=500) | mutated())
-def test_whatever_it_prints(text: bytes) -> None:
-    """Nothing but SourceRubbish, and a page whatever the names."""
-    whole, rest = whole_iterations(text)
-    assert b"".join(whole) + rest == text
-    try:
-        host = parse(text)
-    except SourceRubbish:
-        return
-    Encoder().text(metrics.families(model.from_text(host)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,7 @@ def _parse(path: Path, content: bytes) -> Any:
     except ImportError:
         raise WebConfigError(path, "", "reading it needs PyYAML; install it (Debian: python3-yaml)") from None
 
+    @cache  # an alias is its anchor's node again, and aliases of aliases of aliases would be without end
     def plain(node: yaml.Node) -> Any:
         if isinstance(node, yaml.MappingNode):
             mapping: dict[str, Any] = {}

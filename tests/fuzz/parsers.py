@@ -1,0 +1,137 @@
+"""Every parser that reads what others have written: what it may be given, and how it may refuse it.
+
+To fuzz another one, add it to PARSERS.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
+from virtscope.shell.server import time_for_sources
+from virtscope.shell.sources import SourceRubbish
+from virtscope.shell.webconfig import WebConfig, WebConfigError
+from virtscope.shell.webconfig.passwords import basic_credentials
+from virtscope.vestat import ioacct, units, veinfo, vestat
+from virtscope.vestat.beancounter_metrics import Families
+from virtscope.vestat.beancounters import parse as parse_beancounters
+from virtscope.vestat.beancounters import parse_each
+from virtscope.xentop import metrics, model, text
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FIXTURES = CHECKOUT / "tests/fixtures"
+RECORDINGS = CHECKOUT.parent / "shared/samples"
+
+
+class Parser(NamedTuple):
+    """A parser under test: it reads any bytes, or raises one of `refusals`.
+
+    seeds: text as it really is, to be mutated.
+    largest: bytes of the largest text it is given; what is so small or so slow that more would tell nothing has less.
+    """
+
+    name: str
+    read: Callable[[bytes], object]
+    seeds: list[bytes]
+    refusals: tuple[type[Exception], ...] = ()
+    largest: int = 128 << 10
+
+
+def _texts(pattern: str, recordings: str = "") -> list[bytes]:
+    """Return our own fixtures, and the recordings of other people's hosts where these lie beside the checkout."""
+    found = [path.read_bytes() for path in sorted(FIXTURES.glob(pattern))]
+    assert found, f"no fixture matches {pattern}"
+    return found + [path.read_bytes() for path in sorted(RECORDINGS.glob(recordings or "none"))]
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")  # as vestat-exporter reads files
+
+
+def _xentop(data: bytes) -> None:
+    whole, rest = text.whole_iterations(data)
+    assert b"".join(whole) + rest == data
+    for iteration in (*whole, rest):
+        Encoder().text(metrics.families(model.from_text(text.parse(iteration))))
+
+
+def _vestat(data: bytes) -> None:
+    parsed = vestat.parse(_decoded(data))
+    assert len({row.ctid for row in parsed.rows}) == len(parsed.rows)
+    units.decide(parsed.rows, None)
+
+
+def _stats(data: bytes) -> None:
+    stats = units.parse_stats(_decoded(data))
+    assert stats is None or min(stats) > 0
+
+
+def _veinfo(data: bytes) -> None:
+    parsed = veinfo.parse(_decoded(data))
+    assert len(parsed.containers) + parsed.refused <= data.count(b"\n") + 1
+
+
+def _beancounters(data: bytes) -> None:
+    Encoder().text(Families().of(parse_beancounters(_decoded(data))))
+
+
+def _own_beancounters(data: bytes) -> None:
+    Encoder().text(Families().of(parse_each([("101", _decoded(data))])))
+
+
+def _ioacct(data: bytes) -> None:
+    read = ioacct.Ioaccts((ioacct.Ioacct("101", ioacct.parse(_decoded(data))),), 0)
+    Encoder().text(ioacct.families(read))
+
+
+def _web_config(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(data)
+        WebConfig.load(file.name)
+
+
+def _request_headers(data: bytes) -> None:
+    header = data.decode("latin-1")  # as http.server decodes them
+    negotiate(header)
+    accepts_gzip(header)
+    basic_credentials(header)
+    assert 0 < time_for_sources(header) < 60
+
+
+# /proc/bc/101/resources has the rows alone.
+_OWN_BEANCOUNTERS = b"".join(
+    line.rpartition(b":")[2]
+    for line in _texts("openvz/one-container/proc/bc/resources")[0].splitlines(keepends=True)[2:]
+)
+_WEB_CONFIG = b"""# As in the documentation of Prometheus's exporter-toolkit
+tls_server_config: &tls {cert_file: server.crt, key_file: server.key, client_auth_type: "NoClientCert"}
+http_server_config:
+  http2: true
+  headers: {X-Frame-Options: deny, "Content-Security-Policy": >-
+    default-src 'self'}
+basic_auth_users:
+  alice: $2b$04$Q8oMliaNfqYUuKCF8EGbNuL7/w.ZZyjzzBG5JIQZkWYSvjlvIQmYy
+rate_limit: {interval: 1s, burst: 3}
+rate_limit_of_old: *tls
+"""
+_HEADERS = [
+    b"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1",
+    b"gzip;q=1.0, identity; q=0.5, *;q=0",
+    b"Basic YWxpY2U6b3BlbiBzZXNhbWU=",
+    b"10.5",
+]
+
+PARSERS = [
+    Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
+    Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceRubbish,)),
+    Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
+    Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo", "ubc/*veinfo.txt")),
+    Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources", "ubc/*ubc25*.txt"), (SourceRubbish,)),
+    Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], (SourceRubbish,)),
+    Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceRubbish,)),
+    Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
+    Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
+]

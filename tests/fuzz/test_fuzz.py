@@ -1,0 +1,131 @@
+"""Every parser reads arbitrary bytes and mutated real text, or refuses them as it says, at a cost of the input's size.
+
+`make fuzz` goes on for longer (FUZZ_MINUTES). What a parser fails on is saved to tests/fuzz/found/ under its name. It
+is tried first from then on, and belongs into the commit that mends the parser.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.parsers import PARSERS, Parser
+
+FOUND = Path(__file__).parent / "found"
+SECONDS = float(os.environ.get("FUZZ_MINUTES", "0")) * 60 / len(PARSERS)  # for each; 0: one round
+EXAMPLES = 1000  # in a round
+MOST_MEMORY = 256  # bytes for a byte of input: a list of one-letter words takes up to 60, a YAML document 200
+MOST_GROWTH = 3  # times the time that is due to a larger input; of what is quadratic, 8 times as much takes 8 times
+
+every_parser = pytest.mark.parametrize("parser", PARSERS, ids=[parser.name for parser in PARSERS])
+
+# Where parsers go wrong: numbers at the edges of types, what ends or widens a field, half of a UTF-8 character.
+TOKENS = [
+    *[str(number).encode() for number in (-1, 0, 2**31, 2**63, 2**64 - 1, 2**64, 10**30)],
+    *[b" ", b"\n", b"\r\n", b"\t", b"\0", b":", b"-", b".", b",", b";", b"1e999", b"nan", b"no limit", b"(null)"],
+    *[b"\xc3", b"\xff\xfe", "\N{ARABIC-INDIC DIGIT SEVEN}\u2028".encode(), b"\\", b'"', b"{", b"- ", b"&a [*a, *a]"],
+    b"9" * 5000,  # more digits than Python turns into a number
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
+    """Real text in which some places were cut out, doubled, moved or written over."""
+    data = draw(st.sampled_from(seeds))
+    for _ in range(draw(st.integers(1, 6))):
+        start = draw(st.integers(0, len(data)))
+        end = start + draw(st.integers(0, 9) | st.integers(0, 400))
+        part = data[start:end]
+        instead = draw(st.sampled_from([b"", part * 2, part[::-1], *TOKENS]) | st.binary(max_size=9))
+        if draw(st.integers(0, 4)) == 0:  # elsewhere
+            start = end = draw(st.integers(0, len(data)))
+        data = data[:start] + instead + data[end:]
+    return data
+
+
+def read_or_refused(parser: Parser, data: bytes) -> None:
+    with contextlib.suppress(*parser.refusals):
+        parser.read(data)
+
+
+@every_parser
+def test_what_was_found_before(parser: Parser) -> None:
+    for path in sorted((FOUND / parser.name).glob("*")):
+        read_or_refused(parser, path.read_bytes())
+
+
+@every_parser
+def test_any_bytes_are_read_or_refused(parser: Parser) -> None:
+    failing = b""
+
+    # Speed says nothing on a busy machine. What fails is kept in FOUND, not in a database of this machine.
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.binary(max_size=400) | mutated(parser.seeds))
+    def one_round(data: bytes) -> None:
+        nonlocal failing
+        try:
+            read_or_refused(parser, data)
+        except Exception:
+            failing = data  # the last of them is the smallest that hypothesis finds
+            raise
+
+    end = time.monotonic() + SECONDS
+    try:
+        one_round()
+        while time.monotonic() < end:
+            one_round()
+    except Exception as error:
+        saved = FOUND / parser.name / hashlib.sha256(failing).hexdigest()[:16]
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        saved.write_bytes(failing)
+        error.add_note(f"the input is in {saved}")
+        raise
+
+
+def grown(parser: Parser) -> Iterator[tuple[bytes, bytes]]:
+    """Yield texts in which one part comes again and again, each in a small edition and one of 8 times its size."""
+    seed = max(parser.seeds, key=len)
+    lines = seed.splitlines(keepends=True)
+    top, bottom = b"".join(lines[:2]), b"".join(lines[2:])
+    for part in {seed, *lines[2 :: max(1, len(lines) // 6)], *TOKENS}:
+        times = parser.largest // 8 // len(part) + 1
+        yield top + part * times + bottom, top + part * times * 8 + bottom * 8
+
+
+@every_parser
+def test_memory_is_a_multiple_of_the_input(parser: Parser) -> None:
+    for small, _ in grown(parser):
+        tracemalloc.start()
+        try:
+            read_or_refused(parser, small)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < MOST_MEMORY * len(small) + 1_000_000, small[:300]
+
+
+@every_parser
+def test_time_grows_as_the_input_does(parser: Parser) -> None:
+    """Of quadratic time, with a wide margin: this is no measurement, and a second look is had before it fails."""
+
+    def seconds(data: bytes) -> float:
+        begun = time.thread_time()
+        read_or_refused(parser, data)
+        return time.thread_time() - begun
+
+    for small, large in grown(parser):
+        for _ in range(3):
+            due = MOST_GROWTH * 8 * seconds(small) + 0.05
+            if seconds(large) <= due:
+                break
+        else:
+            pytest.fail(f"8 times the size takes more than {MOST_GROWTH * 8} times the time: {small[:300]!r}")
