@@ -173,7 +173,7 @@ def find_libraries(name: str, folders: tuple[str, ...], release: str) -> list[Pa
     found: dict[Path, Path] = {}
     for pattern in extra + folders:
         for folder in Path("/").glob(pattern.lstrip("/")):
-            for path in folder.glob(f"{name}.so*"):
+            for path in sorted(folder.glob(f"{name}.so.*")):  # of a file's names the shortest: libxenstat.so.4.17
                 found.setdefault(path.resolve(), path)
 
     def preference(path: Path) -> tuple[bool, list[int]]:
