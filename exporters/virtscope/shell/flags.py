@@ -5,8 +5,13 @@ from __future__ import annotations
 import argparse
 import platform
 import re
+from collections.abc import Sequence
+from typing import Callable
 
 from virtscope import __version__
+from virtscope.shell.record import add_arguments
+
+REPLAY = "replay:FILE"
 
 
 def parser(program: str, description: str, default_port: int) -> argparse.ArgumentParser:
@@ -14,12 +19,8 @@ def parser(program: str, description: str, default_port: int) -> argparse.Argume
 
     `program` is the console script's name, such as "xentop-exporter".
     """
-    flags = argparse.ArgumentParser(
-        prog=program,
-        description=description,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
+    flags = _parser(program, description)
+    flags.epilog = f"To record this host into a file: {program} record --help"
     flags.add_argument(
         "--web.listen-address",
         dest="listen_address",
@@ -43,6 +44,28 @@ def parser(program: str, description: str, default_port: int) -> argparse.Argume
         metavar="PATH",
         help="path under which the metrics are served",
     )
+    _add_shared(flags, program)
+    return flags
+
+
+def recorder(program: str) -> argparse.ArgumentParser:
+    """Return a parser with the flags of a program's `record`; an exporter adds those of its sources."""
+    flags = _parser(f"{program} record", "Records what the exporter reads on this host, to be played elsewhere.")
+    add_arguments(flags)
+    _add_shared(flags, program)
+    return flags
+
+
+def _parser(program: str, description: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=program,
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_shared(flags: argparse.ArgumentParser, program: str) -> None:
     flags.add_argument(
         "--log.level",
         dest="log_level",
@@ -61,7 +84,42 @@ def parser(program: str, description: str, default_port: int) -> argparse.Argume
         version=f"{program}, version {__version__} (Python {platform.python_version()})",
         help="print the version and exit",
     )
-    return flags
+
+
+def add_replay(flags: argparse.ArgumentParser) -> None:
+    """Add how an exporter plays a recording that its --source names."""
+    flags.add_argument(
+        "--replay.speed",
+        dest="replay_speed",
+        type=_speed,
+        default=1.0,
+        metavar="FACTOR",
+        help="play a recording at this many times its pace",
+    )
+    flags.add_argument(
+        "--replay.once",
+        dest="replay_once",
+        action="store_true",
+        help="play a recording once instead of round and round; at its end the source fails as unavailable",
+    )
+
+
+def source(choices: Sequence[str]) -> Callable[[str], str]:
+    """Return the type of a --source that takes these; REPLAY among them stands for any file."""
+
+    def chosen(text: str) -> str:
+        if text in choices or (REPLAY in choices and re.fullmatch("replay:.+", text)):
+            return text
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+
+    return chosen
+
+
+def _speed(text: str) -> float:
+    speed = float(text)
+    if not 0 < speed <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a factor above 0, such as 1 or 60")
+    return speed
 
 
 def listen_address(text: str) -> tuple[str, int]:

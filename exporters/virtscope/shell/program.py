@@ -6,12 +6,15 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from virtscope import __version__
 from virtscope.shell import logs
 from virtscope.shell.exporter import Exporter
 from virtscope.shell.flags import address_text
+from virtscope.shell.replay import Playback
 from virtscope.shell.server import Server, serve_until_stopped
+from virtscope.shell.sources import SourceError
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 
 log = logging.getLogger(__name__)
@@ -23,6 +26,22 @@ def start(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> a
     logs.configure(given.log_level, given.log_format)
     log.info(f"starting {parser.prog}", extra={"fields": {"version": __version__}})
     return given
+
+
+def playback(exporter: str, given: argparse.Namespace) -> Playback | None:
+    """Return what --source=replay:FILE is to play, None for any other source; exits with 1 where it can't be played."""
+    kind, _, file = getattr(given, "source", "").partition(":")
+    if kind != "replay":
+        return None
+    try:
+        played = Playback(Path(file), exporter, given.replay_speed, given.replay_once)
+    except SourceError as error:
+        sys.exit(f"{exporter}-exporter: {error}")
+    log.warning(
+        "replaying a recording: no figure is live",
+        extra={"fields": {"file": file, "recorded": played.header.recorded, "speed": f"{given.replay_speed:g}"}},
+    )
+    return played
 
 
 def serve(exporter: Exporter, given: argparse.Namespace) -> None:

@@ -16,12 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress
 from operator import eq, mul
-from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.vestat.source import bc
-from virtscope.vestat.source.procfs import read_optional
+from virtscope.vestat.source.procfs import Procfs, read_optional
 
 _FIGURES = ("held", "maxheld", "barrier", "limit", "failcnt")  # in the order of Usage
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
@@ -88,7 +87,7 @@ class Beancounters(NamedTuple):
 class Reader:
     """Reads the beancounters of one host again and again, by read()."""
 
-    def __init__(self, procfs: Path) -> None:
+    def __init__(self, procfs: Procfs) -> None:
         self._procfs = procfs
         self._last: Beancounters | None = None
 
@@ -98,7 +97,7 @@ class Reader:
         return self._last
 
 
-def read(procfs: Path, last: Beancounters | None = None) -> Beancounters:
+def read(procfs: Procfs, last: Beancounters | None = None) -> Beancounters:
     """Return the beancounters of the host whose procfs this is, from one source, so that none counts twice.
 
     From /proc/bc/resources, which knows more resources; from /proc/user_beancounters on kernels that have no such file;

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import Metric
 
 from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
-from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics
+from virtscope.shell.record import Recordable, record
+from virtscope.shell.replay import Playback, View
+from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics, recorded
+from virtscope.vestat.source.procfs import Procfs
+from virtscope.vestat.source.recorded import Files, RecordedProcfs
 from virtscope.vestat.source.vz import Vz
 
 DEFAULT_PORT = 10291
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter until it is told to stop; exits with 1 and one line when it can't start."""
-    given = program.start(flags.parser("vestat-exporter", __doc__, DEFAULT_PORT), arguments)
-    procfs = Path(given.procfs)
+    """Run the exporter, or its `record`, until it is told to stop; exits with 1 and one line when it can't start."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["record"]:
+        given = program.start(flags.recorder("vestat-exporter"), words[1:])
+        record("vestat", [recordable(Path(given.procfs))], given)
+        return
+    known_flags = flags.parser("vestat-exporter", __doc__, DEFAULT_PORT)
+    known_flags.add_argument(
+        "--source",
+        type=flags.source([flags.REPLAY]),
+        default=argparse.SUPPRESS,
+        metavar=flags.REPLAY,
+        help="play a recording instead of reading this host's procfs",
+    )
+    flags.add_replay(known_flags)
+    given = program.start(known_flags, words)
+    played = program.playback("vestat", given)
+    # The exporter's own process is always below /proc, also where --path.procfs is a folder with another host's files.
+    program.serve(Exporter("vestat", replayed(played) if played else sources(Path(given.procfs))), given)
+
+
+def sources(procfs: Procfs) -> list[Source]:
+    """Return what reads the host whose procfs this is."""
     vz = Vz(procfs)
 
     def read_vz() -> list[Metric]:
@@ -35,11 +62,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         old = (procfs / "user_beancounters").exists() and not (procfs / "bc").exists()
         return [] if old else ioacct.families(ioacct.read(procfs))
 
-    sources = [
+    return [
         Source("vestat", read_vz, vz.origin),
         Source("beancounters", read_beancounters, lambda: str(procfs)),
         Source("ioacct", read_ioacct, lambda: str(procfs / "bc")),
     ]
 
-    # The exporter's own process is always below /proc, also where --path.procfs is a folder with another host's files.
-    program.serve(Exporter("vestat", sources), given)
+
+def recordable(procfs: Path) -> Recordable:
+    """Return what a recording takes of the host whose procfs this is."""
+    contents = "files of /proc/vz and /proc/bc: every container's id, IP addresses and figures"
+    return Recordable("procfs", contents, lambda: recorded.read(procfs), recorded.anonymised)
+
+
+def replayed(played: Playback) -> list[Source]:
+    """Return what reads a recording's files as it reads a host's."""
+
+    def new_view(place: int) -> View[Files]:
+        procfs = RecordedProcfs()
+        read = sources(procfs)[place].read
+
+        def families(files: Files) -> list[Metric]:
+            procfs.show(files)
+            return read()
+
+        return families
+
+    return [
+        played.source(source.name, "procfs", recorded.files, partial(new_view, place), source.required)
+        for place, source in enumerate(sources(RecordedProcfs()))
+    ]

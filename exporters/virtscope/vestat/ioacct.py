@@ -6,7 +6,6 @@ Kernels built without it have no such file.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -16,6 +15,7 @@ from prometheus_client.samples import Sample
 from virtscope.shell.families import gauge
 from virtscope.shell.sources import SourceRubbish
 from virtscope.vestat.source.bc import read_each
+from virtscope.vestat.source.procfs import Procfs
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
@@ -37,7 +37,7 @@ class Ioaccts(NamedTuple):
     refused: int
 
 
-def read(procfs: Path) -> Ioaccts:
+def read(procfs: Procfs) -> Ioaccts:
     """Return what the containers of the host whose procfs this is have read and written; none where nothing is counted.
 
     Raises SourceUnavailable where there are no beancounters or they must not be read, SourceRubbish where there are

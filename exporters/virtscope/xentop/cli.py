@@ -13,10 +13,14 @@ from prometheus_client import Metric
 
 from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
+from virtscope.shell.record import Recordable, record
+from virtscope.shell.recording import Failed
+from virtscope.shell.replay import Playback
 from virtscope.shell.sources import SourceError, SourceUnavailable
-from virtscope.xentop import metrics, model, text
+from virtscope.xentop import metrics, model, recorded, text
 from virtscope.xentop.identity import Namesakes
 from virtscope.xentop.netdev import lost_by_libxenstat, with_vifs
+from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.libxenstat import Libxenstat, RawNode, running_version
 from virtscope.xentop.source.netdev import NetDev
 from virtscope.xentop.source.runstate import INSTEAD, Runstate
@@ -27,32 +31,51 @@ log = logging.getLogger(__name__)
 DEFAULT_PORT = 10290
 
 
+SOURCES = ("libxenstat", "xentop")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter until it is told to stop; exits with 1 and one line when it can't start."""
+    """Run the exporter, or its `record`, until it is told to stop; exits with 1 and one line when it can't start."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["record"]:
+        known_flags = flags.recorder("xentop-exporter")
+        _add_source(known_flags, SOURCES)
+        given = program.start(known_flags, words[1:])
+        with contextlib.ExitStack() as at_end:
+            source = choose_source(getattr(given, "source", ""), given.sysfs, at_end)
+            record("xentop", [recordable(source, given.procfs, given.sysfs)], given)
+        return
     known_flags = flags.parser("xentop-exporter", __doc__, DEFAULT_PORT)
-    known_flags.add_argument(
-        "--source",
-        choices=["libxenstat", "xentop"],
-        default=argparse.SUPPRESS,
-        help="where the figures come from (default: libxenstat if it can be opened at the start, else xentop if it is "
-        "installed)",
-    )
-    given = program.start(known_flags, arguments)
+    _add_source(known_flags, (*SOURCES, flags.REPLAY))
+    flags.add_replay(known_flags)
+    given = program.start(known_flags, words)
     with contextlib.ExitStack() as at_end:
-        sources = choose_sources(getattr(given, "source", None), given.procfs, given.sysfs, at_end)
+        if played := program.playback("xentop", given):
+            sources = replayed(played)
+        else:
+            source = choose_source(getattr(given, "source", ""), given.sysfs, at_end)
+            sources = live(source, given.procfs, given.sysfs)
         program.serve(Exporter("xentop", sources, given.procfs), given)
 
 
-def choose_sources(wanted: str | None, procfs: str, sysfs: str, at_end: contextlib.ExitStack) -> list[Source]:
-    """Return the source that the user wants, or the best that can be used now, and what goes with it.
+def _add_source(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> None:
+    known_flags.add_argument(
+        "--source",
+        type=flags.source(choices),
+        default=argparse.SUPPRESS,
+        metavar="|".join(choices),
+        help="where the figures come from (default: libxenstat if it can be opened at the start, else xentop if it is "
+        "installed)",
+    )
 
-    `at_end` ends what was started.
-    """
+
+def choose_source(wanted: str, sysfs: str, at_end: contextlib.ExitStack) -> Libxenstat | Xentop:
+    """Return the source that the user wants, or the best that can be used now; `at_end` ends what it started."""
     library = Libxenstat(sysfs)
     xentop = find_xentop()
     if wanted == "xentop" and not xentop:
         sys.exit("xentop-exporter: xentop is not in PATH; install Xen's tools (Debian: xen-utils)")
-    if wanted is None and xentop:
+    if not wanted and xentop:
         try:
             library.open()
         except SourceUnavailable as error:
@@ -62,20 +85,61 @@ def choose_sources(wanted: str | None, procfs: str, sysfs: str, at_end: contextl
         child = Xentop(xentop)
         child.start()
         at_end.callback(child.close)
+        return child
+    return library
+
+
+def live(source: Libxenstat | Xentop, procfs: str, sysfs: str) -> list[Source]:
+    """Return what shows a source's figures as they are now, and what goes with it."""
+    if isinstance(source, Xentop):
+        view, version = TextView(), running_version(Path(sysfs))
         return [
-            Source("xentop", TextReader(child, running_version(Path(sysfs))).read, child.origin),
+            Source("xentop", lambda: view.families(Printed(source.read(), version)), source.origin),
             Source("runstate", waiting_without_ids, lambda: "", required=False),
         ]
-    host = LibraryReader(library, NetDev(procfs, sysfs))
+    host = LibraryReader(source, NetDev(procfs, sysfs))
     runstate = Runstate(sysfs)
     return [
-        Source("libxenstat", host.read, host.origin),
+        Source("libxenstat", lambda: node_families(host.read()), host.origin),
         Source("runstate", lambda: read_waiting(runstate, host.latest), runstate.origin, required=False),
     ]
 
 
+def recordable(source: Libxenstat | Xentop, procfs: str, sysfs: str) -> Recordable:
+    """Return what a recording takes of a source, and what goes with it."""
+    if isinstance(source, Xentop):
+        version = running_version(Path(sysfs))
+        contents = "xentop's text: every domain's name and figures"
+        return Recordable("xentop", contents, lambda: Printed(source.read(), version), recorded.anonymised_text)
+    host = LibraryReader(source, NetDev(procfs, sysfs))
+    runstate = Runstate(sysfs)
+
+    def read() -> Snapshot:
+        node = host.read()
+        try:
+            return Snapshot(node, tuple(runstate.read(domain.id for domain in node.domains)))
+        except SourceError as error:
+            return Snapshot(node, Failed.of(error))
+
+    contents = "the host's figures, and every domain's name and figures"
+    return Recordable("libxenstat", contents, read, recorded.anonymised_snapshot)
+
+
+def replayed(played: Playback) -> list[Source]:
+    """Return what shows the figures of a recording."""
+    if "xentop" in played.header.sources:
+        return [
+            played.source("xentop", "xentop", recorded.printed, lambda: TextView().families),
+            Source("runstate", waiting_without_ids, lambda: "", required=False),
+        ]
+    return [
+        played.source("libxenstat", "libxenstat", recorded.snapshot, lambda: lambda shot: node_families(shot.node)),
+        played.source("runstate", "libxenstat", recorded.snapshot, lambda: recorded_waiting, required=False),
+    ]
+
+
 class LibraryReader:
-    """Turns libxenstat's snapshots into metric families, their networks completed from /proc/net/dev."""
+    """Reads libxenstat's snapshots, their networks completed from /proc/net/dev."""
 
     def __init__(self, library: Libxenstat, net_dev: NetDev) -> None:
         self.latest: RawNode | None = None  # the last snapshot, while the library gives any
@@ -84,14 +148,14 @@ class LibraryReader:
         self._networks_from = ""
         self._complaint = ""
 
-    def read(self) -> list[Metric]:
-        """Return the families of the host as it is now; raises SourceError as the library does."""
+    def read(self) -> RawNode:
+        """Return the host as it is now; raises SourceError as the library does."""
         try:
             self.latest = node = self._library.read()
         except SourceError:
             self.latest = None
             raise
-        return metrics.families(model.from_libxenstat(self._completed(node)))
+        return self._completed(node)
 
     def origin(self) -> str:
         """Return the library's file name, and where the networks come from that it has lost."""
@@ -110,6 +174,11 @@ class LibraryReader:
         return completed
 
 
+def node_families(node: RawNode) -> list[Metric]:
+    """Return the families of a snapshot of libxenstat's."""
+    return metrics.families(model.from_libxenstat(node))
+
+
 def waiting_without_ids() -> list[Metric]:
     """Stand for the runstate source beside xentop's text; raises SourceUnavailable."""
     raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
@@ -125,23 +194,27 @@ def read_waiting(runstate: Runstate, node: RawNode | None) -> list[Metric]:
     return metrics.waiting_families(model.waiting(node, accounts)) if node else []
 
 
-class TextReader:
+def recorded_waiting(snapshot: Snapshot) -> list[Metric]:
+    """Return how long the domains of a recorded snapshot had waited; raises SourceError as it was raised then."""
+    if isinstance(snapshot.runstates, Failed):
+        raise snapshot.runstates.error()
+    return metrics.waiting_families(model.waiting(snapshot.node, snapshot.runstates))
+
+
+class TextView:
     """Turns xentop's iterations into metric families, and keeps what that needs from one iteration to the next."""
 
-    def __init__(self, child: Xentop, xen_version: str | None) -> None:
-        self._child = child
-        self._xen_version = xen_version
+    def __init__(self) -> None:
         self._namesakes = Namesakes()
         self._unknown_line_said = False
 
-    def read(self) -> list[Metric]:
-        """Return the families of the last whole iteration; raises SourceError as the child and the parser do."""
-        iteration = self._child.read()
-        host = text.parse(iteration.text)
+    def families(self, printed: Printed) -> list[Metric]:
+        """Return the families of an iteration; raises SourceRubbish as the parser does."""
+        host = text.parse(printed.iteration.text)
         if host.unknown and not self._unknown_line_said:
             self._unknown_line_said = True
             log.warning(
                 "xentop printed a line that is not understood", extra={"fields": {"line": host.unknown[0][:200]}}
             )
-        told_apart = self._namesakes.tell_apart(model.from_text(host, self._xen_version))
-        return metrics.families(told_apart) + metrics.text_families(iteration, len(host.unknown))
+        told_apart = self._namesakes.tell_apart(model.from_text(host, printed.xen_version))
+        return metrics.families(told_apart) + metrics.text_families(printed.iteration, len(host.unknown))

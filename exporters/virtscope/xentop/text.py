@@ -16,6 +16,7 @@ line break, which xl allows, the last line is read for the name, and the others 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from virtscope.shell.sources import SourceRubbish
@@ -137,6 +138,34 @@ def parse(iteration: bytes) -> TextHost:
 def _vcpus_may_be_missing(domain: TextDomain, unknown: bytes) -> bool:
     """Return whether the line may hold vCPUs of the domain: a part of them must not pass for all of them."""
     return len(domain.vcpu_seconds or ()) < domain.vcpus and not unknown.startswith((b"Net", b"VBD "))
+
+
+def with_names(iteration: bytes, renamed: Callable[[bytes], bytes]) -> bytes:
+    """Return an iteration with its domains renamed.
+
+    What can't be understood may hold a name anywhere: its letters become x, its digits 0.
+    """
+    columns: list[bytes] | None = None
+    lines = []
+    for ended in _LINE.findall(iteration):
+        line = ended.rstrip(b"\r\n")
+        if header := _HEADER.match(ended):
+            columns = header["columns"].split()
+            lines.append(_masked(header["before"]) + ended[header.start("columns") :])
+        elif columns and (row := _row(line, columns)):
+            start = len(line) - len(line.lstrip(b" "))
+            lines.append(ended[:start] + renamed(row.name) + ended[start + len(row.name) :])
+        elif passed_over := _PASSED_OVER.match(line):
+            lines.append(passed_over[0] + _masked(ended[passed_over.end() :]))
+        elif any(detail.fullmatch(ended) for detail in (_VCPUS, _MORE_VCPUS, _NETWORK, _VBD)):
+            lines.append(ended)
+        else:
+            lines.append(_masked(ended))
+    return b"".join(lines)
+
+
+def _masked(line: bytes) -> bytes:
+    return re.sub(rb"[0-9]", b"0", re.sub(rb"[A-Za-z\x80-\xff]", b"x", line))
 
 
 def _row(line: bytes, columns: list[bytes]) -> TextDomain | None:

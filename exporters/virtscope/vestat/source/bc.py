@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-from virtscope.vestat.source.procfs import list_folders, read_optional
+from virtscope.vestat.source.procfs import Procfs, list_folders, read_optional
 
 CAPABILITIES = "CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"  # the kernel asks for both, whatever the files' modes
 
@@ -15,7 +14,7 @@ CAPABILITIES = "CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"  # the kernel asks for
 _LEFT_BEHIND = re.compile(r"[0-9]+-[0-9a-f]+")
 
 
-def read_each(procfs: Path, file: str) -> Iterator[tuple[str, str]]:
+def read_each(procfs: Procfs, file: str) -> Iterator[tuple[str, str]]:
     """Yield ctid and text of /proc/bc/<id>/`file` of every container, and of the host (ctid "0").
 
     Containers that end meanwhile are passed over, and so are all where the kernel has no such file. Sub-beancounters,

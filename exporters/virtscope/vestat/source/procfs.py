@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Union
 
 from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.vestat.source.recorded import RecordedProcfs
+
+Procfs = Union[Path, RecordedProcfs]
 
 
-def read_text(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> str:
+def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> str:
     """Return the text of the file `name`, such as "vz/vestat"; bytes that aren't UTF-8 as \\xNN.
 
     Raises SourceUnavailable where it is absent or must not be read (`capabilities` says what it takes besides root),
@@ -21,15 +25,18 @@ def read_text(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH"
         return path.read_bytes().decode(errors="backslashreplace")
 
 
-def list_folders(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> list[str]:
+def list_folders(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> list[str]:
     """Return the names of the folders in the folder `name`, such as "bc", sorted; fails as read_text() does."""
     path = procfs / name
-    with _named_failures(path, capabilities), os.scandir(path) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir())
+    with _named_failures(path, capabilities):
+        if isinstance(path, RecordedProcfs):
+            return path.folders()
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
 
 
 @contextmanager
-def _named_failures(path: Path, capabilities: str) -> Iterator[None]:
+def _named_failures(path: Procfs, capabilities: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -42,7 +49,7 @@ def _named_failures(path: Path, capabilities: str) -> Iterator[None]:
         raise SourceError(f"{path} can't be read: {error.strerror}") from error
 
 
-def read_optional(procfs: Path, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> str | None:
+def read_optional(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> str | None:
     """Return the text of a file that not every kernel has, None where it is absent; fails as read_text() does."""
     try:
         return read_text(procfs, name, capabilities)

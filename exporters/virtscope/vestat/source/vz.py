@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.vestat import units, veinfo, vestat
-from virtscope.vestat.source.procfs import read_optional, read_text
+from virtscope.vestat.source.procfs import Procfs, read_optional, read_text
 from virtscope.vestat.units import Units
 from virtscope.vestat.veinfo import Veinfo
 from virtscope.vestat.vestat import Vestat
@@ -31,7 +30,7 @@ class Vz:
     each read would make counters go backwards.
     """
 
-    def __init__(self, procfs: Path) -> None:
+    def __init__(self, procfs: Procfs) -> None:
         self._procfs = procfs
         self._units: Units | None = None
 
