@@ -25,6 +25,7 @@ from virtscope.vestat.source.procfs import Procfs, read_optional
 _FIGURES = ("held", "maxheld", "barrier", "limit", "failcnt")  # in the order of Usage
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
+_UID_WIDTH = 10  # of its column
 _LONGEST_FIGURE = 20  # digits of a 64-bit number
 _LONGEST_ID = 64  # an UUID has 36 characters; a hundred series repeat what is taken for one
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
@@ -143,8 +144,8 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
         raise SourceRubbish(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
     unended = body[body.rfind("\n") + 1 :]
-    # Its last figure may lack digits, unless it ends where the header does.
-    cut = bool(unended) and len(unended.rstrip()) < len(header.rstrip())
+    # Its last figure may lack digits, unless it ends where the header does, or as much later as its uid is too wide.
+    cut = bool(unended) and len(unended.rstrip()) - max(unended.find(":") - _UID_WIDTH, 0) < len(header.rstrip())
 
     # Nothing but an uid has a colon behind it: between two colons are the rows of the one, and the other uid.
     pieces = [piece.rpartition("\n") for piece in f"{body.rstrip()}\n".split(":")]
