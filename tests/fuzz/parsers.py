@@ -19,7 +19,7 @@ from virtscope.vestat import ioacct, units, veinfo, vestat
 from virtscope.vestat.beancounter_metrics import Families
 from virtscope.vestat.beancounters import parse as parse_beancounters
 from virtscope.vestat.beancounters import parse_each
-from virtscope.xentop import metrics, model, text
+from virtscope.xentop import metrics, model, netdev, text
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
@@ -101,6 +101,13 @@ def _request_headers(data: bytes) -> None:
     assert 0 < time_for_sources(header) < 60
 
 
+def _net_dev(data: bytes) -> None:
+    for name, figures in netdev.parse(data).items():
+        assert len(figures) == 8
+        netdev.by_name(name)
+    netdev.by_nodename(data)
+
+
 # /proc/bc/101/resources has the rows alone.
 _OWN_BEANCOUNTERS = b"".join(
     line.rpartition(b":")[2]
@@ -117,6 +124,13 @@ basic_auth_users:
 rate_limit: {interval: 1s, burst: 3}
 rate_limit_of_old: *tls
 """
+_NET_DEV = (
+    b"Inter-|   Receive                                                |  Transmit\n"
+    b" face |bytes    packets errs drop fifo frame compressed multicast"
+    b"|bytes    packets errs drop fifo colls carrier compressed\n"
+    b"    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+    b"vif3.0-emu:18446744073709551615 498 0 2 0 0 0 0   213480    1402    0    0    0     0       0          0\n"
+)
 _HEADERS = [
     b"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1",
     b"gzip;q=1.0, identity; q=0.5, *;q=0",
@@ -126,6 +140,7 @@ _HEADERS = [
 
 PARSERS = [
     Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
+    Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceRubbish,)),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceRubbish,)),
     Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
     Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo", "ubc/*veinfo.txt")),

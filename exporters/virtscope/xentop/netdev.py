@@ -29,8 +29,9 @@ _COLUMNS = (
     b"bytes packets errs drop fifo frame compressed multicast bytes packets errs drop fifo colls carrier compressed"
 )
 # Of the sixteen columns of figures, each way's first four.
-_WAY = rb"([0-9]+) +([0-9]+) +([0-9]+) +([0-9]+)(?: +[0-9]+){4}"
-_LINE = re.compile(rb"^ *([^ :\n]+): *" + _WAY + rb" +" + _WAY + rb" *$", re.MULTILINE)
+_NUMBER = rb"([0-9]{1,20})"
+_WAY = rb" +".join([_NUMBER] * 4) + rb"(?: +[0-9]{1,20}){4}"
+_LINE = re.compile(rb" *([^ ]+?): *" + _WAY + rb" +" + _WAY + rb" *")
 _BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(?:-emu)?|tap([0-9]{1,5})\.([0-9]{1,5}))")
 _NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
 
@@ -45,13 +46,21 @@ class Vif(NamedTuple):
 def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
     """Return the figures of each interface, as Dom0 counts them: bytes, packets, errors, drops received, then sent.
 
-    Raises SourceRubbish, with the text, where the columns are not those that are known.
+    Raises SourceRubbish, with the text, where columns or lines are not those that are known.
     """
     header, _, lines = text.partition(b"\n")
     columns, _, lines = lines.partition(b"\n")
     if columns.replace(b"|", b" ").split() != [b"face", *_COLUMNS.split()]:
         raise SourceRubbish(f"net/dev has other columns than those known: {header + columns!r:.300}")
-    return {name: tuple(map(int, figures)) for name, *figures in _LINE.findall(lines)}
+    interfaces: dict[bytes, tuple[int, ...]] = {}
+    *whole, rest = lines.split(b"\n")
+    for line in [*whole, rest] if rest else whole:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise SourceRubbish(f"net/dev has a line of another form: {line!r:.300}")
+        name, *figures = found.groups()
+        interfaces[name] = tuple(map(int, figures))
+    return interfaces
 
 
 def by_name(interface: bytes) -> Vif | None:

@@ -113,9 +113,17 @@ def test_wide_counters_leave_no_blank_after_the_colon(tmp_path: Path) -> None:
     assert net_dev.read() == [(Vif(1, 0), ((1 << 64) - 1, *COUNTED[1:]))]
 
 
-def test_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
-    path = write_net_dev(tmp_path, {"vif1.0": COUNTED, "vif2.0": COUNTED})
-    assert list(parse(path.read_bytes()[:-8])) == [b"vif1.0"]
+@pytest.mark.parametrize(
+    "line", [b"vif2.0: 1 2 3", b"vif2.0" + b" 1" * 16, b"vif2.0: " + b"1 " * 17, b"vif2.0: " + b"-1 " * 16, b""]
+)
+def test_a_line_of_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path, line: bytes) -> None:
+    path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
+    with pytest.raises(SourceRubbish, match=f"another form: {line!r:.20}"):
+        parse(path.read_bytes() + line + b"\n")
+
+
+def test_old_kernels_have_names_with_colons(tmp_path: Path) -> None:
+    assert _net_dev(tmp_path, **{"eth0:1": (9,) * 8, "vif1_0": COUNTED}).read() == [(Vif(1, 0), COUNTED)]
 
 
 def test_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path) -> None:
