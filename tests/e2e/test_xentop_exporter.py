@@ -19,9 +19,11 @@ import requests
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.unit.xentop.fake_host import FakeDomain, FakeXen, write_net_dev
+from tests.unit.xentop.fake_xl import FakeXl
 from tools import programs
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden/xentop.prom"
+TESTS = Path(__file__).resolve().parents[1]
+GOLDEN = TESTS / "golden/xentop.prom"
 
 DOM0 = FakeDomain(
     0, b"Domain-0", cpu_ns=98_765_432_100, state="running", vcpus=[(1, 50_000_000_000), (1, 48_765_432_100)]
@@ -51,7 +53,7 @@ def xen(tmp_path: Path) -> FakeXen:
 
 @pytest.fixture
 def exporter(xen: FakeXen, tmp_path: Path) -> RunningExporter:
-    return RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=xen.environment())
+    return RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", "--xl.interval=0", environment=xen.environment())
 
 
 def test_golden_exposition(exporter: RunningExporter) -> None:
@@ -66,15 +68,74 @@ def test_golden_exposition(exporter: RunningExporter) -> None:
     assert page == GOLDEN.read_text()
 
 
-def test_promtool_finds_nothing_to_say(xen: FakeXen, exporter: RunningExporter) -> None:
+def test_promtool_finds_nothing_to_say(xen: FakeXen, tmp_path: Path) -> None:
+    xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
+    xl.answer("psr-cmt-show cache-occupancy", "Name  ID  Socket 0\nweb01  1  2592 KB\n")
+    xl.answer("psr-cmt-show total-mem-bandwidth", "Name  ID  Socket 0\nweb01  1  512 KB/s\n")
+    xl.complain("vcpu-list", "libxl: warning\n")
     xen.build_libxenctrl()
     xen.show(DOM0, replace(WEB, runstate=(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)))
-    with exporter:
-        exporter.get()  # from which the sources beside libxenstat know the domains
-        page = exporter.get().content
-    assert b"xen_domain_runnable_seconds_total{" in page
-    lint = subprocess.run([programs.path("promtool"), "check", "metrics"], input=page, capture_output=True, check=False)
+    environment = {**xen.environment(), "PATH": xl.path}
+    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=environment) as exporter:
+        page = page_with(exporter, "xen_domain_memory_bandwidth_bytes_per_second{")
+    assert "xen_domain_runnable_seconds_total{" in page
+    assert "xentop_toolstack_problems_total{" in page
+    lint = subprocess.run(
+        [programs.path("promtool"), "check", "metrics"], input=page.encode(), capture_output=True, check=False
+    )
     assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
+
+
+def page_with(exporter: RunningExporter, series: str) -> str:
+    """Return the first page that has this series; some sources need a moment."""
+    end = time.monotonic() + 30
+    page = exporter.get().text
+    while series not in page and time.monotonic() < end:
+        time.sleep(0.1)
+        page = exporter.get().text
+    return page
+
+
+def test_what_the_toolstack_tells(xen: FakeXen, tmp_path: Path) -> None:
+    xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
+    environment = {**xen.environment(), "PATH": xl.path}
+    flags = [f"--path.sysfs={xen.sysfs}", "--xl.interval=0.2s"]
+    with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
+        page = page_with(exporter, "xen_domain_scheduler_weight{")
+        assert "xentop_up 1.0" in page
+        assert 'xen_domain_scheduler_weight{domain="web01",domid="1"} 256.0' in page
+        assert 'uuid="586d02b6-9100-4965-a4ea-f600cf10add6"' in page
+        assert 'xen_domain_scheduler_weight{domain="twin",domid="4"}' not in page  # a guest that xl doesn't list
+        assert 'xentop_source_age_seconds{source="xl"}' in page
+        shares = (xl.answers / "sched-credit").read_text()
+        xl.answer("sched-credit", shares.replace("1    256    0", "1    256   50"))
+        assert 'xen_domain_cpu_limit_cpus{domain="web01",domid="1"} 0.5' in page_with(exporter, "cpu_limit_cpus{")
+        changed = 'xen_domain_scheduler_changes_total{domain="web01",domid="1",what="cap"} 1.0'
+        assert changed in exporter.get().text
+        xen.show(DOM0)
+        assert "web01" not in exporter.get().text  # at once, whatever xl listed
+
+
+def test_a_toolstack_that_refuses_costs_its_own_figures_alone(xen: FakeXen, tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    xl = FakeXl(tmp_path, tmp_path / "answers")
+    for command in ("list -v -c", "list -v", "list"):
+        xl.complain(command, "Permission denied\n")
+    environment = {**xen.environment(), "PATH": xl.path}
+    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=environment) as exporter:
+        page = page_with(exporter, 'xentop_source_up{source="xl"} 0.0')
+        assert 'xentop_source_up{source="libxenstat"} 1.0' in page
+        assert 'xen_domain_cpu_seconds_total{domain="web01",domid="1"}' in page
+        assert 'xentop_source_errors_total{reason="error",source="xl"}' in page
+        assert "Permission denied" in exporter.log_lines("source failed")[0]["err"]
+
+
+def test_no_toolstack_is_no_failure(xen: FakeXen, tmp_path: Path) -> None:
+    environment = {**xen.environment(), "PATH": str(tmp_path)}
+    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=environment) as exporter:
+        page = page_with(exporter, "neither xl nor xm")
+        assert "xentop_up 1.0" in page
+        assert 'xentop_source_up{source="xl"}' not in page
 
 
 def test_a_hanging_library_does_not_hold_up_the_scrape(xen: FakeXen, exporter: RunningExporter) -> None:

@@ -63,9 +63,10 @@ class Background(Generic[T]):
         Raises what is wrong where there is nothing young enough: as the last read did, SourceTimeout when it hangs,
         SourceUnavailable before the first one has finished.
         """
+        value = self.peek()
+        if value is not None:
+            return value
         with self._lock:
-            if self._value and time.monotonic() - self._value[1] <= OLDEST * self._interval:
-                return self._value[0]
             failure, traceback, waited = self._failure, self._traceback, time.monotonic() - self._begun_at
             first = self.cost.reads == 0
         if first and waited < FIRST:
@@ -73,6 +74,13 @@ class Background(Generic[T]):
         if failure is None:
             raise SourceTimeout(f"no answer for {waited:.0f} s; still waiting for it")
         raise failure.with_traceback(traceback)  # raised again and again, it would gather tracebacks
+
+    def peek(self) -> T | None:
+        """Return what latest() returns, and None where that raises."""
+        with self._lock:
+            if self._value and time.monotonic() - self._value[1] <= OLDEST * self._interval:
+                return self._value[0]
+        return None
 
     def age(self) -> float | None:
         """Return how many seconds ago the read began that gave the figures; None if none has succeeded yet."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import signal
 import sys
 import threading
@@ -14,11 +13,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
+from virtscope.shell.durations import duration
 from virtscope.shell.recording import Header, Writer
 from virtscope.shell.sources import SourceReader
 from virtscope.shell.standins import StandIns
-
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Recordable(NamedTuple):
@@ -47,15 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="put stand-ins in the place of names, UUIDs and addresses; the same one for the same name",
     )
-
-
-def duration(text: str) -> float:
-    """Return the seconds of a duration such as "90s", "1.5h" or "10m"."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd]?)", text, re.ASCII)
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0
-    if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0, such as 90s, 10m or 1h")
-    return seconds
 
 
 def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespace) -> None:

@@ -8,10 +8,12 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Callable
 
 from prometheus_client import Metric
 
 from virtscope.shell import flags, program
+from virtscope.shell.durations import interval_or_never
 from virtscope.shell.exporter import Exporter, Source
 from virtscope.shell.record import Recordable, record
 from virtscope.shell.recording import Failed
@@ -19,12 +21,14 @@ from virtscope.shell.replay import Playback
 from virtscope.shell.sources import SourceError, SourceUnavailable
 from virtscope.xentop import metrics, model, recorded, text
 from virtscope.xentop.identity import Namesakes
+from virtscope.xentop.model import Host
 from virtscope.xentop.netdev import lost_by_libxenstat, with_vifs
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.libxenstat import Libxenstat, RawNode, running_version
 from virtscope.xentop.source.netdev import NetDev
 from virtscope.xentop.source.runstate import INSTEAD, Runstate
 from virtscope.xentop.source.xentop import Xentop, find_xentop
+from virtscope.xentop.toolstack.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +36,8 @@ DEFAULT_PORT = 10290
 
 
 SOURCES = ("libxenstat", "xentop")
+
+AddTold = Callable[[Host], Host]  # adds what the toolstack tells of a host
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -48,13 +54,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known_flags = flags.parser("xentop-exporter", __doc__, DEFAULT_PORT)
     _add_source(known_flags, (*SOURCES, flags.REPLAY))
     flags.add_replay(known_flags)
+    known_flags.add_argument(
+        "--xl.interval",
+        dest="xl_interval",
+        type=interval_or_never,
+        default="30s",
+        metavar="DURATION",
+        help="time between two rounds of asking xl (or xm) for uuids, weights, caps, CPU pools and affinity; 0: never",
+    )
     given = program.start(known_flags, words)
     with contextlib.ExitStack() as at_end:
         if played := program.playback("xentop", given):
             sources = replayed(played)
         else:
             source = choose_source(getattr(given, "source", ""), given.sysfs, at_end)
-            sources = live(source, given.procfs, given.sysfs)
+            keeper = toolstack(given.xl_interval, at_end)
+            sources = live(source, given.procfs, given.sysfs, keeper)
         program.serve(Exporter("xentop", sources, given.procfs), given)
 
 
@@ -89,19 +104,33 @@ def choose_source(wanted: str, sysfs: str, at_end: contextlib.ExitStack) -> Libx
     return library
 
 
-def live(source: Libxenstat | Xentop, procfs: str, sysfs: str) -> list[Source]:
+def toolstack(interval: float, at_end: contextlib.ExitStack) -> Keeper | None:
+    """Return the toolstack's keeper, started, if it is to be asked at all; `at_end` ends it."""
+    if not interval:
+        return None
+    keeper = Keeper(interval)
+    keeper.start()
+    at_end.callback(keeper.close)
+    return keeper
+
+
+def live(source: Libxenstat | Xentop, procfs: str, sysfs: str, keeper: Keeper | None) -> list[Source]:
     """Return what shows a source's figures as they are now, and what goes with it."""
+    add_told = keeper.add_to if keeper else add_nothing
+    told = [Source("xl", keeper.read, keeper.origin, required=False, background=keeper.background)] if keeper else []
     if isinstance(source, Xentop):
-        view, version = TextView(), running_version(Path(sysfs))
+        view, version = TextView(add_told), running_version(Path(sysfs))
         return [
             Source("xentop", lambda: view.families(Printed(source.read(), version)), source.origin),
             Source("runstate", waiting_without_ids, lambda: "", required=False),
+            *told,
         ]
     host = LibraryReader(source, NetDev(procfs, sysfs))
     runstate = Runstate(sysfs)
     return [
-        Source("libxenstat", lambda: node_families(host.read()), host.origin),
+        Source("libxenstat", lambda: node_families(host.read(), add_told), host.origin),
         Source("runstate", lambda: read_waiting(runstate, host.latest), runstate.origin, required=False),
+        *told,
     ]
 
 
@@ -174,9 +203,14 @@ class LibraryReader:
         return completed
 
 
-def node_families(node: RawNode) -> list[Metric]:
-    """Return the families of a snapshot of libxenstat's."""
-    return metrics.families(model.from_libxenstat(node))
+def add_nothing(host: Host) -> Host:
+    """Stand for the toolstack where it isn't asked."""
+    return host
+
+
+def node_families(node: RawNode, add_told: AddTold = add_nothing) -> list[Metric]:
+    """Return the families of a snapshot of libxenstat's, with what `add_told` adds to the host."""
+    return metrics.families(add_told(model.from_libxenstat(node)))
 
 
 def waiting_without_ids() -> list[Metric]:
@@ -204,7 +238,8 @@ def recorded_waiting(snapshot: Snapshot) -> list[Metric]:
 class TextView:
     """Turns xentop's iterations into metric families, and keeps what that needs from one iteration to the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, add_told: AddTold = add_nothing) -> None:
+        self._add_told = add_told
         self._namesakes = Namesakes()
         self._unknown_line_said = False
 
@@ -217,4 +252,6 @@ class TextView:
                 "xentop printed a line that is not understood", extra={"fields": {"line": host.unknown[0][:200]}}
             )
         told_apart = self._namesakes.tell_apart(model.from_text(host, printed.xen_version))
-        return metrics.families(told_apart) + metrics.text_families(printed.iteration, len(host.unknown))
+        return metrics.families(self._add_told(told_apart)) + metrics.text_families(
+            printed.iteration, len(host.unknown)
+        )

@@ -10,12 +10,20 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from virtscope.shell.families import Figure, Labels, family, info, series
 from virtscope.xentop.model import DOM0, STATES, Block, Domain, Host, Network, Vcpu, Waiting
 from virtscope.xentop.source.xentop import Iteration
+from virtscope.xentop.toolstack.metrics import domain_families
+
+_UNTOLD = {"uuid": "", "type": "", "cpupool": ""}
 
 HOST: list[Figure[Host]] = [
     Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
     Figure("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
     Figure("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
     Figure("xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes),
+    Figure(
+        "xen_host_vcpus",
+        "vCPUs of all domains that are online, Dom0's included.",
+        lambda host: _online([vcpu.online for domain in host.domains for vcpu in domain.vcpus]),
+    ),
     Figure("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
 ]
 
@@ -139,7 +147,7 @@ def families(host: Host) -> list[Metric]:
 
         xen_host_info{version="4.17.7"} 1
         xen_host_cpus 4
-        xen_domain_info{domid="3",domain="web01",type="guest",ssid="0"} 1
+        xen_domain_info{domid="3",domain="web01",role="guest",uuid="",type="",cpupool="",ssid="0"} 1
         xen_domain_state{domid="3",domain="web01",state="blocked"} 1
         xen_domain_cpu_seconds_total{domid="3",domain="web01"} 1234.567890123
         xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
@@ -159,7 +167,12 @@ def families(host: Host) -> list[Metric]:
     return [
         info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),
         *series(HOST, [({}, host)]),
-        info("xen_domain", "What kind of domain this is, and its security id.", [_facts(*each) for each in domains]),
+        info(
+            "xen_domain",
+            "Who this domain is: role (dom0 or guest), uuid, type (pv, hvm or pvh), CPU pool, security id; what isn't "
+            "known is empty.",
+            [_facts(*each) for each in domains],
+        ),
         _states(domains),
         *series(DOMAIN, domains),
         *series(VCPU, vcpus),
@@ -170,6 +183,7 @@ def families(host: Host) -> list[Metric]:
             [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
         ),
         *series(BLOCK, blocks),
+        *domain_families([(labels, domain.told) for labels, domain in domains if domain.told]),
     ]
 
 
@@ -221,6 +235,10 @@ def text_families(iteration: Iteration, unknown_lines: int) -> list[Metric]:
     ]
 
 
+def _online(vcpus: Sequence[bool | None]) -> int | None:
+    return None if None in vcpus else vcpus.count(True)
+
+
 def _domid(domain: Domain) -> str:
     """Return the id; without one "", or for one of several domains of a name what is never another's: "twin-2"."""
     if domain.domid is not None:
@@ -230,7 +248,10 @@ def _domid(domain: Domain) -> str:
 
 def _facts(labels: Labels, domain: Domain) -> Labels:
     # By number and not by name: a guest may be called Domain-0.
-    return {**labels, "type": "dom0" if domain.domid == DOM0 else "guest", "ssid": str(domain.ssid)}
+    role = "dom0" if domain.domid == DOM0 else "guest"
+    told = domain.told
+    facts = {"uuid": told.uuid, "type": told.type, "cpupool": told.cpupool} if told else _UNTOLD
+    return {**labels, "role": role, **facts, "ssid": str(domain.ssid)}
 
 
 def _states(domains: Sequence[tuple[Labels, Domain]]) -> Metric:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd
 from virtscope.xentop.source.runstate import RawRunstate
 from virtscope.xentop.text import TextDomain, TextHost, TextVbd
+from virtscope.xentop.toolstack.model import Guest
 
 DOM0 = 0
 DOM0_NAME = b"Domain-0"
@@ -81,6 +82,7 @@ class Domain(NamedTuple):
     networks: tuple[Network, ...]
     blocks: tuple[Block, ...]
     namesake: int | None = None  # tells domains of one name apart where there is no domid
+    told: Guest | None = None  # what the toolstack tells of it; None where it doesn't (yet)
 
 
 class Host(NamedTuple):

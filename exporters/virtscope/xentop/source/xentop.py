@@ -16,13 +16,13 @@ import logging
 import os
 import selectors
 import shutil
-import signal
 import subprocess
 import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.shell.commands import kill_group, last_line
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 from virtscope.xentop.text import whole_iterations
 
@@ -70,7 +70,7 @@ class Xentop:
         self._closed.set()
         with self._lock:
             if self._child:
-                _kill(self._child)
+                kill_group(self._child)
         self._keeper.join(5)  # which reaps it; one that the kernel can't end must not hold up the exporter
 
     def read(self) -> Iteration:
@@ -130,7 +130,7 @@ class Xentop:
         finally:
             with self._lock:
                 self._child = None
-            _kill(child)
+            kill_group(child)
             status = child.wait()
             for pipe in (child.stdout, child.stderr):
                 if pipe:
@@ -192,12 +192,6 @@ class Xentop:
         return SourceTimeout(f"{self._program} has printed no whole iteration for {HUNG:.0f} s and was killed")
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child that nobody has reaped yet, and what it started: xentop may be a script that starts the real one."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-
-
 class _Tail:
     """The end of what a program says, which may be much."""
 
@@ -208,8 +202,7 @@ class _Tail:
         self._text = (self._text + text)[-4096:]
 
     def last_line(self) -> str:
-        lines = self._text.decode("utf-8", "backslashreplace").split("\n")
-        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+        return last_line(self._text)
 
 
 def find_xentop() -> str | None:

@@ -1,0 +1,156 @@
+"""The host's toolstack, `xl` or before it `xm`: what it tells and libxenstat doesn't, such as weights, caps and uuids.
+
+Some programs that take up to a second each, so they are for the background. Nothing is interpreted here beyond what
+decides which of them to run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.shell.commands import Commands, Finished, last_line
+from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.xentop.toolstack import info, listing, psr, schedulers
+
+TIMEOUT = 10.0  # seconds for each program
+PSR_AGAIN = 3600.0  # seconds until a machine without cache monitoring is asked again
+
+_FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/xensource/bin")
+# The first that works: uuids are told since 4.1, CPU pools since 4.6. xl before 4.5 lists in spite of a -c that it
+# doesn't know, but says so.
+_NOT_KNOWN = re.compile("not implemented|not found!$")
+_LISTS = {"xl": (("list", "-v", "-c"), ("list", "-v"), ("list",)), "xm": (("list",),)}
+
+
+class Answer(NamedTuple):
+    """What a program answered."""
+
+    command: str  # such as "vcpu-list"
+    output: bytes
+    problem: str  # its end if not with status 0, or what it said on standard error; "" where there was none
+    failed: bool  # whether it ended with another status than 0; its output may still be good
+
+
+class RawToolstack(NamedTuple):
+    """All answers of one round, of which "list" is the first; those that a machine can't give are not among them."""
+
+    program: str  # the path of xl or xm
+    answers: tuple[Answer, ...]
+
+
+class Xl:
+    """Asks the toolstack, whichever there is."""
+
+    def __init__(self) -> None:
+        self._commands = Commands(TIMEOUT)
+        self._program = ""  # the last that worked
+        self._list: tuple[str, ...] = ()  # likewise
+        self._details: Answer | None = None
+        self._detailed: set[tuple[int, str]] = set()  # the domains that were there when they were asked for
+        self._not_known: set[str] = set()  # commands that this version doesn't know
+        self._psr_kinds: tuple[str, ...] = ()
+        self._psr_asked_at: float | None = None
+
+    def read(self) -> RawToolstack:
+        """Ask everything anew; some seconds.
+
+        Raises SourceUnavailable where there is neither xl nor xm, SourceError where none of them lists domains,
+        SourceTimeout and SourceRubbish as Commands.run() and the parser of the list do.
+        """
+        listed = self._listed()
+        host, pools = self._ask("info"), self._ask_if_known("cpupool-list")
+        answers = [listed, host, *pools, *self._about_details(listed), *self._ask_if_known("vcpu-list")]
+        in_use = _schedulers_in_use(host, pools)
+        for name, command in schedulers.COMMANDS.items():
+            answers += self._ask_if_known(command) if name in in_use else []
+        answers += self._about_caches()
+        return RawToolstack(self._program, tuple(answers))
+
+    def origin(self) -> str:
+        """Return the path of the program in use."""
+        return self._program
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that all programs have taken so far."""
+        return self._commands.cpu_seconds
+
+    def close(self) -> None:
+        """End what is running."""
+        self._commands.close()
+
+    def _listed(self) -> Answer:
+        failure: SourceError | None = None
+        if self._program:
+            answer = self._try_list(self._program, self._list)
+            if not answer.failed:
+                return answer
+            failure = SourceError(f"{self._program} {' '.join(self._list)} {answer.problem}")
+            self._program, self._not_known = "", set()
+        for name, lists in _LISTS.items():
+            program = _find(name)
+            for arguments in lists if program else ():
+                answer = self._try_list(program, arguments)
+                if not answer.failed and ("-c" not in arguments or b"Cpupool" in answer.output):
+                    self._program, self._list = program, arguments
+                    return answer
+                failure = failure or SourceError(f"{program} {' '.join(arguments)} {answer.problem}")
+        raise failure or SourceUnavailable(f"neither xl nor xm is in PATH or {', '.join(_FOLDERS)}")
+
+    def _try_list(self, program: str, arguments: tuple[str, ...]) -> Answer:
+        return _answer("list", self._commands.run(program, *arguments))
+
+    def _ask(self, *arguments: str) -> Answer:
+        return _answer(" ".join(arguments), self._commands.run(self._program, *arguments))
+
+    def _ask_if_known(self, command: str) -> list[Answer]:
+        """Ask what this version may not know."""
+        if command in self._not_known:
+            return []
+        answer = self._ask(command)
+        if answer.failed and _NOT_KNOWN.search(answer.problem):
+            self._not_known.add(command)
+            return []
+        return [answer]
+
+    def _about_details(self, listed: Answer) -> list[Answer]:
+        """Ask what kind of guest each is, which is slow and never changes: only when there are new ones."""
+        now = {(domain.domid, domain.uuid or domain.name) for domain in listing.parse(listed.output)[0]}
+        if self._details and now <= self._detailed:
+            return [self._details._replace(problem="", failed=False)]  # which was told already
+        self._details = self._ask("list", "-l")
+        self._detailed = now if not self._details.failed else set()
+        return [self._details]
+
+    def _about_caches(self) -> list[Answer]:
+        if Path(self._program).name != "xl":
+            return []
+        now = time.monotonic()
+        if self._psr_kinds:
+            answers = [self._ask("psr-cmt-show", kind) for kind in self._psr_kinds]
+        elif self._psr_asked_at is None or now - self._psr_asked_at >= PSR_AGAIN:
+            self._psr_asked_at = now
+            # That the machine has none of it is no problem to be told.
+            answers = [each for kind in psr.KINDS if not (each := self._ask("psr-cmt-show", kind)).failed]
+        else:
+            return []
+        self._psr_kinds = tuple(each.command.split()[1] for each in answers if not each.failed)
+        return answers
+
+
+def _answer(command: str, finished: Finished) -> Answer:
+    problem = finished.problem() or last_line(finished.complaints)
+    return Answer(command, finished.output, problem, finished.status != 0)
+
+
+def _schedulers_in_use(host: Answer, pools: list[Answer]) -> set[str]:
+    known_pools = [pool for answer in pools for pool in schedulers.parse_pools(answer.output)[0]]
+    return {info.parse(host.output).scheduler, *(pool.scheduler for pool in known_pools)}
+
+
+def _find(name: str) -> str:
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])) or ""

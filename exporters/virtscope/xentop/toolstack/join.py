@@ -1,0 +1,51 @@
+"""Which of the domains that the toolstack listed some time ago is which of those that live at this scrape."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from virtscope.xentop.model import Domain, Host
+from virtscope.xentop.toolstack.model import Guest, Toolstack
+
+# Seconds that the source's figures may be older than the toolstack's: xentop's iterations are up to two.
+_BEHIND = 3.0
+
+
+def joined(host: Host, toolstack: Toolstack) -> Host:
+    """Return the host with what the toolstack told of each domain that lives, and of the host what the source doesn't.
+
+    A domain is known by its id; where the source has none, by its name if nobody else has it. One that has used less
+    CPU time than it had when the toolstack listed it is another one, which took over id or name.
+    """
+    by_name = _unique_names(toolstack.guests.values())
+    names = Counter(domain.name.strip() for domain in host.domains)
+
+    def told(domain: Domain) -> Guest | None:
+        if domain.domid is not None:
+            guest = toolstack.guests.get(domain.domid)
+        else:
+            guest = by_name.get(domain.name.strip()) if names[domain.name.strip()] == 1 else None
+        return guest if guest and _may_be(guest, domain) else None
+
+    info = toolstack.info
+    return host._replace(
+        xen_version=host.xen_version or info.xen_version or None,
+        cpus=info.cpus if host.cpus is None else host.cpus,
+        cpu_hertz=info.cpu_hertz if host.cpu_hertz is None else host.cpu_hertz,
+        memory_bytes=info.memory_bytes if host.memory_bytes is None else host.memory_bytes,
+        memory_free_bytes=info.memory_free_bytes if host.memory_free_bytes is None else host.memory_free_bytes,
+        domains=tuple(domain._replace(told=told(domain)) for domain in host.domains),
+    )
+
+
+def _unique_names(guests: Iterable[Guest]) -> dict[str, Guest]:
+    guests = list(guests)
+    names = Counter(guest.name.strip() for guest in guests)
+    return {guest.name.strip(): guest for guest in guests if names[guest.name.strip()] == 1}
+
+
+def _may_be(guest: Guest, domain: Domain) -> bool:
+    if domain.cpu_seconds is None:
+        return True
+    return guest.cpu_seconds <= domain.cpu_seconds + _BEHIND * len(domain.vcpus) + 1

@@ -1,0 +1,124 @@
+"""Which commands of the toolstack are run, and what comes of those that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.xentop.fake_xl import FakeXl
+from virtscope.shell.sources import SourceError, SourceTimeout, SourceUnavailable
+from virtscope.xentop.source import xl
+from virtscope.xentop.source.xl import Xl
+from virtscope.xentop.toolstack.model import understand
+
+REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
+XM = (
+    "Name                                      ID   Mem VCPUs      State   Time(s)\nDomain-0   0  512  1  r-----  9.5\n"
+)
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXl:
+    fake = FakeXl(tmp_path, REAL)
+    monkeypatch.setenv("PATH", fake.path)
+    monkeypatch.setattr(xl, "_FOLDERS", ())
+    return fake
+
+
+def test_a_round_asks_the_scheduler_in_use_alone(fake: FakeXl) -> None:
+    raw = Xl().read()
+    assert [answer.command for answer in raw.answers] == [
+        "list",
+        "info",
+        "cpupool-list",
+        "list -l",
+        "vcpu-list",
+        "sched-credit",
+    ]
+    assert raw.program == str(fake.folder / "xl")
+
+
+def test_pools_may_have_schedulers_of_their_own(fake: FakeXl) -> None:
+    row = "fast                 1   credit2       y          0\n"
+    fake.answer("cpupool-list", (REAL / "cpupool-list").read_text() + row)
+    fake.answer("sched-credit2", "")
+    commands = {answer.command for answer in Xl().read().answers}
+    assert {"sched-credit", "sched-credit2"} <= commands
+
+
+def test_what_never_changes_is_asked_again_for_new_domains_alone(fake: FakeXl) -> None:
+    source = Xl()
+    source.read()
+    assert "list -l" in fake.asked()
+    again = source.read()
+    assert "list -l" not in fake.asked()
+    assert understand(again).guests[1].type == "pv"
+    listed = (REAL / "list -v").read_text()
+    fake.answer("list -v", listed + listed.splitlines()[-1].replace(" 3 ", " 9 ").replace("9c77", "aaaa") + "\n")
+    source.read()
+    assert "list -l" in fake.asked()
+
+
+def test_a_machine_without_cache_monitoring_is_not_asked_for_it_again(fake: FakeXl) -> None:
+    source = Xl()
+    raw = source.read()
+    assert "psr-cmt-show cache-occupancy" in fake.asked()
+    assert understand(raw).problems == ()
+    source.read()
+    assert not [command for command in fake.asked() if command.startswith("psr")]
+
+
+def test_a_machine_with_cache_monitoring(fake: FakeXl) -> None:
+    fake.answer("psr-cmt-show cache-occupancy", "Total RMID: 71\nName  ID  Socket 0\nweb01   1   2592 KB\n")
+    source = Xl()
+    assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
+    assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
+
+
+def test_commands_that_a_version_does_not_know_are_no_problem(fake: FakeXl) -> None:
+    (fake.answers / "cpupool-list").unlink()
+    source = Xl()
+    assert understand(source.read()).problems == ()
+    source.read()
+    fake.asked()
+    source.read()
+    assert "cpupool-list" not in fake.asked()
+
+
+def test_complaints_are_told(fake: FakeXl) -> None:
+    fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
+    [problem] = understand(Xl().read()).problems
+    assert problem == ("sched-credit", "complaint", "libxl_domain_sched_params_get failed.")
+
+
+def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "answers").mkdir()
+    fake = FakeXl(tmp_path, tmp_path / "answers", "xm")
+    fake.answer("list", XM)
+    monkeypatch.setenv("PATH", fake.path)
+    raw = Xl().read()
+    assert Path(raw.program).name == "xm"
+    assert understand(raw).guests[0].name == "Domain-0"
+    assert not [command for command in fake.asked() if command.startswith("psr")]
+
+
+def test_neither_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(xl, "_FOLDERS", ())
+    with pytest.raises(SourceUnavailable, match="neither xl nor xm"):
+        Xl().read()
+
+
+def test_one_that_refuses_says_why(fake: FakeXl) -> None:
+    fake.complain("list -v -c", "Could not obtain handle on privileged command interface: Permission denied\n")
+    (fake.answers / "list -v").unlink()
+    with pytest.raises(SourceError, match=r"list -v -c ended with status 1: .*Permission denied"):
+        Xl().read()
+
+
+def test_one_that_hangs(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
+    fake.hang()
+    with pytest.raises(SourceTimeout, match="list -v -c did not end"):
+        Xl().read()
