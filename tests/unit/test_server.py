@@ -14,8 +14,8 @@ from virtscope.shell.server import MOST_CONNECTIONS, Server
 class Nothing:
     name = "nothing"
 
-    def scrape(self, form: Format, seconds: float) -> bytes:
-        return f"# {form} {seconds}\n".encode()
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+        return f"# {form} {seconds} {gzipped}\n".encode()
 
 
 def test_connections_that_got_no_thread_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from virtscope import __version__
 from virtscope.shell.background import Background
+from virtscope.shell.compression import Gzip
 from virtscope.shell.exposition import Encoder, FamilyError, Format
 from virtscope.shell.sources import Cost, SourceError, SourceReader, SourceUnavailable, reason_of
 
@@ -68,6 +69,7 @@ class Exporter:
         self._readers = [SourceReader(source.name, source.read) for source in self._sources]
         self._process = ProcessCollector(proc=procfs, registry=CollectorRegistry())
         self._encoder = Encoder(on_refused=self._note_refused)
+        self._gzip = Gzip()
         # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
         self._lock = threading.Lock()
         self._encode_seconds = 0.0
@@ -77,7 +79,7 @@ class Exporter:
         self._state = {source.name: "" for source in self._sources}  # "up", "absent" or why the last read failed
         self._absent: dict[str, str] = {}  # why a source that isn't required is absent, as of its last read
 
-    def scrape(self, form: Format, seconds: float) -> bytes:
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
         """Return the exposition in `form`, waiting for the sources no longer than `seconds`."""
         deadline = time.monotonic() + seconds
         asked = [reader.ask() for reader in self._readers]
@@ -94,9 +96,8 @@ class Exporter:
                     families += outcome
             families += self._about_itself()
             begun = time.thread_time()
-            exposition = (
-                self._encoder.openmetrics(families) if form is Format.OPENMETRICS else self._encoder.text(families)
-            )
+            pieces = self._encoder.pieces(families, form)
+            exposition = self._gzip.compress(pieces) if gzipped else b"".join(pieces)
             self._encode_seconds += time.thread_time() - begun
             return exposition
 
@@ -175,7 +176,9 @@ class Exporter:
         yield from self._about_backgrounds()
 
         yield CounterMetricFamily(
-            f"{self.name}_encode_seconds", "CPU time spent writing expositions, in seconds.", self._encode_seconds
+            f"{self.name}_encode_seconds",
+            "CPU time spent writing expositions, in seconds.",
+            self._encode_seconds,
         )
         yield CounterMetricFamily(
             f"{self.name}_encode_errors", "Metric families left out because they could not be written.", self._refusals

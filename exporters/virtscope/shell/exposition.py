@@ -16,7 +16,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from virtscope.shell.blocks import Blocks
+from virtscope.shell.blocks import Block, Blocks
 from virtscope.shell.lines import escaped, metric_name, number, quoted, start_of_line
 
 if TYPE_CHECKING:
@@ -92,34 +92,57 @@ class Encoder:
 
     def __init__(self, on_refused: Callable[[FamilyError], object] | None = None) -> None:
         self._on_refused = on_refused
-        self._layouts: dict[str, _Layout] = {}  # of the last scrape, by family name
+        # Of the last scrape, by family name.
+        self._layouts: dict[str, _Layout] = {}
+        self._blocks: dict[str, _WrittenBlocks] = {}
 
     def text(self, families: Iterable[Metric]) -> bytes:
         """Return a scrape in the text format 0.0.4."""
-        return b"".join(self._written(families, _TEXT))
+        return b"".join(self.pieces(families, Format.TEXT))
 
     def openmetrics(self, families: Iterable[Metric]) -> bytes:
         """Return a scrape in OpenMetrics 1.0.0, `# EOF` included."""
-        return b"".join([*self._written(families, _OPENMETRICS), b"# EOF\n"])
+        return b"".join(self.pieces(families, Format.OPENMETRICS))
 
-    def _written(self, families: Iterable[Metric], syntax: _Syntax) -> list[bytes]:
-        living: dict[str, _Layout] = {}
-        written = []
+    def pieces(self, families: Iterable[Metric], form: Format) -> list[bytes]:
+        """Return a scrape in pieces; one of the last scrape in which nothing has changed is the same object again."""
+        syntax = _OPENMETRICS if form is Format.OPENMETRICS else _TEXT
+        layouts: dict[str, _Layout] = {}
+        blocks: dict[str, _WrittenBlocks] = {}
+        pieces = []
         for family in families:
             try:
                 if isinstance(family, Blocks):
-                    text = "".join([syntax.header(family), *[block.lines for block in family.blocks], "\n"])
+                    written = _write_blocks(family, self._blocks.get(family.name), syntax)
+                    blocks[family.name] = written
+                    pieces.append(written.piece)
                 else:
-                    living[family.name], text = _write(family, self._layouts.get(family.name), syntax)
-                # Encoded one by one, as UTF-8 refuses the lone surrogates that a guest's name may hold.
-                written.append(text.encode())
+                    layouts[family.name], text = _write(family, self._layouts.get(family.name), syntax)
+                    # Encoded one by one, as UTF-8 refuses the lone surrogates that a guest's name may hold.
+                    pieces.append(text.encode())
             except Exception as error:  # there is no knowing what a collector's odd objects raise
                 refused = FamilyError(str(getattr(family, "name", family)), error)
                 if self._on_refused is None:
                     raise refused from error
                 self._on_refused(refused)
-        self._layouts = living
-        return written
+        self._layouts, self._blocks = layouts, blocks
+        return [*pieces, b"# EOF\n"] if form is Format.OPENMETRICS else pieces
+
+
+class _WrittenBlocks(NamedTuple):
+    """What is kept of a family of blocks: they themselves, the header above them, and what was written."""
+
+    blocks: list[Block]
+    header: str
+    piece: bytes
+
+
+def _write_blocks(family: Blocks, kept: _WrittenBlocks | None, syntax: _Syntax) -> _WrittenBlocks:
+    header = syntax.header(family)
+    if kept and kept.blocks == family.blocks and kept.header == header:
+        return kept
+    text = "".join([header, *[block.lines for block in family.blocks], "\n"])
+    return _WrittenBlocks(family.blocks, header, text.encode())
 
 
 # A Sample is a tuple, so one call at C speed takes a column out of a whole family, and another compares it or looks
