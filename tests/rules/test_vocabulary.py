@@ -18,10 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 VOCABULARY = {
     "vserver:cpu_usage:rate": {"host", "platform", "vserver", "role"},
     "vserver:cpu_wait:rate": {"host", "platform", "vserver", "role"},
+    "vserver:cpu_limit:cpus": {"host", "platform", "vserver", "role"},
     "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
     "vserver:refused_allocations:rate": {"host", "platform", "vserver", "role", "resource"},
     "host:cpu_capacity:cpus": {"host", "platform"},
     "host:guests:count": {"host", "platform"},
+    "host:vcpu_overcommit:ratio": {"host", "platform"},
     "host:overhead_cpu:rate": {"host", "platform"},
     "host:overhead:ratio": {"host", "platform"},
     "monitor:cpu_usage:rate": {"host", "platform", "job"},
@@ -38,10 +40,12 @@ RECORDS = {
 XENTOP = r"""
 process_cpu_seconds_total SECONDS
 xen_host_cpus 4
+xen_host_vcpus 6
 xen_domain_cpu_seconds_total{domid="0",domain="Domain-0"} SECONDS
 xen_domain_cpu_seconds_total{domid="1",domain="web"} SECONDS
 xen_domain_cpu_seconds_total{domid="2",domain="web"} SECONDS
 xen_domain_cpu_seconds_total{domid="7",domain="Käse \"db\" \\ 1"} SECONDS
+xen_domain_cpu_limit_cpus{domid="1",domain="web"} 0.5
 xen_domain_memory_bytes{domid="0",domain="Domain-0"} 1e9
 xen_domain_memory_bytes{domid="1",domain="web"} 2e9
 xen_domain_memory_bytes{domid="2",domain="web"} 3e9
