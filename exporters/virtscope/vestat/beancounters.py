@@ -133,14 +133,14 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     Raises SourceRubbish with the offending text where version line or header are missing, where no column is known, and
     where there are containers but none makes sense.
     """
-    version_line, _, rest = text.partition("\n")
-    header, ended, body = rest.partition("\n")
+    version_line, *more = text.split("\n", 2)
+    header, body = more if len(more) == 2 else ("".join(more), None)
     word, _, version = version_line.strip().partition(":")
     if word != "Version" or not version.strip():
         raise SourceRubbish(f"the beancounters begin with {version_line[:80]!r}, not with their version")
     columns = header.split()
     known = _columns(tuple(columns[2:]))
-    if columns[:2] != ["uid", "resource"] or not known.places or not ended:
+    if columns[:2] != ["uid", "resource"] or not known.places or body is None:
         raise SourceRubbish(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
     unended = body[body.rfind("\n") + 1 :]
@@ -148,7 +148,8 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     cut = bool(unended) and len(unended.rstrip()) - max(unended.find(":") - _UID_WIDTH, 0) < len(header.rstrip())
 
     # Nothing but an uid has a colon behind it: between two colons are the rows of the one, and the other uid.
-    pieces = [piece.rpartition("\n") for piece in f"{body.rstrip()}\n".split(":")]
+    *pieces_but_last, last_piece = body.rstrip().split(":")
+    pieces = [piece.rpartition("\n") for piece in (*pieces_but_last, f"{last_piece}\n")]
     before = _by_ctid(last)
     containers: dict[str, Beancounter] = {}
     offences = [f"a row belongs to no uid: {pieces[0][0][:300]!r}"] if pieces[0][0].strip() else []
