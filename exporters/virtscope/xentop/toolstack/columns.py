@@ -15,7 +15,7 @@ def split(line: bytes, count: int) -> tuple[str, list[bytes]] | None:
     fields = line.rsplit(None, count)
     if len(fields) == count + 1:
         return text(fields[0].rstrip(b" ")), fields[1:]
-    return ("", fields) if len(fields) == count and line[:1] == b" " else None
+    return ("", fields) if len(fields) == count and line[:1].isspace() else None
 
 
 def text(name: bytes) -> str:

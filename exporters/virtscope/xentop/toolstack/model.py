@@ -114,7 +114,7 @@ def understand(raw: RawToolstack) -> Toolstack:
             cpu_seconds=each.cpu_seconds,
             uuid=each.uuid or (detail.uuid if detail else ""),
             type=detail.type if detail else "",
-            cpupool=each.cpupool or share.cpupool,
+            cpupool=share.cpupool or each.cpupool,  # the list may print it right behind an XSM label
             share=share,
             placements=placements.get(domid, {}),
             cache_bytes=cache.get(domid, {}),

@@ -29,7 +29,7 @@ def parse(output: bytes) -> tuple[dict[int, dict[int, int]], list[bytes]]:
     sockets: list[int] = []
     for line in filter(None, output.split(b"\n")):
         words = line.split()
-        if words[:2] == [b"Name", b"ID"]:
+        if words[:2] == [b"Name", b"ID"] and words[-2:-1] == [b"Socket"]:  # a row ends in a unit, whatever its name
             sockets = columns.numbers(words[3::2]) or []
         elif sockets and (row := _row(line, len(sockets))):
             figures[row[0]] = dict(zip(sockets, row[1]))

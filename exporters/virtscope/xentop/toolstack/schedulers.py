@@ -18,6 +18,8 @@ from virtscope.xentop.toolstack import columns
 
 COMMANDS = {"credit": "sched-credit", "credit2": "sched-credit2", "rtds": "sched-rtds"}
 
+# A guest may be called Name ID, but its row has numbers.
+_TITLES = {b"Weight", b"Cap", b"Period", b"Budget", b"Slice", b"Latency", b"Extra", b"Extratime"}
 _PARAMETER = re.compile(rb"[a-z-]+=[A-Za-z0-9]+")
 _TIME = re.compile(rb"(tslice|ratelimit)=([0-9]{1,10})(ms|us)")
 _UNITS = {b"ms": 1000, b"us": 1_000_000}  # in a second
@@ -75,8 +77,8 @@ def parse_shares(output: bytes) -> tuple[dict[int, Share], dict[str, Timing], li
         pool = _pool(line)
         if pool:
             cpupool, timings[pool[0]] = pool[0], pool[1]
-        elif line.split()[:2] == [b"Name", b"ID"]:
-            header = line.split()
+        elif (words := line.split())[:2] == [b"Name", b"ID"] and _TITLES.issuperset(words[2:]):
+            header = words
         elif share := _share(line, header):
             shares[share[0]] = share[1]._replace(cpupool=cpupool)
         else:

@@ -34,7 +34,7 @@ def parse(output: bytes) -> tuple[dict[int, dict[int, Placement]], list[bytes]]:
     unknown = []
     soft_too = False
     for line in filter(None, output.split(b"\n")):
-        if line.split()[:2] == [b"Name", b"ID"]:
+        if line.rstrip().endswith((b" Affinity", b"(Hard / Soft)")):  # no row ends so, whatever its name
             soft_too = line.rstrip().endswith(b"(Hard / Soft)")
         elif row := _row(line, soft_too):
             domid, vcpu, placement = row

@@ -205,6 +205,22 @@ def test_credit2_without_caps_and_a_pool_whose_parameters_are_not_told() -> None
     assert schedulers.parse_shares(text) == ({1: Share(512, cpupool="Pool-0")}, {"Pool-0": Timing(None, None)}, [])
 
 
+def test_a_guest_called_like_a_header_is_not_taken_for_one() -> None:
+    rows = b"%-33b %4d %6d %4d\n%-33b %4d %6d %4d\n" % (b"Name ID", 7, 512, 30, b"web 01", 8, 256, 0)
+    shares, _, unknown = schedulers.parse_shares(b"%-33b %4b %6b %4b\n" % (b"Name", b"ID", b"Weight", b"Cap") + rows)
+    assert ({domid: (share.weight, share.cap) for domid, share in shares.items()}, unknown) == (
+        {7: (512, 30), 8: (256, 0)},
+        [],
+    )
+    header = b"Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n"
+    rows = b"%-32b     7     0    1   -b-       7.8  all / 0-3\n%-32b     8     0    1   -b-       7.8  all / all\n"
+    placements, unknown = vcpus.parse(header + rows % (b"Name ID", b"web01"))
+    assert ({domid: each[0].soft for domid, each in placements.items()}, unknown) == ({7: "0-3", 8: "all"}, [])
+    header = b"%-40b %5b%14b 0\n" % (b"Name", b"ID", b"Socket")
+    rows = b"%-40b %5d%13d KB\n%-40b %5d%13d KB\n" % (b"Name ID Socket 1", 7, 2, b"web01", 8, 3)
+    assert psr.parse(header + rows) == ({7: {0: 2048}, 8: {0: 3072}}, [])
+
+
 def test_rtds_in_microseconds() -> None:
     text = (
         b"Cpupool Pool-0: sched=RTDS\n"
