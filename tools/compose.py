@@ -14,9 +14,11 @@ import sys
 from collections.abc import Mapping
 
 from tools import StackError, grafana, sockets, targets
-from tools.parts import DOCKER_PARTS, GRAFANA, PROMETHEUS, XENTOP_EXPORTER, ports
+from tools.parts import DOCKER_PARTS, GRAFANA, PROMETHEUS, ports
 from tools.programs import CHECKOUT
 from tools.targets import Machine
+
+PROFILES = "xen,openvz"  # of compose.yaml: platforms with an exporter of their own
 
 
 def up() -> None:
@@ -27,7 +29,7 @@ def up() -> None:
     chosen = ports(variables, DOCKER_PARTS)
     if not _containers(compose):
         # Containers on the host's network would start over and over where a port is taken.
-        used = [part for part in DOCKER_PARTS if part is not XENTOP_EXPORTER or machine.platform == "xen"]
+        used = [part for part in DOCKER_PARTS if part.platform in {None, machine.platform}]
         sockets.require_free([(part, chosen[part.name]) for part in used], patience=0, command="make compose-up")
     # What a repository can't hold: the addresses to scrape, with this machine's name, and a password.
     targets.write(machine, chosen)
@@ -42,7 +44,7 @@ def up() -> None:
 
 def down() -> None:
     """Stop all that `up` started, on whatever platform it did; the volumes with what was recorded stay."""
-    _run([*command(), "down", "--remove-orphans"], {**os.environ, "COMPOSE_PROFILES": "xen"})
+    _run([*command(), "down", "--remove-orphans"], {**os.environ, "COMPOSE_PROFILES": PROFILES})
 
 
 def command() -> list[str]:
@@ -59,8 +61,9 @@ def command() -> list[str]:
 def environment(machine: Machine, given: Mapping[str, str]) -> dict[str, str]:
     """The variables of compose.yaml that depend on the machine, unless they are `given`."""
     found = dict(given)
+    if machine.platform in PROFILES.split(","):
+        found.setdefault("COMPOSE_PROFILES", machine.platform)
     if machine.platform == "xen":
-        found.setdefault("COMPOSE_PROFILES", "xen")
         system = platform.freedesktop_os_release()
         if system["ID"] == "debian" and "VERSION_CODENAME" in system:
             # The image's libxenstat must be of the release that Dom0's Xen is.

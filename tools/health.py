@@ -98,9 +98,10 @@ def targets(prometheus_port: int) -> list[Target]:
     )
 
 
-def xentop_is_up(port: int) -> bool:
-    """Whether xentop-exporter gets its figures from Xen."""
-    return b"\nxentop_up 1" in (_get(port, "/metrics") or b"")
+def gets_figures(exporter: Part, port: int) -> bool:
+    """Whether an exporter of ours gets its figures from all its sources."""
+    up = f"\n{exporter.name.removesuffix('-exporter')}_up 1"
+    return up.encode() in (_get(port, "/metrics") or b"")
 
 
 def _get(port: int, path: str) -> bytes | None:

@@ -16,19 +16,29 @@ class Part:
     port_variable: str  # of the environment and of make; compose.yaml reads the same ones
     default_port: int
     health_path: str  # answers 200 once the part is ready
+    platform: str | None = None  # the only one that it runs on, as tools.targets finds it out
+    capabilities: tuple[str, ...] = ()  # those of its unit in exporters/systemd
+
+    @property
+    def privileges_variable(self) -> str:
+        """The variable by which supervisord.conf is told the options for setpriv."""
+        return self.port_variable.replace("_PORT", "_PRIVILEGES")
 
 
 PROMETHEUS = Part("prometheus", "PROMETHEUS_PORT", 9090, "/-/ready")
 ALERTMANAGER = Part("alertmanager", "ALERTMANAGER_PORT", 9093, "/-/ready")
 NODE_EXPORTER = Part("node_exporter", "NODE_EXPORTER_PORT", 9100, "/")
-XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy")
+XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy", "xen", ("CAP_DAC_OVERRIDE",))
+VESTAT_EXPORTER = Part(
+    "vestat-exporter", "VESTAT_PORT", 10291, "/-/healthy", "openvz", ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE")
+)
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
 CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
 TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics")
 
 # In the order in which they are started and shown.
-PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, GRAFANA)
+PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, VESTAT_EXPORTER, GRAFANA)
 DOCKER_PARTS = (*PARTS, CADVISOR, TELEGRAF)
 
 

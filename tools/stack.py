@@ -24,18 +24,23 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from tools import StackError, grafana, health, programs, python_packages, sockets, supervision, targets
-from tools.parts import ALERTMANAGER, GRAFANA, NODE_EXPORTER, PARTS, PROMETHEUS, XENTOP_EXPORTER, Part, ports
+from tools import StackError, grafana, health, privileges, programs, python_packages, sockets, supervision, targets
+from tools.parts import ALERTMANAGER, GRAFANA, PARTS, PROMETHEUS, Part, ports
 from tools.programs import CHECKOUT, ProgramsError
 from tools.targets import Machine
 
 SUPERVISORD_CONF = CHECKOUT / "tools" / "supervisord.conf"
+DATA = CHECKOUT / ".stack" / "data"
 EXPORTERS = CHECKOUT / "exporters" / "virtscope"
 SETTINGS_FILE = supervision.RUN / "settings.json"
 NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are there
 DATA_BYTES = 5 * 10**8
 ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
 LOG_LINES = 10
+ONLY_ROOT_MAY = {  # by platform
+    "xen": "this is the Dom0 of a Xen host, and only root may ask Xen about its guests",
+    "openvz": "this is an OpenVZ host, and only root may read what it counts for its containers",
+}
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -55,8 +60,8 @@ def up() -> None:
         with _step("Looking at this machine"):
             given = {name: value for name, value in os.environ.items() if value}
             plan = _plan({**(running_settings or {}), **given})
-            if plan.machine.platform == "xen" and os.geteuid() != 0:
-                raise StackError("this is the Dom0 of a Xen host, and only root may ask Xen about its guests: use sudo")
+            if plan.machine.platform in ONLY_ROOT_MAY and os.geteuid() != 0:
+                raise StackError(f"{ONLY_ROOT_MAY[plan.machine.platform]}: use sudo")
             if running_settings is None:
                 supervision.require_short_path()
                 _require_ports(plan)
@@ -129,12 +134,12 @@ def logs(name: str | None, *, follow: bool) -> None:
 def _plan(settings: Mapping[str, str]) -> Plan:
     """What to run on this machine, on the ports that the settings say."""
     machine = targets.this_machine()
-    parts = [PROMETHEUS, ALERTMANAGER, NODE_EXPORTER]
-    if machine.platform == "xen":
-        parts.append(XENTOP_EXPORTER)
-    if grafana.home() is not None:
-        parts.append(GRAFANA)
-    return Plan(machine, tuple(parts), ports(settings))
+    parts = tuple(
+        part
+        for part in PARTS
+        if part.platform in {None, machine.platform} and (part is not GRAFANA or grafana.home() is not None)
+    )
+    return Plan(machine, parts, ports(settings))
 
 
 def _why_not_used(part: Part, machine: Machine) -> str:
@@ -161,7 +166,8 @@ def _check_configuration() -> None:
         ("promtool", ["check", "config", "prometheus/prometheus.yml"]),
         ("amtool", ["check-config", "alerts/alertmanager.yml"]),
     ):
-        command = [str(programs.path(program)), *arguments]
+        # As who Prometheus and Alertmanager will be, who may not be able to read what root can.
+        command = ["setpriv", *privileges.setpriv(), str(programs.path(program)), *arguments]
         check = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
         if check.returncode != 0:
             said = check.stderr if "FAILED:" in check.stderr else check.stdout
@@ -176,6 +182,7 @@ def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
     return {
         **{part.port_variable: str(plan.ports[part.name]) for part in PARTS},
+        **{part.privileges_variable: " ".join(privileges.setpriv(part.capabilities)) for part in PARTS},
         "VIRTSCOPE_PROGRAMS": str(unpacked.relative_to(CHECKOUT)),
         "VIRTSCOPE_CONFIGURATION": configuration.hexdigest(),
         "GRAFANA_HOME": str(grafana.home() or ""),
@@ -198,6 +205,8 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
             supervision.RUN.mkdir(parents=True, exist_ok=True)
             SETTINGS_FILE.write_text(json.dumps(settings))
             targets.write(plan.machine, plan.ports)
+            for part in (PROMETHEUS, ALERTMANAGER):
+                privileges.hand_over(DATA / part.name)
             supervision.start(settings)
             for part in plan.parts:
                 supervision.start_program(part.name)
@@ -237,8 +246,9 @@ def _describe(plan: Plan) -> None:
     for target in health.targets(plan.ports[PROMETHEUS.name]):
         if target.address not in own:
             print(f"Watching {target.host}, {target.job} at {target.address}: {target.health}.")
-    if XENTOP_EXPORTER in plan.parts and not health.xentop_is_up(plan.ports[XENTOP_EXPORTER.name]):
-        print("But xentop-exporter gets nothing from Xen: make logs NAME=xentop-exporter says why.")
+    for part in plan.parts:
+        if part.platform and not health.gets_figures(part, plan.ports[part.name]):
+            print(f"But {part.name} doesn't get all its figures: make logs NAME={part.name} says why.")
     print()
     login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
     addresses = [

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.parts import ALERTMANAGER, CADVISOR, NODE_EXPORTER, PROMETHEUS, TELEGRAF, XENTOP_EXPORTER
+from tools.parts import ALERTMANAGER, CADVISOR, NODE_EXPORTER, PROMETHEUS, TELEGRAF, VESTAT_EXPORTER, XENTOP_EXPORTER
 from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / "prometheus" / "targets" / "local"
@@ -17,6 +17,7 @@ JOBS = {
     "alertmanager": ALERTMANAGER,
     "node": NODE_EXPORTER,
     "xentop": XENTOP_EXPORTER,
+    "vestat": VESTAT_EXPORTER,
     "cadvisor": CADVISOR,
     "telegraf": TELEGRAF,
 }
@@ -32,29 +33,44 @@ class Machine:
 
 
 def this_machine(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> Machine:
-    """Find out whether this is a Xen host's Dom0 (platform "xen") or a machine to watch as it is ("base")."""
+    """Find out whether this is a Xen host's Dom0 (platform "xen"), an OpenVZ host ("openvz") or neither ("base")."""
     # A host name that isn't UTF-8 would make the target files unreadable for Prometheus.
     host = socket.gethostname().encode(errors="replace").decode() or "localhost"
+    if (procfs / "vz" / "vestat").exists():
+        return Machine(host, *_openvz(procfs))
+    return Machine(host, *_xen(sysfs, procfs))
+
+
+def _openvz(procfs: Path) -> tuple[str, str]:
+    """Platform, and why, where the kernel is OpenVZ's: a container has /proc/vz as well, but /proc/bc only the host."""
+    beancounters = procfs / "bc"
+    if beancounters.exists():
+        return "openvz", f"an OpenVZ host: {procfs / 'vz'} and {beancounters} are there"
+    return "base", f"an OpenVZ container, not the host: {beancounters} is absent"
+
+
+def _xen(sysfs: Path, procfs: Path) -> tuple[str, str]:
+    """Platform, and why, on any other kernel."""
     hypervisor, capabilities = sysfs / "hypervisor" / "type", procfs / "xen" / "capabilities"
     if not hypervisor.exists():
-        return Machine(host, "base", f"no Xen found: {hypervisor} is absent")
+        return "base", f"no Xen and no OpenVZ found: {hypervisor} and {procfs / 'vz/vestat'} are absent"
     if hypervisor.read_text().strip() != "xen":
-        return Machine(host, "base", f"no Xen found: {hypervisor} says {hypervisor.read_text().strip()}")
+        return "base", f"no Xen found: {hypervisor} says {hypervisor.read_text().strip()}"
     if not capabilities.exists():
-        return Machine(host, "base", f"a Xen guest, or a Dom0 without xenfs: {capabilities} is absent")
+        return "base", f"a Xen guest, or a Dom0 without xenfs: {capabilities} is absent"
     if "control_d" not in capabilities.read_text():
-        return Machine(host, "base", f"a Xen guest, not Dom0: {capabilities} does not say control_d")
-    return Machine(host, "xen", f"Dom0 of a Xen host: {capabilities} says control_d")
+        return "base", f"a Xen guest, not Dom0: {capabilities} does not say control_d"
+    return "xen", f"Dom0 of a Xen host: {capabilities} says control_d"
 
 
 def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> None:
     """Write the stack's own addresses, one file per job of prometheus.yml, for the machine it runs on.
 
-    A part without a port, and xentop-exporter off Xen, gets an empty file: it doesn't run here, or no longer.
+    A part without a port, and an exporter of another platform, gets an empty file: it doesn't run here, or no longer.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for job, part in JOBS.items():
-        runs = part.name in ports and (part is not XENTOP_EXPORTER or machine.platform == "xen")
+        runs = part.name in ports and part.platform in {None, machine.platform}
         _write(folder / f"{job}.yml", [(ports[part.name], machine)] if runs else [])
 
 

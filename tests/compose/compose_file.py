@@ -20,7 +20,7 @@ def services(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """All services, those of every profile too, with variables, anchors and relative paths filled in."""
     result = subprocess.run(
         [*_compose(), "--file", PATH, "config"],
-        env={**os.environ, **variables, "COMPOSE_PROFILES": "xen"},
+        env={**os.environ, **variables, "COMPOSE_PROFILES": compose.PROFILES},
         check=False,
         capture_output=True,
         text=True,

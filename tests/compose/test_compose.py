@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.compose import compose_file
+from tests.live.privileges import capabilities
 from tools import go_programs, grafana, parts
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -21,6 +22,7 @@ LISTENS = {
     "alertmanager": "--web.listen-address=127.0.0.1:{ALERTMANAGER_PORT}",
     "node-exporter": "--web.listen-address=127.0.0.1:{NODE_EXPORTER_PORT}",
     "xentop-exporter": "--web.listen-address=127.0.0.1:{XENTOP_PORT}",
+    "vestat-exporter": "--web.listen-address=127.0.0.1:{VESTAT_PORT}",
     "cadvisor": "--port={CADVISOR_PORT}",
     "grafana": "{GRAFANA_PORT}",
     "telegraf": "{TELEGRAF_PORT}",
@@ -31,6 +33,7 @@ PORTS = {
     "GRAFANA_PORT": "13000",
     "NODE_EXPORTER_PORT": "19100",
     "XENTOP_PORT": "20290",
+    "VESTAT_PORT": "20291",
     "CADVISOR_PORT": "20293",
     "TELEGRAF_PORT": "19273",
 }
@@ -58,10 +61,11 @@ def test_the_whole_stack_is_there(services: dict[str, dict[str, Any]]) -> None:
     assert set(services) == set(LISTENS)
 
 
-def test_only_a_xen_host_gets_the_xen_exporter() -> None:
+def test_each_platform_gets_its_own_exporter_only() -> None:
     services = yaml.safe_load(compose_file.PATH.read_text())["services"]
     assert {name: service["profiles"] for name, service in services.items() if "profiles" in service} == {
-        "xentop-exporter": ["xen"]
+        "xentop-exporter": ["xen"],
+        "vestat-exporter": ["openvz"],
     }
 
 
@@ -100,7 +104,9 @@ def test_pinned_and_confined(name: str, services: dict[str, dict[str, Any]]) -> 
     assert service["restart"] == "unless-stopped"
     assert not service.get("privileged")
     assert service["cap_drop"] == ["ALL"]
-    assert "cap_add" not in service
+    # root's, less all else: what an exporter's unit gives it, except where it owns the files as root.
+    added = {"CAP_" + name for name in service.get("cap_add", ())}
+    assert added == (capabilities(name) if name == "vestat-exporter" else set())
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["read_only"] is True
     assert service["logging"]["options"]["max-size"]

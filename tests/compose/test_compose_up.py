@@ -15,6 +15,7 @@ from tools.targets import Machine
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOM0 = Machine("xen1", "xen", "for the test")
+OPENVZ = Machine("vz1", "openvz", "for the test")
 BASE = Machine("server1", "base", "for the test")
 
 
@@ -27,6 +28,10 @@ def test_dom0_gets_the_xen_exporter_built_from_its_own_release(monkeypatch: pyte
 def test_another_dom0_gets_the_default_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "opensuse-leap"})
     assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen"}
+
+
+def test_an_openvz_host_gets_the_openvz_exporter() -> None:
+    assert compose.environment(OPENVZ, {}) == {"COMPOSE_PROFILES": "openvz"}
 
 
 def test_elsewhere_nothing_is_added() -> None:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,11 +19,17 @@ class RunningExporter:
     """Starts the exporter of this package on a free loopback port and ends it with the `with` block."""
 
     def __init__(
-        self, folder: Path, *flags: str, environment: Mapping[str, str] | None = None, package: str = "virtscope.xentop"
+        self,
+        folder: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+        package: str = "virtscope.xentop",
+        python: Sequence[str] = (sys.executable,),
     ) -> None:
+        """`python` is the command that runs the package: an interpreter, and what may go before it."""
         self._log = folder / "exporter.log"
         self._command = [
-            sys.executable,
+            *python,
             "-m",
             package,
             "--web.listen-address=127.0.0.1:0",

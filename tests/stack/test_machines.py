@@ -1,13 +1,11 @@
-"""The machines `make up` may find itself on: Dom0, a Xen guest, an ordinary user's, one with an odd name."""
+"""The machines `make up` may find itself on: Dom0, a Xen guest, an OpenVZ host, one of an odd name, another user's."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import shutil
 import stat
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -15,18 +13,19 @@ import pytest
 import requests
 import yaml
 
+from tests.live.privileges import UNITS, capabilities, python_of_everybody
 from tests.stack.conftest import CACHE, Checkout
 from tools import targets
-from tools.parts import DOCKER_PARTS, ports
+from tools.parts import DOCKER_PARTS, PARTS, Part, ports
 from tools.targets import Machine
 
-# `make up` on a machine that says to be Dom0 and has Grafana installed, given by a user.
-UP_ON_DOM0 = """
+# `make up` on a machine that says to be of a platform and has Grafana installed, given by a user.
+UP_ON = """
 import os
 from pathlib import Path
 from tools import grafana, stack, targets
-targets.this_machine = lambda: targets.Machine("dom0", "xen", "a test says so")
-grafana.home = lambda: Path({grafana!r})
+targets.this_machine = lambda: targets.Machine({host!r}, {platform!r}, "a test says so")
+grafana.home = lambda: Path({grafana!r}) if {grafana!r} else None
 os.geteuid = lambda: {user}
 raise SystemExit(stack.main())
 """
@@ -48,7 +47,7 @@ http.server.HTTPServer(address, Handler).serve_forever()
 @pytest.mark.parametrize(
     ("hypervisor", "capabilities", "platform", "why"),
     [
-        (None, None, "base", "hypervisor/type is absent"),
+        (None, None, "base", "no Xen and no OpenVZ found"),
         ("kvm\n", None, "base", "says kvm"),
         ("xen\n", None, "base", "capabilities is absent"),
         ("xen\n", "", "base", "a Xen guest, not Dom0"),
@@ -65,6 +64,20 @@ def test_platform(tmp_path: Path, hypervisor: str | None, capabilities: str | No
     assert why in machine.why
 
 
+def test_platform_openvz(tmp_path: Path) -> None:
+    host = Path(__file__).resolve().parents[1] / "fixtures/openvz/virtuozzo7-uuids/proc"
+    assert targets.this_machine(sysfs=tmp_path, procfs=host).platform == "openvz"
+
+
+def test_an_openvz_container_is_not_its_host(tmp_path: Path) -> None:
+    """It has /proc/vz as well, and in it itself alone."""
+    (tmp_path / "vz").mkdir()
+    (tmp_path / "vz" / "vestat").touch()
+    container = targets.this_machine(sysfs=tmp_path, procfs=tmp_path)
+    assert container.platform == "base"
+    assert "an OpenVZ container, not the host" in container.why
+
+
 @pytest.mark.parametrize("host", ["vm", 'a "quoted" name', "back\\slash", "größe", "a: b # c", "😀", "-", "null"])
 def test_host_label_is_the_machine_s_name_whatever_it_holds(tmp_path: Path, host: str) -> None:
     targets.write(Machine(host, "xen", ""), ports({}), tmp_path)
@@ -73,9 +86,16 @@ def test_host_label_is_the_machine_s_name_whatever_it_holds(tmp_path: Path, host
         assert group["labels"] == {"host": host, "platform": "xen"}
 
 
-def test_without_xen_there_is_no_xentop_target(tmp_path: Path) -> None:
-    targets.write(Machine("vm", "base", ""), ports({}), tmp_path)
-    assert yaml.safe_load((tmp_path / "xentop.yml").read_text()) == []
+@pytest.mark.parametrize(("platform", "job"), [("base", None), ("xen", "xentop"), ("openvz", "vestat")])
+def test_each_platform_has_its_own_exporter_as_a_target(tmp_path: Path, platform: str, job: str | None) -> None:
+    targets.write(Machine("vm", platform, ""), ports({}), tmp_path)
+    written = {name: yaml.safe_load((tmp_path / f"{name}.yml").read_text()) for name in ("xentop", "vestat", "node")}
+    # What the host uses beside its guests is reckoned from both: so they must agree on who it is.
+    labels = {"host": "vm", "platform": platform}
+    assert {name for name, groups in written.items() if [group["labels"] for group in groups] == [labels]} == (
+        {"node", job} if job else {"node"}
+    )
+    assert all(groups == [] for name, groups in written.items() if name not in {"node", job})
 
 
 def test_what_runs_only_in_docker_is_scraped_only_there(tmp_path: Path) -> None:
@@ -94,14 +114,14 @@ def test_dom0_is_watched_by_xentop_exporter_and_grafana_is_used(stopped: Checkou
     program.parent.mkdir(parents=True)
     program.write_text(GRAFANA)
     program.chmod(0o755)
-    up = stopped.python("-c", UP_ON_DOM0.format(user=0, grafana=str(program.parents[1])), "up")
+    up = stopped.python("-c", UP_ON.format(host="dom0", platform="xen", user=0, grafana=str(program.parents[1])), "up")
     assert up.returncode == 0, up.stdout
 
     assert "Watching this machine, dom0, as platform xen" in up.stdout
     assert stopped.url("XENTOP_PORT") in up.stdout
     assert stopped.query('up{job="xentop", host="dom0", platform="xen"} == 1') != []
     # There is no Xen here, and that is what the exporter found.
-    assert "xentop-exporter gets nothing from Xen" in up.stdout
+    assert "xentop-exporter doesn't get all its figures" in up.stdout
 
     assert stopped.url("GRAFANA_PORT") in up.stdout
     settings = requests.get(stopped.url("GRAFANA_PORT"), timeout=10).json()
@@ -113,11 +133,32 @@ def test_dom0_is_watched_by_xentop_exporter_and_grafana_is_used(stopped: Checkou
     assert stat.S_IMODE(password.parent.stat().st_mode) == 0o700
 
 
-def test_dom0_needs_root(stopped: Checkout) -> None:
-    up = stopped.python("-c", UP_ON_DOM0.format(user=1000, grafana="/nowhere"), "up")
+def test_an_openvz_host_is_watched_by_vestat_exporter(stopped: Checkout) -> None:
+    up = stopped.python("-c", UP_ON.format(host="vz1", platform="openvz", user=0, grafana=""), "up")
+    assert up.returncode == 0, up.stdout
+    assert stopped.url("VESTAT_PORT") in up.stdout
+    for job in ("vestat", "node"):
+        assert stopped.query(f'up{{job="{job}", host="vz1", platform="openvz"}} == 1') != []
+    # There is no OpenVZ here, and that is what the exporter found.
+    assert "vestat-exporter doesn't get all its figures" in up.stdout
+    # Back to the machine as it is.
+    again = stopped.make("up")
+    assert again.returncode == 0, again.stdout
+    assert not any("virtscope.vestat" in command for command in stopped.processes().values())
+
+
+@pytest.mark.parametrize(("platform", "said"), [("xen", "only root may ask Xen"), ("openvz", "only root may read")])
+def test_a_hypervisor_s_host_needs_root(stopped: Checkout, platform: str, said: str) -> None:
+    up = stopped.python("-c", UP_ON.format(host="h", platform=platform, user=1000, grafana=""), "up")
     assert up.returncode == 1
-    assert "only root may ask Xen" in up.stdout
+    assert said in up.stdout
     assert stopped.processes() == {}
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_an_exporter_has_the_capabilities_of_its_unit(part: Part) -> None:
+    unit = UNITS / f"{part.name}.service"
+    assert set(part.capabilities) == (capabilities(part.name) if unit.exists() else set())
 
 
 def test_ordinary_user_can_start_it() -> None:
@@ -125,7 +166,8 @@ def test_ordinary_user_can_start_it() -> None:
     if os.geteuid() != 0:
         return
     nobody = pwd.getpwnam("nobody").pw_uid
-    python = _python_of_everybody(nobody)
+    usable = "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))"
+    python = python_of_everybody(nobody, usable)
     with tempfile.TemporaryDirectory(prefix="s") as folder:  # pytest's own folders are closed to other users
         checkout = Checkout(Path(folder, "checkout"), user=nobody)
         shutil.copytree(CACHE, Path(folder, "cache"), ignore=shutil.ignore_patterns("xen"))
@@ -140,12 +182,3 @@ def test_ordinary_user_can_start_it() -> None:
             assert checkout.processes() == {}
         finally:
             checkout.kill_all()
-
-
-def _python_of_everybody(user: int) -> str:
-    usable = "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))"
-    for python in (shutil.which("python3"), "/usr/bin/python3"):
-        with contextlib.suppress(OSError):
-            if subprocess.run([str(python), "-c", usable], user=user, check=False, capture_output=True).returncode == 0:
-                return str(python)
-    pytest.skip("no Python 3.11 with venv that other users may run: apt-get install python3-venv")

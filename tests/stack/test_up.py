@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
 import requests
@@ -33,6 +34,14 @@ def test_all_parts_are_up_and_listen_on_loopback_only(running: Checkout) -> None
     for variable in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT"):
         with pytest.raises(ConnectionRefusedError):  # what listens everywhere would answer at this address too
             socket.create_connection(("127.0.0.2", running.ports[variable]), timeout=5)
+
+
+def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
+    for name in ("/usr/bin/prometheus ", "/prometheus-alertmanager ", "/usr/bin/prometheus-node-exporter "):
+        status = Path("/proc", str(running.pid(name)), "status").read_text()
+        facts = dict(line.split(":", 1) for line in status.splitlines())
+        assert "0" not in facts["Uid"].split()
+        assert int(facts["CapPrm"], 16) == int(facts["CapAmb"], 16) == 0
 
 
 def test_pages_of_prometheus_are_complete(running: Checkout) -> None:

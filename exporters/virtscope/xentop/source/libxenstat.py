@@ -212,7 +212,7 @@ class _Library:
         if not self._handle:
             raise SourceUnavailable(
                 f"{path.name}: xenstat_init failed ({os.strerror(ctypes.get_errno())}); "
-                "the exporter needs root in Dom0 and Xen's daemons running"
+                "the exporter needs root in Dom0, or CAP_DAC_OVERRIDE, and Xen's daemons running"
             )
 
     def close(self) -> None:

@@ -1,0 +1,115 @@
+"""The systemd units: valid, confined, and with just the capabilities that the exporters' files need."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import prometheus_client
+import pytest
+
+from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.live.privileges import NOBODY, UNITS, capabilities, directives, python_of_everybody, unprivileged
+
+ALL = sorted(UNITS.glob("*.service"))
+FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
+EXPOSURE = 25  # tenths of systemd's scale from 0 to 10, on which 96 is a service without any confinement
+
+each_unit = pytest.mark.parametrize("unit", ALL, ids=lambda unit: unit.stem)
+
+
+def systemd_analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    if shutil.which("systemd-analyze") is None:
+        missing = "no systemd-analyze here: apt-get install systemd"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    command = ["systemd-analyze", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+@each_unit
+def test_systemd_understands_it(unit: Path, tmp_path: Path) -> None:
+    program = Path(directives(unit)["ExecStart"][0].split()[0])
+    assert program.name == unit.stem
+    (tmp_path / program.name).touch(mode=0o755)  # systemd asks whether it could be run
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace(str(program), str(tmp_path / program.name)))
+    verified = systemd_analyze("verify", copy)
+    assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+
+
+@each_unit
+def test_it_is_confined(unit: Path) -> None:
+    review = systemd_analyze("security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", unit)
+    assert review.returncode == 0, review.stdout
+
+
+@each_unit
+def test_an_old_systemd_can_start_it(unit: Path) -> None:
+    """systemd 219 knows no group of system calls: from a list of what is allowed it would take that nothing is."""
+    given = directives(unit)
+    assert all(calls.startswith("~") for calls in given["SystemCallFilter"])
+    assert given["ProtectSystem"] == ["full", "strict"], "the one that it knows first"
+    # It doesn't know AmbientCapabilities, and then the bounding set is all that confines root.
+    assert set(given["CapabilityBoundingSet"][0].split()) == capabilities(unit.stem)
+
+
+def test_the_wheel_brings_the_units(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(EXPORTERS)]
+    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path, "zip")
+    brought = {file.name: file.read_text() for file in tmp_path.glob("*.data/data/lib/systemd/system/*")}
+    assert brought == {unit.name: unit.read_text() for unit in ALL}
+
+
+@pytest.fixture(scope="module")
+def vz_host() -> Iterator[Path]:
+    """A folder that everybody may enter, with the exporters, and in `proc` an OpenVZ host's files with their modes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make files of root's and become somebody else: run this as root")
+    with tempfile.TemporaryDirectory(prefix="vz") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(EXPORTERS / "virtscope", folder / "virtscope")
+        shutil.copytree(Path(prometheus_client.__file__).parent, folder / "prometheus_client")
+        shutil.copytree(FIXTURE, folder / "proc")
+        for file in folder.glob("proc/**/*"):
+            open_to_all = file.name in {"stats", "version", "vz"}
+            file.chmod((0o555 if file.is_dir() else 0o444) if open_to_all else (0o500 if file.is_dir() else 0o400))
+        yield folder
+
+
+def vestat_exporter(vz_host: Path, tmp_path: Path, *, having: set[str]) -> RunningExporter:
+    return RunningExporter(
+        tmp_path,
+        f"--path.procfs={vz_host / 'proc'}",
+        package="virtscope.vestat",
+        python=[*unprivileged(having), python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")],
+        environment={**os.environ, "PYTHONPATH": str(vz_host), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def test_vestat_exporter_reads_all_with_the_capabilities_of_its_unit(vz_host: Path, tmp_path: Path) -> None:
+    with vestat_exporter(vz_host, tmp_path, having=capabilities("vestat-exporter")) as exporter:
+        page = exporter.get().text
+    assert "\nvestat_up 1.0\n" in page, exporter.log()
+    for metric in ("container_cpu_used_seconds_total", "container_processes", "beancounter_failures_total"):
+        assert f"\nopenvz_{metric}{{" in page
+
+
+def test_without_capabilities_it_asks_for_those_of_its_unit(vz_host: Path, tmp_path: Path) -> None:
+    with vestat_exporter(vz_host, tmp_path, having=set()) as exporter:
+        page = exporter.get().text
+        said = " ".join(line["err"] for line in exporter.log_lines("source failed"))
+    assert "\nvestat_up 0.0\n" in page
+    assert "openvz_container" not in page
+    assert f"{vz_host}/proc/vz/vestat must not be read" in said
+    assert set(re.findall(r"CAP_\w+", said)) == capabilities("vestat-exporter")

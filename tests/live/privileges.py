@@ -1,0 +1,48 @@
+"""What an exporter may do on a watched host: its systemd unit, and a process that may do the same without systemd."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+UNITS = Path(__file__).resolve().parents[2] / "exporters" / "systemd"
+NOBODY = 65534  # Debian's user and group nobody
+
+
+def directives(unit: Path) -> dict[str, list[str]]:
+    """All values that a unit file gives to each directive, in its order."""
+    found = defaultdict(list)
+    for line in unit.read_text().splitlines():
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found[name].append(value)
+    return found
+
+
+def capabilities(exporter: str) -> set[str]:
+    """The capabilities that the unit of an exporter, such as "vestat-exporter", gives it."""
+    return set(" ".join(directives(UNITS / f"{exporter}.service")["AmbientCapabilities"]).split())
+
+
+def unprivileged(having: Iterable[str]) -> list[str]:
+    """A command that goes before another one: run by root, it becomes nobody with these capabilities and no others."""
+    given = "".join(f",+{capability.removeprefix('CAP_').lower()}" for capability in sorted(having))
+    user = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--no-new-privs"]
+    return ["setpriv", *user, *(f"--{kind}=-all{given}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
+
+
+def python_of_everybody(user: int, usable: str) -> str:
+    """The first Python that this user may run, and that the code `usable` ends well in; skips where there is none."""
+    for python in (shutil.which("python3"), "/usr/bin/python3"):
+        try:
+            ended = subprocess.run([str(python), "-c", usable], user=user, check=False, capture_output=True)
+        except OSError:
+            continue
+        if ended.returncode == 0:
+            return str(python)
+    pytest.skip(f"no Python that other users may run, and in which this works: {usable}")

@@ -1,0 +1,82 @@
+"""xentop-exporter as nobody in Dom0: with the one capability of its unit it gets everything, without it nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.privileges import UNITS, capabilities, directives, unprivileged
+from tests.xen.host import XenHost
+from tests.xen.test_sources import scrape
+
+pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
+
+PORT = 10292
+LOG = "/var/log/unprivileged-exporter"
+GIVEN = capabilities("xentop-exporter")
+ABOUT_THE_READING = ("xentop_", "process_")
+
+
+@contextlib.contextmanager
+def exporter(xen: XenHost, source: str, having: set[str]) -> Iterator[None]:
+    """An exporter in Dom0 whose user is nobody, from when it listens."""
+    command = f"python3 -m virtscope.xentop --source={source} --web.listen-address=127.0.0.1:{PORT}"
+    started = f"PYTHONPATH=/opt/virtscope setsid {' '.join(unprivileged(having))} {command} >{LOG} 2>&1 & echo $!"
+    pid = xen.dom0(started).strip()
+    try:
+        xen.dom0(f"for i in $(seq 60); do grep -q listening {LOG} && exit 0; sleep 1; done; cat {LOG}; exit 1", 90)
+        yield
+    finally:
+        xen.dom0(f"kill {pid}")
+        xen.dom0(f"for i in $(seq 30); do [ -e /proc/{pid} ] || exit 0; sleep 1; done; exit 1")
+
+
+@pytest.fixture
+def devices_of_the_unit(xen: XenHost) -> Iterator[None]:
+    """Of Xen's devices Dom0 has only those that the unit allows, as long as a test lasts."""
+    rules = directives(UNITS / "xentop-exporter.service")["DeviceAllow"]
+    allowed = {rule.split()[0].removeprefix("/dev/xen/") for rule in rules}
+    others = " ".join(set(xen.dom0("ls /dev/xen").split()) - allowed)
+    xen.dom0(f"mkdir /dev/others; cd /dev/xen; mv {others} /dev/others")
+    try:
+        yield
+    finally:
+        xen.dom0(f"cd /dev/others; mv {others} /dev/xen; rmdir /dev/others")
+
+
+def figures(xen: XenHost, port: int) -> set[tuple[str, frozenset[tuple[str, str]]]]:
+    """The names and labels of all that an exporter knows of Xen."""
+    return {series for series in scrape(xen, port) if not series[0].startswith(ABOUT_THE_READING)}
+
+
+@pytest.mark.usefixtures("devices_of_the_unit")
+def test_libxenstat_gives_nobody_with_that_capability_what_it_gives_root(xen: XenHost) -> None:
+    with exporter(xen, "libxenstat", GIVEN):
+        assert figures(xen, PORT) == figures(xen, 10290) != set()
+
+
+@pytest.mark.usefixtures("devices_of_the_unit")
+def test_so_does_xentop(xen: XenHost) -> None:
+    with exporter(xen, "xentop", GIVEN):
+        deadline = time.monotonic() + 60
+        while (page := scrape(xen, PORT)).get(("xentop_up", frozenset())) != 1:
+            assert time.monotonic() < deadline, xen.dom0(f"cat {LOG}")
+        assert any(name == "xen_domain_cpu_seconds_total" for name, _ in page)
+
+
+@pytest.mark.usefixtures("devices_of_the_unit")
+@pytest.mark.parametrize("command", ["info", "vcpu-list", "sched-credit2", "cpupool-list"])
+def test_so_does_xl(xen: XenHost, command: str) -> None:
+    assert xen.dom0(f"{' '.join(unprivileged(GIVEN))} xl {command}") != ""
+
+
+@pytest.mark.parametrize("having", [set(), {"CAP_DAC_READ_SEARCH"}], ids=["none", "the right to read alone"])
+def test_without_it_nothing_is_shown_and_the_log_says_what_is_missing(xen: XenHost, having: set[str]) -> None:
+    with exporter(xen, "libxenstat", having):
+        assert figures(xen, PORT) == set()
+        log = xen.dom0(f"cat {LOG}")
+    assert "Permission denied" in log
+    assert {word for word in log.replace(",", " ").split() if word.startswith("CAP_")} == GIVEN

@@ -1,0 +1,31 @@
+"""Whose rights the parts have where root starts the stack: nobody's, with the capabilities that a part needs.
+
+Where somebody else starts it, they have that user's. Grafana has those of whoever starts it, root's too: it goes to its
+folders by their whole paths, and a checkout below somebody's home is out of nobody's reach. The others go from where
+they are started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+NOBODY = 65534  # Debian's user and group nobody
+
+
+def setpriv(capabilities: Iterable[str] = ()) -> list[str]:
+    """Options for setpriv, by which root becomes nobody with these capabilities alone; none where we aren't root."""
+    if os.getuid() != 0:
+        return []
+    kept = "".join(f",+{name.removeprefix('CAP_').lower()}" for name in capabilities)
+    user = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
+    return [*user, *(f"--{kind}=-all{kept}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
+
+
+def hand_over(folder: Path) -> None:
+    """Make a part's folder for what it keeps, and give it to the user that the part is run by, with all in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.getuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
