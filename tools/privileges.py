@@ -24,8 +24,10 @@ def setpriv(capabilities: Iterable[str] = ()) -> list[str]:
 
 
 def hand_over(folder: Path) -> None:
-    """Make a part's folder for what it keeps, and give it to the user that the part is run by, with all in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if os.getuid() == 0:
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    """As root, make the folder in which a part keeps its data, and give it with all in it to who the part will be."""
+    if os.getuid() != 0:
+        return
+    if not folder.exists():
+        folder.mkdir(parents=True)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)

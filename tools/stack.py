@@ -166,11 +166,17 @@ def _check_configuration() -> None:
         ("promtool", ["check", "config", "prometheus/prometheus.yml"]),
         ("amtool", ["check-config", "alerts/alertmanager.yml"]),
     ):
-        # As who Prometheus and Alertmanager will be, who may not be able to read what root can.
-        command = ["setpriv", *privileges.setpriv(), str(programs.path(program)), *arguments]
+        # As who Prometheus and Alertmanager will be, and from where they start: root could read more.
+        unpacked = str(programs.path(program).relative_to(CHECKOUT))
+        command = ["setpriv", *privileges.setpriv(), unpacked, *arguments]
         check = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
         if check.returncode != 0:
             said = check.stderr if "FAILED:" in check.stderr else check.stdout
+            if privileges.setpriv() and "permission denied" in (check.stdout + check.stderr).lower():
+                raise StackError(
+                    f"user nobody, as whom root starts Prometheus and Alertmanager, can't read {arguments[-1]} and "
+                    "what it names: chmod go+x . && chmod -R go+rX alerts docs prometheus"
+                )
             complaint = said.partition("FAILED:")[2].partition("FAILED:")[0] or said
             raise StackError(f"{arguments[-1]} is not valid: {' '.join(complaint.split())}")
 
@@ -322,6 +328,7 @@ def main() -> int:
     log_parser.add_argument("--follow", action="store_true", help="go on showing new lines")
     arguments = parser.parse_args()
 
+    os.umask(0o022)  # the parts may be other users'; what is secret gets a mode of its own
     # Stopped by whatever means, `up` takes back what it has started.
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)

@@ -106,6 +106,19 @@ def test_broken_configuration_is_named_before_anything_starts(stopped: Checkout)
         file.write_text(before)
 
 
+def test_a_checkout_that_only_root_can_read_is_told(stopped: Checkout) -> None:
+    """Root's Prometheus is nobody. A umask of 077 makes such checkouts."""
+    if os.geteuid() != 0:
+        pytest.skip("only root's stack has another user: run this as root")
+    file = stopped.folder / "prometheus" / "prometheus.yml"
+    file.chmod(0o600)
+    try:
+        up = stopped.make("up")
+        assert_refused(up, stopped, "user nobody", "can't read prometheus/prometheus.yml", "chmod -R go+rX")
+    finally:
+        file.chmod(0o644)
+
+
 def test_program_that_ends_at_once_is_shown_with_its_log(stopped: Checkout) -> None:
     data = stopped.folder / ".stack" / "data" / "prometheus"
     aside = data.with_name("aside")
