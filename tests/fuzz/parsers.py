@@ -5,21 +5,34 @@ To fuzz another one, add it to PARSERS.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.shell.exporter import Source
 from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
+from virtscope.shell.recording import Header, Writer
+from virtscope.shell.replay import Playback
 from virtscope.shell.server import time_for_sources
-from virtscope.shell.sources import SourceRubbish
+from virtscope.shell.sources import SourceError, SourceRubbish
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.shell.webconfig.passwords import basic_credentials
+from virtscope.vestat import cli as vestat_cli
 from virtscope.vestat import ioacct, units, veinfo, vestat
 from virtscope.vestat.beancounter_metrics import Families
 from virtscope.vestat.beancounters import parse as parse_beancounters
 from virtscope.vestat.beancounters import parse_each
+from virtscope.vestat.recorded import read as vestat_files
+from virtscope.xentop import cli as xentop
 from virtscope.xentop import metrics, model, netdev, text
+from virtscope.xentop.recorded import Printed, Snapshot
+from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+from virtscope.xentop.source.runstate import RawRunstate
+from virtscope.xentop.source.xentop import Iteration
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
@@ -87,6 +100,29 @@ def _ioacct(data: bytes) -> None:
     Encoder().text(ioacct.families(read))
 
 
+def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data: bytes) -> None:
+    """Play all of it, its readings a second apart."""
+    seconds = iter(range(1000))
+    with tempfile.NamedTemporaryFile(suffix=".jsonl.gz") as file:
+        Path(file.name).write_bytes(data if data.startswith(b"\x1f\x8b") else gzip.compress(data, 1))
+        sources = replayed(Playback(Path(file.name), exporter, 1, False, lambda: next(seconds)))
+        for _ in range(4):
+            for source in sources:
+                with contextlib.suppress(SourceError):
+                    Encoder(on_refused=lambda _: None).text(source.read())
+
+
+def _recorded(exporter: str, readings: Iterable[tuple[str, object]]) -> bytes:
+    """Return a recording's lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "seed"
+        writer = Writer(path, Header(exporter, tuple(dict(readings)), 1, "", False))
+        for seconds, (source, outcome) in enumerate(readings):
+            writer.write(seconds, source, outcome)
+        writer.close()
+        return gzip.decompress(path.read_bytes())
+
+
 def _web_config(data: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(data)
@@ -138,6 +174,19 @@ _HEADERS = [
     b"10.5",
 ]
 
+_NETWORK = RawNetwork(0, *range(8))
+_VBD = RawVbd(1, 51712, 0, 1, 2, 3, 4, False)
+_DOMAIN = RawDomain(
+    (RawVcpu(1, 10**9),), (_NETWORK,), (_VBD,), 1, b"web", 10**9, 2**28, 2**64 - 1, 0, *[0, 0, 0, 0, 0, 1]
+)
+_NODE = RawNode((_DOMAIN,), b"4.17.7", 4, 2_400_000_000, 2**34, 2**30)
+_RECORDINGS = [
+    _recorded("xentop", [("libxenstat", Snapshot(_NODE, (RawRunstate(1, 1, 0, (1, 2, 3, 4, 5, 6), 7),)))] * 2),
+    _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
+]
+_RECORDED_FILES = [_recorded("vestat", [("procfs", vestat_files(FIXTURES / "openvz/one-container/proc"))] * 2)]
+_RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
+
 PARSERS = [
     Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
     Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceRubbish,)),
@@ -147,6 +196,9 @@ PARSERS = [
     Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources", "ubc/*ubc25*.txt"), (SourceRubbish,)),
     Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], (SourceRubbish,)),
     Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceRubbish,)),
+    Parser("xentop-recording", partial(_recording, "xentop", xentop.replayed), _RECORDINGS, (SourceError,)),
+    Parser("vestat-recording", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_FILES, (SourceError,)),
+    Parser("recording-file", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_WHOLE, (SourceError,)),
     Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
 ]

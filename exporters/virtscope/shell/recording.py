@@ -25,7 +25,7 @@ from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, S
 
 FORMAT = "virtscope recording"
 VERSION = 1
-LONGEST_LINE = 64 << 20  # bytes; ten times a reading of 1,000 containers. More is not read into memory
+LONGEST_LINE = 16 << 20  # bytes; four times a reading of 1,000 containers. More is not read into memory
 
 T = TypeVar("T")
 Decode = Callable[[object], T]
@@ -161,7 +161,10 @@ class Reader:
         if not 0 <= seconds < 1e12 or not isinstance(source, str):
             raise self._rubbish('"t" must be seconds since the beginning, and "source" a name')
         if "failed" in line:
-            return Reading(float(seconds), source, None, _failed(line))
+            try:
+                return Reading(float(seconds), source, None, _failed(line))
+            except SourceRubbish as error:
+                raise self._rubbish(str(error)) from error
         if "data" not in line:
             raise self._rubbish('neither "data" nor "failed"')
         return Reading(float(seconds), source, line["data"], None)
@@ -218,14 +221,14 @@ def whole(value: object) -> int:
     """Decode a whole number of at most 64 bits; true and false are 1 and 0."""
     if isinstance(value, int) and 0 <= value < 1 << 64:
         return value
-    raise SourceRubbish(f"the recording has {str(value)[:80]!r} for a whole number")
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for a whole number")
 
 
 def real(value: object) -> float:
     """Decode a number that isn't negative."""
     if 0 <= (found := _number(value)) < 1 << 64:
         return found
-    raise SourceRubbish(f"the recording has {str(value)[:80]!r} for a number")
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for a number")
 
 
 def text(value: object) -> bytes:
@@ -235,14 +238,14 @@ def text(value: object) -> bytes:
             return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         pass
-    raise SourceRubbish(f"the recording has {str(value)[:80]!r} for text")
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for text")
 
 
 def word(value: object) -> str:
     """Decode text that was no bytes."""
     if isinstance(value, str):
         return value
-    raise SourceRubbish(f"the recording has {str(value)[:80]!r} for a word")
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for a word")
 
 
 def optional(decode: Decode[T]) -> Decode[T | None]:
@@ -257,7 +260,7 @@ def or_failed(decode: Decode[T]) -> Decode[T | Failed]:
 
 def _failed(value: Mapping[str, object]) -> Failed:
     if value["failed"] not in _FAILURES:
-        raise SourceRubbish(f"the recording has {str(value['failed'])[:80]!r} for one of {', '.join(_FAILURES)}")
+        raise SourceRubbish(f"it has {str(value['failed'])[:80]!r} for one of {', '.join(_FAILURES)}")
     return Failed(str(value["failed"]), str(value.get("message", "")))
 
 
@@ -266,7 +269,7 @@ def many(decode: Decode[T]) -> Decode[tuple[T, ...]]:
 
     def decoded(value: object) -> tuple[T, ...]:
         if not isinstance(value, list):
-            raise SourceRubbish(f"the recording has {str(value)[:80]!r} for a list")
+            raise SourceRubbish(f"it has {str(value)[:80]!r} for a list")
         return tuple([decode(item) for item in value])
 
     return decoded
@@ -278,7 +281,7 @@ def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[A
 
     def decoded(value: object) -> T:
         if not isinstance(value, dict) or not value.keys() >= set(fields):
-            raise SourceRubbish(f"the recording has {str(value)[:80]!r} where {', '.join(fields)} should be")
+            raise SourceRubbish(f"it has {str(value)[:80]!r} where {', '.join(fields)} should be")
         return kind(*[decode(value[field]) for field, decode in by_field])
 
     return decoded

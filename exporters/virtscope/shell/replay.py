@@ -83,7 +83,11 @@ class Playback:
                 raise turn.reading.failed.error()
             if view_of_pass[0] != turn.number:
                 view_of_pass = (turn.number, new_view())
-            return continued.families(turn.number, view_of_pass[1](decode(turn.reading.data)))
+            try:
+                raw = decode(turn.reading.data)
+            except SourceRubbish as error:
+                raise SourceRubbish(f"the reading at {turn.reading.seconds:g} s of {self._path}: {error}") from error
+            return continued.families(turn.number, view_of_pass[1](raw))
 
         def read() -> list[Metric]:
             with self._lock:

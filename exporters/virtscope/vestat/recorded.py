@@ -71,7 +71,7 @@ def _name(error: OSError) -> str:
 def files(data: object) -> Files:
     """Decode a reading; raises SourceRubbish where it is not made as read() makes it."""
     if not isinstance(data, dict):
-        raise SourceRubbish(f"the recording has {str(data)[:80]!r} for files")
+        raise SourceRubbish(f"it has {str(data)[:80]!r} for files")
     return {path: _file(content) for path, content in data.items()}
 
 

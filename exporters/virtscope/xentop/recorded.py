@@ -52,7 +52,7 @@ def snapshot(data: object) -> Snapshot:
     if not isinstance(decoded.runstates, Failed):
         strangers = {raw.domid for raw in decoded.runstates} - {domain.id for domain in decoded.node.domains}
         if strangers:
-            raise SourceRubbish(f"the recording has runstates of domains that it doesn't have: {sorted(strangers)[:5]}")
+            raise SourceRubbish(f"it has runstates of domains that it doesn't have: {sorted(strangers)[:5]}")
     return decoded
 
 

@@ -1,0 +1,183 @@
+"""`record` and `--source=replay:` as users meet them: what one program writes the other plays."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.e2e.test_vestat_exporter import HOSTS, TESTS
+from tests.e2e.test_xentop_child import FakeXentop, value, wait_for, xentop
+
+__all__ = ["xentop"]  # a fixture
+
+UUIDS = TESTS / "fixtures/openvz/virtuozzo7-uuids/proc"
+
+
+def record(package: str, file: Path, *flags: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    with recording(package, file, *flags, path=path) as process:
+        out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@contextmanager
+def recording(package: str, file: Path, *flags: str, path: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A `record` under way; `path` is a folder for PATH."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"virtscope.{package}", "record", str(file), *flags],
+        cwd=EXPORTERS,
+        env={**os.environ, "PATH": f"{path}{os.pathsep}{os.environ['PATH']}"} if path else None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate(timeout=30)
+
+
+def replaying(folder: Path, package: str, file: Path, *flags: str) -> RunningExporter:
+    return RunningExporter(folder, f"--source=replay:{file}", *flags, package=f"virtscope.{package}")
+
+
+def figures(page: str, prefix: str) -> list[str]:
+    """The page's series of these names, without the mark of a replay."""
+    unmarked = re.sub(r',?replayed="[^"]*"', "", page).replace("{,", "{").replace("{}", "")
+    return [line for line in unmarked.splitlines() if line.startswith(prefix)]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None:
+    file = tmp_path / "host.jsonl.gz"
+    done = record("vestat", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={host}/proc")
+    assert (done.returncode, file.stat().st_mode & 0o777) == (0, 0o600)
+    with RunningExporter(tmp_path, f"--path.procfs={host}/proc", package="virtscope.vestat") as exporter:
+        live = exporter.get().text
+    with replaying(tmp_path, "vestat", file) as exporter:
+        replayed = exporter.get().text
+        (said,) = exporter.log_lines("replaying a recording: no figure is live")
+    assert figures(replayed, "openvz_") == figures(live, "openvz_") != []
+    assert all('replayed="host"' in line for line in replayed.splitlines() if line.startswith("openvz_"))
+    assert f'vestat_source_info{{detail="replay:{file}",source="vestat"}} 1.0' in replayed
+    assert said["file"] == str(file)
+
+
+def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
+    file = tmp_path / "xen.jsonl.gz"
+    done = record("xentop", file, "--source=xentop", "--for=3s", "--interval=0.2s", path=xentop.folder)
+    assert done.returncode == 0, done.stderr
+    assert "every domain's name" in done.stdout
+    said = re.search(r"(\d+) readings \((\d+) failed\), (\d+) bytes", done.stdout)
+    assert said
+    assert int(said[2]) > 0, "xentop has nothing to say at first"
+    assert int(said[3]) == file.stat().st_size
+    with replaying(tmp_path, "xentop", file, "--replay.speed=4") as exporter:
+        assert value(exporter.get().text, "xentop_up") == 0, "that first failure, in its time"
+        seen: list[float] = []
+
+        def passes() -> bool:
+            page = exporter.get().text
+            cpu = value(page, 'xen_domain_cpu_seconds_total{domain="web01",domid="",replayed="xen"}')
+            if cpu is not None:
+                seen.append(cpu)
+                assert 0 < (value(page, 'xentop_iteration_age_seconds{replayed="xen"}') or 0) < 5
+            return bool(seen) and seen[-1] > 30  # twice what was recorded
+
+        wait_for(passes)
+    assert seen == sorted(seen)
+    assert seen[0] < 15
+
+
+def test_no_name_is_in_an_anonymised_recording(xentop: FakeXentop, tmp_path: Path) -> None:
+    names = tmp_path / "xen.jsonl.gz"
+    record("xentop", names, "--source=xentop", "--for=3s", "--interval=0.5s", "--anonymise", path=xentop.folder)
+    text = gzip.decompress(names.read_bytes())
+    assert b"Domain-0" in text
+    assert b"web01" not in text
+    ids = tmp_path / "vz.jsonl.gz"
+    done = record("vestat", ids, "--for=0.1s", "--anonymise", f"--path.procfs={UUIDS}")
+    assert "stand-ins" in done.stdout
+    text = gzip.decompress(ids.read_bytes())
+    private = re.findall(rb"[0-9a-f]{8}-[0-9a-f-]{27}|\d+\.\d+\.\d+\.\d+", (UUIDS / "vz/veinfo").read_bytes())
+    assert len(private) > 2
+    assert [each for each in private if each in text] == []
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_a_whole_file(tmp_path: Path, end: signal.Signals) -> None:
+    file = tmp_path / "vz.jsonl.gz"
+    with recording("vestat", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
+        wait_for(lambda: file.exists() and file.stat().st_size > 3000)
+        process.send_signal(end)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    readings = gzip.decompress(file.read_bytes()).count(b"\n") - 1
+    assert f"{readings} readings (0 failed)" in out
+
+
+def test_what_a_killed_recorder_left_plays(tmp_path: Path) -> None:
+    file = tmp_path / "vz.jsonl.gz"
+    with recording("vestat", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
+        wait_for(lambda: file.exists() and file.stat().st_size > 3000)
+        process.kill()
+        process.wait(30)
+    with pytest.raises(EOFError):
+        gzip.decompress(file.read_bytes())
+    with replaying(tmp_path, "vestat", file, "--replay.speed=100") as exporter:
+        assert value(exporter.get().text, "vestat_up") == 1
+        time.sleep(1)
+        assert value(exporter.get().text, "vestat_up") == 1
+        assert len(exporter.log_lines("the recording is cut off; it is played up to its last whole reading")) == 1
+
+
+def test_once_is_over_at_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "vz.jsonl.gz"
+    record("vestat", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={UUIDS}")
+    with replaying(tmp_path, "vestat", file, "--replay.once") as exporter:
+        assert value(exporter.get().text, "vestat_up") == 1
+        wait_for(lambda: value(exporter.get().text, "vestat_up") == 0)
+        assert "is over after 0.1 s" in exporter.log_lines("source failed")[0]["err"]
+
+
+def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mine.gz"
+    file.write_text("mine")
+    done = record("vestat", file, f"--path.procfs={UUIDS}")
+    assert (done.returncode, file.read_text()) == (1, "mine")
+    assert "exists already; choose another file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--source=replay:nowhere.gz"], "nowhere.gz can't be read: No such file"),
+        (["--source=replay:cli.py"], "is no recording"),
+        (["--source=other"], "is none of replay:FILE"),
+        (["--replay.speed=0"], "is not a factor above 0"),
+    ],
+)
+def test_what_cannot_be_played_is_one_clear_line(flags: list[str], complaint: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "virtscope.vestat", *flags],
+        cwd=EXPORTERS / "virtscope/vestat",
+        env={**os.environ, "PYTHONPATH": str(EXPORTERS)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert complaint in done.stderr.splitlines()[-1]

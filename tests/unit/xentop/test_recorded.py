@@ -1,0 +1,88 @@
+"""What xentop-exporter records: out and in again without a loss, and without a name if so wished."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fuzz.parsers import FIXTURES
+from tests.unit.xentop.test_recording import recorded_node
+from virtscope.shell.recording import Failed, encode
+from virtscope.shell.sources import SourceRubbish
+from virtscope.shell.standins import StandIns
+from virtscope.xentop import model, recorded, text
+from virtscope.xentop.recorded import Printed, Snapshot
+from virtscope.xentop.source.runstate import RawRunstate
+from virtscope.xentop.source.xentop import Iteration
+
+TEXTS = sorted((FIXTURES / "xentop").glob("*.txt"))
+RUNSTATES = (RawRunstate(0, 1, 2, (1, 2, 3, 4, 5, 6), 7), RawRunstate(1, 1, 2, (1, 2, 3, 4, 5, 6), None))
+
+
+@pytest.mark.parametrize("runstates", [RUNSTATES, Failed("unavailable", "no such call")])
+def test_a_snapshot_comes_back_as_it_was(runstates: tuple[RawRunstate, ...] | Failed) -> None:
+    snapshot = Snapshot(recorded_node(), runstates)
+    assert recorded.snapshot(json.loads(json.dumps(encode(snapshot)))) == snapshot
+
+
+@given(st.binary(), st.none() | st.text())
+def test_text_comes_back_as_it_was(printed: bytes, version: str | None) -> None:
+    reading = Printed(Iteration(printed, 1.25, 3), version)
+    assert recorded.printed(json.loads(json.dumps(encode(reading)))) == reading
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"domains": 5}, {"domains": [{}]}, {"num_cpus": -1}, {"num_cpus": 1.5}, {"cpu_hz": 2**64}, {"xen_version": 4}],
+)
+def test_what_is_no_snapshot_is_refused(change: dict[str, object]) -> None:
+    data = json.loads(json.dumps(encode(Snapshot(recorded_node(), ()))))
+    data["node"].update(change)
+    with pytest.raises(SourceRubbish):
+        recorded.snapshot(data)
+
+
+def test_runstates_of_a_domain_that_is_not_there_are_refused() -> None:
+    with pytest.raises(SourceRubbish, match=r"doesn't have: \[77\]"):
+        recorded.snapshot(encode(Snapshot(recorded_node(), (RUNSTATES[0]._replace(domid=77),))))
+
+
+def test_a_snapshot_keeps_its_numbers_and_no_name() -> None:
+    node = recorded_node()
+    anonymised = recorded.anonymised_snapshot(Snapshot(node, RUNSTATES), StandIns())
+    written = json.dumps(encode(anonymised))
+    for before, after in zip(node.domains, anonymised.node.domains, strict=True):
+        assert before._replace(name=None) == after._replace(name=None)
+        if before.name != model.DOM0_NAME:
+            assert before.name
+            assert before.name.decode() not in written
+            assert len(after.name or b"") == len(before.name)
+    assert model.from_libxenstat(anonymised.node).domains[0].name == "Domain-0"
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.name)
+def test_text_keeps_its_numbers_and_no_name(file: Path) -> None:
+    iterations, last = text.whole_iterations(file.read_bytes())
+    stand_ins = StandIns()
+    for iteration in [*iterations, last]:
+        anonymised = recorded.anonymised_text(Printed(Iteration(iteration, 0, 1), None), stand_ins).iteration.text
+        before, after = text.parse(iteration), text.parse(anonymised)
+        assert len(after.unknown) == len(before.unknown)
+        for was, now in zip(before.domains, after.domains, strict=True):
+            assert was._replace(name=b"") == now._replace(name=b"")
+            if was.name not in {model.DOM0_NAME, b"(null)"}:
+                assert now.name == stand_ins(was.name)
+                assert was.name not in anonymised or len(was.name) < 3
+
+
+def test_what_is_not_understood_holds_no_letter_of_a_name() -> None:
+    header = b"NAME STATE CPU(sec) CPU(%) MEM(k) MEM(%) MAXMEM(k) MAXMEM(%) VCPUS SSID\n"
+    odd = b"secret\nname --b--- 1 0.0 1 0.0 1 0.0 1 0\nVCPUs(sec): of secret 12\nTmem:  secret\nsecret " + header
+    anonymised = text.with_names(header + odd, lambda _: b"x")
+    assert b"secret" not in anonymised
+    assert anonymised.startswith(header + b"xxxxxx\nx --b---")
+    assert len(text.parse(anonymised).unknown) == len(text.parse(header + odd).unknown)
