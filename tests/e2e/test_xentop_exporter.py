@@ -187,7 +187,6 @@ def test_how_long_domains_waited(xen: FakeXen, tmp_path: Path) -> None:
     waited = (0, 7, 930 * 10**9, *seconds, 8 * 10**9, 10**9, 0)
     xen.show(DOM0, FakeDomain(1, b"web01", vcpus=[(1, 0), (1, 0)], runstate=waited))
     with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=xen.environment()) as exporter:
-        exporter.get()  # which tells what domains there are
         page = exporter.get().text
     web = 'domain="web01",domid="1"'
     assert f'xen_domain_runstate_seconds_total{{{web},runstate="full_contention"}} 12.0' in page
@@ -195,6 +194,20 @@ def test_how_long_domains_waited(xen: FakeXen, tmp_path: Path) -> None:
     assert f"xen_domain_runnable_seconds_total{{{web}}} 16.0" in page
     assert 'detail="libxenctrl.so.4.17, xc_get_runstate_info_ext",source="runstate"' in page
     assert "xentop_up 1.0" in page
+
+
+def test_who_waits_is_told_while_libxenstat_hangs(xen: FakeXen, tmp_path: Path) -> None:
+    xen.build_libxenctrl()
+    account = "runstate 1 0 7 0 1 2 3 4 5 6 0 0 0"
+    xen.show(FakeDomain(1, b"web01"), FakeDomain(2, b"db01"))
+    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=xen.environment()) as exporter:
+        exporter.get()
+        xen.say(f"hangs\n{account}")
+        page = exporter.get(timeout=5, X_Prometheus_Scrape_Timeout_Seconds="2").text
+    assert 'xentop_source_up{source="libxenstat"} 0.0' in page
+    assert 'xentop_source_up{source="runstate"} 1.0' in page
+    missed = re.findall(r"(?m)^xen_domain_runstate_missed_changes_total.*", page)
+    assert missed == ['xen_domain_runstate_missed_changes_total{domain="web01",domid="1"} 7.0']
 
 
 def test_where_xen_does_not_tell_who_waits_it_says_what_to_do(exporter: RunningExporter) -> None:

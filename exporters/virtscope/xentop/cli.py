@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import logging
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable
@@ -129,7 +130,7 @@ def live(source: Libxenstat | Xentop, procfs: str, sysfs: str, keeper: Keeper | 
     runstate = Runstate(sysfs)
     return [
         Source("libxenstat", lambda: node_families(host.read(), add_told), host.origin),
-        Source("runstate", lambda: read_waiting(runstate, host.latest), runstate.origin, required=False),
+        Source("runstate", lambda: read_waiting(runstate, host), runstate.origin, required=False),
         *told,
     ]
 
@@ -171,7 +172,8 @@ class LibraryReader:
     """Reads libxenstat's snapshots, their networks completed from /proc/net/dev."""
 
     def __init__(self, library: Libxenstat, net_dev: NetDev) -> None:
-        self.latest: RawNode | None = None  # the last snapshot, while the library gives any
+        self._latest: RawNode | None = None  # while the library gives any
+        self._idle = threading.Event()  # not before the first read either
         self._library = library
         self._net_dev = net_dev
         self._networks_from = ""
@@ -179,12 +181,20 @@ class LibraryReader:
 
     def read(self) -> RawNode:
         """Return the host as it is now; raises SourceError as the library does."""
+        self._idle.clear()
         try:
-            self.latest = node = self._library.read()
+            self._latest = node = self._library.read()
         except SourceError:
-            self.latest = None
+            self._latest = None
             raise
+        finally:
+            self._idle.set()
         return self._completed(node)
+
+    def latest(self) -> RawNode | None:
+        """Return the last snapshot, None if it failed; one that is being taken is waited for, but not for long."""
+        self._idle.wait(0.2)
+        return self._latest
 
     def origin(self) -> str:
         """Return the library's file name, and where the networks come from that it has lost."""
@@ -218,14 +228,17 @@ def waiting_without_ids() -> list[Metric]:
     raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
 
 
-def read_waiting(runstate: Runstate, node: RawNode | None) -> list[Metric]:
-    """Return how long the domains of the last snapshot have waited.
+def read_waiting(runstate: Runstate, host: LibraryReader) -> list[Metric]:
+    """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
 
-    That is the one of the scrape before: the two sources are read at once, and neither waits for the other. So a guest
-    shows here one scrape later than there; one that is gone is not answered for.
+    Where that is of the scrape before, as the two sources are read at once, a new guest is missing here until the next
+    one; a guest that is gone is not answered for.
     """
-    accounts = runstate.read(domain.id for domain in node.domains) if node else runstate.read(())
-    return metrics.waiting_families(model.waiting(node, accounts)) if node else []
+    runstate.open()
+    node = host.latest()
+    if node is None:
+        return []
+    return metrics.waiting_families(model.waiting(node, runstate.read(domain.id for domain in node.domains)))
 
 
 def recorded_waiting(snapshot: Snapshot) -> list[Metric]:

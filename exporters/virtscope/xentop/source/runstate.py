@@ -70,20 +70,29 @@ class Runstate:
         Raises SourceUnavailable where library or hypervisor don't have the call, SourceError when it fails,
         SourceRubbish when what it gives can't be such an account.
         """
-        if self._absence:
-            raise SourceUnavailable(self._absence)
+        library = self.open()
         try:
-            self._library = library = self._library or self._open()
             found = [raw for raw in map(library.runstate, domids) if raw]
         except SourceError as error:
-            if self._library:
-                self._library.close()
-                self._library = None
+            library.close()
+            self._library = None
             if isinstance(error, SourceUnavailable):
                 self._absence = str(error)
             raise
         self._last = {raw.domid: _never_less(raw, self._last.get(raw.domid)) for raw in found}
         return list(self._last.values())
+
+    def open(self) -> _Library:
+        """Open the library if it isn't open; raises SourceUnavailable and SourceError as read() does."""
+        if self._absence:
+            raise SourceUnavailable(self._absence)
+        if self._library is None:
+            try:
+                self._library = self._open()
+            except SourceUnavailable as error:
+                self._absence = str(error)
+                raise
+        return self._library
 
     def origin(self) -> str:
         """Return the library and the function in use."""
