@@ -1,0 +1,5 @@
+"""`python -m virtscope.perf` is perf-exporter."""
+
+from virtscope.perf.cli import main
+
+main()

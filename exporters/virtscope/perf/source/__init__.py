@@ -1,0 +1,1 @@
+"""Where perf-exporter's figures come from."""
