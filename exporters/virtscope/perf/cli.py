@@ -12,6 +12,7 @@ from virtscope.perf import groups, metrics, support
 from virtscope.perf.counters import Counters
 from virtscope.perf.events import Event, parse_cpus
 from virtscope.perf.groups import GroupsError
+from virtscope.perf.source.cgroups import Cgroups
 from virtscope.perf.source.kernel import Linux
 from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
@@ -25,6 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known_flags = flags.parser("perf-exporter", __doc__, DEFAULT_PORT)
     known_flags.add_argument(
         "--events", type=Path, default=groups.DEFAULT, metavar="FILE", help="YAML with the groups of events to count"
+    )
+    known_flags.add_argument(
+        "--cgroup.include",
+        dest="include",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="count these cgroups one by one, such as '/machine.slice/*'; * also stands for /; may be repeated",
+    )
+    known_flags.add_argument(
+        "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
     )
     given = program.start(known_flags, arguments)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
@@ -43,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     counters = Counters(kernel, planned, online, explain, most_files=4096)
 
+    cgroups = Cgroups(procfs, given.include, given.exclude)
+
     def read() -> list[Metric]:
-        return metrics.families(counters.read({}), unknown)
+        return metrics.families(counters.read(cgroups.find()), unknown)
 
     source = Source("perf_event", read, lambda: "perf_event_open")
     program.serve(Exporter("perf", [source], given.procfs), given)

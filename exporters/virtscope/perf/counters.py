@@ -10,18 +10,19 @@ from typing import Callable, NamedTuple
 from virtscope.perf.events import Event
 from virtscope.perf.groups import Group
 from virtscope.perf.scaling import Scaled, Total, parse_reading, reading_bytes
+from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import PID_CGROUP, Kernel
 from virtscope.perf.support import TOO_MANY_EVENTS, Refusal
 
 log = logging.getLogger(__name__)
 
-HOST = ""  # the name of the target that is no cgroup
+HOST = Cgroup("", 0)  # stands for all that the CPUs do
 
 
 class Count(NamedTuple):
     """What a group has counted on one CPU, of the whole host or of one cgroup."""
 
-    target: str  # HOST, or the cgroup's path
+    target: Cgroup  # or HOST
     group: Group
     cpu: int
     events: tuple[Event, ...]  # those of the group that could be opened
@@ -41,11 +42,11 @@ class Counts(NamedTuple):
     counts: list[Count]
     support: dict[Wanted, Refusal | None]  # None: the event is counted
     open_files: int
-    left_out: tuple[str, ...]  # cgroups for which there were not enough descriptors
+    left_out: tuple[Cgroup, ...]  # those for which there were not enough descriptors
 
 
 class _Key(NamedTuple):
-    target: str
+    target: Cgroup
     group: int  # its index
     cpu: int
 
@@ -79,28 +80,26 @@ class Counters:
         self._opened: dict[_Key, _Opened] = {}
         self._scaled: dict[_Key, Scaled] = {}
         self._support: dict[Wanted, Refusal | None] = {}
-        self._left_out: tuple[str, ...] = ()
+        self._left_out: tuple[Cgroup, ...] = ()
 
-    def read(self, cgroups: Mapping[str, int]) -> Counts:
+    def read(self, cgroups: Mapping[Cgroup, int]) -> Counts:
         """Close what is gone, open what is new, read what is open.
 
-        `cgroups` maps the path of each cgroup to be watched to a descriptor of its folder, which is needed to open its
+        `cgroups` maps each cgroup to be watched to a descriptor of its folder, which is needed to open its
         counters, not to read them.
         """
         online = frozenset(self._online())
-        for key in [
-            key for key in self._opened if key.cpu not in online or not (key.target in cgroups or key.target == HOST)
-        ]:
+        targets = {HOST, *cgroups}
+        for key in [key for key in self._opened if key.cpu not in online or key.target not in targets]:
             self._close(key)
-        for key in [key for key in self._scaled if not (key.target in cgroups or key.target == HOST)]:
-            del self._scaled[key]
+        self._scaled = {key: scaled for key, scaled in self._scaled.items() if key.target in targets}
         self._open_all(HOST, -1, online)
         left_out = []
-        for path, folder in cgroups.items():
-            if self._fits(path, online):
-                self._open_all(path, folder, online)
+        for cgroup, folder in cgroups.items():
+            if self._fits(cgroup, online):
+                self._open_all(cgroup, folder, online)
             else:
-                left_out.append(path)
+                left_out.append(cgroup)
         self._tell_left_out(tuple(left_out))
         counts = [count for key in list(self._opened) for count in self._read(key)]
         files = sum(len(opened.descriptors) for opened in self._opened.values())
@@ -111,7 +110,7 @@ class Counters:
         for key in list(self._opened):
             self._close(key)
 
-    def _keys(self, target: str, online: frozenset[int]) -> list[_Key]:
+    def _keys(self, target: Cgroup, online: frozenset[int]) -> list[_Key]:
         return [
             _Key(target, index, cpu)
             for index, group in enumerate(self._groups)
@@ -119,12 +118,12 @@ class Counters:
             for cpu in sorted(online.intersection(online if group.cpus is None else group.cpus))
         ]
 
-    def _fits(self, target: str, online: frozenset[int]) -> bool:
+    def _fits(self, target: Cgroup, online: frozenset[int]) -> bool:
         missing = [key for key in self._keys(target, online) if key not in self._opened]
         wanted = sum(len(self._groups[key.group].events) for key in missing)
         return wanted + sum(len(opened.descriptors) for opened in self._opened.values()) <= self._most_files
 
-    def _open_all(self, target: str, folder: int, online: frozenset[int]) -> None:
+    def _open_all(self, target: Cgroup, folder: int, online: frozenset[int]) -> None:
         for key in self._keys(target, online):
             if key in self._opened:
                 continue
@@ -182,10 +181,10 @@ class Counters:
         for descriptor in self._opened.pop(key).descriptors:
             self._kernel.close(descriptor)
 
-    def _tell_left_out(self, paths: tuple[str, ...]) -> None:
-        if paths != self._left_out and paths:
+    def _tell_left_out(self, cgroups: tuple[Cgroup, ...]) -> None:
+        if cgroups and cgroups != self._left_out:
             log.warning(
                 "not every cgroup can be counted: too many descriptors",
-                extra={"fields": {"left_out": len(paths), "first": paths[0], "most_files": self._most_files}},
+                extra={"fields": {"left_out": len(cgroups), "first": cgroups[0].path, "most_files": self._most_files}},
             )
-        self._left_out = paths
+        self._left_out = cgroups

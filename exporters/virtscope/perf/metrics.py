@@ -26,7 +26,7 @@ def families(counts: Counts, unknown: Iterable[Unknown]) -> list[Metric]:
     perf_event_supported{group="tlb",pmu="",event="iTLB-load-misses",reason="not_supported"} 0
     """
     host = [({"cpu": str(count.cpu)}, count) for count in counts.counts if count.target == HOST]
-    cgroups = [({"cgroup": count.target}, count) for count in counts.counts if count.target != HOST]
+    cgroups = [({"cgroup": count.target.path}, count) for count in counts.counts if count.target != HOST]
     supported: list[tuple[Labels, float | None]] = [
         (
             {
