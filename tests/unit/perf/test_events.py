@@ -1,0 +1,112 @@
+"""Event names, on machines of several kinds (tests/fixtures/sysfs), into what the kernel wants to hear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtscope.perf.events import Event, EventError, parse_cpus, resolve
+from virtscope.perf.source.kernel import Attr
+
+MACHINES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
+INTEL, AMD, HYBRID, NONE = (
+    MACHINES / name for name in ("intel-two-sockets", "amd-two-caches", "intel-hybrid", "no-counters")
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "attr"),
+    [
+        ("cycles", Attr(0, 0)),
+        ("instructions", Attr(0, 1)),
+        ("cache-misses", Attr(0, 3)),
+        ("branch-misses", Attr(0, 5)),
+        # cache | operation << 8 | result << 16
+        ("L1-dcache-loads", Attr(3, 0x00000)),
+        ("L1-dcache-load-misses", Attr(3, 0x10000)),
+        ("LLC-load-misses", Attr(3, 0x10002)),
+        ("LLC-stores", Attr(3, 0x00102)),
+        ("dTLB-load-misses", Attr(3, 0x10003)),
+        ("iTLB-load-misses", Attr(3, 0x10004)),
+        ("context-switches", Attr(1, 3)),
+        ("r01c2", Attr(4, 0x1C2)),
+    ],
+)
+def test_names_that_every_machine_knows(name: str, attr: Attr) -> None:
+    (event,) = resolve(name, INTEL)
+    assert (event.attr, event.cpus, event.pmu) == (attr, None, "")
+
+
+def test_time_is_counted_in_seconds() -> None:
+    (event,) = resolve("task-clock", NONE)
+    assert (event.unit, event.scale, event.hardware) == ("seconds", 1e-9, False)
+
+
+def test_the_processors_own_code() -> None:
+    (event,) = resolve("cpu/event=0xcd,umask=0x1,inv/", INTEL)
+    assert event.attr == Attr(4, 0xCD | 0x1 << 8 | 1 << 23)
+
+
+def test_an_event_that_sysfs_lists() -> None:
+    (event,) = resolve("cpu/mem-loads/", INTEL)
+    assert event.attr == Attr(4, 0x1CD, config1=3)
+
+
+def test_bits_that_lie_apart() -> None:
+    """AMD's event number has its upper four bits at 32 to 35."""
+    (event,) = resolve("cpu/event=0x18c,umask=0x2/", AMD)
+    assert event.attr == Attr(4, 0x8C | 0x2 << 8 | 0x1 << 32)
+
+
+def test_a_cache_outside_of_the_cores_is_read_on_one_cpu_of_each() -> None:
+    (event,) = resolve("amd_l3/l3_misses/", AMD)
+    assert event == Event(
+        "amd_l3/l3_misses/",
+        "amd_l3",
+        Attr(10, 0x04 | 0x01 << 8 | 1 << 46 | 1 << 47 | 3 << 56),
+        (0, 4),
+        system_wide=True,
+    )
+
+
+def test_one_name_stands_for_all_numbered_pmus() -> None:
+    events = resolve("uncore_imc/cas_count_read/", INTEL)
+    assert [(event.pmu, event.attr.type, event.cpus) for event in events] == [
+        ("uncore_imc_0", 13, (0, 4)),
+        ("uncore_imc_1", 14, (0, 4)),
+    ]
+    assert {(event.unit, event.scale) for event in events} == {("MiB", 6.103515625e-5)}
+
+
+def test_two_kinds_of_cores_are_two_events() -> None:
+    """The PMU's type is in the upper half of config: PERF_PMU_CAP_EXTENDED_HW_TYPE."""
+    assert resolve("instructions", HYBRID) == [
+        Event("instructions", "cpu_atom", Attr(0, 10 << 32 | 1), (8, 9, 10, 11)),
+        Event("instructions", "cpu_core", Attr(0, 4 << 32 | 1), (0, 1, 2, 3, 4, 5, 6, 7)),
+    ]
+    assert [event.pmu for event in resolve("LLC-load-misses", HYBRID)] == ["cpu_atom", "cpu_core"]
+    assert [event.pmu for event in resolve("task-clock", HYBRID)] == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("cachemisses", "no event"),
+        ("amd_l3/l3_misses/", "no PMU 'amd_l3'"),
+        ("uncore_imc/nothing/", "has no event 'nothing'"),
+        ("cpu/event=0x1ff/", "can't take the term 'event=0x1ff'"),
+        ("cpu/colour=3/", "can't take the term 'colour=3'"),
+        ("cpu/event=x/", "can't take the term 'event=x'"),
+        ("cpu/../", "no event"),
+    ],
+)
+def test_what_is_no_event_here_says_so(name: str, problem: str) -> None:
+    with pytest.raises(EventError, match=problem) as raised:
+        resolve(name, INTEL)
+    assert name in str(raised.value)
+
+
+def test_lists_of_cpus() -> None:
+    assert parse_cpus("0-3,8,10-11\n") == (0, 1, 2, 3, 8, 10, 11)
+    assert parse_cpus("\n") == ()
