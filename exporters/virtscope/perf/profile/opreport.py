@@ -18,7 +18,7 @@ from typing import NamedTuple
 from virtscope.perf.profile.samples import NO_SYMBOL, Place, Profile
 from virtscope.shell.sources import SourceRubbish
 
-_COUNTED = re.compile(r"Counted\s+(\S+)\s+events\b(?:.*?\bunit mask of (0x[0-9a-f]+))?")
+_COUNTED = re.compile(r"Counted\s+(\S+)\s+events\b(?:(?:(?!\bCounted\b).)*?\bunit mask of (0x[0-9a-f]+))?")
 _COLUMNS = re.compile(r"\s*(vma\s+)?samples\b|\S+\.\.\.\||\s*samples\|")
 _FIGURES = re.compile(r"\s*(\d+)\s+(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|-?nan)(?=\s|$)")
 _VMA = re.compile(r"\s*[0-9a-f]{8,16}\s+(?=\d+\s)")
