@@ -12,7 +12,7 @@ from virtscope.perf import groups, metrics, support
 from virtscope.perf.counters import Counters
 from virtscope.perf.events import Event, parse_cpus
 from virtscope.perf.groups import GroupsError
-from virtscope.perf.source.cgroups import Cgroups
+from virtscope.perf.source.cgroups import Cgroups, GlobError
 from virtscope.perf.source.kernel import Linux
 from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="count these cgroups one by one, such as '/machine.slice/*'; * also stands for /; may be repeated",
+        help="count these cgroups one by one, such as '/machine.slice/*'; ** stands for any levels; may be repeated",
     )
     known_flags.add_argument(
         "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
@@ -42,8 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
     try:
         planned, unknown = groups.plan(groups.load(given.events), sysfs)
+        cgroups = Cgroups(procfs, given.include, given.exclude)
         kernel = Linux()
-    except (GroupsError, SourceUnavailable) as error:
+    except (GroupsError, GlobError, SourceUnavailable) as error:
         sys.exit(f"perf-exporter: {error}")
     machine = support.machine(procfs, sysfs)
 
@@ -53,9 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def explain(error: OSError, event: Event) -> support.Refusal:
         return support.refusal(error, machine, hardware=event.hardware)
 
-    counters = Counters(kernel, planned, online, explain, most_files=4096)
-
-    cgroups = Cgroups(procfs, given.include, given.exclude)
+    counters = Counters(kernel, planned, online, explain, open_folder=cgroups.open, most_files=4096)
 
     def read() -> list[Metric]:
         return metrics.families(counters.read(cgroups.find()), unknown)

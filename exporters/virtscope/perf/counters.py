@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Sequence
 from typing import Callable, NamedTuple
 
 from virtscope.perf.events import Event
@@ -69,35 +70,38 @@ class Counters:
         groups: Sequence[Group],
         online: Callable[[], tuple[int, ...]],
         explain: Callable[[OSError, Event], Refusal],
+        *,
+        open_folder: Callable[[Cgroup], int],
         most_files: int,
     ) -> None:
-        """`online` gives the CPUs that are; `explain` tells why the kernel refused an event."""
+        """`online` gives the CPUs that are; `explain` tells why the kernel refused an event.
+
+        `open_folder` returns a descriptor of a cgroup's folder, FileNotFoundError where it has gone.
+        """
         self._kernel = kernel
         self._groups = groups
         self._online = online
         self._explain = explain
+        self._open_folder = open_folder
         self._most_files = most_files
         self._opened: dict[_Key, _Opened] = {}
         self._scaled: dict[_Key, Scaled] = {}
         self._support: dict[Wanted, Refusal | None] = {}
         self._left_out: tuple[Cgroup, ...] = ()
 
-    def read(self, cgroups: Mapping[Cgroup, int]) -> Counts:
-        """Close what is gone, open what is new, read what is open.
-
-        `cgroups` maps each cgroup to be watched to a descriptor of its folder, which is needed to open its
-        counters, not to read them.
-        """
+    def read(self, cgroups: Iterable[Cgroup]) -> Counts:
+        """Close what is gone, open what is new, read what is open: of the host, and of each of these cgroups."""
         online = frozenset(self._online())
+        cgroups = list(cgroups)
         targets = {HOST, *cgroups}
         for key in [key for key in self._opened if key.cpu not in online or key.target not in targets]:
             self._close(key)
         self._scaled = {key: scaled for key, scaled in self._scaled.items() if key.target in targets}
-        self._open_all(HOST, -1, online)
+        self._open_all(HOST, online)
         left_out = []
-        for cgroup, folder in cgroups.items():
+        for cgroup in cgroups:
             if self._fits(cgroup, online):
-                self._open_all(cgroup, folder, online)
+                self._open_all(cgroup, online)
             else:
                 left_out.append(cgroup)
         self._tell_left_out(tuple(left_out))
@@ -123,14 +127,23 @@ class Counters:
         wanted = sum(len(self._groups[key.group].events) for key in missing)
         return wanted + sum(len(opened.descriptors) for opened in self._opened.values()) <= self._most_files
 
-    def _open_all(self, target: Cgroup, folder: int, online: frozenset[int]) -> None:
-        for key in self._keys(target, online):
-            if key in self._opened:
-                continue
-            opened = self._open(key, folder)
-            if opened:
-                self._opened[key] = opened
-                self._scaled.setdefault(key, Scaled(len(opened.events))).restart()
+    def _open_all(self, target: Cgroup, online: frozenset[int]) -> None:
+        missing = [key for key in self._keys(target, online) if key not in self._opened]
+        if not missing:
+            return
+        try:
+            folder = -1 if target == HOST else self._open_folder(target)
+        except FileNotFoundError:
+            return
+        try:
+            for key in missing:
+                opened = self._open(key, folder)
+                if opened:
+                    self._opened[key] = opened
+                    self._scaled.setdefault(key, Scaled(len(opened.events))).restart()
+        finally:
+            if folder >= 0:
+                os.close(folder)
 
     def _open(self, key: _Key, folder: int) -> _Opened | None:
         group = self._groups[key.group]
