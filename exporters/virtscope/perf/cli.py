@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +14,12 @@ from virtscope.perf import groups, metrics, support
 from virtscope.perf.counters import Counters
 from virtscope.perf.events import Event, parse_cpus
 from virtscope.perf.groups import GroupsError
+from virtscope.perf.profile.profiler import Profiler
 from virtscope.perf.source.cgroups import Cgroups, GlobError
 from virtscope.perf.source.kernel import Linux
+from virtscope.perf.source.perf_record import PerfRecord, Sampled
 from virtscope.shell import flags, program
+from virtscope.shell.durations import duration, interval_or_never
 from virtscope.shell.exporter import Exporter, Source
 from virtscope.shell.sources import SourceUnavailable
 
@@ -38,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known_flags.add_argument(
         "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
     )
+    _add_profile(known_flags)
     given = program.start(known_flags, arguments)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
     try:
@@ -59,5 +65,73 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def read() -> list[Metric]:
         return metrics.families(counters.read(cgroups.find()), unknown)
 
-    source = Source("perf_event", read, lambda: "perf_event_open")
-    program.serve(Exporter("perf", [source], given.procfs), given)
+    sources = [Source("perf_event", read, lambda: "perf_event_open")]
+    with contextlib.ExitStack() as at_end:
+        if profiler := _profiler(given, "cache-misses" if machine.core_pmu else "cpu-clock", at_end):
+            sources.append(
+                Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
+            )
+        program.serve(Exporter("perf", sources, given.procfs), given)
+
+
+def _add_profile(known_flags: argparse.ArgumentParser) -> None:
+    known_flags.add_argument(
+        "--profile.interval",
+        dest="profile_interval",
+        type=interval_or_never,
+        default="60s",
+        metavar="DURATION",
+        help="time from one profile by perf record to the next; 0: never",
+    )
+    known_flags.add_argument(
+        "--profile.seconds",
+        dest="profile_seconds",
+        type=duration,
+        default="5s",
+        metavar="DURATION",
+        help="how long each profile samples",
+    )
+    known_flags.add_argument(
+        "--profile.frequency",
+        dest="profile_frequency",
+        type=_count,
+        default="99",
+        metavar="HZ",
+        help="samples a second and CPU of events that are given without a period",
+    )
+    known_flags.add_argument(
+        "--profile.event",
+        dest="profile_events",
+        type=Sampled.parse,
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="EVENT[@PERIOD]",
+        help="event to sample, such as instructions, or each 10000th: cache-misses@10000; may be repeated (default: "
+        "cache-misses, or cpu-clock where the processor counts no events)",
+    )
+    known_flags.add_argument(
+        "--profile.symbols",
+        dest="profile_symbols",
+        type=_count,
+        default="100",
+        metavar="NUMBER",
+        help="symbols of each event that get series of their own",
+    )
+
+
+def _count(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text) <= 100_000:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
+
+
+def _profiler(given: argparse.Namespace, default: str, at_end: contextlib.ExitStack) -> Profiler | None:
+    """Return what profiles the machine, started, if it is to be profiled; `at_end` ends it."""
+    if not given.profile_interval:
+        return None
+    events = getattr(given, "profile_events", [Sampled(default, None)])
+    source = PerfRecord(events, given.profile_seconds, given.profile_frequency)
+    profiler = Profiler(source, given.profile_interval, given.profile_symbols)
+    profiler.start()
+    at_end.callback(profiler.close)
+    return profiler
