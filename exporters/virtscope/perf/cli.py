@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import Metric
 
-from virtscope.perf import groups, metrics, support
+from virtscope.perf import groups, metrics, resctrl_metrics, support
 from virtscope.perf.counters import Counters
 from virtscope.perf.events import Event, parse_cpus
 from virtscope.perf.groups import GroupsError
@@ -18,6 +18,7 @@ from virtscope.perf.profile.profiler import Profiler
 from virtscope.perf.source.cgroups import Cgroups, GlobError
 from virtscope.perf.source.kernel import Linux
 from virtscope.perf.source.perf_record import PerfRecord, Sampled
+from virtscope.perf.source.resctrl import Resctrl
 from virtscope.shell import flags, program
 from virtscope.shell.durations import duration, interval_or_never
 from virtscope.shell.exporter import Exporter, Source
@@ -65,7 +66,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def read() -> list[Metric]:
         return metrics.families(counters.read(cgroups.find()), unknown)
 
-    sources = [Source("perf_event", read, lambda: "perf_event_open")]
+    resctrl = Resctrl(sysfs)
+
+    def read_resctrl() -> list[Metric]:
+        return resctrl_metrics.families(resctrl.read())
+
+    sources = [
+        Source("perf_event", read, lambda: "perf_event_open"),
+        Source("resctrl", read_resctrl, lambda: str(sysfs / "fs/resctrl"), required=False),
+    ]
     with contextlib.ExitStack() as at_end:
         if profiler := _profiler(given, "cache-misses" if machine.core_pmu else "cpu-clock", at_end):
             sources.append(

@@ -9,27 +9,8 @@ from prometheus_client import Metric
 
 from virtscope.perf.counters import HOST, Count, Counts
 from virtscope.perf.groups import Unknown
-from virtscope.perf.source.resctrl import Monitored
 from virtscope.perf.support import UNKNOWN
-from virtscope.shell.families import Figure, Labels, family, gauge, series
-
-RESCTRL: list[Figure[Monitored]] = [
-    Figure(
-        "resctrl_llc_occupancy_bytes",
-        "Last-level cache that the group's tasks fill now, in bytes.",
-        lambda monitored: monitored.llc_occupancy,
-    ),
-    Figure(
-        "resctrl_memory_bytes_total",
-        "Bytes that the group's tasks moved between this cache and memory, of every node.",
-        lambda monitored: monitored.mbm_total_bytes,
-    ),
-    Figure(
-        "resctrl_local_memory_bytes_total",
-        "Bytes that the group's tasks moved between this cache and memory of its own node.",
-        lambda monitored: monitored.mbm_local_bytes,
-    ),
-]
+from virtscope.shell.families import Labels, family, gauge
 
 _SCALED = "estimated for the time in which other groups had the hardware"
 
@@ -105,13 +86,3 @@ def _counted(prefix: str, where: str, counts: Iterable[tuple[Labels, Count]]) ->
         f"Time the group had the hardware {where}, in seconds; what it lacks to the time enabled is estimate.",
         ((dict(zip(names, place)), value) for place, value in running.items()),
     )
-
-
-def resctrl_families(groups: Iterable[Monitored]) -> list[Metric]:
-    """Return what the processor measures of each resctrl group.
-
-    resctrl_llc_occupancy_bytes{group="web",cache="0"} 1835008
-    resctrl_memory_bytes_total{group="web",cache="0"} 73400320
-    """
-    labelled = [({"group": monitored.group, "cache": monitored.cache}, monitored) for monitored in groups]
-    return list(series(RESCTRL, labelled))

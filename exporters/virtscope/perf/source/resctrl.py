@@ -1,13 +1,18 @@
 """What the processor measures of its last-level caches for each resctrl group: occupancy and memory traffic.
 
-Layout and meaning: Documentation/arch/x86/resctrl.rst. A group with tasks or CPUs of its own is a folder below the
-mount point, a monitoring group one below its mon_groups/; each has mon_data/mon_L3_<id>/ with a file per figure.
+Layout and meaning: Documentation/filesystems/resctrl.rst; the same for Intel's RDT, AMD's QoS and Arm's MPAM. A control
+group is the mount point itself or a folder in it, a monitoring group a folder in a control group's mon_groups/. Each
+has mon_data/mon_L3_<cache id>/ with a file per figure. Where a cache's nodes have folders of their own in there
+(Sub-NUMA Clusters), the files beside these folders hold the sum of them.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,20 +20,27 @@ from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 
 FIGURES = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 
-# What the kernel prints in place of a figure: the processor has none at this moment, or for this group.
-_NO_FIGURE = {"Unavailable", "Error", "Unassigned"}
-
 _NO_GROUPS = {"info", "mon_data", "mon_groups"}
+_CACHE = re.compile(r"mon_L3_([0-9]+)")
+
+
+class NoFigure(Enum):
+    """What the kernel says in place of a figure."""
+
+    UNAVAILABLE = "Unavailable"  # the hardware has none at this moment
+    ERROR = "Error"  # the hardware can't measure this
+    UNASSIGNED = "Unassigned"  # the hardware has fewer counters than there are groups, and this group has none
 
 
 class Monitored(NamedTuple):
-    """A group's figures at one cache, in bytes; None: the processor doesn't give this one, or not now."""
+    """A group's figures at one cache, in bytes, by their files' names; what the processor doesn't measure isn't there.
 
-    group: str  # "" for what is in no group, "web", or "web/mon_groups/db" for a monitoring group
-    cache: str  # the cache's id
-    llc_occupancy: int | None
-    mbm_total_bytes: int | None
-    mbm_local_bytes: int | None
+    Those of a control group hold those of its monitoring groups.
+    """
+
+    group: str  # "/" for all that is in no other control group, "/web", "/web/mon_groups/db"
+    cache: str  # the cache's id, as in /sys/devices/system/cpu/cpu*/cache/index3/id
+    figures: dict[str, int | NoFigure]
 
 
 class Resctrl:
@@ -43,27 +55,36 @@ class Resctrl:
         Raises SourceUnavailable where resctrl isn't mounted or monitors nothing, SourceRubbish where a file holds
         neither a number nor one of the kernel's words for none.
         """
+        if not self._mount.is_dir():
+            raise SourceUnavailable(f"{self._mount} is absent: this processor or kernel has no resctrl")
+        if not (self._mount / "info").is_dir():
+            raise SourceUnavailable(f"resctrl is not mounted: mount -t resctrl resctrl {self._mount}")
         if not (self._mount / "mon_data").is_dir():
-            raise SourceUnavailable(
-                f"resctrl is not mounted at {self._mount}, or its processor monitors no cache; "
-                f"mount -t resctrl resctrl {self._mount}"
-            )
-        return [
-            _monitored(name, cache)
-            for name, folder in self._groups()
-            for cache in _folders(folder / "mon_data")
-            if cache.name.startswith("mon_L3_")
-        ]
+            raise SourceUnavailable(f"{self._mount} has no mon_data: this processor can limit its caches, not measure")
+        monitored = []
+        for group, folder in self._groups():
+            for cache in _folders(folder / "mon_data"):
+                numbered = _CACHE.fullmatch(cache.name)
+                figures = _figures(cache) if numbered else {}
+                if numbered and figures:
+                    monitored.append(Monitored(group, str(int(numbered[1])), figures))
+        return monitored
 
     def _groups(self) -> Iterator[tuple[str, Path]]:
         for control in [self._mount, *(path for path in _folders(self._mount) if path.name not in _NO_GROUPS)]:
-            yield _name(self._mount, control), control
+            yield self._name(control), control
             for monitoring in _folders(control / "mon_groups"):
-                yield _name(self._mount, monitoring), monitoring
+                yield self._name(monitoring), monitoring
+
+    def _name(self, folder: Path) -> str:
+        path = folder.relative_to(self._mount)
+        return "/" + os.fsencode(path).decode(errors="backslashreplace") if path.name else "/"
 
 
-def _name(mount: Path, folder: Path) -> str:
-    return "" if folder == mount else os.fsencode(folder.relative_to(mount)).decode(errors="backslashreplace")
+def parse(text: str) -> int | NoFigure:
+    """Return what a figure's file says; raises ValueError where that is neither a number nor a word of the kernel's."""
+    word = text.strip()
+    return int(word) if word.isascii() and word.isdigit() else NoFigure(word)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -74,17 +95,16 @@ def _folders(folder: Path) -> list[Path]:
         return []
 
 
-def _monitored(group: str, cache: Path) -> Monitored:
-    return Monitored(group, cache.name[len("mon_L3_") :], *(_figure(cache / name) for name in FIGURES))
-
-
-def _figure(path: Path) -> int | None:
-    try:
-        text = path.read_text(errors="backslashreplace").strip()
-    except FileNotFoundError:  # this processor doesn't have it, or the group has gone
-        return None
-    if text in _NO_FIGURE:
-        return None
-    if not text.isascii() or not text.isdigit():
-        raise SourceRubbish(f"{path} says {text[:80]!r}")
-    return int(text)
+def _figures(cache: Path) -> dict[str, int | NoFigure]:
+    figures = {}
+    for name in FIGURES:
+        try:
+            text = (cache / name).read_text(errors="backslashreplace")
+            figures[name] = parse(text)
+        except ValueError:
+            raise SourceRubbish(f"{cache / name} says {text[:80]!r}") from None
+        except OSError as error:
+            # Not there: this processor doesn't measure it, or the group has gone, also while its file was open.
+            if error.errno not in {errno.ENOENT, errno.ENODEV}:
+                raise
+    return figures

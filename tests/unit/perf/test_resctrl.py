@@ -1,0 +1,108 @@
+"""resctrl's groups and figures, and what the kernel says in place of a figure."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from virtscope.perf import resctrl_metrics
+from virtscope.perf.source.resctrl import Monitored, NoFigure, Resctrl
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
+INTEL = FIXTURES / "intel-two-sockets"
+UNAVAILABLE, ERROR, UNASSIGNED = NoFigure.UNAVAILABLE, NoFigure.ERROR, NoFigure.UNASSIGNED
+
+
+def figures(*values: int | NoFigure) -> dict[str, int | NoFigure]:
+    return dict(zip(("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"), values, strict=True))
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Path:
+    """Intel's, to be changed."""
+    return shutil.copytree(INTEL, tmp_path / "sys")
+
+
+def samples(sysfs: Path) -> dict[str, dict[tuple[str, ...], float]]:
+    """What is exposed, by family and labels."""
+    families = resctrl_metrics.families(Resctrl(sysfs).read())
+    return {made.name: {tuple(each.labels.values()): each.value for each in made.samples} for made in families}
+
+
+def test_groups_of_a_machine_with_two_caches() -> None:
+    assert Resctrl(INTEL).read() == [
+        Monitored("/", "0", figures(14942208, 901251072, 850919424)),
+        Monitored("/", "1", figures(3276800, 120586240, 99614720)),
+        Monitored("/mon_groups/cron", "0", figures(65536, 8388608, 8388608)),
+        Monitored("/mon_groups/cron", "1", figures(0, 0, 0)),
+        Monitored("/web", "0", figures(7340032, 512753664, 498073600)),
+        Monitored("/web", "1", figures(0, UNAVAILABLE, UNAVAILABLE)),
+        Monitored("/web/mon_groups/db", "0", figures(5242880, 314572800, 310378496)),
+        Monitored("/web/mon_groups/db", "1", figures(ERROR, ERROR, ERROR)),
+    ]
+
+
+def test_what_has_no_figure_has_no_sample_and_is_counted() -> None:
+    exposed = samples(INTEL)
+    assert exposed["resctrl_llc_occupancy_bytes"]["/web", "1"] == 0
+    assert ("/web", "1") not in exposed["resctrl_memory_bytes"]
+    assert exposed["resctrl_local_memory_bytes"]["/web", "0"] == 498073600
+    assert exposed["resctrl_missing_figures"] == {("unavailable",): 2, ("error",): 3, ("unassigned",): 0}
+
+
+def test_a_machine_with_fewer_counters_than_groups() -> None:
+    exposed = samples(FIXTURES / "amd-two-caches")
+    assert exposed["resctrl_memory_bytes"] == {("/", "0"): 2097152, ("/vm 1", "12"): 4194304}
+    assert len(exposed["resctrl_llc_occupancy_bytes"]) == 4
+    assert exposed["resctrl_missing_figures"]["unassigned",] == 4
+
+
+def test_a_processor_that_measures_occupancy_alone(sysfs: Path) -> None:
+    for file in sysfs.glob("fs/resctrl/**/mbm_*"):
+        file.unlink()
+    exposed = samples(sysfs)
+    assert len(exposed["resctrl_llc_occupancy_bytes"]) == 7
+    assert exposed["resctrl_memory_bytes"] == {}
+    assert exposed["resctrl_missing_figures"] == {("unavailable",): 0, ("error",): 1, ("unassigned",): 0}
+
+
+def test_a_cache_s_nodes_are_in_its_sum(sysfs: Path) -> None:
+    """Sub-NUMA Clusters: mon_sub_L3_YY lies in the cache's folder. Later kernels have folders of other kinds, too."""
+    before = Resctrl(sysfs).read()
+    cache = sysfs / "fs/resctrl/mon_data/mon_L3_00"
+    shutil.copytree(cache, sysfs / "fs/resctrl/mon_data/mon_PERF_PKG_00")
+    for node in ("mon_sub_L3_00", "mon_sub_L3_01"):
+        (cache / node).mkdir()
+        (cache / node / "llc_occupancy").write_text("1\n")
+    assert Resctrl(sysfs).read() == before
+
+
+def test_groups_come_and_go(sysfs: Path) -> None:
+    resctrl = Resctrl(sysfs)
+    shutil.copytree(sysfs / "fs/resctrl/web", sysfs / "fs/resctrl/größe")
+    assert {each.group for each in resctrl.read()} > {"/größe", "/größe/mon_groups/db"}
+    shutil.rmtree(sysfs / "fs/resctrl/größe")
+    shutil.rmtree(sysfs / "fs/resctrl/web/mon_data")  # as while it is being removed
+    assert {each.group for each in resctrl.read()} == {"/", "/mon_groups/cron", "/web/mon_groups/db"}
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "0x10", "²", "Available", "9" * 5000])
+def test_what_makes_no_sense_is_refused(sysfs: Path, text: str) -> None:
+    file = sysfs / "fs/resctrl/web/mon_data/mon_L3_00/llc_occupancy"
+    file.write_text(text)
+    with pytest.raises(SourceRubbish, match=str(file)):
+        Resctrl(sysfs).read()
+
+
+def test_where_it_is_absent_it_says_how_to_have_it(tmp_path: Path, sysfs: Path) -> None:
+    with pytest.raises(SourceUnavailable, match="has no resctrl"):
+        Resctrl(tmp_path).read()
+    (tmp_path / "fs/resctrl").mkdir(parents=True)
+    with pytest.raises(SourceUnavailable, match=f"mount -t resctrl resctrl {tmp_path}/fs/resctrl"):
+        Resctrl(tmp_path).read()
+    shutil.rmtree(sysfs / "fs/resctrl/mon_data")
+    with pytest.raises(SourceUnavailable, match="limit its caches, not measure"):
+        Resctrl(sysfs).read()
