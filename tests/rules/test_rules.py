@@ -43,8 +43,9 @@ def test_the_example_of_a_targets_file_watches_a_host_once_uncommented(file: Pat
     example = lines[lines.index("#") + 1 :]
     (group,) = yaml.safe_load("\n".join(line.removeprefix("# ") for line in example))
     assert set(group["labels"]) == {"host", "platform"} | ({"vserver"} if file.stem == "guest" else set())
-    (address,) = group["targets"]
-    assert re.fullmatch(r"[a-z0-9.]+:\d+", address)
+    assert group["targets"]
+    for address in group["targets"]:
+        assert re.fullmatch(r"[a-z0-9.]+:\d+", address)
 
 
 @pytest.mark.parametrize("file", RULE_FILES, ids=from_root)
