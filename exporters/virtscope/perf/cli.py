@@ -139,7 +139,7 @@ def _profiler(given: argparse.Namespace, default: str, at_end: contextlib.ExitSt
     if not given.profile_interval:
         return None
     events = getattr(given, "profile_events", [Sampled(default, None)])
-    source = PerfRecord(events, given.profile_seconds, given.profile_frequency)
+    source = PerfRecord(events, given.profile_seconds, given.profile_frequency, given.procfs, given.sysfs)
     profiler = Profiler(source, given.profile_interval, given.profile_symbols)
     profiler.start()
     at_end.callback(profiler.close)

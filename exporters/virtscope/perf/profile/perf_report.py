@@ -1,7 +1,7 @@
 """What `perf report --stdio` prints, in columns or, with -t, between separators: samples by image and symbol.
 
-Format: tools/perf/ui/stdio/hist.c and tools/perf/util/sort.c in Linux's source. A section for each event, with comment
-lines before it, the last of which name the columns. Columns stand at least two blanks apart.
+Format: tools/perf/ui/stdio/hist.c, tools/perf/ui/hist.c and tools/perf/util/sort.c in Linux's source. A section for
+each event, with comment lines before it, the last of which name the columns. Columns stand at least two blanks apart.
 """
 
 from __future__ import annotations
@@ -9,17 +9,36 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from virtscope.perf.profile.samples import NO_SYMBOL, Place, Profile
+from virtscope.perf.profile.perf_names import event_name
+from virtscope.perf.profile.samples import GUESTS, Hits, Place, Profile, add
+from virtscope.perf.profile.xensyms import Xensyms
 from virtscope.shell.sources import SourceRubbish
 
-_SPACES = {"k": "kernel", ".": "user", "H": "hypervisor", "g": "guest_kernel", "u": "guest_user"}
+SPACES = {"k": "kernel", ".": "user", "H": "hypervisor", "g": "guest_kernel", "u": "guest_user"}
 
-_EVENT = re.compile(r"# Samples:\s*(\d+)([KMGT]?)\s+of events? '([^']+)'")
+_EVENT = re.compile(r"# Samples:\s*(\d+)([KMGT]?)\s+of (events?) '(.+?)'(?:,|$)")
+_EVENTS = re.compile(r"# Event count \(approx\.\):\s*(\d{1,19})$", re.ASCII)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _COLUMNS = re.compile(r"#\s*((?:Children|Overhead|Self)\b.*)")
-_PERCENT = re.compile(r"\d+(\.\d+)?%")
-_SYMBOL = re.compile(r"\[(.)\] +(\S.*)")
-_ADDRESS = re.compile(r"(0x)?[0-9a-f]{8,16}")
+_PERCENT = re.compile(r"[0-9]{1,3}(\.[0-9]+)?%")
+_COUNT = re.compile(r"[0-9]{1,19}")
+_SYMBOL = re.compile(r"(?:(?:0x)?[0-9a-f]{1,16} +\S +)?\[(.)\] +(\S.*)")  # -v puts the address and its origin before
+_LOST = re.compile(r"# Total Lost Samples:\s*(\d{1,19})$", re.ASCII)
+
+
+class Report(NamedTuple):
+    """A report: what fell where, and how many samples perf got too late to keep."""
+
+    profile: Profile
+    lost: int
+
+
+class _Section(NamedTuple):
+    """What the heading above an event's rows says."""
+
+    event: str
+    samples: int
+    events: int | None
 
 
 class _Columns(NamedTuple):
@@ -32,53 +51,77 @@ class _Columns(NamedTuple):
         return [part.strip() for part in parts]
 
 
-def parse(text: str) -> Profile:
+def parse(text: str, xensyms: Xensyms | None = None) -> Report:
     """Return the samples by place of every event in a report; `text` is all of it, also if it is indented.
 
-    Where the report has no column of samples (-n), they are its percentages of the heading's number, which is printed
-    in thousands from ten thousand on: right to half of the last digit of either. Call chains are passed over. Raises
-    SourceRubbish with the offending line where a row makes no sense, or where there is no event at all.
+    Where the report has no column of samples (-n) or of periods (-F period), they are its percentages of the heading's
+    numbers, of which samples are printed in thousands from ten thousand on: right to half of the last digit of either.
+    Call chains are passed over. `xensyms` names the hypervisor's symbols, in a report of a Dom0 that sampled it.
+
+    Raises SourceRubbish with the offending line where a row makes no sense, or where there is no event at all.
     """
     profile: Profile = {}
-    event, samples = "", 0
+    lost = 0
+    section: _Section | None = None
     columns: _Columns | None = None
     for line in text.splitlines():
         row = line.strip()
         if heading := _EVENT.match(row):
-            event, samples, columns = heading[3], int(heading[1]) * _UNITS[heading[2]], None
+            if heading[3] == "events":
+                raise SourceRubbish(f"events in a group stand in one row; report without --group: {row[:200]!r}")
+            section = _Section(event_name(heading[4]), int(heading[1][:19]) * _UNITS[heading[2]], None)
+            columns = None
         elif row.startswith("#"):
-            if named := _COLUMNS.match(row):
+            if section and (number := _EVENTS.match(row)):
+                section = section._replace(events=int(number[1]))
+            elif number := _LOST.match(row):
+                lost += int(number[1])
+            elif named := _COLUMNS.match(row):
                 columns = _columns(named[1])
-        elif row and columns and _PERCENT.match(row):
-            place, count = _parse_row(row, columns, event, samples)
-            profile[place] = profile.get(place, 0) + count
-        elif row and not columns:
+        elif row and section and columns and _PERCENT.match(row):
+            add(profile, *_parse_row(row, columns, section, xensyms))
+        elif row and not (section and columns):
             raise SourceRubbish(f"a line of perf report comes before the names of its columns: {line[:200]!r}")
-    if not event:
+    if not section:
         raise SourceRubbish(f"this is no output of perf report, as no line tells of an event: {text[:200]!r}")
-    return profile
+    return Report(profile, lost)
 
 
 def _columns(names: str) -> _Columns:
     """Tell a separator by what stands right behind the first column's name, where blanks would be else."""
     first = re.match(r"\w+", names)
     separator = names[first.end()] if first and first.end() < len(names) else " "
-    if separator == " ":
-        return _Columns(re.split(r" {2,}", names), "")
-    return _Columns([name.strip() for name in names.split(separator)], separator)
+    split = re.split(r" {2,}", names) if separator == " " else names.split(separator)
+    columns = _Columns([name.strip() for name in split], "" if separator == " " else separator)
+    if "Symbol" not in columns.names or "Shared Object" not in columns.names:
+        raise SourceRubbish(
+            f"perf report has no columns of its own for image and symbol; sort by dso and symbol, without --hierarchy: "
+            f"{columns.names}"
+        )
+    return columns
 
 
-def _parse_row(row: str, columns: _Columns, event: str, samples: int) -> tuple[Place, int]:
+def _parse_row(row: str, columns: _Columns, section: _Section, xensyms: Xensyms | None) -> tuple[Place, Hits]:
     values = dict(zip(columns.names, columns.split(row)))
     share = values.get("Self") or values.get("Overhead", "")
     if len(values) != len(columns.names) or not _PERCENT.fullmatch(share):
         raise SourceRubbish(f"a row of perf report makes no sense: {row[:200]!r}; its columns: {columns.names}")
-    count = values.get("Samples", "")
-    if count and not (count.isascii() and count.isdigit()):
-        raise SourceRubbish(f"a row of perf report has no number of samples: {row[:200]!r}")
-    symbol = _SYMBOL.fullmatch(values.get("Symbol", ""))
-    name = symbol[2].strip() if symbol else values.get("Symbol", "")
-    if not name or _ADDRESS.fullmatch(name):
-        name = NO_SYMBOL
-    place = Place(event, values.get("Shared Object", ""), name, _SPACES.get(symbol[1], "") if symbol else "")
-    return place, int(count) if count else round(float(share[:-1]) / 100 * samples)
+    part = float(share[:-1]) / 100
+    samples, period = _count(values, "Samples", row), _count(values, "Period", row)
+    if period is None and section.events is not None:
+        period = round(part * section.events)
+    hits = Hits(round(part * section.samples) if samples is None else samples, period)
+    level, name = _SYMBOL.fullmatch(values["Symbol"]), values["Symbol"]
+    space = SPACES.get(level[1], "") if level else ""
+    name = level[2] if level else name
+    image = values["Shared Object"]
+    if xensyms and space == "kernel" and (xens := xensyms.symbol(name)):
+        image, name, space = "xen-syms", xens, "hypervisor"
+    return Place.named(section.event, image, name, space, GUESTS if space.startswith("guest") else ""), hits
+
+
+def _count(values: dict[str, str], column: str, row: str) -> int | None:
+    count = values.get(column)
+    if count is not None and not _COUNT.fullmatch(count):
+        raise SourceRubbish(f"a row of perf report has no number of {column.lower()}: {row[:200]!r}")
+    return int(count) if count else None

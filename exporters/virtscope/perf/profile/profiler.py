@@ -5,9 +5,9 @@ from __future__ import annotations
 from prometheus_client import Metric
 
 from virtscope.perf.profile import metrics
-from virtscope.perf.profile.samples import Profile
+from virtscope.perf.profile.metrics import Profiled
 from virtscope.perf.profile.top import Top
-from virtscope.perf.source.perf_record import PerfRecord
+from virtscope.perf.source.perf_record import PerfRecord, Sampled
 from virtscope.shell.background import Background
 
 _NEWCOMERS = 10  # symbols of an event that may gain a series in a round, so six hundred an hour at most
@@ -20,6 +20,8 @@ class Profiler:
         """Sample each `interval` seconds; the `symbols` places of each event with the most samples get series."""
         self._source = source
         self._top = Top(symbols, _NEWCOMERS)
+        self._lost = 0
+        self._seconds = 0.0
         self.background = Background("profile", self._sample, interval, source.cpu_seconds)
 
     def start(self) -> None:
@@ -37,8 +39,19 @@ class Profiler:
 
     def read(self) -> list[Metric]:
         """Return the families as of the last round; raises as Background.latest() does."""
-        return metrics.families(self.background.latest())
+        return metrics.live_families(self.background.latest())
 
-    def _sample(self) -> Profile:
-        self._top.add(self._source.read())
-        return self._top.counts()
+    def _sample(self) -> Profiled:
+        found = self._source.read()
+        self._top.add(found.report.profile)
+        self._lost += found.report.lost
+        self._seconds += found.seconds
+        return Profiled(
+            self._top.counts(),
+            self._lost,
+            self._seconds,
+            [(event.event, self._pace(event), scope) for event, scope in found.scopes.items()],
+        )
+
+    def _pace(self, event: Sampled) -> str:
+        return f"each {event.period}th" if event.period else f"{self._source.frequency()} Hz"

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from virtscope.perf.profile.samples import Place, Profile
+from virtscope.perf.profile.samples import Hits, Place, Profile
 
 OTHER = "(other)"  # image and symbol of the series that takes the samples of all places without one
 
-_MEMORY = 0.8  # what a round's samples still weigh in the next: a place is judged by its last five rounds or so
+_MEMORY = 0.8  # what a round's events still weigh in the next: a place is judged by its last five rounds or so
 _CANDIDATES = 4  # times as many places as have series are remembered, so that one can rise over several rounds
+_CLEARLY = 2  # times the weight of the lightest place with a series takes its series over; less may be chance
+_FORGOTTEN = 1e-6  # of the weight of all: of what had a percent of the events, this is left after 35 rounds
+_NOTHING = Hits(0, 0.0)
 
 
 class Top:
-    """Counts samples by place for the places that have the most, and the rest in one series for each event.
+    """Counts what fell on each place for the places with the most events, and the rest in one series for each event.
 
     A place that falls out loses its series: what falls on it from then on is in OTHER, and if it comes back it counts
-    from 0, as after a restart. So rates and shares over any time are right for as long as a place has its series, and
-    all of an event's series together rise by just its samples.
+    from 0, as after a restart. A newcomer's series begins with 0, and what made it come is in OTHER still, as
+    Prometheus sees nothing of what a series brings along. So rates and shares are right for as long as a place has its
+    series, and all of an event's series together rise by just its samples.
     """
 
     def __init__(self, most: int, newcomers: int) -> None:
@@ -28,39 +32,52 @@ class Top:
         self._most = most
         self._newcomers = newcomers
         self._weights: dict[str, dict[Place, float]] = {}  # by event
-        self._counts: dict[str, dict[Place, int]] = {}
+        self._counts: dict[str, Profile] = {}
 
     def add(self, profile: Profile) -> None:
         """Take the samples of one more round."""
-        for event in {place.event for place in profile} | set(self._weights):
-            self._add(event, {place: samples for place, samples in profile.items() if place.event == event})
+        rounds: dict[str, Profile] = {event: {} for event in self._counts}
+        for place, hits in profile.items():
+            rounds.setdefault(place.event, {})[place] = hits
+        for event, round_ in rounds.items():
+            self._add(event, round_)
 
-    def counts(self) -> dict[Place, int]:
-        """Return the samples of each place since it has its series, OTHER last for each event."""
-        return {place: samples for counts in self._counts.values() for place, samples in counts.items()}
+    def counts(self) -> Profile:
+        """Return what fell on each place since it has its series, OTHER last for each event."""
+        return {place: hits for counts in self._counts.values() for place, hits in counts.items()}
 
     def _add(self, event: str, round_: Profile) -> None:
         weights = {place: weight * _MEMORY for place, weight in self._weights.get(event, {}).items()}
-        for place, samples in round_.items():
-            weights[place] = weights.get(place, 0.0) + samples
-        kept = self._counts.pop(event, None)
-        counts = self._choose(weights, kept)
+        for place, hits in round_.items():
+            weights[place] = weights.get(place, 0.0) + (hits.samples if hits.events is None else hits.events)
+        before = self._counts.get(event)
+        if before is None:
+            counting = set(_heaviest(weights, weights, self._most))
+            counts = dict.fromkeys(sorted(counting), _NOTHING)
+        else:
+            counting = set(before)
+            counts = {place: before.get(place, _NOTHING) for place in self._choose(weights, before)}
         other = Place(event, OTHER, OTHER, "")
-        counts[other] = (kept or {}).get(other, 0)
-        for place, samples in round_.items():
-            counts[place if place in counts else other] += samples
+        counts[other] = (before or {}).get(other, _NOTHING)
+        for place, hits in round_.items():
+            shown = place if place in counts and place in counting else other
+            counts[shown] = counts[shown].plus(hits)
         self._counts[event] = counts
-        heaviest = _heaviest(weights, weights, self._most * _CANDIDATES)
-        self._weights[event] = {place: weights[place] for place in {*heaviest, *counts} - {other}}
+        remembered = {*_heaviest(weights, weights, self._most * _CANDIDATES), *counts} - {other}
+        self._weights[event] = {place: weights[place] for place in remembered}
 
-    def _choose(self, weights: dict[Place, float], kept: dict[Place, int] | None) -> dict[Place, int]:
-        """Return the places that have a series from now on, with what they have counted so far."""
-        wanted = _heaviest(weights, weights, self._most)
-        if kept is None:
-            return dict.fromkeys(wanted, 0)
-        entering = [place for place in wanted if place not in kept][: self._newcomers]
-        staying = _heaviest(weights, (place for place in kept if place in weights), self._most - len(entering))
-        return {**{place: kept[place] for place in staying}, **dict.fromkeys(entering, 0)}
+    def _choose(self, weights: dict[Place, float], before: Profile) -> list[Place]:
+        """Return the places that have a series from now on."""
+        least = sum(weights.values()) * _FORGOTTEN
+        staying = _heaviest(weights, (place for place in before if weights.get(place, -1) >= least), self._most)
+        entering: list[Place] = []
+        for place in _heaviest(weights, (place for place in weights if place not in before), self._newcomers):
+            if len(staying) + len(entering) >= self._most:
+                if not staying or weights[place] < _CLEARLY * weights[staying[-1]]:
+                    break
+                staying.pop()
+            entering.append(place)
+        return [*staying, *entering]
 
 
 def _heaviest(weights: dict[Place, float], places: Iterable[Place], most: int) -> list[Place]:

@@ -11,10 +11,13 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.perf.events import EventError, resolve
 from virtscope.perf.profile import perf_report
-from virtscope.perf.profile.samples import Profile
+from virtscope.perf.profile.perf_report import Report
+from virtscope.perf.profile.xensyms import Xensyms
 from virtscope.shell.commands import Commands, Finished
 from virtscope.shell.sources import SourceError, SourceUnavailable
 
@@ -27,6 +30,13 @@ _NO_PERMISSION = (
     "perf may not sample the whole machine: give the exporter CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or set "
     "kernel.perf_event_paranoid to -1"
 )
+_HIDDEN = "kernel symbols are hidden from it: give the exporter CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
+
+# What is sampled: a software event ticks in the kernel alone, a counter of the processor also counts below and above.
+THIS_KERNEL = "this kernel"
+WITH_XEN = "this kernel and Xen"
+ALL_OF_XEN = "Xen and all its domains"
+WITH_GUESTS = "this kernel and its KVM guests"
 
 
 class Sampled(NamedTuple):
@@ -54,18 +64,31 @@ class Sampled(NamedTuple):
         return f"{self.event[:-1]},{term}" if self.event.endswith("/") else f"{self.event}/{term}"
 
 
+class Round(NamedTuple):
+    """What one round found."""
+
+    report: Report
+    scopes: dict[Sampled, str]  # what each event was sampled of: THIS_KERNEL and its like
+    seconds: float  # how long it sampled
+
+
 class PerfRecord:
     """Samples the whole machine for some seconds whenever it is asked; for one thread, any other may close()."""
 
-    def __init__(self, events: Sequence[Sampled], seconds: float, frequency: int) -> None:
+    def __init__(
+        self, events: Sequence[Sampled], seconds: float, frequency: int, procfs: str = "/proc", sysfs: str = "/sys"
+    ) -> None:
         """Sample `events` for `seconds` each time, those without a period `frequency` times a second on each CPU."""
         self._events = events
         self._seconds = seconds
         self._frequency = frequency
+        self._procfs, self._sysfs = Path(procfs), Path(sysfs)
         self._commands = Commands(seconds + _READING)
+        self._xensyms: Xensyms | None = None  # read when first needed: that is a hypercall for each symbol
+        self._hidden = False
 
-    def read(self) -> Profile:
-        """Sample now, and return the samples by place.
+    def read(self) -> Round:
+        """Sample now, and return what fell where.
 
         Raises SourceUnavailable where perf is missing or may not sample, or has no such event; other SourceErrors where
         it fails, hangs or prints what makes no sense.
@@ -73,15 +96,26 @@ class PerfRecord:
         perf = shutil.which("perf")
         if perf is None:
             raise SourceUnavailable(_MISSING)
+        whole = self._scope()
+        scopes = {event: whole if self._of_hardware(event) else THIS_KERNEL for event in self._events}
         memory = os.memfd_create("perf.data")
         try:
-            return self._read(perf, f"/proc/{os.getpid()}/fd/{memory}", memory)
+            path = f"/proc/{os.getpid()}/fd/{memory}"
+            guests = [perf, "kvm", "--host", "--guest"] if whole in {ALL_OF_XEN, WITH_GUESTS} else [perf]
+            self._record([*guests, "-o", path, "record"] if guests[1:] else [perf, "record", "-o", path], memory)
+            text = self._report([*guests, "-i", path, "report"] if guests[1:] else [perf, "report", "-i", path])
         finally:
             os.close(memory)
+        xensyms = self._hypervisors_symbols() if whole in {ALL_OF_XEN, WITH_XEN} else None
+        return Round(perf_report.parse(text, xensyms), scopes, self._seconds)
 
     def origin(self) -> str:
-        """Return where perf is."""
-        return shutil.which("perf") or "perf"
+        """Return where perf is, and what it was not shown."""
+        return f"{shutil.which('perf')}; {_HIDDEN}" if self._hidden else f"{shutil.which('perf')}"
+
+    def frequency(self) -> int:
+        """Return how many samples a second events get that have no period."""
+        return self._frequency
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that perf has taken so far."""
@@ -91,24 +125,53 @@ class PerfRecord:
         """Kill what is running."""
         self._commands.close()
 
-    def _read(self, perf: str, path: str, memory: int) -> Profile:
+    def _record(self, command: Sequence[str], memory: int) -> None:
         events = [word for event in self._events for word in ("-e", event.in_perfs_words())]
         # Neither build ids (-B) nor copies of the images (-N) are wanted: the report is made here and now.
-        recording = ["record", "-q", "-a", "-B", "-N", "-F", str(self._frequency), *events, "-o", path]
-        recorded = self._run(perf, *recording, f"--max-size={_LARGEST}B", "--", "sleep", f"{self._seconds:g}")
+        options = ["-q", "-a", "-B", "-N", "-F", str(self._frequency), *events, f"--max-size={_LARGEST}B"]
+        recorded = self._run(*command, *options, "--", "sleep", f"{self._seconds:g}")
         if recorded.status:
             raise _refusal(recorded)
         if os.fstat(memory).st_size >= _LARGEST:
             raise SourceError(
                 f"perf recorded more than {_LARGEST >> 20} MiB; sample more rarely, or for a shorter time"
             )
-        report = self._run(perf, "report", "-i", path, "--stdio", "-F", "overhead,sample,dso,sym", "-t", "\t")
+
+    def _report(self, command: Sequence[str]) -> str:
+        report = self._run(*command, "--stdio", "-F", "overhead,sample,period,dso,sym", "-t", "\t")
         if report.status:
             raise SourceError(f"perf report {report.problem()}")
-        return perf_report.parse(report.output.decode("utf-8", "backslashreplace"))
+        self._hidden = b"kptr_restrict" in report.complaints
+        return report.output.decode("utf-8", "backslashreplace")
 
     def _run(self, *command: str) -> Finished:
         return self._commands.run("nice", "-n", _NICE, *command)
+
+    def _scope(self) -> str:
+        """Return what hardware events are sampled of, as things are now: Xen's PMU mode can be set at any time.
+
+        /sys/hypervisor/pmu/pmu_mode: Documentation/ABI/testing/sysfs-hypervisor-pmu in Linux's source.
+        """
+        try:
+            mode = (self._sysfs / "hypervisor/pmu/pmu_mode").read_text().strip()
+        except OSError:
+            kvm = any((self._sysfs / "module" / name).is_dir() for name in ("kvm_intel", "kvm_amd"))
+            return WITH_GUESTS if kvm else THIS_KERNEL
+        return {"hv": WITH_XEN, "all": ALL_OF_XEN}.get(mode, THIS_KERNEL)
+
+    def _of_hardware(self, event: Sampled) -> bool:
+        try:
+            return any(each.hardware for each in resolve(event.event, self._sysfs))
+        except EventError:
+            return False  # a tracepoint, say; perf knows
+
+    def _hypervisors_symbols(self) -> Xensyms:
+        if self._xensyms is None:
+            try:
+                self._xensyms = Xensyms((self._procfs / "xen/xensyms").read_text(errors="replace"))
+            except OSError:
+                self._xensyms = Xensyms("")
+        return self._xensyms
 
 
 def _refusal(recorded: Finished) -> SourceError:
