@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import Metric
 
-from virtscope.perf import groups, metrics, resctrl_metrics, support
+from virtscope.perf import groups, importing, metrics, resctrl_metrics, support
 from virtscope.perf.counters import Counters
 from virtscope.perf.events import Event, parse_cpus
 from virtscope.perf.groups import GroupsError
@@ -28,8 +28,13 @@ DEFAULT_PORT = 10292
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter until it is told to stop; exits with 1 and one line when it can't start."""
+    """Run the exporter until it is told to stop, or its `import`; exits with 1 and one line when it can't."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["import"]:
+        importing.main(words[1:])
+        return
     known_flags = flags.parser("perf-exporter", __doc__, DEFAULT_PORT)
+    known_flags.epilog = "To make a profile of old into OpenMetrics: perf-exporter import --help"
     known_flags.add_argument(
         "--events", type=Path, default=groups.DEFAULT, metavar="FILE", help="YAML with the groups of events to count"
     )
@@ -45,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
     )
     _add_profile(known_flags)
-    given = program.start(known_flags, arguments)
+    given = program.start(known_flags, words)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
     try:
         planned, unknown = groups.plan(groups.load(given.events), sysfs)
