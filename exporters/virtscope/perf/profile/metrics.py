@@ -45,6 +45,7 @@ def families(profile: Profile) -> list[Metric]:
     perf_profile_events_total{...} 4.1e+07
     """
     labelled = [(place._asdict(), hits) for place, hits in profile.items()]
+    unknown = {place.event for place, hits in profile.items() if hits.events is None}
     return [
         family(
             "perf_profile_samples_total",
@@ -55,6 +56,6 @@ def families(profile: Profile) -> list[Metric]:
             "perf_profile_events_total",
             "Events that these samples stand for, those that count time in nanoseconds: take shares of these, as perf "
             "varies the period between samples to keep to its frequency.",
-            [(labels, hits.events) for labels, hits in labelled],
+            [(labels, hits.events) for labels, hits in labelled if labels["event"] not in unknown],
         ),
     ]

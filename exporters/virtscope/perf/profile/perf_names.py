@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 _SAMPLING = re.compile(r"(?<=[/,])(?:freq|period)=\w+,?")
+_PRECISION = re.compile(r"(?::|(?<=/))(?:p{1,3}|P)$")  # how close to the instruction it is to be, not what is counted
 
 
 def event_name(printed: str) -> str:
-    """Return an event's name without how often it was sampled: "cache-misses" for "cache-misses/period=10000/"."""
-    bare = _SAMPLING.sub("", printed).replace(",/", "/")
+    """Return an event's name without how it was sampled: "cache-misses" for "cache-misses/period=10000/"."""
+    bare = _SAMPLING.sub("", _PRECISION.sub("", printed)).replace(",/", "/")
     return bare.removesuffix("//")

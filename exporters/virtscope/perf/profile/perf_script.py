@@ -39,14 +39,13 @@ def parse(lines: Iterable[str]) -> Profile:
     """
     profile: Profile = {}
     for sample, frame in _samples(lines):
-        found = _FRAME.fullmatch(frame)
-        if not found:
+        found = _FRAME.fullmatch(frame) if frame else None
+        if frame and not found:
             raise SourceRubbish(f"line {sample.number} of perf script has no address: {frame[:200]!r}; {_ADVICE}")
-        address, image = int(found["address"], 16), found["image"] or ""
-        space = _space(address, image)
-        place = Place.named(
-            event_name(sample.event), image, found["symbol"] or "", space, GUESTS if space.startswith("guest") else ""
-        )
+        image, symbol = (found["image"] or "", found["symbol"] or "") if found else ("", "")
+        space = _space(int(found["address"], 16), image) if found else ""
+        domain = GUESTS if space.startswith("guest") else ""
+        place = Place.named(event_name(sample.event), image, symbol, space, domain)
         add(profile, place, Hits(1, sample.period))
     if not profile:
         raise SourceRubbish("this is no output of perf script, as it has no samples")
@@ -54,12 +53,14 @@ def parse(lines: Iterable[str]) -> Profile:
 
 
 def _samples(lines: Iterable[str]) -> Iterator[tuple[_Sample, str]]:
-    """Give each sample with its own frame."""
+    """Give each sample with its own frame, "" where its call chain is empty."""
     waiting: _Sample | None = None  # for its call chain
     chain = False
     for number, ended in enumerate(lines, 1):
         line = ended.rstrip()[:_LONGEST]
         if not line:
+            if waiting:
+                yield waiting, ""
             waiting, chain = None, False
         elif waiting:
             yield waiting, line
@@ -76,6 +77,8 @@ def _samples(lines: Iterable[str]) -> Iterator[tuple[_Sample, str]]:
                 yield sample, head["frame"]
             else:
                 waiting = sample
+    if waiting:
+        yield waiting, ""
 
 
 def _space(address: int, image: str) -> str:

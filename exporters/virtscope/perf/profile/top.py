@@ -50,6 +50,8 @@ class Top:
         weights = {place: weight * _MEMORY for place, weight in self._weights.get(event, {}).items()}
         for place, hits in round_.items():
             weights[place] = weights.get(place, 0.0) + (hits.samples if hits.events is None else hits.events)
+        least = sum(weights.values()) * _FORGOTTEN
+        weights = {place: weight for place, weight in weights.items() if weight >= least}
         before = self._counts.get(event)
         if before is None:
             counting = set(_heaviest(weights, weights, self._most))
@@ -68,8 +70,7 @@ class Top:
 
     def _choose(self, weights: dict[Place, float], before: Profile) -> list[Place]:
         """Return the places that have a series from now on."""
-        least = sum(weights.values()) * _FORGOTTEN
-        staying = _heaviest(weights, (place for place in before if weights.get(place, -1) >= least), self._most)
+        staying = _heaviest(weights, (place for place in before if place in weights), self._most)
         entering: list[Place] = []
         for place in _heaviest(weights, (place for place in weights if place not in before), self._newcomers):
             if len(staying) + len(entering) >= self._most:

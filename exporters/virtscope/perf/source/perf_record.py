@@ -48,13 +48,10 @@ class Sampled(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Sampled:
         """Read what --profile.event takes: "cpu-clock", or with a period "cache-misses@10000"."""
-        event, _, period = text.partition("@")
-        valid = re.fullmatch(r"[\w.:/=,-]+", event, re.ASCII) and (
-            re.fullmatch("[1-9][0-9]{0,11}", period) or not period
-        )
-        if not valid:
+        found = re.fullmatch(r"(?P<event>[\w.:/=,-]+)(?:@(?P<period>[1-9][0-9]{0,11}))?", text, re.ASCII)
+        if not found:
             raise argparse.ArgumentTypeError(f"{text!r} is not EVENT or EVENT@PERIOD, such as cache-misses@10000")
-        return cls(event, int(period) if period else None)
+        return cls(found["event"], int(found["period"]) if found["period"] else None)
 
     def in_perfs_words(self) -> str:
         """Return the event as `perf record -e` takes it."""

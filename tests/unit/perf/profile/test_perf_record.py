@@ -1,0 +1,231 @@
+"""Rounds of a fake perf: what it is asked, and how each way in which it can fail is told."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.perf.profile.fake_perf import FakePerf
+from virtscope.perf.profile.profiler import Profiler
+from virtscope.perf.source import perf_record
+from virtscope.perf.source.perf_record import PerfRecord, Sampled
+from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+
+CLOCK = Sampled("cpu-clock", None)
+MISSES = Sampled("cache-misses", 10000)
+
+
+@pytest.fixture
+def perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePerf:
+    fake = FakePerf(tmp_path)
+    monkeypatch.setenv("PATH", f"{fake.folder}:{os.environ['PATH']}")
+    return fake
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Path:
+    folder = tmp_path / "sys"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def source(perf: FakePerf, sysfs: Path, tmp_path: Path) -> Iterator[PerfRecord]:
+    assert perf
+    source = PerfRecord([CLOCK, MISSES], 1, 99, str(tmp_path / "proc"), str(sysfs))
+    yield source
+    source.close()
+
+
+def set_pmu_mode(sysfs: Path, mode: str) -> None:
+    (sysfs / "hypervisor/pmu").mkdir(parents=True, exist_ok=True)
+    (sysfs / "hypervisor/pmu/pmu_mode").write_text(f"{mode}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cpu-clock", "cpu-clock"),
+        ("cache-misses@10000", "cache-misses/period=10000/"),
+        ("cpu/event=0x3c,umask=1/@7", "cpu/event=0x3c,umask=1,period=7/"),
+        ("sched:sched_switch@5", "sched:sched_switch/period=5/"),
+    ],
+)
+def test_an_event_with_or_without_a_period(text: str, words: str) -> None:
+    assert Sampled.parse(text).in_perfs_words() == words
+
+
+@pytest.mark.parametrize(
+    "text", ["", "@5", "cycles@", "cycles@0", "cycles@-1", "cycles@1k", "a b", "{a,b}", "cycles@1@2"]
+)
+def test_what_is_no_event_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="cache-misses@10000"):
+        Sampled.parse(text)
+
+
+def test_a_round_samples_the_whole_machine_and_says_what_fell_where(source: PerfRecord, perf: FakePerf) -> None:
+    found = source.read()
+    assert {place.symbol: tuple(hits) for place, hits in found.report.profile.items()} == {
+        "main": (3, 30),
+        "copy_page": (1, 10),
+    }
+    assert found.report.lost == 3
+    record, report = perf.asked()
+    assert record.startswith("record -o /proc/")
+    assert " -a " in record
+    assert " -F 99 -e cpu-clock -e cache-misses/period=10000/ " in record
+    assert record.endswith(" -- sleep 1")
+    assert report.startswith("report -i /proc/")
+
+
+def test_nothing_of_a_round_stays_open(source: PerfRecord) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        source.read()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize(
+    ("mode", "scope"),
+    [
+        ("all", perf_record.ALL_OF_XEN),
+        ("hv", perf_record.WITH_XEN),
+        ("self", perf_record.THIS_KERNEL),
+        ("off", perf_record.THIS_KERNEL),
+    ],
+)
+def test_xens_pmu_mode_decides_how_far_hardware_events_are_sampled(
+    source: PerfRecord, perf: FakePerf, sysfs: Path, mode: str, scope: str
+) -> None:
+    set_pmu_mode(sysfs, mode)
+    assert source.read().scopes == {CLOCK: perf_record.THIS_KERNEL, MISSES: scope}
+    assert perf.asked()[0].startswith("kvm --host --guest -o " if mode == "all" else "record -o ")
+
+
+def test_on_a_kvm_host_guests_are_sampled_too(source: PerfRecord, perf: FakePerf, sysfs: Path) -> None:
+    (sysfs / "module/kvm_amd").mkdir(parents=True)
+    assert source.read().scopes[MISSES] == perf_record.WITH_GUESTS
+    assert all(line.startswith("kvm --host --guest -") for line in perf.asked())
+
+
+def test_the_hypervisors_symbols_are_read_where_it_is_sampled(
+    source: PerfRecord, perf: FakePerf, sysfs: Path, tmp_path: Path
+) -> None:
+    perf.reports(
+        "# Samples: 4  of event 'cycles'\\n# Overhead\\tSamples\\tPeriod\\tShared Object\\tSymbol\\n"
+        "99.00%\\t4\\t4\\t[unknown]\\t[k] 0xffff82d040201abc\\n"
+    )
+    set_pmu_mode(sysfs, "hv")
+    (tmp_path / "proc/xen").mkdir(parents=True)
+    (tmp_path / "proc/xen/xensyms").write_text("ffff82d040201000 T do_softirq\n")
+    assert [(place.image, place.symbol) for place in source.read().report.profile] == [("xen-syms", "do_softirq")]
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "words"),
+    [
+        ("echo 'perf_event_paranoid setting is 2:' >&2; exit 255", SourceUnavailable, "CAP_PERFMON"),
+        ("echo 'The cache-misses event is not supported.' >&2; exit 255", SourceUnavailable, "no event 'cache-misses'"),
+        ("echo \"event syntax error: 'nonsense'\" >&2; exit 129", SourceUnavailable, "no event 'nonsense'"),
+        ("echo 'WARNING: perf not found for kernel 6.8.0' >&2; exit 2", SourceUnavailable, "not installed"),
+        ("echo 'failed to write: No space left on device' >&2; exit 255", SourceError, "No space left"),
+        ("kill -9 $$", SourceError, "ended by signal 9"),
+        ('head -c 40000000 /dev/zero > "$data"', SourceError, "more than 32 MiB"),
+    ],
+)
+def test_why_nothing_was_recorded(
+    source: PerfRecord, perf: FakePerf, script: str, kind: type[SourceError], words: str
+) -> None:
+    perf.record(script)
+    with pytest.raises(kind, match=words) as caught:
+        source.read()
+    assert isinstance(caught.value, SourceUnavailable) == (kind is SourceUnavailable)
+
+
+def test_a_report_that_fails_or_makes_no_sense(source: PerfRecord, perf: FakePerf) -> None:
+    perf.report("echo 'incompatible file format' >&2; exit 1")
+    with pytest.raises(SourceError, match="incompatible file format"):
+        source.read()
+    perf.report("echo hello")
+    with pytest.raises(SourceRubbish, match="hello"):
+        source.read()
+
+
+def test_kernel_symbols_that_are_hidden_are_told(source: PerfRecord, perf: FakePerf) -> None:
+    perf.report('echo "Check /proc/sys/kernel/kptr_restrict before running" >&2; cat "$folder/report"')
+    source.read()
+    assert "CAP_SYSLOG" in source.origin()
+
+
+def test_a_perf_that_hangs_is_killed_with_its_children(
+    perf: FakePerf, sysfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perf_record, "_READING", 1)
+    perf.record('sleep 600 & echo $! > "$folder/pid"; wait')
+    source = PerfRecord([CLOCK], 0.1, 99, "/proc", str(sysfs))
+    with pytest.raises(SourceTimeout):
+        source.read()
+    child = int((perf.folder / "pid").read_text())
+    assert is_gone(child)
+
+
+def test_no_perf_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SourceUnavailable, match="linux-perf"):
+        PerfRecord([CLOCK], 1, 99).read()
+
+
+def test_a_round_that_fails_adds_nothing_and_is_counted(perf: FakePerf, sysfs: Path) -> None:
+    profiler = Profiler(PerfRecord([CLOCK], 0.1, 99, "/proc", str(sysfs)), interval=0.2, symbols=10)
+    profiler.start()
+    try:
+        wait_for(lambda: profiler.background.cost.reads >= 1)
+        perf.record("exit 7")
+        begun = profiler.background.cost.reads
+        wait_for(lambda: profiler.background.failures["error"] >= 1)
+        perf.record('echo data > "$data"')
+        failed = profiler.background.failures["error"]
+        wait_for(lambda: profiler.background.cost.reads >= begun + failed + 1)
+        families = {sample.name: sample.value for family in profiler.read() for sample in family.samples}
+        rounds = profiler.background.cost.reads - profiler.background.failures["error"]
+        assert abs(families["perf_profile_lost_samples_total"] - 3 * rounds) <= 3  # another may be under way
+    finally:
+        profiler.close()
+
+
+def test_closing_ends_a_perf_that_runs(perf: FakePerf, sysfs: Path) -> None:
+    perf.record('echo $$ > "$folder/pid"; exec sleep 600')
+    source = PerfRecord([CLOCK], 1, 99, "/proc", str(sysfs))
+
+    def read() -> None:
+        with contextlib.suppress(SourceError):
+            source.read()
+
+    reading = threading.Thread(target=read, daemon=True)
+    reading.start()
+    wait_for(lambda: (perf.folder / "pid").exists() and (perf.folder / "pid").read_text().strip())
+    source.close()
+    reading.join(30)
+    assert is_gone(int((perf.folder / "pid").read_text()))
+
+
+def wait_for(happened: object) -> None:
+    assert callable(happened)
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def is_gone(pid: int) -> bool:
+    end = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not Path(f"/proc/{pid}").exists()

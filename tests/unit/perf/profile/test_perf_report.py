@@ -1,0 +1,179 @@
+"""perf's reports: in columns or with separators, with and without numbers of samples, with call chains between rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtscope.perf.profile import perf_report
+from virtscope.perf.profile.samples import GUESTS, NO_SYMBOL, Hits, Profile
+from virtscope.perf.profile.xensyms import Xensyms
+from virtscope.shell.sources import SourceRubbish
+
+SAMPLE = Path(__file__).resolve().parents[5] / "shared/samples/perf/report-stdio-rk3588-two-events-refs-and-misses.txt"
+
+HEADING = (
+    "# Total Lost Samples: {lost}\n#\n# Samples: {samples}  of event '{event}'\n# Event count (approx.): {events}\n#\n"
+)
+
+
+def heading(samples: str = "200", event: str = "cache-misses", events: int = 1_000_000, lost: int = 0) -> str:
+    return HEADING.format(samples=samples, event=event, events=events, lost=lost)
+
+
+def by_symbol(profile: Profile) -> dict[str, Hits]:
+    return {place.symbol: hits for place, hits in profile.items()}
+
+
+def test_columns_as_wide_as_their_widest_name() -> None:
+    text = heading() + (
+        "# Overhead       Samples  Command          Shared Object             Symbol                         \n"
+        "# ........  ............  ...............  ........................  ...............................\n"
+        "#\n"
+        "    75.00%           150  my program       [kernel.kallsyms]         [k] copy_page\n"
+        "    24.00%            48  :1234            libstdc++.so.6            [.] std::map<int, long>::at(int const&)\n"
+        "     1.00%             2  swapper          [unknown]                 [k] 0xffffffff821f4dab\n"
+        "\n\n#\n# (Tip: Use parent filter to see specific call path: perf report -p <regex>)\n#\n"
+    )
+    profile = perf_report.parse(text).profile
+    assert [tuple(place)[1:] for place in profile] == [
+        ("[kernel.kallsyms]", "copy_page", "kernel", ""),
+        ("libstdc++.so.6", "std::map<int, long>::at(int const&)", "user", ""),
+        ("[unknown]", NO_SYMBOL, "kernel", ""),
+    ]
+    assert list(profile.values()) == [Hits(150, 750_000), Hits(48, 240_000), Hits(2, 10_000)]
+
+
+def test_a_separator_and_periods() -> None:
+    text = heading(lost=7) + (
+        "# Overhead\t     Samples\t      Period\tShared Object       \tSymbol                  \n"
+        " 75.00% \t 150        \t 123456      \tweb server          \t[.] main\n"
+        " 25.00% \t 50         \t 41152       \tlibc.so.6           \t[.] memcpy\n"
+    )
+    report = perf_report.parse(text)
+    assert by_symbol(report.profile) == {"main": Hits(150, 123456), "memcpy": Hits(50, 41152)}
+    assert {place.image for place in report.profile} == {"web server", "libc.so.6"}
+    assert report.lost == 7
+
+
+def test_percentages_alone_are_of_the_headings_numbers() -> None:
+    text = heading(samples="161K", events=34019959751) + (
+        "# Overhead  Command  Shared Object  Symbol\n    44.13%  demo     demo           [.] start_routine2\n"
+    )
+    assert by_symbol(perf_report.parse(text).profile) == {"start_routine2": Hits(71049, 15013008238)}
+
+
+def test_of_children_and_self_it_is_self_that_fell_here() -> None:
+    text = heading(samples="101", event="cpu-clock", events=1_020_202_010) + (
+        "# Children      Self       Samples  Command  Shared Object      Symbol                      \n"
+        "# ........  ........  ............  .......  .................  ............................\n"
+        "#\n"
+        "    95.05%     0.00%             0  swapper  [kernel.kallsyms]  [k] common_startup_64\n"
+        "            |\n"
+        "            ---common_startup_64\n"
+        "               |          \n"
+        "               |--94.06%--do_idle\n"
+        "                --0.99%--schedule_idle\n"
+        "                          __schedule\n"
+        "\n"
+        "    94.06%    94.06%            95  swapper  [kernel.kallsyms]  [k] pv_native_safe_halt\n"
+        "            |\n"
+        "            ---common_startup_64\n"
+    )
+    assert by_symbol(perf_report.parse(text).profile) == {
+        "pv_native_safe_halt": Hits(95, round(0.9406 * 1_020_202_010))
+    }
+
+
+def test_several_events_and_one_without_samples() -> None:
+    columns = "# Overhead  Samples  Shared Object  Symbol\n"
+    text = (
+        heading(event="cache-references/period=1000/")
+        + columns
+        + "   100.00%  200  web  [.] main\n\n\n"
+        + heading(samples="0", event="page-faults", events=0)
+        + columns
+        + "\n\n"
+        + heading(samples="3", event="cache-misses:ppp", events=30)
+        + columns
+        + "   100.00%  3  web  [.] main\n"
+    )
+    events = {place.event: hits.samples for place, hits in perf_report.parse(text).profile.items()}
+    assert events == {"cache-references": 200, "cache-misses": 3}
+
+
+def test_the_header_that_perf_prints_when_asked() -> None:
+    text = (
+        "# ========\n# captured on    : Fri Nov 20 05:43:40 2026\n# cmdline : /usr/bin/perf record -a\n"
+        "# event : name = cpu-clock, type = 1\n# ========\n#\n"
+        + heading()
+        + "# Overhead  Samples  Shared Object  Symbol\n   100.00%  200  web  [.] main\n"
+    )
+    assert by_symbol(perf_report.parse(text).profile) == {"main": Hits(200, 1_000_000)}
+
+
+def test_samples_in_guests_are_nobodys_guest_in_particular() -> None:
+    text = heading() + (
+        "# Overhead  Samples  Shared Object             Symbol\n"
+        "    50.00%  100  [guest.kernel.kallsyms.42]  [g] copy_page\n"
+        "    50.00%  100  [unknown]  [u] 0x00000000004005d0\n"
+    )
+    places = [tuple(place)[1:] for place in perf_report.parse(text).profile]
+    assert places == [
+        ("[guest.kernel.kallsyms]", "copy_page", "guest_kernel", GUESTS),
+        ("[unknown]", NO_SYMBOL, "guest_user", GUESTS),
+    ]
+
+
+def test_xens_own_symbols_where_perf_shows_their_addresses() -> None:
+    xensyms = Xensyms(
+        "ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\nffff82d040202000 t idle_loop\nrubbish\n"
+    )
+    text = heading() + (
+        "# Overhead  Samples  Shared Object  Symbol\n"
+        "    50.00%  100  [unknown]  [k] 0xffff82d040201abc\n"
+        "    25.00%   50  [unknown]  [k] 0xffff82d040202000\n"
+        "    20.00%   40  [unknown]  [k] 0xffffffff81234567\n"
+        "     5.00%   10  web        [.] 0x0000000000201abc\n"
+    )
+    places = [tuple(place)[1:4] for place in perf_report.parse(text, xensyms).profile]
+    assert places == [
+        ("xen-syms", "do_softirq", "hypervisor"),
+        ("xen-syms", "idle_loop", "hypervisor"),
+        ("[unknown]", NO_SYMBOL, "kernel"),
+        ("web", NO_SYMBOL, "user"),
+    ]
+    unread = [tuple(place)[1:4] for place in perf_report.parse(text, Xensyms("")).profile]
+    assert unread[0] == ("xen-syms", NO_SYMBOL, "hypervisor")
+
+
+COLUMNS = "# Overhead  Samples  Shared Object  Symbol\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no output of perf report"),
+        ("hello\n", "before the names of its columns"),
+        ("# just a comment\n", "no line tells of an event"),
+        (heading() + "    50.00%  100  web  [.] main\n", "before the names of its columns"),
+        (heading() + COLUMNS + "    50.00%  100  web\n", "makes no sense"),
+        (heading() + COLUMNS + "    50.00%  many  web  [.] main\n", "no number of samples"),
+        (heading() + "# Overhead  Command\n    50.00%  web\n", "no columns of its own for image and symbol"),
+        (heading() + "#    Overhead  Command / Shared Object / Symbol\n    50.00%  web\n", "--hierarchy"),
+        ("# Samples: 6K of events 'anon group { cycles, instructions }'\n", "--group"),
+    ],
+)
+def test_what_is_no_such_report_is_refused(text: str, words: str) -> None:
+    with pytest.raises(SourceRubbish, match=words):
+        perf_report.parse(text)
+
+
+@pytest.mark.skipif(not SAMPLE.exists(), reason="real reports are not beside this checkout, in ../shared/samples")
+def test_a_real_report_of_two_events() -> None:
+    profile = perf_report.parse(SAMPLE.read_text()).profile
+    assert {place.event for place in profile} == {"cache-references", "cache-misses"}
+    hottest = max((hits.samples, place) for place, hits in profile.items() if place.event == "cache-misses")
+    assert hottest[1][1:4] == ("demo", "start_routine2", "user")
+    assert hottest[0] == round(0.2924 * 159_000)

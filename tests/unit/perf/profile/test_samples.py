@@ -1,0 +1,83 @@
+"""Names that are new for each process, build or boot would fill Prometheus with series."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtscope.perf.profile.perf_names import event_name
+from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place
+
+
+@pytest.mark.parametrize(
+    ("printed", "image"),
+    [
+        ("[JIT] tid 27492", "[JIT]"),
+        ("/tmp/perf-123.map", "[JIT]"),
+        ("perf-123.map", "[JIT]"),
+        ("jitted-4711-3.so", "[JIT]"),
+        ("anon (tgid:7826 range:0xb577f000-0xb57ff000)", "anon"),
+        ("[vdso] (tgid:7826 range:0xb577f000-0xb57ff000)", "[vdso]"),
+        ("[stack:4711]", "[stack]"),
+        ("[guest.kernel.kallsyms.4711]", "[guest.kernel.kallsyms]"),
+        ("[kernel.kallsyms]", "[kernel.kallsyms]"),
+        ("SYSV0056a4d5 (deleted)", "SYSV"),
+        ("/usr/bin/web (deleted)", "web"),
+        ("/builds/2417/out/web", "web"),
+        ("/lib/modules/6.1.0/kernel/fs/ext4/ext4.ko.xz", "[ext4]"),
+        ("ext4.ko", "[ext4]"),
+        ("[ext4]", "[ext4]"),
+        ("libc.so.6", "libc.so.6"),
+        ("bpf_prog_6deef7357e7b4530_sd_devices", "bpf_prog_sd_devices"),
+        ("x" * 1000, "x" * 160),
+        ("", ""),
+    ],
+)
+def test_an_image_bears_the_same_name_in_every_process(printed: str, image: str) -> None:
+    assert Place.named("cycles", printed, "main", "user").image == image
+
+
+@pytest.mark.parametrize(
+    ("printed", "symbol"),
+    [
+        ("0xffffffff821f4dab", NO_SYMBOL),
+        ("0x00000000002ba7a4", NO_SYMBOL),
+        ("7f47259ad7ad", NO_SYMBOL),
+        ("[unknown]", NO_SYMBOL),
+        ("", NO_SYMBOL),
+        ("main", "main"),
+        ("deadbeef", NO_SYMBOL),
+        ("feed", "feed"),
+        ("_dl_start+0x3d", "_dl_start"),
+        ("do_idle.llvm.1234567890", "do_idle"),
+        ("finish_task_switch.isra.0", "finish_task_switch.isra.0"),
+        ("std::map<int, long>::at(int const&) const", "std::map<int, long>::at(int const&) const"),
+        ("f" * 5000, "f" * 160),
+    ],
+)
+def test_a_symbol_is_no_address_and_not_endless(printed: str, symbol: str) -> None:
+    assert Place.named("cycles", "web", printed, "user").symbol == symbol
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [
+        ("cpu-clock", "cpu-clock"),
+        ("cpu-clock/freq=99/", "cpu-clock"),
+        ("cache-misses/period=10000/", "cache-misses"),
+        ("cpu/event=0x3c,period=0x3e8/", "cpu/event=0x3c/"),
+        ("cpu_core/cycles,period=1000,umask=1/", "cpu_core/cycles,umask=1/"),
+        ("cpu/freq=99,event=0x3c/", "cpu/event=0x3c/"),
+        ("cycles:ppp", "cycles"),
+        ("cycles:P", "cycles"),
+        ("cpu_core/cycles/P", "cpu_core/cycles/"),
+        ("cycles:u", "cycles:u"),
+        ("sched:sched_switch", "sched:sched_switch"),
+    ],
+)
+def test_an_event_is_called_the_same_however_it_is_sampled(printed: str, name: str) -> None:
+    assert event_name(printed) == name
+
+
+def test_events_of_which_a_part_is_unknown_are_unknown() -> None:
+    assert Hits(2, 20.0).plus(Hits(1, 5.0)) == Hits(3, 25.0)
+    assert Hits(2, 20.0).plus(Hits(1, None)) == Hits(3, None)

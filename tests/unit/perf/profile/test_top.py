@@ -1,0 +1,117 @@
+"""Few series whatever runs, and no sample lost between them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtscope.perf.profile.samples import Hits, Place, Profile
+from virtscope.perf.profile.top import OTHER, Top
+
+MOST, NEWCOMERS = 5, 2
+
+
+def profile(**samples: int) -> Profile:
+    """Return a profile of samples by symbol, each of them standing for ten events."""
+    return {Place("cycles", "web", symbol, "user"): Hits(count, 10.0 * count) for symbol, count in samples.items()}
+
+
+def counted(top: Top) -> dict[str, int]:
+    return {place.symbol: hits.samples for place, hits in top.counts().items()}
+
+
+def places() -> st.SearchStrategy[Place]:
+    return st.builds(
+        Place,
+        event=st.sampled_from(["cycles", "cache-misses"]),
+        image=st.just("web"),
+        symbol=st.integers(0, 40).map("f{}".format),
+        space=st.just("user"),
+    )
+
+
+def rounds() -> st.SearchStrategy[list[Profile]]:
+    hits = st.builds(
+        lambda samples, period: Hits(samples, float(samples * period)), st.integers(1, 1000), st.integers(1, 9)
+    )
+    return st.lists(st.dictionaries(places(), hits, max_size=30), max_size=12)
+
+
+@given(rounds())
+def test_few_series_that_never_fall_and_together_rise_by_just_the_samples(profiles: list[Profile]) -> None:
+    top = Top(MOST, NEWCOMERS)
+    for found in profiles:
+        before = top.counts()
+        top.add(found)
+        after = top.counts()
+        for event in {place.event for place in [*before, *after]}:
+            old = {place: hits for place, hits in before.items() if place.event == event}
+            new = {place: hits for place, hits in after.items() if place.event == event}
+            due = [hits for place, hits in found.items() if place.event == event]
+            assert len(new) <= MOST + 1
+            assert not old or len(set(new) - set(old)) <= NEWCOMERS
+            assert all(new[place].samples >= old[place].samples for place in set(old) & set(new))
+            nothing = Hits(0, 0.0)
+            rise = [
+                Hits(
+                    hits.samples - old.get(place, nothing).samples,
+                    (hits.events or 0) - (old.get(place, nothing).events or 0),
+                )
+                for place, hits in new.items()
+            ]
+            assert sum(each.samples for each in rise) == sum(each.samples for each in due)
+            assert sum(each.events or 0 for each in rise) == sum(each.events or 0 for each in due)
+
+
+@given(rounds())
+def test_a_new_series_begins_with_0_but_for_the_first_round(profiles: list[Profile]) -> None:
+    """Prometheus counts from a series' first value on: what it brought along would be in no rate."""
+    top = Top(MOST, NEWCOMERS)
+    for found in profiles:
+        before = top.counts()
+        top.add(found)
+        known = {place.event for place in before}
+        assert all(
+            hits.samples == 0 for place, hits in top.counts().items() if place.event in known and place not in before
+        )
+
+
+def test_the_first_profile_fills_every_place_with_the_heaviest() -> None:
+    top = Top(2, 1)
+    top.add(profile(heavy=50, light=1, middle=9))
+    assert counted(top) == {"heavy": 50, "middle": 9, OTHER: 1}
+
+
+def test_a_symbol_that_grows_heavy_gets_a_series_and_the_lightest_loses_its_own() -> None:
+    top = Top(2, 1)
+    top.add(profile(heavy=50, light=2))
+    top.add(profile(heavy=50, light=2, late=30))
+    assert counted(top) == {"heavy": 100, "late": 0, OTHER: 32}
+    top.add(profile(heavy=50, light=2, late=30))
+    assert counted(top) == {"heavy": 150, "late": 30, OTHER: 34}
+
+
+def test_chance_moves_no_series() -> None:
+    """In the long tail symbols have a sample or two in some rounds: whoever has one more now is no heavier."""
+    top = Top(2, 1)
+    top.add(profile(heavy=50, some=2))
+    for number in range(100):
+        top.add(profile(heavy=50, **({"some": 2, "other": 3} if number % 2 else {"some": 3, "other": 2})))
+        assert set(counted(top)) == {"heavy", "some", OTHER}
+
+
+def test_a_symbol_that_is_gone_ends_though_nothing_takes_its_series() -> None:
+    top = Top(5, 1)
+    top.add(profile(gone=10, stays=10))
+    for _ in range(100):
+        top.add(profile(stays=10))
+    assert set(counted(top)) == {"stays", OTHER}
+
+
+def test_events_weigh_not_samples() -> None:
+    """With a frequency, an idle CPU's few misses make as many samples as a busy one's many."""
+    top = Top(1, 1)
+    idle, busy = Place("cache-misses", "a", "idle", "user"), Place("cache-misses", "a", "busy", "user")
+    top.add({idle: Hits(100, 1e3), busy: Hits(90, 1e6)})
+    assert busy in top.counts()
+    assert idle not in top.counts()
