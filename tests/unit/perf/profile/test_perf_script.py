@@ -18,7 +18,7 @@ def test_what_it_prints_unless_told_otherwise() -> None:
         "# ========\n# captured on: today\n#\n"
         "     pytest 2464 [000] 14806.57:   10101010     cpu-clock:      7f1a453ab6e9 memcpy+0x39 (/lib/libc.so.6)\n"
         " my program 2  4711 [003] 14806.58:   10101010   cpu-clock:      7f1a453ab6f0 memcpy+0x40 (/lib/libc.so.6)\n"
-        " swapper     0 [001] 14806.6: 7 cache-misses:ppp:  ffffffff821f4dab pv_native_safe_halt+0xb ([kernel.kallsyms])\n"
+        " swapper 0 [001] 14806.6: 7 cache-misses:ppp: ffffffff821f4dab pv_native_safe_halt+0xb ([kernel.kallsyms])\n"
         " java 12 [001] 14806.7:  1 cache-misses/period=1/:  7f1a00000000 a.B::c(int, Object)+0x7 (/tmp/perf-12.map)\n"
         "  old    13 [001] 14806.8:          2 cache-misses:  401000 [unknown] (/usr/bin/old (deleted))\n"
     )
