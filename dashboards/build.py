@@ -13,10 +13,11 @@ from pathlib import Path
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from dashboards.pages.events_and_profile import events_and_profile
 from dashboards.pages.host_overhead import host_overhead
 
 FOLDER = Path(__file__).parent / "json"
-DASHBOARDS = {"host-overhead.json": host_overhead}
+DASHBOARDS = {"events-and-profile.json": events_and_profile, "host-overhead.json": host_overhead}
 
 
 def render(dashboard: Dashboard) -> str:

@@ -22,8 +22,19 @@ class Row:
     panels: Sequence[Builder[dashboard.Panel]]
 
 
-def page(uid: str, title: str, question: str, answer: str, rows: Sequence[Row]) -> dashboard.Dashboard:
-    """Lay rows out under the question that the dashboard is for and a sentence on how it answers."""
+def page(
+    uid: str,
+    title: str,
+    question: str,
+    answer: str,
+    rows: Sequence[Row],
+    *,
+    own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
+) -> dashboard.Dashboard:
+    """Lay rows out under the question that the dashboard is for and a sentence on how it answers.
+
+    `own_variables` follow those that every dashboard has.
+    """
     builder = (
         build.Dashboard(title)
         .uid(uid)
@@ -46,6 +57,10 @@ def page(uid: str, title: str, question: str, answer: str, rows: Sequence[Row]) 
         )
         .with_panel(panels.note(f"**{question}** {answer}").span(24).height(2))
     )
+    for variable in own_variables:
+        builder.with_variable(variable)
+    for variable in own_variables:
+        builder.with_variable(variable)
     for row in rows:
         builder.with_row(build.Row(row.title))
         for panel in row.panels:

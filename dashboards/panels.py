@@ -77,24 +77,25 @@ def over_time(signal: Signal) -> timeseries.Panel:
     return panel
 
 
-def stacked(signal: Signal) -> timeseries.Panel:
-    """The signal's series over time, one on top of the other: their sum is read off the top edge.
+def lines(signal: Signal) -> timeseries.Panel:
+    """The signal's series over time, a line each, of the same colour in every panel of the page."""
+    return (
+        over_time(signal)
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
+        .fill_opacity(0)
+        .legend(_legend_at_the_side())
+    )
 
-    The legend stands at the side, where it scrolls; below, forty guests would leave no room for the graph.
-    """
+
+def stacked(signal: Signal) -> timeseries.Panel:
+    """The signal's series over time, one on top of the other: their sum is read off the top edge."""
     return (
         over_time(signal)
         .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
         .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.SHADES).fixed_color(palette.GUESTS))
         .line_width(1)
         .fill_opacity(50)
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(LegendDisplayMode.LIST)
-            .placement(LegendPlacement.RIGHT)
-            .show_legend(True)
-            .width(180)
-        )
+        .legend(_legend_at_the_side())
     )
 
 
@@ -132,13 +133,14 @@ def columns(title: str, description: str, labels: dict[str, str], signals: Seque
         .no_value(signals[0].absent)
         .sort_by([common.TableSortByFieldState().display_name(signals[0].name).desc(True)])
     )
-    # The first column takes the width that the others leave.
-    for label in list(labels.values())[1:]:
-        panel.override_by_name(label, [_property("custom.width", _COLUMN_WIDTH)])
+    for number, label in enumerate(labels.values()):
+        # The panel's own text for no value is a sentence. The first column takes the width that the others leave.
+        width = [_property("custom.width", _COLUMN_WIDTH)] if number else []
+        panel.override_by_name(label, [_property("noValue", "-"), *width])
     for signal in signals:
         properties = [
             _property("unit", signal.unit),
-            _property("noValue", "-"),  # the panel's own is a sentence
+            _property("noValue", "-"),
             _property("custom.width", _COLUMN_WIDTH),
         ]
         if signal.decimals is not None:
@@ -182,6 +184,17 @@ def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
         _property("min", 0),
         _property("max", 1),
     ]
+
+
+def _legend_at_the_side() -> common.VizLegendOptions:
+    """A legend where it scrolls; below the graph, forty guests would leave no room for it."""
+    return (
+        common.VizLegendOptions()
+        .display_mode(LegendDisplayMode.LIST)
+        .placement(LegendPlacement.RIGHT)
+        .show_legend(True)
+        .width(180)
+    )
 
 
 def _thresholds(signal: Signal) -> build.ThresholdsConfig:

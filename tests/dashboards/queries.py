@@ -21,6 +21,7 @@ import requests
 
 FOLDER = Path(__file__).resolve().parents[2] / "dashboards" / "json"
 HOST_OVERHEAD = FOLDER / "host-overhead.json"
+EVENTS = FOLDER / "events-and-profile.json"
 
 STEP_SECONDS = 5
 RANGE_SECONDS = 600
@@ -82,6 +83,9 @@ def resolve_variables(prometheus: str, page: Mapping[str, Any], choose: Mapping[
     for variable in page["templating"]["list"]:
         name = variable["name"]
         if variable["type"] == "datasource":
+            continue
+        if variable["type"] == "custom":
+            resolved[name] = variable["current"]["value"]
             continue
         query = fill_in(variable["query"], resolved)
         values = _label_values(prometheus, query)

@@ -21,7 +21,7 @@ def test_an_edited_a_missing_and_a_left_over_file_are_not_fresh(
     assert build.stale() == []
     generated = sorted(tmp_path.glob("*.json"))
 
-    generated[0].write_text(generated[0].read_text().replace("Guests", "guests"))
+    generated[0].write_text(generated[0].read_text().replace("virtscope", "other"))
     left_over = tmp_path / "renamed-since.json"
     left_over.write_text("{}")
     assert build.stale() == sorted([generated[0], left_over])

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.dashboards import hosts
-from tests.dashboards.queries import FOLDER, HOST_OVERHEAD, Answer, run_queries
+from tests.dashboards import counted, hosts
+from tests.dashboards.queries import EVENTS, FOLDER, HOST_OVERHEAD, Answer, run_queries
 from tests.live import Prometheus
 
-# Panels (and their queries) that may be empty, by platform, each with its reason.
+# Panels (and their queries) that may be empty, by platform and dashboard, each with its reason.
 NO_GUESTS = "a bare machine has no guests"
 NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
+NOT_YET_USUAL = "what is usual is known after a day"
 MAY_BE_EMPTY = {
-    "base": {
+    ("base", "host-overhead"): {
         ("Overhead, of all CPU used", "A"): NO_OVERHEAD,
         ("Overhead over time", "A"): NO_OVERHEAD,
         ("Overhead in CPUs", "A"): NO_OVERHEAD,
@@ -24,20 +25,32 @@ MAY_BE_EMPTY = {
         ("CPU used, against capacity", "B"): NO_GUESTS,
         ("Alerts of this host", "A"): "nothing is wrong with it",
     },
-    "xen": {},
+    ("xen", "host-overhead"): {},
+    ("base", "events-and-profile"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
+    ("xen", "events-and-profile"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
 }
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    with hosts.Ticking(hosts.xen) as xen, hosts.Ticking(hosts.mute_xen) as mute, hosts.Ticking(hosts.base) as base:
+    with (
+        hosts.Ticking(hosts.xen) as xen,
+        hosts.Ticking(hosts.mute_xen) as mute,
+        hosts.Ticking(hosts.base) as base,
+        hosts.Ticking(counted.perf) as perf,
+    ):
+        web = perf.group("xen1", "xen")
+        web["labels"]["vserver"] = "web 1"
         targets = {
             "xentop": [xen.group("xen1", "xen"), mute.group("mute1", "xen")],
             "node": [base.group("base1", "base")],
+            "perf": [perf.group("xen1", "xen"), perf.group("base1", "base")],
+            "guest": [web],
         }
         with Prometheus(tmp_path_factory.mktemp("dashboards"), targets) as server:
             server.wait_for('ALERTS{alertname="HostOverheadHigh", host="xen1"}', seconds=90)
             server.wait_for('vserver:cpu_usage:rate{host="base1"} and on (host) monitor:cpu_usage:rate', seconds=90)
+            server.wait_for("count(vserver:ipc:ratio and on (host) host:events_covered:ratio) == 3", seconds=90)
             server.wait_for('ALERTS{alertname="SourceFailing", host="mute1"} and on (host) monitor:cpu_usage:rate', 90)
             yield server
 
@@ -48,7 +61,9 @@ def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, plat
     answers = run_queries(prometheus.url, dashboard, {"host": host})
     assert answers
     empty = {(answer.panel, answer.ref_id) for answer in answers if answer.series == 0}
-    assert empty == set(MAY_BE_EMPTY[platform]), "panels are empty that should not be, or are not that were excused"
+    assert empty == set(MAY_BE_EMPTY[platform, dashboard.stem]), (
+        "panels are empty that should not be, or are not that were excused"
+    )
 
 
 def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
@@ -56,6 +71,27 @@ def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
     assert series["Overhead, of all CPU used"] == {"A": 1}
     assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 1}, "Dom0, three guests, the capacity"
     assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4}
+
+
+def test_events_are_shown_of_dom0_and_of_the_guests_that_count(prometheus: Prometheus) -> None:
+    series = series_by_panel(run_queries(prometheus.url, EVENTS, {"host": "xen1"}))
+    assert series["LLC misses per 1,000 instructions, over time"] == {"A": 2}, "Dom0, one guest"
+    assert series["Counted, of CPU used"] == {"A": 1}
+
+
+def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
+    answers = run_queries(prometheus.url, EVENTS, {"host": "xen1", "other_host": "base1"})
+    series = series_by_panel(answers)
+    places = len(counted.SAMPLES)
+    assert series["$event on $host"] == {"A": 2 * places}, "of Dom0 and of a guest"
+    assert series["Beside it: $other_event on $other_host"] == {"A": places}
+    shares = next(answer.expr for answer in answers if answer.panel == "$event on $host")
+    of_dom0 = {
+        row["metric"]["symbol"]: float(row["value"][1])
+        for row in prometheus.query(shares)
+        if "vserver" not in row["metric"]
+    }
+    assert of_dom0["hypervisor_callback"] == pytest.approx(0.3035, abs=0.01)
 
 
 def test_a_host_of_which_nothing_is_known_shows_its_alert(prometheus: Prometheus) -> None:

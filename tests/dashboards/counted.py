@@ -1,0 +1,68 @@
+"""What perf-exporter says of a machine whose processor counts so and so much: real families of made-up counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from virtscope.perf import groups, metrics
+from virtscope.perf.counters import HOST, Count, Counts, Wanted
+from virtscope.perf.profile import metrics as profile_metrics
+from virtscope.perf.profile.samples import Hits, Place
+from virtscope.perf.scaling import Total
+from virtscope.perf.support import NOT_SUPPORTED, Refusal
+from virtscope.shell.exposition import Encoder
+
+SYSFS = Path(__file__).resolve().parents[1] / "fixtures" / "sysfs" / "intel-two-sockets"
+
+GIGA = 1e9
+PER_SECOND = {
+    "instructions": 1.2 * GIGA,
+    "cycles": 1.5 * GIGA,
+    "cache-misses": 0.006 * GIGA,
+    "dTLB-load-misses": 0.002 * GIGA,
+    "iTLB-load-misses": 0.0005 * GIGA,
+}
+MEASURED = {"cache": 0.75, "tlb": 0.4}  # of the time; the other groups don't run
+
+# Shares of cache misses in Dom0's kernel as Padala's report of 2007 has them, in samples; the rest is made up.
+SAMPLES = {
+    ("vmlinux", "hypervisor_callback", "kernel"): 3035,
+    ("vmlinux", "get_page_from_freelist", "kernel"): 1980,
+    ("vmlinux", "net_tx_action", "kernel"): 955,
+    ("xenstored", "do_read", "user"): 161,
+    ("(other)", "(other)", ""): 3869,
+}
+
+
+def perf(seconds: float, load: float = 1.0) -> str:
+    """Its page after so many seconds, at `load` times PER_SECOND."""
+    planned, unknown = groups.plan(groups.load(groups.DEFAULT), SYSFS)
+    counts = [
+        Count(
+            HOST,
+            group,
+            0,
+            tuple(event for event in group.events if event.name in PER_SECOND),
+            Total(
+                seconds,
+                seconds * MEASURED[group.name],
+                tuple(seconds * load * PER_SECOND[event.name] for event in group.events if event.name in PER_SECOND),
+            ),
+        )
+        for group in planned
+        if group.name in MEASURED
+    ]
+    refused = Refusal(NOT_SUPPORTED, "")
+    support = {
+        Wanted(group.name, event): None if group.name in MEASURED and event.name in PER_SECOND else refused
+        for group in planned
+        for event in group.events
+    }
+    profile = {
+        Place("cache-misses", image, symbol, space): Hits(int(samples * seconds / 10), samples * seconds * 1e3)
+        for (image, symbol, space), samples in SAMPLES.items()
+    }
+    page = Encoder().text(
+        [*metrics.families(Counts(counts, support, 20, ()), unknown), *profile_metrics.families(profile)]
+    )
+    return f"perf_up 1\nprocess_cpu_seconds_total {seconds * 0.003}\n{page.decode()}"
