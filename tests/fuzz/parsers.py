@@ -13,6 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.perf.profile import opreport, perf_report, perf_script
+from virtscope.perf.profile.backfill import openmetrics
+from virtscope.perf.profile.opreport import Counted
+from virtscope.perf.profile.samples import Profile
+from virtscope.perf.profile.xensyms import Xensyms
 from virtscope.shell.exporter import Source
 from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
 from virtscope.shell.recording import Header, Writer
@@ -144,6 +149,32 @@ def _net_dev(data: bytes) -> None:
     netdev.by_nodename(data)
 
 
+def _profile(profile: Profile) -> None:
+    assert all(hits.samples >= 0 and (hits.events is None or hits.events >= 0) for hits in profile.values())
+    assert all(place.symbol and len(place.symbol) <= 160 and len(place.image) <= 160 for place in profile)
+    openmetrics(profile, 0, 60, {})
+
+
+def _opreport(data: bytes) -> None:
+    _profile(opreport.parse(_decoded(data)))
+
+
+def _opreport_without_preamble(data: bytes) -> None:
+    _profile(opreport.parse(_decoded(data), [Counted("misses", 6000), Counted("references", None)]))
+
+
+def _perf_report(data: bytes) -> None:
+    _profile(perf_report.parse(_decoded(data), Xensyms("ffff82d040200000 t _stext\n")).profile)
+
+
+def _perf_script(data: bytes) -> None:
+    _profile(perf_script.parse(_decoded(data).splitlines(keepends=True)))
+
+
+def _xensyms(data: bytes) -> None:
+    assert Xensyms(_decoded(data)).symbol("0xffff82d040201abc")
+
+
 # /proc/bc/101/resources has the rows alone.
 _OWN_BEANCOUNTERS = b"".join(
     line.rpartition(b":")[2]
@@ -188,6 +219,16 @@ _RECORDED_FILES = [_recorded("vestat", [("procfs", vestat_files(FIXTURES / "open
 _RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
 
 PARSERS = [
+    Parser("opreport", _opreport, _texts("profiles/opreport-*.txt", "oprofile/*.txt"), (SourceRubbish,)),
+    Parser(
+        "opreport-without-preamble",
+        _opreport_without_preamble,
+        _texts("profiles/opreport-domains.txt", "oprofile/xenoprof*.txt"),
+        (SourceRubbish,),
+    ),
+    Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt", "perf/report*.txt"), (SourceRubbish,)),
+    Parser("perf-script", _perf_script, _texts("profiles/perf-script*.txt"), (SourceRubbish,)),
+    Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),
     Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
     Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceRubbish,)),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceRubbish,)),
