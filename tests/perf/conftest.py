@@ -1,0 +1,169 @@
+"""What is counted against: the kernel this runs on, cgroups made for a test, and loads of a known size in them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Self
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.running_exporter import RunningExporter
+from virtscope.perf.source.cgroups import hierarchy
+from virtscope.shell.sources import SourceUnavailable
+
+LOAD = Path(__file__).with_name("load.py")
+
+Labels = frozenset[tuple[str, str]]
+
+
+class Page(dict[str, dict[Labels, float]]):
+    """What the exporter exposed: values by metric and labels."""
+
+    def __init__(self, exporter: RunningExporter) -> None:
+        super().__init__()
+        for family in text_string_to_metric_families(exporter.get().text):
+            for sample in family.samples:
+                self.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+
+    def value(self, metric: str, **labels: str) -> float:
+        """The sum over all samples that have these labels; 0 where there is none."""
+        return sum(value for having, value in self.get(metric, {}).items() if labels.items() <= dict(having).items())
+
+    def labels(self, metric: str, name: str) -> set[str]:
+        """Every value of a label."""
+        return {dict(having)[name] for having in self.get(metric, {})}
+
+
+class Load:
+    """`tests/perf/load.py`, running."""
+
+    def __init__(self, *before: str) -> None:
+        """`before` goes before the command."""
+        command = [*before, sys.executable, str(LOAD)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self("cpu " + str(min(os.sched_getaffinity(0))))  # and it has started by then
+
+    def begin(self, order: str) -> None:
+        """Give an order, and don't wait."""
+        assert self._process.stdin
+        self._process.stdin.write(f"{order}\n")
+        self._process.stdin.flush()
+
+    def wait(self) -> None:
+        """Wait for the end of what was begun."""
+        assert self._process.stdout
+        assert self._process.stdout.readline() == "done\n"
+
+    def __call__(self, order: str) -> None:
+        self.begin(order)
+        self.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+class Cgroup:
+    """A cgroup of this test's own; `path` is how it is called, below the mount point."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.folder = root / name
+        self.path = f"/{name}"
+        self.folder.mkdir()
+
+    def load(self) -> Load:
+        """A load that has been in this cgroup from its start on."""
+        return Load("sh", "-c", f'echo $$ > "{self.folder}/cgroup.procs"; exec "$@"', "sh")
+
+    def cpu_seconds(self) -> float:
+        """What the kernel's accounting says, which knows nothing of perf events."""
+        figures = dict(line.split() for line in (self.folder / "cpu.stat").read_text().splitlines())
+        return int(figures["usage_usec"]) / 1e6
+
+    def remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.folder.rmdir()
+
+
+Make = Callable[[str], Cgroup]
+
+
+def require_perf() -> None:
+    """Skip where there is no perf, or it may not count whole CPUs."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may count whole CPUs: run this as root")
+    if shutil.which("perf") is None:
+        missing = "no perf here: apt-get install linux-perf"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+
+@pytest.fixture
+def exporter(tmp_path: Path) -> Iterator[Callable[..., RunningExporter]]:
+    """Starts exporters that count and don't profile."""
+    with contextlib.ExitStack() as running:
+
+        def start(*flags: str, environment: Mapping[str, str] | None = None) -> RunningExporter:
+            started = RunningExporter(
+                tmp_path, "--profile.interval=0", *flags, package="virtscope.perf", environment=environment
+            )
+            return running.enter_context(started)
+
+        yield start
+
+
+@pytest.fixture
+def make_cgroup() -> Iterator[Make]:
+    """Makes cgroups of version 2, in a folder of this test's own."""
+    with in_hierarchy(fcntl.LOCK_SH) as root, cgroups(root) as make:
+        yield make
+
+
+@contextlib.contextmanager
+def in_hierarchy(lock: int) -> Iterator[Path]:
+    """The hierarchy that perf_event counts by, held by a lock: one test moves the controller away for a while."""
+    try:
+        root = hierarchy(Path("/proc"))
+    except SourceUnavailable as error:
+        pytest.skip(str(error))
+    descriptor = os.open(root, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, lock)
+        yield root
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def cgroups(root: Path) -> Iterator[Make]:
+    """Something that makes cgroups; they are removed in the end, as long as nobody is in them."""
+    parent = root / f"virtscope-test-{os.getpid()}"
+    try:
+        parent.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made in {root}: {error.strerror}; run this as root of the machine")
+    made: list[Cgroup] = []
+
+    def make(name: str) -> Cgroup:
+        made.append(Cgroup(root, f"{parent.name}/{name}"))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for cgroup in reversed(made):
+            cgroup.remove()
+        parent.rmdir()

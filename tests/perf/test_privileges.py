@@ -1,0 +1,90 @@
+"""What the exporter may count as nobody: with the capabilities of its systemd unit, and without any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import prometheus_client
+import pytest
+import yaml
+
+from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.live.privileges import NOBODY, capabilities, python_of_everybody, unprivileged
+from tests.perf.conftest import Load, Make, Page, require_perf
+
+UNIT = "perf-exporter"
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+KPTR_RESTRICT = Path("/proc/sys/kernel/kptr_restrict")
+
+
+@pytest.fixture(scope="module")
+def everybody_s() -> Iterator[Path]:
+    """A folder that everybody may enter, with the exporters and what they import."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else: run this as root")
+    with tempfile.TemporaryDirectory(prefix="perf") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(EXPORTERS / "virtscope", folder / "virtscope")
+        for package in (prometheus_client, yaml):
+            shutil.copytree(Path(str(package.__file__)).parent, folder / package.__name__)
+        yield folder
+
+
+def as_nobody(folder: Path, tmp_path: Path, *flags: str, having: set[str]) -> RunningExporter:
+    return RunningExporter(
+        tmp_path,
+        *flags,
+        package="virtscope.perf",
+        python=[*unprivileged(having), python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")],
+        environment={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def test_the_unit_s_capabilities_are_enough_for_hosts_and_cgroups(
+    everybody_s: Path, tmp_path: Path, make_cgroup: Make
+) -> None:
+    cgroup = make_cgroup("web")
+    flags = ("--profile.interval=0", f"--cgroup.include={cgroup.path}")
+    with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, cgroup.load() as load:
+        Page(exporter)
+        load("fault 1000")
+        page = Page(exporter)
+    assert page.value("perf_up") == 1
+    assert page.value("perf_event_supported", group="software", event="page-faults", reason="") == 1
+    assert page.value("perf_events_total", event="page-faults") >= 1000
+    assert page.value("perf_cgroup_events_total", event="page-faults", cgroup=cgroup.path) >= 1000
+
+
+def test_the_unit_s_capabilities_are_enough_for_profiles_of_the_kernel(everybody_s: Path, tmp_path: Path) -> None:
+    require_perf()
+    if int(KPTR_RESTRICT.read_text()) > 1:
+        pytest.skip("kernel.kptr_restrict is 2: nobody is told the kernel's addresses")
+    flags = ("--profile.interval=10s", "--profile.seconds=1s", "--profile.event=cpu-clock")
+    with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, Load() as load:
+        deadline = time.monotonic() + 60
+        symbols: set[str] = set()
+        while not symbols - {"(no symbols)"}:
+            assert time.monotonic() < deadline, exporter.get().text
+            load("switch 2000")
+            samples = Page(exporter).get("perf_profile_samples_total", {})
+            symbols = {dict(having)["symbol"] for having in samples if dict(having)["space"] == "kernel"}
+
+
+def test_without_capabilities_it_says_what_it_lacks(everybody_s: Path, tmp_path: Path) -> None:
+    if int(PARANOID.read_text()) < 1:
+        pytest.skip("kernel.perf_event_paranoid lets everybody count here")
+    with as_nobody(everybody_s, tmp_path, "--profile.interval=0", having=set()) as exporter:
+        page = Page(exporter)
+        said = [line for line in exporter.log_lines("event can't be counted") if line["event"] == "page-faults"]
+    assert page.value("perf_up") == 1
+    assert "perf_events_total" not in page
+    refused = {dict(having)["reason"] for having in page["perf_event_supported"]}
+    assert "no_permission" in refused
+    assert "" not in refused
+    assert "CAP_PERFMON" in said[0]["advice"]
