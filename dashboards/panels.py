@@ -78,10 +78,10 @@ def over_time(signal: Signal) -> timeseries.Panel:
 
 
 def lines(signal: Signal) -> timeseries.Panel:
-    """The signal's series over time, a line each, of the same colour in every panel of the page."""
+    """The signal's series over time, a line each."""
     return (
         over_time(signal)
-        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC))
         .fill_opacity(0)
         .legend(_legend_at_the_side())
     )
@@ -116,15 +116,20 @@ def columns(title: str, description: str, labels: dict[str, str], signals: Seque
         .description(description)
         .datasource(DATASOURCE)
         .targets([query(s, i).instant().format(PromQueryFormat.TABLE) for i, s in enumerate(signals)])
-        # Before the merge: rows that differ in a label nobody sees (a record's name) would not become one.
+        # Before the merge: rows that differ in a label nobody sees (a record's name) would not become one. Time, the
+        # same in all, stays until then: it is what a signal without series has in common with the others, and without
+        # anything in common there is no merge.
         .with_transformation(
-            dashboard.DataTransformerConfig(id_val="filterFieldsByName", options={"include": {"names": shown}})
+            dashboard.DataTransformerConfig(
+                id_val="filterFieldsByName", options={"include": {"names": ["Time", *shown]}}
+            )
         )
         .with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
         .with_transformation(
             dashboard.DataTransformerConfig(
                 id_val="organize",
                 options={
+                    "excludeByName": {"Time": True},
                     "indexByName": {name: i for i, name in enumerate(shown)},
                     "renameByName": labels | {column: signal.name for column, signal in values.items()},
                 },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import palette, panels, variables
+from dashboards import panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, events, profile
 
@@ -40,7 +40,6 @@ def events_and_profile() -> dashboard.Dashboard:
                     .height(8),
                     panels.lines(events.IPC).title("Instructions per cycle, over time").span(12).height(8),
                     _virtual_servers(),
-                    _unsupported(),
                 ],
             ),
             Row(
@@ -50,6 +49,7 @@ def events_and_profile() -> dashboard.Dashboard:
                     _profile("Beside it: $other_event on $other_host", profile.OTHER_SHARE),
                 ],
             ),
+            Row("What is missing, and why", [_unsupported()]),
         ],
     )
 
@@ -72,8 +72,8 @@ def _virtual_servers() -> table.Panel:
                 events.INSTRUCTIONS,
             ],
         )
-        .span(15)
-        .height(9)
+        .span(24)
+        .height(8)
     )
 
 
@@ -82,18 +82,18 @@ def _unsupported() -> table.Panel:
         panels.columns(
             "Events that can't be counted",
             events.UNSUPPORTED.description,
-            {"event": "Event", "vserver": "Virtual server", "reason": "Reason"},
+            {"event": "Event", "group": "Group", "pmu": "PMU", "vserver": "Guest", "reason": "Reason"},
             [events.UNSUPPORTED],
         )
-        .span(9)
-        .height(9)
+        .span(24)
+        .height(8)
     )
 
 
 def _profile(title: str, share: Signal) -> table.Panel:
     return (
-        panels.columns(title, share.description, {"symbol": "Symbol"} | profile.PLACE, [share])
-        .override_by_name(share.name, panels.as_bar(palette.GUESTS))
+        panels.columns(title, share.description, profile.PLACE, [share])
+        .filterable(True)  # by a domain, or to the kernel alone
         .span(12)
-        .height(14)
+        .height(12)
     )

@@ -8,7 +8,7 @@ from dashboards.signals import Signal, on_host
 
 _NOT_COUNTED = (
     "Not counted here. It takes a perf-exporter on the host, in a Xen guest one inside; wait a minute after its start. "
-    "If it runs, the table below says why the event is missing."
+    "If it runs, the last table says why the event is missing."
 )
 _PER_SECOND = "si:/s"  # Grafana's spelling of a unit of its user's own, with k, M, G before it
 
@@ -161,7 +161,7 @@ UNSUPPORTED = Signal(
         "Events that perf-exporter was to count and can't, and why: hidden_by_hypervisor (turn the guest's PMU on; Xen "
         "needs vpmu=on), no_permission (CAP_PERFMON), not_supported (this processor has no such event), "
         "too_many_events (the group is larger than the processor has counters). The exporter's log says more. Without "
-        "a virtual server: on the host itself."
+        "a guest: on the host itself."
     ),
     absent="Every event that was asked for is counted, or no perf-exporter watches this host.",
 )

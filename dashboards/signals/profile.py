@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import Signal
 
-PLACE = {"vserver": "Guest", "domain": "Domain", "image": "Image", "symbol": "Symbol", "space": "Space"}
+PLACE = {"symbol": "Symbol", "image": "Image", "space": "Space", "vserver": "Guest", "domain": "Domain"}
 """What tells one place from another, and what it is called in a table. A profile taken inside a guest bears its name,
 one taken from outside (Xenoprof) the domain's number; neither: the host itself."""
 

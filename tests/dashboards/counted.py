@@ -34,8 +34,8 @@ SAMPLES = {
 }
 
 
-def perf(seconds: float, load: float = 1.0) -> str:
-    """Its page after so many seconds, at `load` times PER_SECOND."""
+def perf(seconds: float) -> str:
+    """Its page after so many seconds."""
     planned, unknown = groups.plan(groups.load(groups.DEFAULT), SYSFS)
     counts = [
         Count(
@@ -46,7 +46,7 @@ def perf(seconds: float, load: float = 1.0) -> str:
             Total(
                 seconds,
                 seconds * MEASURED[group.name],
-                tuple(seconds * load * PER_SECOND[event.name] for event in group.events if event.name in PER_SECOND),
+                tuple(seconds * PER_SECOND[event.name] for event in group.events if event.name in PER_SECOND),
             ),
         )
         for group in planned
