@@ -54,7 +54,8 @@ _IMAGES = [
     (re.compile(r"^(?:.*/)?perf-\d+\.map$|^\[JIT\] tid \d+$|^(?:.*/)?jitted-\d+-\d+\.so$"), "[JIT]"),
     (re.compile(r"^(\S+) \((?:tgid|pid|tid):.*\)$"), r"\1"),  # opreport's memory without a file, and whose it was
     (re.compile(r"^(\[(?:stack|guest\.kernel\.kallsyms))[.:]\d+\]$"), r"\1]"),
-    (re.compile(r"^/?SYSV[0-9a-f]{8}$"), "SYSV"),
+    (re.compile(r"^/?SYSV[0-9a-f]{8}$"), "SYSV"),  # shared memory, by its key
+    (re.compile(r"^/?memfd:.*$"), "memfd"),  # likewise, by any name
     (re.compile(r"^(?:.*/)?(\w[\w-]*)\.ko(?:\.gz|\.xz|\.zst)?$"), r"[\1]"),  # a module as it is named while loaded
     (re.compile(r"^/[^/]+(?:/.*)?/([^/]+)$|^/([^/]+)$"), r"\1\2"),
     (re.compile(r"^bpf_prog_[0-9a-f]{16}"), "bpf_prog"),  # a hash of its instructions

@@ -93,17 +93,18 @@ class PerfRecord:
         perf = shutil.which("perf")
         if perf is None:
             raise SourceUnavailable(_MISSING)
-        whole = self._scope()
-        scopes = {event: whole if self._of_hardware(event) else THIS_KERNEL for event in self._events}
+        hardware = [event for event in self._events if self._of_hardware(event)]
+        scope = self._scope() if hardware else THIS_KERNEL
+        command = [perf, "kvm", "--host", "--guest"] if scope in {ALL_OF_XEN, WITH_GUESTS} else [perf]
         memory = os.memfd_create("perf.data")
         try:
             path = f"/proc/{os.getpid()}/fd/{memory}"
-            guests = [perf, "kvm", "--host", "--guest"] if whole in {ALL_OF_XEN, WITH_GUESTS} else [perf]
-            self._record([*guests, "-o", path, "record"] if guests[1:] else [perf, "record", "-o", path], memory)
-            text = self._report([*guests, "-i", path, "report"] if guests[1:] else [perf, "report", "-i", path])
+            self._record([*command, "record", "-o", path], memory)
+            text = self._report([*command, "report", "-i", path])
         finally:
             os.close(memory)
-        xensyms = self._hypervisors_symbols() if whole in {ALL_OF_XEN, WITH_XEN} else None
+        xensyms = self._hypervisors_symbols() if scope in {ALL_OF_XEN, WITH_XEN} else None
+        scopes = {event: scope if event in hardware else THIS_KERNEL for event in self._events}
         return Round(perf_report.parse(text, xensyms), scopes, self._seconds)
 
     def origin(self) -> str:

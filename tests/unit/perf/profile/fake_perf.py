@@ -7,10 +7,7 @@ from pathlib import Path
 _SCRIPT = """#!/bin/sh
 folder=$(dirname "$0")
 echo "$*" >> "$folder/asked"
-while [ "$1" != record ] && [ "$1" != report ]; do
-  case $1 in -o|-i) data=$2; shift;; esac
-  shift
-done
+while [ "$1" != record ] && [ "$1" != report ]; do shift; done
 what=$1
 while [ $# -gt 0 ]; do
   case $1 in -o|-i) data=$2; shift;; esac

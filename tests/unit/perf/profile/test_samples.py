@@ -21,6 +21,7 @@ from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place
         ("[guest.kernel.kallsyms.4711]", "[guest.kernel.kallsyms]"),
         ("[kernel.kallsyms]", "[kernel.kallsyms]"),
         ("SYSV0056a4d5 (deleted)", "SYSV"),
+        ("/memfd:sealed-91173221a7ea (deleted)", "memfd"),
         ("/usr/bin/web (deleted)", "web"),
         ("/builds/2417/out/web", "web"),
         ("/lib/modules/6.1.0/kernel/fs/ext4/ext4.ko.xz", "[ext4]"),
