@@ -25,7 +25,7 @@ from dashboards import palette
 from dashboards.signals import Signal
 from dashboards.variables import DATASOURCE
 
-_COLUMN_WIDTH = 110  # pixels: "12.34 CPUs", with room for the header
+_COLUMN_WIDTH = 120  # pixels: "12.34 CPUs", with room for the header
 
 
 def note(markdown: str) -> text.Panel:
