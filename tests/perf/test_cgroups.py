@@ -58,7 +58,7 @@ def cpu_seconds(loads: dict[Cgroup, Load]) -> dict[Cgroup, float]:
 
 
 def task_clock(page: Page, cgroup: Cgroup) -> float:
-    return page.value("perf_cgroup_events_total", cgroup=cgroup.path, event="task-clock")
+    return page.value("perf_cgroup_event_seconds_total", cgroup=cgroup.path, event="task-clock")
 
 
 def test_cgroups_that_come_and_go_leave_nothing_behind(exporter: Start, make_cgroup: Make) -> None:

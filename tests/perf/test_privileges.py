@@ -81,7 +81,7 @@ def test_without_capabilities_it_says_what_it_lacks(everybody_s: Path, tmp_path:
         pytest.skip("kernel.perf_event_paranoid lets everybody count here")
     with as_nobody(everybody_s, tmp_path, "--profile.interval=0", having=set()) as exporter:
         page = Page(exporter)
-        said = [line for line in exporter.log_lines("event can't be counted") if line["event"] == "page-faults"]
+        said = [line for line in exporter.log_lines("events can't be counted") if "page-faults" in line["events"]]
     assert page.value("perf_up") == 1
     assert "perf_events_total" not in page
     refused = {dict(having)["reason"] for having in page["perf_event_supported"]}

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from prometheus_client import Metric
 
-from virtscope.perf import groups, importing, metrics, resctrl_metrics, support
+from virtscope.perf import groups, importing, resctrl_metrics
 from virtscope.perf.counters import Counters
-from virtscope.perf.events import Event, parse_cpus
-from virtscope.perf.groups import GroupsError
+from virtscope.perf.groups import Group, GroupsError
+from virtscope.perf.metrics import Families
 from virtscope.perf.profile.profiler import Profiler
 from virtscope.perf.source.cgroups import Cgroups, GlobError
-from virtscope.perf.source.kernel import Linux
+from virtscope.perf.source.kernel import Linux, raise_file_limit
+from virtscope.perf.source.machine import Machine
 from virtscope.perf.source.perf_record import PerfRecord, Sampled
 from virtscope.perf.source.resctrl import Resctrl
+from virtscope.perf.support import ABSENT_PMU
 from virtscope.shell import flags, program
 from virtscope.shell.durations import duration, interval_or_never
 from virtscope.shell.exporter import Exporter, Source
-from virtscope.shell.sources import SourceUnavailable
+from virtscope.shell.sources import SourceError, SourceUnavailable
 
 DEFAULT_PORT = 10292
+SPARE_FILES = 200  # descriptors that are kept for the rest: connections, /proc, perf record
+
+log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,27 +55,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known_flags.add_argument(
         "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
     )
+    known_flags.add_argument(
+        "--perf.max-counters",
+        dest="most_counters",
+        type=_count,
+        default="16384",
+        metavar="NUMBER",
+        help="open no more counters than this; each takes a file descriptor: one for every event of every group, on "
+        "every CPU, for the host and again for each cgroup",
+    )
     _add_profile(known_flags)
     given = program.start(known_flags, words)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
+    machine = Machine(procfs, sysfs)
     try:
-        planned, unknown = groups.plan(groups.load(given.events), sysfs)
+        plan = groups.load(given.events, sysfs)
         cgroups = Cgroups(procfs, given.include, given.exclude)
         kernel = Linux()
     except (GroupsError, GlobError, SourceUnavailable) as error:
         sys.exit(f"perf-exporter: {error}")
-    machine = support.machine(procfs, sysfs)
-
-    def online() -> tuple[int, ...]:
-        return parse_cpus((sysfs / "devices/system/cpu/online").read_text())
-
-    def explain(error: OSError, event: Event) -> support.Refusal:
-        return support.refusal(error, machine, hardware=event.hardware)
-
-    counters = Counters(kernel, planned, online, explain, open_folder=cgroups.open, most_files=4096)
+    counters = Counters(
+        kernel,
+        _without_guests(plan.groups) if machine.mediated_pmu else plan.groups,
+        machine,
+        open_folder=cgroups.open,
+        most_files=min(given.most_counters, raise_file_limit() - SPARE_FILES),
+    )
+    for absent in plan.absent:
+        fields = {"reason": ABSENT_PMU, "advice": absent.problem, "events": f"{absent.group}/{absent.event}"}
+        log.warning("events can't be counted", extra={"fields": fields})
+    with contextlib.suppress(SourceError):  # each scrape says it again
+        counters.read(cgroups.find())  # counting begins now, not with the first scrape
+    families = Families(plan.absent)
 
     def read() -> list[Metric]:
-        return metrics.families(counters.read(cgroups.find()), unknown)
+        return families.of(counters.read(cgroups.find()))
 
     resctrl = Resctrl(sysfs)
 
@@ -86,6 +106,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
             )
         program.serve(Exporter("perf", sources, given.procfs), given)
+
+
+def _without_guests(planned: list[Group]) -> list[Group]:
+    log.warning(
+        "guests' events are not counted: KVM gives its guests the counters themselves (enable_mediated_pmu), and would "
+        "start no guest while they are in use for one; run the exporter in the guests"
+    )
+    return groups.without_guests(planned)
 
 
 def _add_profile(known_flags: argparse.ArgumentParser) -> None:

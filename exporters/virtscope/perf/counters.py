@@ -5,29 +5,40 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import time
 from collections.abc import Iterable, Sequence
 from typing import Callable, NamedTuple
 
 from virtscope.perf.events import Event
 from virtscope.perf.groups import Group
-from virtscope.perf.scaling import Scaled, Total, parse_reading, reading_bytes
+from virtscope.perf.scaling import Scaled, Sum, Total, parse_reading, reading_bytes
 from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import PID_CGROUP, Kernel
-from virtscope.perf.support import TOO_MANY_EVENTS, Refusal
+from virtscope.perf.source.machine import Machine
+from virtscope.perf.support import NO_CPU, OVER_CEILING, STARVED, TOO_LARGE, Refusal, refusal
 
 log = logging.getLogger(__name__)
 
-HOST = Cgroup("", 0)  # stands for all that the CPUs do
+RETRY_SECONDS = 600.0  # after which what was refused is asked for again: a limit or a setting may have changed
+STARVED_SECONDS = 10.0  # a group that has waited for so long without a turn gets none; turns are of milliseconds
+
+_NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
 
 
-class Count(NamedTuple):
-    """What a group has counted on one CPU, of the whole host or of one cgroup."""
+class HostCount(NamedTuple):
+    """What a group has counted on one CPU, whatever ran there."""
 
-    target: Cgroup  # or HOST
-    group: Group
     cpu: int
-    events: tuple[Event, ...]  # those of the group that could be opened
-    total: Total  # its values are these events', in this order
+    group: Group
+    total: Total
+
+
+class CgroupCount(NamedTuple):
+    """What a group has counted for one cgroup on all CPUs, those that are offline now included."""
+
+    cgroup: Cgroup
+    group: Group
+    total: Total
 
 
 class Wanted(NamedTuple):
@@ -40,25 +51,41 @@ class Wanted(NamedTuple):
 class Counts(NamedTuple):
     """One reading of everything that is open."""
 
-    counts: list[Count]
-    support: dict[Wanted, Refusal | None]  # None: the event is counted
+    host: list[HostCount]
+    cgroups: list[CgroupCount]
+    support: dict[Wanted, Refusal | None]  # None: the event is counted, on one CPU at least
     open_files: int
-    left_out: tuple[Cgroup, ...]  # those for which there were not enough descriptors
+    reopened: int  # groups that the kernel gave up, and that were opened anew, since the start
+    left_out: list[Cgroup]
 
 
-class _Key(NamedTuple):
-    target: Cgroup
+class _Place(NamedTuple):
     group: int  # its index
     cpu: int
 
 
-class _Opened(NamedTuple):
-    events: tuple[Event, ...]
-    descriptors: tuple[int, ...]  # the leader first
+class _Opened:
+    """A group on one CPU, for the host or for a cgroup; without descriptors where all its events were refused."""
+
+    def __init__(self, total: Sum) -> None:
+        self.total = total
+        self.members: list[int] = []  # the events that are open, as indices into the group, the leader first
+        self.descriptors: list[int] = []  # theirs
+        self.refused: dict[int, Refusal] = {}
+        self.scaled = Scaled(total, self.members)
+        self.content = b""  # of the last read
+
+
+class _Full(Exception):
+    """The process may open no more files."""
+
+
+class _CpuGone(Exception):
+    """The CPU has just gone offline, which says nothing of the events that can't be opened on it."""
 
 
 class Counters:
-    """Keeps the groups open, from the first read() to close().
+    """Keeps the groups open, from the first open() or read() to close().
 
     A descriptor belongs to one CPU: those of a CPU that goes offline are closed, as they would count nothing ever
     after, and opened anew when it comes back. Totals go on from where they were.
@@ -68,136 +95,336 @@ class Counters:
         self,
         kernel: Kernel,
         groups: Sequence[Group],
-        online: Callable[[], tuple[int, ...]],
-        explain: Callable[[OSError, Event], Refusal],
+        machine: Machine,
         *,
         open_folder: Callable[[Cgroup], int],
         most_files: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`online` gives the CPUs that are; `explain` tells why the kernel refused an event.
+        """`open_folder` returns a descriptor of a cgroup's folder, FileNotFoundError where it has gone.
 
-        `open_folder` returns a descriptor of a cgroup's folder, FileNotFoundError where it has gone.
+        `most_files` counters are open at once, at most.
         """
         self._kernel = kernel
         self._groups = groups
-        self._online = online
-        self._explain = explain
+        self._machine = machine
         self._open_folder = open_folder
         self._most_files = most_files
-        self._opened: dict[_Key, _Opened] = {}
-        self._scaled: dict[_Key, Scaled] = {}
-        self._support: dict[Wanted, Refusal | None] = {}
-        self._left_out: tuple[Cgroup, ...] = ()
+        self._clock = clock
+        self._host: dict[_Place, _Opened] = {}
+        self._host_sums: dict[_Place, Sum] = {}
+        self._cgroups: dict[Cgroup, dict[_Place, _Opened]] = {}  # those that are counted, wholly
+        self._cgroup_sums: dict[Cgroup, dict[int, Sum]] = {}  # by the group's index
+        self._left_out: list[Cgroup] = []
+        self._no_room: set[int] = set()  # groups for which the host's descriptors don't suffice
+        self._files = 0
+        self._ceiling = most_files  # lower once the kernel has said so, until the next retry
+        self._reopened = 0
+        self._situation: object = None  # CPUs and cgroups for which everything is open that can be
+        self._holes = False  # but for groups that the kernel has given up since, or whose CPU had just gone
+        self._read_at = 0.0
+        self._paranoid = machine.paranoid()
+        self._retry_at = 0.0
+        self._refusals_told: dict[Wanted, Refusal] = {}
 
     def read(self, cgroups: Iterable[Cgroup]) -> Counts:
-        """Close what is gone, open what is new, read what is open: of the host, and of each of these cgroups."""
-        online = frozenset(self._online())
+        """Open and close what is to be, then read what is open: of the host, and of each of these cgroups."""
+        self.open(cgroups)
+        now = self._clock()
+        long_since, self._read_at = now - self._read_at >= 1, now
+        host = [
+            HostCount(place.cpu, self._groups[place.group], opened.total.total())
+            for place, opened in list(self._host.items())
+            if self._read_host(place, opened, long_since)
+        ]
+        for places in self._cgroups.values():
+            for place in list(places):
+                self._read_cgroup(places, place)
+        counted = [
+            CgroupCount(cgroup, self._groups[index], total.total())
+            for cgroup in self._cgroups
+            for index, total in self._cgroup_sums.get(cgroup, {}).items()
+        ]
+        support = self._support()
+        self._tell(support)
+        return Counts(host, counted, support, self._files, self._reopened, self._left_out)
+
+    def open(self, cgroups: Iterable[Cgroup]) -> None:
+        """Close what is gone, and open what is new, or what was refused and may no longer be.
+
+        Raises what the machine raises that can't tell which CPUs are online.
+        """
+        online = self._machine.online()
         cgroups = list(cgroups)
-        targets = {HOST, *cgroups}
-        for key in [key for key in self._opened if key.cpu not in online or key.target not in targets]:
-            self._close(key)
-        self._scaled = {key: scaled for key, scaled in self._scaled.items() if key.target in targets}
-        self._open_all(HOST, online)
-        left_out = []
-        for cgroup in cgroups:
-            if self._fits(cgroup, online):
-                self._open_all(cgroup, online)
-            else:
-                left_out.append(cgroup)
-        self._tell_left_out(tuple(left_out))
-        counts = [count for key in list(self._opened) for count in self._read(key)]
-        files = sum(len(opened.descriptors) for opened in self._opened.values())
-        return Counts(counts, dict(self._support), files, self._left_out)
+        retry = self._time_to_retry()
+        situation = (online, cgroups)
+        if situation == self._situation and not retry and not self._holes:
+            return
+        if retry:
+            self._ceiling = self._most_files
+        holes, self._holes = self._holes, False
+        changed = self._open_host(online, retry)
+        self._open_cgroups(cgroups, anew=changed or retry or holes)
+        self._situation = situation
 
     def close(self) -> None:
         """Close everything."""
-        for key in list(self._opened):
-            self._close(key)
+        for cgroup in list(self._cgroups):
+            self._leave(cgroup)
+        for place in list(self._host):
+            self._close(self._host.pop(place))
+        self._situation = None
 
-    def _keys(self, target: Cgroup, online: frozenset[int]) -> list[_Key]:
-        return [
-            _Key(target, index, cpu)
-            for index, group in enumerate(self._groups)
-            if target == HOST or not group.system_wide
-            for cpu in sorted(online.intersection(online if group.cpus is None else group.cpus))
-        ]
+    # --- Opening ------------------------------------------------------------------------------------------------------
 
-    def _fits(self, target: Cgroup, online: frozenset[int]) -> bool:
-        missing = [key for key in self._keys(target, online) if key not in self._opened]
-        wanted = sum(len(self._groups[key.group].events) for key in missing)
-        return wanted + sum(len(opened.descriptors) for opened in self._opened.values()) <= self._most_files
+    def _time_to_retry(self) -> bool:
+        paranoid, now = self._machine.paranoid(), self._clock()
+        if paranoid == self._paranoid and now < self._retry_at:
+            return False
+        self._paranoid, self._retry_at = paranoid, now + RETRY_SECONDS
+        return True
 
-    def _open_all(self, target: Cgroup, online: frozenset[int]) -> None:
-        missing = [key for key in self._keys(target, online) if key not in self._opened]
+    def _open_host(self, online: frozenset[int], retry: bool) -> bool:
+        """Open the host's groups on these CPUs; returns whether anything changed that cgroups' groups follow."""
+        before = {place: list(opened.members) for place, opened in self._host.items()}
+        for place in [place for place in self._host if place.cpu not in online]:
+            self._close(self._host.pop(place))
+        for index, group in enumerate(self._groups):
+            places = [_Place(index, cpu) for cpu in sorted(online if group.cpus is None else online & set(group.cpus))]
+            self._no_room.discard(index)
+            try:
+                self._make_room(len(group.events) * sum(place not in self._host for place in places))
+                for place in places:
+                    if place in self._host and retry and self._may_open_more(place):
+                        self._read_host(place, self._host[place], long_since=False)  # what it has counted till now
+                        if place in self._host:
+                            self._close(self._host.pop(place))
+                    if place not in self._host:
+                        self._open_on(place)
+            except _CpuGone:
+                self._holes = True
+            except _Full:
+                self._no_room.add(index)
+                for place in places:
+                    if place in self._host:
+                        self._close(self._host.pop(place))
+        return before != {place: opened.members for place, opened in self._host.items()}
+
+    def _make_room(self, files: int) -> None:
+        """See to it that the host can have so many descriptors more: it comes before any cgroup."""
+        if sum(len(opened.descriptors) for opened in self._host.values()) + files > self._ceiling:
+            raise _Full
+        while self._files + files > self._ceiling:
+            self._leave(next(reversed(self._cgroups)))
+
+    def _open_on(self, place: _Place) -> None:
+        """Open as many of the host's group as the kernel lets, on one CPU."""
+        group = self._groups[place.group]
+        opened = _Opened(self._host_sums.setdefault(place, Sum(len(group.events))))
+        try:
+            for index, event in enumerate(group.events):
+                try:
+                    self._join(opened, index, event, -1, place.cpu)
+                except OSError as error:
+                    if place.cpu not in self._machine.online():
+                        raise _CpuGone from None
+                    opened.refused[index] = self._why(error, event, opened, place.cpu)
+        except (_Full, _CpuGone):
+            self._close(opened)
+            raise
+        self._start(opened)
+        self._host[place] = opened
+
+    def _may_open_more(self, place: _Place) -> bool:
+        """Ask again for what was refused. (It is then opened with the whole group: none may join a running one.)"""
+        opened = self._host[place]
+        leader = opened.descriptors[0] if opened.descriptors else -1
+        for index in opened.refused:
+            event = self._groups[place.group].events[index]
+            try:
+                self._kernel.close(self._kernel.open(event.attr, -1, place.cpu, leader, 0))
+            except OSError as error:
+                opened.refused[index] = self._why(error, event, opened, place.cpu)
+            else:
+                return True
+        return False
+
+    def _open_cgroups(self, cgroups: list[Cgroup], anew: bool) -> None:
+        """Open each cgroup's groups where the host's are open, with the same events.
+
+        Who is counted stays counted: newcomers get what descriptors are left. `anew`: those that are counted are to be
+        looked at too.
+        """
+        wanted = set(cgroups)
+        for cgroup in (self._cgroups.keys() | self._cgroup_sums.keys()) - wanted:
+            self._leave(cgroup)
+            self._cgroup_sums.pop(cgroup, None)
+        left_out = []
+        newcomers = [cgroup for cgroup in cgroups if cgroup not in self._cgroups]
+        for cgroup in [*(list(self._cgroups) if anew else ()), *newcomers]:
+            try:
+                self._complete_cgroup(cgroup)
+            except _Full:
+                self._leave(cgroup)
+                left_out.append(cgroup)
+            except OSError as error:  # the host could be counted by the same events: it's for the cgroup
+                self._leave(cgroup)
+                if error.errno == errno.ENODEV:  # one of the CPUs has just gone
+                    self._holes = True
+                elif error.errno != errno.ENOENT:  # else the cgroup has
+                    left_out.append(cgroup)
+                    log.warning("cgroup can't be counted", extra={"fields": {"cgroup": cgroup.path, "err": error}})
+        self._tell_left_out(left_out)
+
+    def _complete_cgroup(self, cgroup: Cgroup) -> None:
+        """Bring a cgroup's open groups up to the host's; raises _Full or OSError where that can't be."""
+        places = self._cgroups.setdefault(cgroup, {})
+        hosts = {
+            place: opened.members
+            for place, opened in self._host.items()
+            if opened.members and not self._groups[place.group].system_wide
+        }
+        for place in [place for place, opened in places.items() if opened.members != hosts.get(place)]:
+            self._close(places.pop(place))
+        missing = {place: members for place, members in hosts.items() if place not in places}
+        if self._files + sum(map(len, missing.values())) > self._ceiling:
+            raise _Full
         if not missing:
             return
+        sums = self._cgroup_sums.setdefault(cgroup, {})
+        folder = self._open_folder(cgroup)
         try:
-            folder = -1 if target == HOST else self._open_folder(target)
-        except FileNotFoundError:
-            return
-        try:
-            for key in missing:
-                opened = self._open(key, folder)
-                if opened:
-                    self._opened[key] = opened
-                    self._scaled.setdefault(key, Scaled(len(opened.events))).restart()
+            for place, members in missing.items():
+                events = self._groups[place.group].events
+                opened = places[place] = _Opened(sums.setdefault(place.group, Sum(len(events))))
+                for index in members:
+                    self._join(opened, index, events[index], folder, place.cpu)
+                self._start(opened)
         finally:
-            if folder >= 0:
-                os.close(folder)
+            os.close(folder)
 
-    def _open(self, key: _Key, folder: int) -> _Opened | None:
-        group = self._groups[key.group]
-        events: list[Event] = []
-        descriptors: list[int] = []
-        for event in group.events:
-            wanted = Wanted(group.name, event)
-            if self._support.get(wanted):
-                continue  # refused before: it would be on this CPU as well
-            leader = descriptors[0] if descriptors else -1
-            try:
-                descriptors.append(self._ask(event, folder, key.cpu, leader))
-            except OSError as error:
-                refusal = self._why(error, event, folder, key.cpu, leader)
-                self._support[wanted] = refusal
-                log.warning(
-                    "event can't be counted",
-                    extra={"fields": {"event": event.name, "group": group.name, **refusal._asdict()}},
-                )
-                continue
-            events.append(event)
-            self._support[wanted] = None
-        return _Opened(tuple(events), tuple(descriptors)) if events else None
+    def _join(self, opened: _Opened, index: int, event: Event, folder: int, cpu: int) -> None:
+        """Open an event and make it a member of its group."""
+        leader = opened.descriptors[0] if opened.descriptors else -1
+        try:
+            descriptor = self._kernel.open(event.attr, folder, cpu, leader, 0 if folder < 0 else PID_CGROUP)
+        except OSError as error:
+            if error.errno not in _NO_MORE_FILES:
+                raise
+            self._ceiling = self._files
+            raise _Full from None
+        self._files += 1
+        opened.descriptors.append(descriptor)
+        opened.members.append(index)
 
-    def _ask(self, event: Event, folder: int, cpu: int, leader: int) -> int:
-        return self._kernel.open(event.attr, folder, cpu, leader, 0 if folder < 0 else PID_CGROUP)
+    def _start(self, opened: _Opened) -> None:
+        if opened.descriptors:
+            self._kernel.start(opened.descriptors[0])
+            opened.scaled = Scaled(opened.total, opened.members)
 
-    def _why(self, error: OSError, event: Event, folder: int, cpu: int, leader: int) -> Refusal:
+    def _why(self, error: OSError, event: Event, opened: _Opened, cpu: int) -> Refusal:
         """Tell apart what the kernel calls EINVAL: an event it doesn't know, and one too many for its group."""
-        if error.errno == errno.EINVAL and leader >= 0:
+        if error.errno == errno.EINVAL and opened.descriptors:
             try:
-                self._kernel.close(self._ask(event, folder, cpu, -1))
+                self._kernel.close(self._kernel.open(event.attr, -1, cpu, -1, 0))
             except OSError as alone:
-                return self._explain(alone, event)
-            return Refusal(
-                TOO_MANY_EVENTS, "make the group smaller, or turn the NMI watchdog off (kernel.nmi_watchdog)"
-            )
-        return self._explain(error, event)
+                return refusal(alone, event, self._machine)
+            return TOO_LARGE
+        return refusal(error, event, self._machine)
 
-    def _read(self, key: _Key) -> list[Count]:
-        opened, scaled = self._opened[key], self._scaled[key]
-        content = self._kernel.read(opened.descriptors[0], reading_bytes(len(opened.events)))
-        scaled.add(parse_reading(content))
-        total = scaled.total()
-        return [Count(key.target, self._groups[key.group], key.cpu, opened.events, total)] if total else []
+    def _close(self, opened: _Opened) -> None:
+        self._files -= len(opened.descriptors)
+        while opened.descriptors:
+            self._kernel.close(opened.descriptors.pop())  # the leader last: without it the others would be alone
 
-    def _close(self, key: _Key) -> None:
-        for descriptor in self._opened.pop(key).descriptors:
-            self._kernel.close(descriptor)
+    def _leave(self, cgroup: Cgroup) -> None:
+        for opened in self._cgroups.pop(cgroup, {}).values():
+            self._close(opened)
 
-    def _tell_left_out(self, cgroups: tuple[Cgroup, ...]) -> None:
+    # --- Reading ------------------------------------------------------------------------------------------------------
+
+    def _read_host(self, place: _Place, opened: _Opened, long_since: bool) -> bool:
+        """Read a group of the host; returns whether it is open."""
+        if not opened.descriptors:
+            return False
+        content = self._content(opened)
+        # While its CPU is online, the time for which a group was wanted goes on. Else the CPU has been away since the
+        # last read, though it is back: the kernel doesn't take groups up again.
+        if content == opened.content and long_since:
+            content = b""
+        if self._add(opened, content):
+            return True
+        self._close(self._host.pop(place))
+        return False
+
+    def _read_cgroup(self, places: dict[_Place, _Opened], place: _Place) -> None:
+        opened = places[place]
+        content = self._content(opened)
+        if content != opened.content and not self._add(opened, content):  # the same: it hasn't run there since
+            self._close(places.pop(place))
+
+    def _content(self, opened: _Opened) -> bytes:
+        try:
+            return self._kernel.read(opened.descriptors[0], reading_bytes(len(opened.descriptors)))
+        except OSError:  # this group can't be read, which is to cost no other one
+            return b""
+
+    def _add(self, opened: _Opened, content: bytes) -> bool:
+        """Add a reading to its sum; returns False where the kernel has given the group up."""
+        reading = parse_reading(content, len(opened.descriptors))
+        if reading is None:
+            self._reopened += 1  # at the next open()
+            self._holes = True
+            return False
+        opened.content = content
+        opened.scaled.add(reading)
+        return True
+
+    # --- Telling ------------------------------------------------------------------------------------------------------
+
+    def _support(self) -> dict[Wanted, Refusal | None]:
+        by_group: dict[int, list[_Opened]] = {index: [] for index in range(len(self._groups))}
+        for place, opened in self._host.items():
+            by_group[place.group].append(opened)
+        return {
+            Wanted(group.name, event): self._refusal(index, member, by_group[index])
+            for index, group in enumerate(self._groups)
+            for member, event in enumerate(group.events)
+        }
+
+    def _refusal(self, group: int, member: int, places: list[_Opened]) -> Refusal | None:
+        """Return why an event is counted on no CPU; a CPU on which it is refused has no sample."""
+        if group in self._no_room:
+            return OVER_CEILING
+        counted = [opened.total for opened in places if member in opened.members]
+        if counted:
+            waited = max(total.enabled for total in counted) >= STARVED_SECONDS * 1e9
+            return STARVED if waited and not any(total.running for total in counted) else None
+        return next((opened.refused[member] for opened in places if member in opened.refused), NO_CPU)
+
+    def _tell(self, support: dict[Wanted, Refusal | None]) -> None:
+        """Log what is refused, and what no longer is, once: a line for each reason."""
+        refusals = {wanted: refused for wanted, refused in support.items() if refused}
+        news: dict[Refusal, list[Wanted]] = {}
+        for wanted, refused in refusals.items():
+            if self._refusals_told.get(wanted) != refused:
+                news.setdefault(refused, []).append(wanted)
+        for refused, events in news.items():
+            log.warning("events can't be counted", extra={"fields": {**refused._asdict(), "events": _names(events)}})
+        if counted := [wanted for wanted in self._refusals_told if wanted not in refusals]:
+            log.info("events are counted now", extra={"fields": {"events": _names(counted)}})
+        self._refusals_told = refusals
+
+    def _tell_left_out(self, cgroups: list[Cgroup]) -> None:
         if cgroups and cgroups != self._left_out:
             log.warning(
-                "not every cgroup can be counted: too many descriptors",
-                extra={"fields": {"left_out": len(cgroups), "first": cgroups[0].path, "most_files": self._most_files}},
+                "not every cgroup is counted: narrow --cgroup.include, or raise --perf.max-counters and the limit on "
+                "open files",
+                extra={"fields": {"left_out": len(cgroups), "first": cgroups[0].path, "counters": self._files}},
             )
         self._left_out = cgroups
+
+
+def _names(events: Iterable[Wanted]) -> str:
+    """Name events with their groups: "cache/cycles cache/instructions"."""
+    return " ".join(f"{wanted.group}/{wanted.event.name}" for wanted in events)

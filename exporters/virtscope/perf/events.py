@@ -5,16 +5,21 @@
     amd_l3/l3_misses/                   an event that a PMU's driver lists; uncore_imc/... is every uncore_imc_N
     cpu/event=0x3c,umask=0/, r003c      the processor's own codes
 
+What is counted is all that a CPU does: user and kernel mode, and KVM guests while it runs them.
+
 Numbers: include/uapi/linux/perf_event.h. Terms and formats: Documentation/ABI/testing/sysfs-bus-event_source-devices-*.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.perf.source.kernel import Attr
+from virtscope.perf.source.machine import parse_cpus
 
 _HARDWARE, _SOFTWARE, _CACHE, _RAW = 0, 1, 3, 4
 
@@ -45,15 +50,35 @@ _SOFTWARE_EVENTS = {
 }
 _NANOSECONDS = {"cpu-clock", "task-clock"}  # software events that count time
 _CACHES = {"L1-dcache": 0, "L1-icache": 1, "LLC": 2, "dTLB": 3, "iTLB": 4, "branch": 5, "node": 6}
-_OPERATIONS = {"load": 0, "store": 1, "prefetch": 2}
+_OPERATIONS = {"load": ("loads", 0), "store": ("stores", 1), "prefetch": ("prefetches", 2)}
+# cache | operation << 8 | result << 16, of which the results are an access and a miss
+_CACHE_EVENTS = {
+    name: cache | operation << 8 | missed << 16
+    for cache_name, cache in _CACHES.items()
+    for singular, (plural, operation) in _OPERATIONS.items()
+    for name, missed in ((f"{cache_name}-{plural}", 0), (f"{cache_name}-{singular}-misses", 1))
+}
 
-_CACHE_NAME = re.compile(rf"({'|'.join(_CACHES)})-({'|'.join(_OPERATIONS)})(s|-misses)")
+# What sysfs may say of a PMU's own event, as a base unit of Prometheus and its multiple.
+_UNITS = {
+    "": ("", 1.0),
+    "Joules": ("joules", 1.0),
+    "Bytes": ("bytes", 1.0),
+    "KiB": ("bytes", 2.0**10),
+    "MiB": ("bytes", 2.0**20),
+    "GiB": ("bytes", 2.0**30),
+}
+
 _RAW_NAME = re.compile(r"r([0-9a-fA-F]{1,16})")
 _PMU_NAME = re.compile(r"([\w.-]+)/([^/]*)/")
 
 
 class EventError(Exception):
-    """A name that no event here bears; the message holds it, and what could be meant."""
+    """A name that no event bears on any machine; the message holds it, and what could be meant."""
+
+
+class EventAbsent(Exception):
+    """An event that this machine doesn't have, by its sysfs; the message holds its name, and where to look."""
 
 
 class Event(NamedTuple):
@@ -64,7 +89,7 @@ class Event(NamedTuple):
     attr: Attr
     cpus: tuple[int, ...] | None  # the CPUs to count it on; None: every one that is online
     system_wide: bool = False  # outside of the cores: what it counts belongs to no process and no cgroup
-    unit: str = ""  # "seconds" for time, what sysfs says for a PMU's own; "" for a plain count
+    unit: str = ""  # "seconds", "bytes", "joules"; "" for a plain count
     scale: float = 1.0  # what a count is to be multiplied by for that unit
 
     @property
@@ -72,26 +97,41 @@ class Event(NamedTuple):
         """Whether it takes a counter of the processor."""
         return self.attr.type != _SOFTWARE
 
+    @property
+    def of_core(self) -> bool:
+        """Whether that counter is one of the cores, which a hypervisor may give its guests."""
+        return self.hardware and not self.system_wide and (self.pmu == "" or self.cpus is not None)
+
 
 def resolve(name: str, sysfs: Path) -> list[Event]:
     """Return the events of this name on the machine whose sysfs this is: one for each PMU that has it.
 
-    Raises EventError where the name is of no known form, or of a PMU or event that sysfs doesn't list.
+    Raises EventError where the name is of no known form, EventAbsent where it is of a PMU or event that sysfs doesn't
+    list.
     """
     if name in _SOFTWARE_EVENTS:
         timed = name in _NANOSECONDS
         attr = Attr(_SOFTWARE, _SOFTWARE_EVENTS[name])
         return [Event(name, "", attr, None, unit="seconds" if timed else "", scale=1e-9 if timed else 1.0)]
+    kinds = hybrid_pmus(sysfs)
     if name in _HARDWARE_EVENTS:
-        return _of_cores(name, Attr(_HARDWARE, _HARDWARE_EVENTS[name]), sysfs)
-    if cache := _CACHE_NAME.fullmatch(name):
-        failed = cache[3] == "-misses"
-        return _of_cores(name, Attr(_CACHE, _CACHES[cache[1]] | _OPERATIONS[cache[2]] << 8 | int(failed) << 16), sysfs)
+        return _of_cores(name, Attr(_HARDWARE, _HARDWARE_EVENTS[name]), kinds)
+    if name in _CACHE_EVENTS:
+        return _of_cores(name, Attr(_CACHE, _CACHE_EVENTS[name]), kinds)
     if raw := _RAW_NAME.fullmatch(name):
-        return [Event(name, "", Attr(_RAW, int(raw[1], 16)), None)]
+        code = int(raw[1], 16)
+        if kinds:
+            return [Event(name, pmu, Attr(type_, code), cpus) for pmu, type_, cpus in kinds]
+        return [Event(name, "", Attr(_RAW, code), None)]
     if of_pmu := _PMU_NAME.fullmatch(name):
         return [_of_pmu(name, folder, of_pmu[2]) for folder in _pmus(name, of_pmu[1], sysfs)]
-    raise EventError(f"{name!r} is no event; `perf list` shows what this machine has")
+    similar = get_close_matches(name, [*_HARDWARE_EVENTS, *_SOFTWARE_EVENTS, *_CACHE_EVENTS], n=1)
+    raise EventError(
+        f"{name!r} is no event{f', but {similar[0]} is' if similar else ''}; `perf list` shows what this machine has"
+    )
+
+
+_Kinds = Iterable[tuple[str, int, tuple[int, ...]]]
 
 
 def hybrid_pmus(sysfs: Path) -> list[tuple[str, int, tuple[int, ...]]]:
@@ -104,15 +144,13 @@ def hybrid_pmus(sysfs: Path) -> list[tuple[str, int, tuple[int, ...]]]:
     ]
 
 
-def _of_cores(name: str, attr: Attr, sysfs: Path) -> list[Event]:
+def _of_cores(name: str, attr: Attr, kinds: _Kinds) -> list[Event]:
     """Return the event once, or for each kind of core: the PMU's type is in the upper half of config then.
 
     That is PERF_PMU_CAP_EXTENDED_HW_TYPE, since Linux 5.14.
     """
-    kinds = hybrid_pmus(sysfs)
-    if not kinds:
-        return [Event(name, "", attr, None)]
-    return [Event(name, pmu, attr._replace(config=attr.config | type_ << 32), cpus) for pmu, type_, cpus in kinds]
+    by_kind = [Event(name, pmu, attr._replace(config=attr.config | type_ << 32), cpus) for pmu, type_, cpus in kinds]
+    return by_kind or [Event(name, "", attr, None)]
 
 
 def _pmus(name: str, pmu: str, sysfs: Path) -> list[Path]:
@@ -120,28 +158,39 @@ def _pmus(name: str, pmu: str, sysfs: Path) -> list[Path]:
     devices = sysfs / "bus/event_source/devices"
     if (devices / pmu).is_dir():
         return [devices / pmu]
-    numbered = sorted(path for path in devices.glob(f"{pmu}_*") if path.name[len(pmu) + 1 :].isdigit())
+    numbered = {
+        int(number): path for path in devices.glob(f"{pmu}_*") if (number := path.name[len(pmu) + 1 :]).isdecimal()
+    }
     if not numbered:
-        raise EventError(f"{name!r}: this machine has no PMU {pmu!r}; see {devices}")
-    return numbered
+        raise EventAbsent(f"{name!r}: this machine has no PMU {pmu!r}; see {devices}")
+    return [numbered[number] for number in sorted(numbered)]
 
 
 def _of_pmu(name: str, folder: Path, terms: str) -> Event:
-    listed = folder / "events" / terms
     unit, scale = "", 1.0
     if terms and "=" not in terms and "," not in terms:
+        listed = folder / "events" / terms
         if not listed.is_file():
-            raise EventError(f"{name!r}: {folder.name} has no event {terms!r}; see {folder / 'events'}")
+            raise EventAbsent(f"{name!r}: {folder.name} has no event {terms!r}; see {listed.parent}")
+        unit, scale = _unit(name, listed)
         terms = _text(listed)
-        if (folder / "events" / f"{listed.name}.unit").exists():
-            unit = _text(folder / "events" / f"{listed.name}.unit")
-        if (folder / "events" / f"{listed.name}.scale").exists():
-            scale = float(_text(folder / "events" / f"{listed.name}.scale"))
     attr = _attr(name, folder, terms)
     if (folder / "cpumask").exists():  # a PMU outside of the cores: one CPU of each socket or die reads it
         return Event(name, folder.name, attr, parse_cpus(_text(folder / "cpumask")), True, unit, scale)
     cpus = parse_cpus(_text(folder / "cpus")) if (folder / "cpus").exists() else None
     return Event(name, "" if folder.name == "cpu" else folder.name, attr, cpus, False, unit, scale)
+
+
+def _unit(name: str, listed: Path) -> tuple[str, float]:
+    """Return the base unit of an event that sysfs lists, and what its count is to be multiplied by for it."""
+    beside = {what: listed.with_name(f"{listed.name}.{what}") for what in ("unit", "scale", "snapshot")}
+    if beside["snapshot"].exists():
+        raise EventAbsent(f"{name!r} counts nothing: it is a value of the moment, such as a temperature")
+    printed = _text(beside["unit"]) if beside["unit"].exists() else ""
+    if printed not in _UNITS:
+        raise EventAbsent(f"{name!r} is in {printed!r}, which is none of {', '.join(filter(None, _UNITS))}")
+    unit, multiple = _UNITS[printed]
+    return unit, multiple * (float(_text(beside["scale"])) if beside["scale"].exists() else 1.0)
 
 
 def _attr(name: str, folder: Path, terms: str) -> Attr:
@@ -157,7 +206,7 @@ def _attr(name: str, folder: Path, terms: str) -> Attr:
             word, bits = _format(_text(folder / "format" / key))
             words[word] |= _spread(value, bits)
         except (OSError, ValueError, KeyError) as error:
-            raise EventError(
+            raise EventAbsent(
                 f"{name!r}: {folder.name} can't take the term {term!r}; see {folder / 'format'}"
             ) from error
     return Attr(int(_text(folder / "type")), words["config"], words["config1"], words["config2"])
@@ -174,15 +223,6 @@ def _spread(value: int, bits: list[int]) -> int:
     if value < 0 or value >> len(bits):
         raise ValueError(value)
     return sum((value >> place & 1) << bit for place, bit in enumerate(bits))
-
-
-def parse_cpus(text: str) -> tuple[int, ...]:
-    """Return the numbers of a kernel's list such as "0-3,8"; raises ValueError where it is none."""
-    numbers: list[int] = []
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
-    return tuple(numbers)
 
 
 def _text(path: Path) -> str:

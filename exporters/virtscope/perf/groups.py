@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
-from virtscope.perf.events import Event, EventError, resolve
+from virtscope.perf.events import Event, EventAbsent, EventError, resolve
 
 DEFAULT = Path(__file__).with_name("groups.yml")
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class GroupsError(Exception):
-    """The file of groups can't be used; one line that names file and key and says what to do."""
+    """The file of groups can't be used; one line that names file, line and key, and says what to do."""
 
 
 class Group(NamedTuple):
@@ -42,53 +42,94 @@ class Group(NamedTuple):
         return any(event.system_wide for event in self.events)
 
 
-class Unknown(NamedTuple):
-    """An event of a group that this machine doesn't have, and why that is known without asking the kernel."""
+class Absent(NamedTuple):
+    """An event of a group that this machine doesn't have, as is known without asking the kernel."""
 
     group: str
     event: str
     problem: str
 
 
-def load(path: Path) -> dict[str, list[str]]:
-    """Return the groups of a file: their names, and the names of each one's events.
+class Plan(NamedTuple):
+    """What is to be counted on this machine."""
 
-    Raises GroupsError where it can't be read or is of another form.
+    groups: list[Group]
+    absent: list[Absent]
+
+
+def load(path: Path, sysfs: Path) -> Plan:
+    """Return the groups of a file as the machine with this sysfs can count them, one for each PMU that events are of.
+
+    On a processor with two kinds of cores that is a group for each kind. Events outside of the cores are in groups of
+    their own too, even where they stand in one with others: no ratio between them is of the same moments.
+
+    Raises GroupsError where the file can't be read, is of another form, or names what is no event on any machine.
     """
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise GroupsError(f"{path}: {error.strerror}; give --events a file this user may read") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise GroupsError(f"{path}: no YAML: {' '.join(str(error).split())}") from None
-    groups: Any = document.get("groups") if isinstance(document, dict) else None
-    if not isinstance(groups, dict) or not groups or set(document) != {"groups"}:
-        raise GroupsError(f"{path}: expected one key, groups, with a list of events under each group's name")
-    for name, events in groups.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise GroupsError(f"{path}: groups.{name}: name it by small letters, digits and _")
-        if not isinstance(events, list) or not events or not all(isinstance(event, str) for event in events):
-            raise GroupsError(f"{path}: groups.{name}: expected a list of events such as [cycles, instructions]")
-        if len(set(events)) != len(events):
-            raise GroupsError(f"{path}: groups.{name}: an event comes twice")
-    return groups
-
-
-def plan(wanted: dict[str, list[str]], sysfs: Path) -> tuple[list[Group], list[Unknown]]:
-    """Return the groups as this machine can count them, one for each PMU that a group's events are of.
-
-    On a processor with two kinds of cores that is a group for each kind. The kernel's software events are on every CPU,
-    so they go with the processor's own where both are in a group.
-    """
-    groups: list[Group] = []
-    unknown: list[Unknown] = []
-    for name, event_names in wanted.items():
+    plan = Plan([], [])
+    for name, event_nodes in _groups(path):
         events: list[Event] = []
-        for event_name in event_names:
+        for node in event_nodes:
             try:
-                events += resolve(event_name, sysfs)
+                events += resolve(node.value, sysfs)
             except EventError as error:
-                unknown.append(Unknown(name, event_name, str(error)))
+                raise _error(path, node, f"groups.{name}: {error}") from None
+            except EventAbsent as absent:
+                plan.absent.append(Absent(name, node.value, str(absent)))
         by_pmu = sorted(events, key=lambda event: event.pmu)  # a stable sort: the events keep their order
-        groups += [Group(name, pmu, tuple(of_pmu)) for pmu, of_pmu in groupby(by_pmu, key=lambda event: event.pmu)]
-    return groups, unknown
+        plan.groups.extend(
+            Group(name, pmu, tuple(of_pmu)) for pmu, of_pmu in groupby(by_pmu, key=lambda event: event.pmu)
+        )
+    return plan
+
+
+def without_guests(groups: list[Group]) -> list[Group]:
+    """Return the groups with what the cores count stopped while a KVM guest runs."""
+    return [
+        group._replace(
+            events=tuple(
+                event._replace(attr=event.attr._replace(exclude_guest=True)) if event.of_core else event
+                for event in group.events
+            )
+        )
+        for group in groups
+    ]
+
+
+def _groups(path: Path) -> list[tuple[str, list[yaml.ScalarNode]]]:
+    """Return the groups' names and the nodes of their events: nodes know their lines, and hide no duplicate."""
+    try:
+        document = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise GroupsError(f"{path}: {error.strerror}; give --events a file that this user may read") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise GroupsError(f"{path}: no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, yaml.MappingNode) or [key.value for key, _ in document.value] != ["groups"]:
+        raise _error(path, document, "expected one key, groups, and below it each group's name with its events")
+    groups = document.value[0][1]
+    if not isinstance(groups, yaml.MappingNode) or not groups.value:
+        raise _error(path, groups, "groups: expected names of groups such as cache, each with its events")
+    found: dict[str, list[yaml.ScalarNode]] = {}
+    for key, events in groups.value:
+        if not isinstance(key, yaml.ScalarNode) or not _NAME.fullmatch(key.value):
+            raise _error(path, key, f"groups: {key.value!r:.80} is no name; use small letters, digits and _")
+        if key.value in found:
+            raise _error(path, key, f"groups.{key.value}: there is such a group already")
+        found[key.value] = _events(path, key.value, events)
+    return list(found.items())
+
+
+def _events(path: Path, name: str, events: yaml.Node) -> list[yaml.ScalarNode]:
+    if not isinstance(events, yaml.SequenceNode) or not events.value:
+        raise _error(path, events, f"groups.{name}: expected a list of events such as [cycles, instructions]")
+    seen = set()
+    for event in events.value:
+        if not isinstance(event, yaml.ScalarNode):
+            raise _error(path, event, f"groups.{name}: expected the name of an event")
+        if event.value in seen:
+            raise _error(path, event, f"groups.{name}: {event.value!r:.80} is in it already")
+        seen.add(event.value)
+    return list(events.value)
+
+
+def _error(path: Path, node: yaml.Node | None, problem: str) -> GroupsError:
+    return GroupsError(f"{path}:{node.start_mark.line + 1 if node else 1}: {problem}")

@@ -2,87 +2,131 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Union
 
 from prometheus_client import Metric
 
-from virtscope.perf.counters import HOST, Count, Counts
-from virtscope.perf.groups import Unknown
-from virtscope.perf.support import UNKNOWN
+from virtscope.perf.counters import CgroupCount, Counts, HostCount
+from virtscope.perf.groups import Absent, Group
+from virtscope.perf.source.cgroups import Cgroup
+from virtscope.perf.support import ABSENT_PMU
 from virtscope.shell.families import Labels, family, gauge
 
-_SCALED = "estimated for the time in which other groups had the hardware"
+# A metric has one unit, so what an event is counted in decides which one it is in.
+_BY_UNIT = {
+    "": ("events_total", "Events counted {where}"),
+    "seconds": ("event_seconds_total", "Time counted by events such as task-clock {where}, in seconds"),
+    "bytes": ("event_bytes_total", "Bytes counted by events outside of the cores {where}, in bytes"),
+    "joules": ("event_joules_total", "Energy counted by events outside of the cores {where}, in joules"),
+}
+_SCALED = (
+    "; estimated for the time in which other groups had the hardware. An event in several groups is counted once in "
+    "each: choose one group, and never add groups up."
+)
 
 
-def families(counts: Counts, unknown: Iterable[Unknown]) -> list[Metric]:
-    """Return what was counted, and why the rest was not.
+_SUPPORTED = (
+    "1 if the event is counted, else 0 and the reason: not_supported, no_permission, hidden_by_hypervisor, "
+    "too_many_events (in its group), never_ran (no turn for its group), too_many_files, unknown_event (absent from "
+    "sysfs), failed. The log says what to do."
+)
 
-    perf_events_total{cpu="0",group="cache",pmu="",event="cache-misses"} 18734
-    perf_group_enabled_seconds_total{cpu="0",group="cache",pmu=""} 60.2
-    perf_group_running_seconds_total{cpu="0",group="cache",pmu=""} 20.1
-    perf_cgroup_events_total{cgroup="/machine.slice/web",group="cache",pmu="",event="cache-misses"} 734
-    perf_event_supported{group="cache",pmu="",event="cache-misses",reason=""} 1
-    perf_event_supported{group="tlb",pmu="",event="iTLB-load-misses",reason="not_supported"} 0
-    """
-    host = [({"cpu": str(count.cpu)}, count) for count in counts.counts if count.target == HOST]
-    cgroups = [({"cgroup": count.target.path}, count) for count in counts.counts if count.target != HOST]
-    supported: list[tuple[Labels, float | None]] = [
-        (
-            {
-                "group": wanted.group,
-                "pmu": wanted.event.pmu,
-                "event": wanted.event.name,
-                "reason": refusal.reason if refusal else "",
-            },
-            not refusal,
+_Target = Union[int, Cgroup]  # a CPU of the host, or a cgroup
+_Key = tuple[_Target, str, str]  # and the group's name and PMU
+
+
+class _Series(NamedTuple):
+    """The label sets of one group in one place."""
+
+    group: Labels
+    events: list[tuple[str, float, Labels]]  # of each event: unit, scale, labels
+
+
+class Families:
+    """Makes the families of each reading; label sets are made once and kept while what they name is counted."""
+
+    def __init__(self, absent: Sequence[Absent]) -> None:
+        """`absent` are the events that this machine is known not to have."""
+        self._absent = absent
+        self._series: dict[_Key, _Series] = {}
+
+    def of(self, counts: Counts) -> list[Metric]:
+        """Return what was counted, and why the rest was not.
+
+        perf_events_total{cpu="0",group="cache",pmu="",event="cache-misses"} 18734
+        perf_event_seconds_total{cpu="0",group="software",pmu="",event="task-clock"} 60.2
+        perf_group_enabled_seconds_total{cpu="0",group="cache",pmu=""} 60.2
+        perf_group_running_seconds_total{cpu="0",group="cache",pmu=""} 20.1
+        perf_cgroup_events_total{cgroup="/machine.slice/web",group="cache",pmu="",event="cache-misses"} 734
+        perf_event_supported{group="cache",pmu="",event="cache-misses",reason=""} 1
+        perf_event_supported{group="tlb",pmu="",event="iTLB-load-misses",reason="not_supported"} 0
+        """
+        kept, self._series = self._series, {}
+        return [
+            *self._counted("perf_", "on this CPU, by all that ran there", "cpu", counts.host, kept),
+            *self._counted("perf_cgroup_", "for this cgroup, on all CPUs", "cgroup", counts.cgroups, kept),
+            family("perf_event_supported", _SUPPORTED, self._supported(counts)),
+            gauge("perf_open_counters", "Counters that are open; each takes a file descriptor.", counts.open_files),
+            family(
+                "perf_groups_reopened_total",
+                "Groups that the kernel stopped counting, as when their CPU was offline for a moment, and that were "
+                "opened anew.",
+                [({}, counts.reopened)],
+            ),
+            gauge(
+                "perf_cgroups_left_out",
+                "Cgroups that --cgroup.include chooses and that are not counted, mostly for want of descriptors "
+                "(--perf.max-counters); the log says why.",
+                len(counts.left_out),
+            ),
+        ]
+
+    def _counted(
+        self,
+        prefix: str,
+        where: str,
+        label: str,
+        counts: Sequence[HostCount | CgroupCount],
+        kept: dict[_Key, _Series],
+    ) -> Iterator[Metric]:
+        """Make the families of either kind of target."""
+        samples: dict[str, list[tuple[Labels, float | None]]] = {unit: [] for unit in _BY_UNIT}
+        enabled: list[tuple[Labels, float]] = []
+        running: list[tuple[Labels, float]] = []
+        for target, group, total in counts:
+            key = (target, group.name, group.pmu)
+            made = self._series[key] = kept.get(key) or _series(label, target, group)
+            enabled.append((made.group, total.enabled_seconds))
+            running.append((made.group, total.running_seconds))
+            for (unit, scale, labels), value in zip(made.events, total.values):
+                if value is not None:
+                    samples[unit].append((labels, value * scale))
+        for unit, (name, what) in _BY_UNIT.items():
+            if samples[unit] or not unit:
+                yield family(f"{prefix}{name}", what.format(where=where) + _SCALED, samples[unit])
+        yield family(
+            f"{prefix}group_enabled_seconds_total", f"Time the group was to be counted {where}, in seconds.", enabled
         )
-        for wanted, refusal in counts.support.items()
-    ]
-    supported += [({"group": each.group, "pmu": "", "event": each.event, "reason": UNKNOWN}, False) for each in unknown]
-    return [
-        *_counted("perf", "on this CPU", host),
-        *_counted("perf_cgroup", "for this cgroup, on all CPUs", cgroups),
-        family(
-            "perf_event_supported",
-            "1 if the event is counted, else 0 and the reason; the log says what to do.",
-            supported,
-        ),
-        gauge("perf_open_counters", "Counters that are open; each takes a file descriptor.", counts.open_files),
-        gauge(
-            "perf_cgroups_left_out",
-            "Cgroups that are not counted, as there are not enough descriptors (--perf.max-counters).",
-            len(counts.left_out),
-        ),
-    ]
+        yield family(
+            f"{prefix}group_running_seconds_total",
+            f"Time the group had the hardware {where}, in seconds; what it lacks to the time enabled is estimate.",
+            running,
+        )
+
+    def _supported(self, counts: Counts) -> Iterator[tuple[Labels, float]]:
+        for wanted, refused in counts.support.items():
+            event = wanted.event
+            reason = refused.reason if refused else ""
+            yield {"group": wanted.group, "pmu": event.pmu, "event": event.name, "reason": reason}, float(not refused)
+        for absent in self._absent:
+            yield {"group": absent.group, "pmu": "", "event": absent.event, "reason": ABSENT_PMU}, 0.0
 
 
-def _counted(prefix: str, where: str, counts: Iterable[tuple[Labels, Count]]) -> Iterator[Metric]:
-    """Make the families of either kind of target, adding up what bears the same labels."""
-    events: dict[tuple[str, ...], float] = defaultdict(float)
-    enabled: dict[tuple[str, ...], float] = defaultdict(float)
-    running: dict[tuple[str, ...], float] = defaultdict(float)
-    names: tuple[str, ...] = ()
-    for labels, count in counts:
-        names = tuple(labels)
-        place = (*labels.values(), count.group.name, count.group.pmu)
-        enabled[place] += count.total.enabled_seconds
-        running[place] += count.total.running_seconds
-        for event, value in zip(count.events, count.total.values):
-            events[(*place, event.name)] += value * event.scale
-    names = (*names, "group", "pmu")
-    yield family(
-        f"{prefix}_events_total",
-        f"Events counted {where}, {_SCALED}; those that count time are in seconds.",
-        ((dict(zip((*names, "event"), place)), value) for place, value in events.items()),
-    )
-    yield family(
-        f"{prefix}_group_enabled_seconds_total",
-        f"Time the group was to be counted {where}, in seconds, added up over CPUs.",
-        ((dict(zip(names, place)), value) for place, value in enabled.items()),
-    )
-    yield family(
-        f"{prefix}_group_running_seconds_total",
-        f"Time the group had the hardware {where}, in seconds; what it lacks to the time enabled is estimate.",
-        ((dict(zip(names, place)), value) for place, value in running.items()),
-    )
+def _series(label: str, target: _Target, group: Group) -> _Series:
+    of_group = {
+        label: target.path if isinstance(target, Cgroup) else str(target),
+        "group": group.name,
+        "pmu": group.pmu,
+    }
+    return _Series(of_group, [(event.unit, event.scale, {**of_group, "event": event.name}) for event in group.events])

@@ -8,7 +8,11 @@ estimated by what happened while it did.
 from __future__ import annotations
 
 import struct
+import sys
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from virtscope.shell.sources import SourceRubbish
 
 _WRAP = 1 << 64
 
@@ -26,67 +30,80 @@ def reading_bytes(events: int) -> int:
     return 8 * (3 + events)
 
 
-def parse_reading(content: bytes) -> Reading:
+def parse_reading(content: bytes, events: int) -> Reading | None:
     """Return the reading in what read(2) gave; its form is that of PERF_FORMAT_GROUP with both times.
 
-    Raises ValueError where there isn't as much as the first number says: the kernel gives nothing, not an error, for a
-    group that it had to give up.
+    None where the kernel has given the group up: it says nothing then, or only the leader, as once its CPU has been
+    offline. Raises SourceRubbish where it is none of these.
     """
-    words = struct.unpack(f"={len(content) // 8}Q", content[: len(content) // 8 * 8])
-    if len(words) < 3 or len(words) != 3 + words[0]:
-        raise ValueError(f"a group's reading makes no sense: {content[:64].hex()}")
-    return Reading(words[1], words[2], words[3:])
+    if len(content) == reading_bytes(events):
+        count, enabled, running, *values = struct.unpack(f"={3 + events}Q", content)
+        if count == events:
+            return Reading(enabled, running, tuple(values))
+    elif not content or int.from_bytes(content[:8], sys.byteorder) == len(content) // 8 - 3:
+        return None
+    raise SourceRubbish(f"a group's reading makes no sense: {content[:64].hex()}")
 
 
 class Total(NamedTuple):
-    """A group from its opening on: seconds, and each event's count with the estimate for the time it didn't run."""
+    """What a group has counted so far, with the estimate for the time it didn't run."""
 
     enabled_seconds: float
     running_seconds: float
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]  # of each event in the group; None: of this one nothing is known
+
+
+class Sum:
+    """Adds up what a group counts, on one CPU or on several; no figure of it ever falls."""
+
+    def __init__(self, events: int) -> None:
+        self.enabled = 0  # nanoseconds
+        self.running = 0
+        self.values: list[float | None] = [None] * events
+
+    def total(self) -> Total:
+        """Return the sum as it is now."""
+        return Total(self.enabled / 1e9, self.running / 1e9, tuple(self.values))
 
 
 class Scaled:
-    """Adds up the readings of one group on one CPU; no figure of its ever falls.
+    """Follows the readings of one opened group, from its opening on, and adds to a sum what they mean.
 
     Each stretch between two readings is scaled by itself, so a later turn can't take back what was counted for an
-    earlier one, as it can where the whole value is scaled by the whole time. A stretch without a turn says nothing: its
-    time is added to the next one that has one.
+    earlier one, as it can where the whole value is scaled by the whole time. So each stretch adds what was counted in
+    it at least, and at most that times the time enabled over the time run; the same over all stretches together need
+    not hold, and couldn't without a sum that falls. A stretch without a turn says nothing: its time is added to the
+    next one that has one.
     """
 
-    def __init__(self, events: int) -> None:
-        self._last = Reading(0, 0, (0,) * events)
-        self._pending = 0  # nanoseconds enabled since the last stretch in which it ran
-        self._enabled = 0
+    def __init__(self, total: Sum, members: Sequence[int]) -> None:
+        """`members` are the places in the sum of the events that were opened, in the order of their opening."""
+        self._sum = total
+        self._members = members
+        self._enabled = 0  # nanoseconds, by the last reading
         self._running = 0
-        self._values = [0.0] * events
+        self._values: Sequence[int] = [0] * len(members)
+        self._pending = 0  # nanoseconds enabled since the last stretch in which it ran
 
     def add(self, reading: Reading) -> None:
         """Take the next reading of the group. One whose times went back has begun anew, whoever reset it."""
-        if reading.enabled < self._last.enabled or reading.running < self._last.running:
-            self.restart()
-        last = self._last
-        enabled, running = reading.enabled - last.enabled, reading.running - last.running
-        self._last = reading
-        self._enabled += enabled
-        self._running += running
+        if reading.enabled < self._enabled or reading.running < self._running:
+            self._enabled = self._running = 0
+            self._values = [0] * len(self._members)
+        enabled, running = reading.enabled - self._enabled, reading.running - self._running
+        before = self._values
+        self._enabled, self._running, self._values = reading
+        self._sum.enabled += enabled
+        self._sum.running += running
         self._pending += enabled
         if running == 0:
             return
         # The kernel takes both times at slightly different moments: never scale down.
         factor = max(self._pending / running, 1.0)
         self._pending = 0
-        self._values = [
-            total + (now - before) % _WRAP * factor
-            for total, now, before in zip(self._values, reading.values, last.values)
-        ]
-
-    def restart(self) -> None:
-        """Expect the next reading to count from 0: the group was opened anew."""
-        self._last = Reading(0, 0, (0,) * len(self._values))
-
-    def total(self) -> Total | None:
-        """Return what was counted so far; None while the group has never run, of which nothing is known."""
-        if self._running == 0:
-            return None
-        return Total(self._enabled / 1e9, self._running / 1e9, tuple(self._values))
+        values = self._sum.values
+        for member, now, last in zip(self._members, reading.values, before):
+            counted = (now - last) % _WRAP
+            if counted >= _WRAP // 2:  # it fell, and is too far from its end to have wrapped: nothing can be said
+                counted = 0
+            values[member] = (values[member] or 0.0) + counted * factor

@@ -1,18 +1,21 @@
-"""Why an event can't be counted here, in a word for a label and a sentence that says what to do."""
+"""Why an event can't be counted here: a word for a label, and a sentence that says what to do."""
 
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.perf.events import Event
+from virtscope.perf.source.machine import Machine
+
 # For `perf_event_supported{reason}`.
-NOT_SUPPORTED = "not_supported"  # this processor, kernel or driver has no such event
+NOT_SUPPORTED = "not_supported"  # this processor, kernel or hypervisor has no such event
 NO_PERMISSION = "no_permission"
 TOO_MANY_EVENTS = "too_many_events"  # the group is larger than the processor has counters
+NEVER_RAN = "never_ran"  # the kernel took the group, and has found no counters for it since
 TOO_MANY_FILES = "too_many_files"
 HIDDEN = "hidden_by_hypervisor"
-UNKNOWN = "unknown_event"
+ABSENT_PMU = "unknown_event"  # sysfs lists no such PMU, or no such event of it
 FAILED = "failed"
 
 
@@ -23,70 +26,81 @@ class Refusal(NamedTuple):
     advice: str
 
 
-class Machine(NamedTuple):
-    """What decides whether there are hardware counters: how the kernel is set, and what it runs on."""
-
-    paranoid: int | None  # kernel.perf_event_paranoid
-    core_pmu: bool  # a driver for the processor's counters is there
-    hypervisor: str  # "xen", "kvm", "hyperv"..., "" on bare metal or where nothing tells
-
-
-def machine(procfs: Path, sysfs: Path) -> Machine:
-    """Return what procfs and sysfs tell of the machine."""
-    try:
-        paranoid = int((procfs / "sys/kernel/perf_event_paranoid").read_text())
-    except (OSError, ValueError):
-        paranoid = None
-    devices = sysfs / "bus/event_source/devices"
-    core_pmu = any((devices / name).is_dir() for name in ("cpu", "cpu_core", "cpu_atom", "armv8_pmuv3_0"))
-    return Machine(paranoid, core_pmu, _hypervisor(procfs, sysfs))
-
-
-def _hypervisor(procfs: Path, sysfs: Path) -> str:
-    if _line(sysfs / "hypervisor/type") == "xen":
-        return "xen"
-    flags = next((line for line in _lines(procfs / "cpuinfo") if line.startswith("flags")), "")
-    if "hypervisor" not in flags.split():
-        return ""
-    vendor = _line(sysfs / "class/dmi/id/sys_vendor")
-    known = {"QEMU": "kvm", "Amazon EC2": "ec2", "Google": "gce", "Microsoft Corporation": "hyperv", "VMware": "vmware"}
-    return next((name for word, name in known.items() if vendor.startswith(word)), "unknown")
+TOO_LARGE = Refusal(
+    TOO_MANY_EVENTS,
+    "the processor has too few counters for this group: split it in two, or give it back the counter that the NMI "
+    "watchdog takes (sysctl kernel.nmi_watchdog=0)",
+)
+STARVED = Refusal(
+    NEVER_RAN,
+    "the kernel finds no counters for this group: split it in two, end other programs that count (perf, another "
+    "exporter), or give it back the counter that the NMI watchdog takes (sysctl kernel.nmi_watchdog=0)",
+)
+OVER_CEILING = Refusal(
+    TOO_MANY_FILES,
+    "each counter is a file: raise --perf.max-counters and the limit on open files (LimitNOFILE in a systemd unit), or "
+    "count fewer groups",
+)
+NO_CPU = Refusal(NOT_SUPPORTED, "no CPU that could count it is online")
 
 
-def refusal(error: OSError, machine: Machine, hardware: bool) -> Refusal:
-    """Return why the kernel refused an event, by its error, as man perf_event_open lists them."""
-    if error.errno in {errno.EACCES, errno.EPERM}:
+def refusal(error: OSError, event: Event, machine: Machine) -> Refusal:
+    """Return why the kernel refused an event, by its error: see ERRORS in man perf_event_open."""
+    if error.errno == errno.EACCES:
+        return Refusal(NO_PERMISSION, _permission(machine))
+    if error.errno == errno.EPERM:  # the call as such, before anyone looked at the event
         return Refusal(
             NO_PERMISSION,
-            f"give the exporter CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN); kernel.perf_event_paranoid is "
-            f"{machine.paranoid}, and without it only 0 or less lets anyone count whole CPUs",
+            f"a seccomp filter forbids perf_event_open: in a container, add the capability {_capability(machine)} "
+            "(--cap-add), and a seccomp profile that allows the call where the runtime's own doesn't; in a systemd "
+            "unit, add perf_event_open to SystemCallFilter",
         )
     if error.errno in {errno.EMFILE, errno.ENFILE}:
-        return Refusal(TOO_MANY_FILES, "raise the limit on open files (LimitNOFILE), or count fewer cgroups or groups")
+        return OVER_CEILING
+    if error.errno == errno.ENOSYS:
+        return Refusal(NOT_SUPPORTED, "this kernel was built without perf events (CONFIG_PERF_EVENTS)")
     if error.errno in {errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENXIO, errno.EINVAL}:
-        if hardware and not machine.core_pmu and machine.hypervisor:
-            return Refusal(HIDDEN, _ADVICE.get(machine.hypervisor, _ADVICE["unknown"]))
-        return Refusal(NOT_SUPPORTED, "this processor or kernel has no such event; `perf list` shows what it has")
+        return _missing(event, machine)
     return Refusal(FAILED, f"the kernel said: {error.strerror}")
 
 
-_ADVICE = {
-    "xen": "start Xen with vpmu=on (or vpmu=ipc, vpmu=arch for a few events) and without its watchdog",
-    "kvm": "give the guest a PMU: <cpu mode='host-passthrough'/> and <pmu state='on'/> in libvirt, or QEMU's -cpu host",
-    "ec2": "choose an instance size that has counters: a whole socket, or metal",
-    "gce": "create the machine with --performance-monitoring-unit=standard, where its type offers that",
-    "hyperv": "turn on the virtual PMU: Set-VMProcessor NAME -Perfmon @('pmu'), with the guest shut down",
-    "vmware": "turn on 'Virtualize CPU performance counters' in the guest's CPU settings",
-    "unknown": "ask for a virtual PMU, or count on the machine below",
+def _missing(event: Event, machine: Machine) -> Refusal:
+    if event.hardware and not machine.core_pmu:
+        if machine.hypervisor:
+            return Refusal(HIDDEN, _TURN_ON.get(machine.hypervisor, _TURN_ON["unknown"]))
+        return Refusal(
+            NOT_SUPPORTED,
+            "the kernel has no driver for this processor's counters: see `dmesg | grep -i -e perf -e pmu`",
+        )
+    if event.hardware and machine.hypervisor:
+        return Refusal(
+            NOT_SUPPORTED, "the hypervisor gives this guest some events, but not this one; `perf stat -e` shows which"
+        )
+    return Refusal(NOT_SUPPORTED, "this processor or kernel has no such event; `perf list` shows what it has")
+
+
+def _capability(machine: Machine) -> str:
+    return "CAP_PERFMON" if machine.kernel >= (5, 8) else "CAP_SYS_ADMIN"  # PERFMON is since Linux 5.8
+
+
+def _permission(machine: Machine) -> str:
+    return (
+        f"give the exporter {_capability(machine)} (AmbientCapabilities in a systemd unit; a rootless container's "
+        f"doesn't count), or let everyone count whole CPUs: sysctl kernel.perf_event_paranoid=0, which is "
+        f"{machine.paranoid()}"
+    )
+
+
+_TURN_ON = {
+    "xen": "start Xen with vpmu=on (vpmu=arch or vpmu=ipc for the commonest events only) and without its watchdog "
+    "option, which turns vpmu off",
+    "kvm": "give the guest a PMU: <cpu mode='host-passthrough'/> and <pmu state='on'/> in libvirt, -cpu host,pmu=on in "
+    "QEMU; Firecracker has none",
+    "ec2": "choose a metal instance, or a size that takes a whole processor; smaller ones have few counters or none",
+    "gce": "set --performance-monitoring-unit=standard on the instance; C4 and C4A have it, older types don't",
+    "azure": "Azure gives its guests no counters that could be turned on: count on another machine",
+    "hyperv": "on the host: Set-VMProcessor NAME -Perfmon @('pmu'), while the guest is shut down",
+    "vmware": "turn on 'Virtualize CPU performance counters' (vpmc.enable = TRUE), while the guest is shut down",
+    "virtualbox": "VirtualBox has no PMU for its guests: count on the machine below",
+    "unknown": "ask whoever runs the hypervisor for a virtual PMU, or count on the machine below",
 }
-
-
-def _line(path: Path) -> str:
-    return next(iter(_lines(path)), "").strip()
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(errors="replace").splitlines()
-    except OSError:
-        return []

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.perf.events import Event, EventError, parse_cpus, resolve
+from virtscope.perf.events import Event, EventAbsent, EventError, resolve
 from virtscope.perf.source.kernel import Attr
+from virtscope.perf.source.machine import parse_cpus
 
 MACHINES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL, AMD, HYBRID, NONE = (
@@ -27,6 +28,7 @@ INTEL, AMD, HYBRID, NONE = (
         ("L1-dcache-load-misses", Attr(3, 0x10000)),
         ("LLC-load-misses", Attr(3, 0x10002)),
         ("LLC-stores", Attr(3, 0x00102)),
+        ("L1-icache-prefetches", Attr(3, 0x00201)),
         ("dTLB-load-misses", Attr(3, 0x10003)),
         ("iTLB-load-misses", Attr(3, 0x10004)),
         ("context-switches", Attr(1, 3)),
@@ -76,7 +78,7 @@ def test_one_name_stands_for_all_numbered_pmus() -> None:
         ("uncore_imc_0", 13, (0, 4)),
         ("uncore_imc_1", 14, (0, 4)),
     ]
-    assert {(event.unit, event.scale) for event in events} == {("MiB", 6.103515625e-5)}
+    assert {(event.unit, event.scale) for event in events} == {("bytes", 64.0)}
 
 
 def test_two_kinds_of_cores_are_two_events() -> None:
@@ -87,12 +89,15 @@ def test_two_kinds_of_cores_are_two_events() -> None:
     ]
     assert [event.pmu for event in resolve("LLC-load-misses", HYBRID)] == ["cpu_atom", "cpu_core"]
     assert [event.pmu for event in resolve("task-clock", HYBRID)] == [""]
+    assert [(event.pmu, event.attr) for event in resolve("r3c", HYBRID)] == [
+        ("cpu_atom", Attr(10, 0x3C)),
+        ("cpu_core", Attr(4, 0x3C)),
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("cachemisses", "no event"),
         ("amd_l3/l3_misses/", "no PMU 'amd_l3'"),
         ("uncore_imc/nothing/", "has no event 'nothing'"),
         ("cpu/event=0x1ff/", "can't take the term 'event=0x1ff'"),
@@ -101,10 +106,51 @@ def test_two_kinds_of_cores_are_two_events() -> None:
         ("cpu/../", "no event"),
     ],
 )
-def test_what_is_no_event_here_says_so(name: str, problem: str) -> None:
-    with pytest.raises(EventError, match=problem) as raised:
+def test_an_event_that_this_machine_does_not_have(name: str, problem: str) -> None:
+    with pytest.raises(EventAbsent, match=problem) as raised:
         resolve(name, INTEL)
     assert name in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["cachemisses", "cache-mises", "Cache-Misses", "r", "cpu/", "", "cycles:u"])
+def test_what_is_no_event_on_any_machine(name: str) -> None:
+    with pytest.raises(EventError, match="is no event") as raised:
+        resolve(name, INTEL)
+    assert repr(name) in str(raised.value)
+
+
+def test_a_slip_of_the_pen_is_told_what_could_be_meant() -> None:
+    with pytest.raises(EventError, match="but cache-misses is"):
+        resolve("cache-mises", INTEL)
+
+
+@pytest.mark.parametrize(
+    ("printed", "scale", "unit", "factor"),
+    [("Joules", "2.3283064365386962890625e-10", "joules", 2.0**-32), ("MiB", "1", "bytes", 2.0**20)],
+)
+def test_units_become_base_units(tmp_path: Path, printed: str, scale: str, unit: str, factor: float) -> None:
+    (event,) = resolve("power/energy-pkg/", power(tmp_path, {"unit": printed, "scale": scale}))
+    assert (event.unit, event.scale) == (unit, factor)
+
+
+@pytest.mark.parametrize(("beside", "problem"), [({"unit": "C"}, "is in 'C'"), ({"snapshot": "1"}, "counts nothing")])
+def test_what_is_no_count_of_a_known_unit_is_left_out(tmp_path: Path, beside: dict[str, str], problem: str) -> None:
+    with pytest.raises(EventAbsent, match=problem):
+        resolve("power/energy-pkg/", power(tmp_path, beside))
+
+
+def power(sysfs: Path, beside: dict[str, str]) -> Path:
+    """Make a sysfs with one PMU of one event."""
+    pmu = sysfs / "bus/event_source/devices/power"
+    for name in ("events", "format"):
+        (pmu / name).mkdir(parents=True)
+    (pmu / "type").write_text("22\n")
+    (pmu / "cpumask").write_text("0\n")
+    (pmu / "format/event").write_text("config:0-7\n")
+    (pmu / "events/energy-pkg").write_text("event=0x02\n")
+    for what, text in beside.items():
+        (pmu / f"events/energy-pkg.{what}").write_text(f"{text}\n")
+    return sysfs
 
 
 def test_lists_of_cpus() -> None:

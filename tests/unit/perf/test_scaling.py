@@ -8,61 +8,91 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtscope.perf.scaling import Reading, Scaled, parse_reading, reading_bytes
+from virtscope.perf.scaling import Reading, Scaled, Sum, Total, parse_reading, reading_bytes
+from virtscope.shell.sources import SourceRubbish
+
+SECOND = 10**9
+
+
+class Group:
+    """One group opened once, or anew, on one CPU."""
+
+    def __init__(self, events: int) -> None:
+        self.sum = Sum(events)
+        self.reopen()
+
+    def reopen(self) -> None:
+        self._scaled = Scaled(self.sum, range(len(self.sum.values)))
+
+    def add(self, enabled: int, running: int, *values: int) -> Total:
+        self._scaled.add(Reading(enabled, running, values))
+        return self.sum.total()
 
 
 def test_a_group_that_has_the_hardware_all_the_time_is_counted_as_it_is() -> None:
-    group = Scaled(2)
-    group.add(Reading(10**9, 10**9, (1000, 10)))
-    group.add(Reading(2 * 10**9, 2 * 10**9, (2500, 30)))
-    assert group.total() == (2.0, 2.0, (2500.0, 30.0))
+    group = Group(2)
+    group.add(SECOND, SECOND, 1000, 10)
+    assert group.add(2 * SECOND, 2 * SECOND, 2500, 30) == (2.0, 2.0, (2500.0, 30.0))
 
 
 def test_each_stretch_is_scaled_by_itself() -> None:
     """As by hand: 1000 in a half of the first second make 2000, 300 in a quarter of the next make 1200."""
-    group = Scaled(1)
-    group.add(Reading(10**9, 5 * 10**8, (1000,)))
-    group.add(Reading(2 * 10**9, 75 * 10**7, (1300,)))
-    assert group.total() == (2.0, 0.75, (3200.0,))
+    group = Group(1)
+    group.add(SECOND, SECOND // 2, 1000)
+    assert group.add(2 * SECOND, SECOND * 3 // 4, 1300) == (2.0, 0.75, (3200.0,))
 
 
 def test_a_stretch_without_a_turn_counts_as_the_next_one() -> None:
-    group = Scaled(1)
-    group.add(Reading(10**9, 10**9, (1000,)))
-    group.add(Reading(2 * 10**9, 10**9, (1000,)))
-    assert group.total() == (2.0, 1.0, (1000.0,))
-    group.add(Reading(3 * 10**9, 2 * 10**9, (1500,)))
-    assert group.total() == (3.0, 2.0, (2000.0,))
+    group = Group(1)
+    group.add(SECOND, SECOND, 1000)
+    assert group.add(2 * SECOND, SECOND, 1000) == (2.0, 1.0, (1000.0,))
+    assert group.add(3 * SECOND, 2 * SECOND, 1500) == (3.0, 2.0, (2000.0,))
 
 
-def test_of_a_group_that_never_ran_nothing_is_known() -> None:
-    group = Scaled(2)
-    group.add(Reading(10**9, 0, (0, 0)))
-    assert group.total() is None
+def test_of_a_group_that_never_ran_nothing_is_known_but_how_long_it_waited() -> None:
+    assert Group(2).add(SECOND, 0, 0, 0) == (1.0, 0.0, (None, None))
+
+
+def test_several_cpus_add_up_into_one_sum() -> None:
+    total = Sum(1)
+    here, there = Scaled(total, [0]), Scaled(total, [0])
+    here.add(Reading(SECOND, SECOND, (100,)))
+    there.add(Reading(SECOND, SECOND // 2, (100,)))
+    assert total.total() == (2.0, 1.5, (300.0,))
+
+
+def test_an_event_that_was_not_opened_has_no_count() -> None:
+    total = Sum(3)
+    Scaled(total, [2, 0]).add(Reading(SECOND, SECOND, (5, 7)))
+    assert total.total().values == (7.0, None, 5.0)
 
 
 def test_a_counter_that_wraps_goes_on() -> None:
-    group = Scaled(1)
-    group.add(Reading(10**9, 10**9, (2**64 - 100,)))
-    group.add(Reading(2 * 10**9, 2 * 10**9, (50,)))
-    total = group.total()
-    assert total
-    assert total.values[0] == pytest.approx(2**64 + 50)
+    group = Group(1)
+    (before,) = group.add(SECOND, SECOND, 2**64 - 100_000).values
+    assert before is not None
+    assert group.add(2 * SECOND, 2 * SECOND, 50_000).values == (before + 150_000,)
+
+
+def test_a_value_that_falls_without_a_wrap_adds_nothing() -> None:
+    group = Group(1)
+    group.add(SECOND, SECOND, 1000)
+    assert group.add(2 * SECOND, 2 * SECOND, 400).values == (1000.0,)
+    assert group.add(3 * SECOND, 3 * SECOND, 500).values == (1100.0,)
 
 
 def test_a_group_opened_anew_goes_on_from_its_total() -> None:
-    group = Scaled(1)
-    group.add(Reading(10**9, 10**9, (1000,)))
-    group.restart()
-    group.add(Reading(3 * 10**9, 3 * 10**9, (500,)))  # longer than before: its times don't give it away
-    assert group.total() == (4.0, 4.0, (1500.0,))
+    group = Group(1)
+    group.add(SECOND, SECOND, 1000)
+    group.reopen()
+    # Longer than before: its times don't give it away.
+    assert group.add(3 * SECOND, 3 * SECOND, 500) == (4.0, 4.0, (1500.0,))
 
 
 def test_a_group_whose_times_went_back_began_anew() -> None:
-    group = Scaled(1)
-    group.add(Reading(2 * 10**9, 2 * 10**9, (1000,)))
-    group.add(Reading(10**9, 10**9, (500,)))
-    assert group.total() == (3.0, 3.0, (1500.0,))
+    group = Group(1)
+    group.add(2 * SECOND, 2 * SECOND, 1000)
+    assert group.add(SECOND, SECOND, 500) == (3.0, 3.0, (1500.0,))
 
 
 stretches = st.lists(
@@ -77,48 +107,58 @@ stretches = st.lists(
 )
 
 
-@given(stretches)
-def test_no_figure_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, float, int, bool]]) -> None:
-    """Every stretch adds what was counted at least, and at most that times the time enabled over the time run."""
-    group = Scaled(1)
+@given(stretches, st.integers(0, 2**64 - 1))
+def test_no_figure_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, float, int, bool]], start: int) -> None:
+    """Each stretch adds what was counted, at least, and at most that times the time enabled over the time run.
+
+    The time enabled is that since the last turn. Values begin anywhere, so they wrap.
+    """
+    group = Group(1)
     enabled = running = value = 0
-    last = least = 0.0
+    group.add(1, 1, start)
+    base, last = group.sum.values[0], 0.0
+    assert base is not None
+    offset, least, most, waited = start, base, base, 0
+    enabled = running = 1
     for wanted, share, counted, anew in stretches:
         if anew:
-            group.restart()
-            enabled = running = value = 0
+            group.reopen()
+            enabled = running = value = offset = waited = 0
         ran = int(wanted * share)
         enabled, running, value = enabled + wanted, running + ran, value + (counted if ran else 0)
-        group.add(Reading(enabled, running, (value,)))
-        least += counted if ran else 0
-        total = group.total()
-        if total is None:
-            continue
-        assert total.values[0] >= last
-        assert total.values[0] >= least * (1 - 1e-9)
+        waited += wanted
+        if ran:
+            least += counted
+            most += counted * waited / ran
+            waited = 0
+        total = group.add(enabled, running, (offset + value) % 2**64)
+        (figure,) = total.values
+        assert figure is not None
+        assert figure >= last
+        assert least * (1 - 1e-9) <= figure <= most * (1 + 1e-9)
         assert total.running_seconds <= total.enabled_seconds
-        last = total.values[0]
+        last = figure
 
 
 @given(st.integers(1, 10**12), st.integers(1, 10**12), st.integers(0, 2**50))
 def test_one_stretch_is_scaled_as_perf_stat_scales(enabled: int, running: int, value: int) -> None:
     running = min(enabled, running)
-    group = Scaled(1)
-    group.add(Reading(enabled, running, (value,)))
-    total = group.total()
-    assert total
-    assert total.values[0] == pytest.approx(value * enabled / running)
+    (scaled,) = Group(1).add(enabled, running, value).values
+    assert scaled == pytest.approx(value * enabled / running)
 
 
 def test_reading_of_the_kernel() -> None:
     content = struct.pack("=5Q", 2, 10, 5, 1000, 7)
     assert len(content) == reading_bytes(2)
-    assert parse_reading(content) == Reading(10, 5, (1000, 7))
+    assert parse_reading(content, 2) == Reading(10, 5, (1000, 7))
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\0" * 8, struct.pack("=4Q", 2, 10, 5, 1000), struct.pack("=5Q", 1, 1, 1, 1, 1)]
-)
-def test_a_reading_that_is_cut_is_refused(content: bytes) -> None:
-    with pytest.raises(ValueError, match="makes no sense"):
-        parse_reading(content)
+@pytest.mark.parametrize("content", [b"", struct.pack("=4Q", 1, 10, 5, 1000)])
+def test_a_group_that_the_kernel_has_given_up(content: bytes) -> None:
+    assert parse_reading(content, 2) is None
+
+
+@pytest.mark.parametrize("content", [b"\0" * 8, struct.pack("=4Q", 2, 10, 5, 1000), struct.pack("=5Q", 1, 1, 1, 1, 1)])
+def test_a_reading_that_makes_no_sense_is_refused(content: bytes) -> None:
+    with pytest.raises(SourceRubbish, match="makes no sense"):
+        parse_reading(content, 2)

@@ -7,17 +7,33 @@ include/uapi/linux/perf_event.h.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
+import resource
 import struct
 from typing import NamedTuple, Protocol
 
 from virtscope.shell.sources import SourceUnavailable
 
-# The call's number on each architecture, by asm/unistd.h; libc has no function for it.
-_CALL = {"x86_64": 298, "i386": 336, "i686": 336, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
+# The call's number by architecture, from asm/unistd.h; libc has no function for it. What counts is the architecture
+# of this process: a 32-bit Python on a 64-bit kernel calls by its own numbers.
+_CALL_64 = {
+    "x86_64": 298,
+    "aarch64": 241,
+    "loongarch64": 241,
+    "riscv64": 241,
+    "ppc64": 319,
+    "ppc64le": 319,
+    "s390x": 331,
+}
+_CALL_32 = {
+    **dict.fromkeys(("i386", "i586", "i686", "x86_64"), 336),
+    **dict.fromkeys(("armv6l", "armv7l", "armv8l", "aarch64"), 364),
+}
 
-_ATTR_BYTES = 72  # PERF_ATTR_SIZE_VER1: up to config2, which every kernel since 2.6.33 takes
+_ATTR = struct.Struct("=IIQQQQQIIQQ")
+_DISABLED, _EXCLUDE_GUEST = 1 << 0, 1 << 20  # the places of these bits among the attr's flags
 
 FORMAT_TOTAL_TIME_ENABLED = 0x1
 FORMAT_TOTAL_TIME_RUNNING = 0x2
@@ -34,6 +50,7 @@ class Attr(NamedTuple):
     config: int
     config1: int = 0
     config2: int = 0
+    exclude_guest: bool = False  # not while a KVM guest runs
 
 
 class Kernel(Protocol):
@@ -43,6 +60,13 @@ class Kernel(Protocol):
         """Open a counter of `target` (-1, or with PID_CGROUP a cgroup folder's descriptor) on `cpu`.
 
         It joins the group of the descriptor `leader`, or leads one of its own at -1. Returns its descriptor.
+        """
+
+    def start(self, leader: int) -> None:
+        """Let the leader's group count.
+
+        It is to be whole by then: a counter that joins a running group may stay at 0, without a word, until the kernel
+        has another reason to schedule that group anew.
         """
 
     def read(self, leader: int, size: int) -> bytes:
@@ -57,18 +81,32 @@ class Linux:
 
     def __init__(self) -> None:
         """Raises SourceUnavailable on an architecture whose system call number isn't known here."""
+        bits = 8 * ctypes.sizeof(ctypes.c_void_p)
         try:
-            self._number = _CALL[platform.machine()]
+            self._number = (_CALL_64 if bits == 64 else _CALL_32)[platform.machine()]
         except KeyError:
-            raise SourceUnavailable(f"perf_event_open has no number here for {platform.machine()}") from None
+            raise SourceUnavailable(
+                f"the number of perf_event_open isn't known for {platform.machine()} at {bits} bits"
+            ) from None
+        # PERF_EVENT_IOC_ENABLE, _IO('$', 0): PowerPC has a bit for "neither reads nor writes".
+        self._enable = 0x2400 | (1 << 29 if platform.machine().startswith("ppc") else 0)
         self._libc: ctypes.CDLL = ctypes.CDLL(None, use_errno=True)
         self._libc.syscall.restype = ctypes.c_long
 
     def open(self, attr: Attr, target: int, cpu: int, leader: int, flags: int) -> int:
-        read_format = FORMAT_GROUP | FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING
-        # type, size, config, sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1, config2
-        encoded = struct.pack(
-            "=IIQQQQQIIQQ", attr.type, _ATTR_BYTES, attr.config, 0, 0, read_format, 0, 0, 0, attr.config1, attr.config2
+        encoded = _ATTR.pack(
+            attr.type,
+            _ATTR.size,  # PERF_ATTR_SIZE_VER1: up to config2, which every kernel since 2.6.33 takes
+            attr.config,
+            0,  # sample_period: count, don't sample
+            0,  # sample_type
+            FORMAT_GROUP | FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING,
+            # No other flag: neither pinned nor inherited.
+            (_DISABLED if leader < 0 else 0) | (_EXCLUDE_GUEST if attr.exclude_guest else 0),
+            0,  # wakeup_events
+            0,  # bp_type
+            attr.config1,
+            attr.config2,
         )
         descriptor = self._libc.syscall(
             ctypes.c_long(self._number),
@@ -83,8 +121,18 @@ class Linux:
             raise OSError(error, os.strerror(error))
         return int(descriptor)
 
+    def start(self, leader: int) -> None:
+        fcntl.ioctl(leader, self._enable, 0)
+
     def read(self, leader: int, size: int) -> bytes:
         return os.read(leader, size)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as it may without asking anyone, and return how many these are."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most

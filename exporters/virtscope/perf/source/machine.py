@@ -1,0 +1,112 @@
+"""The machine as procfs and sysfs tell of it: its CPUs, and what decides whether their counters can be had."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+
+# By the first words of DMI's system vendor. A vendor of both hardware and guests must not be here: a machine is only
+# asked for its hypervisor when its counters are missing, but the answer would be wrong.
+_VENDORS = {
+    "Amazon EC2": "ec2",
+    "Google": "gce",
+    "VMware": "vmware",
+    "innotek GmbH": "virtualbox",
+    "QEMU": "kvm",
+    "KubeVirt": "kvm",
+    "OpenStack": "kvm",
+    "Nutanix": "kvm",
+    "DigitalOcean": "kvm",
+    "Alibaba Cloud": "kvm",
+    "Hetzner": "kvm",
+}
+_AZURE = "7783-7084-3265-9085-8269-3286-77"  # DMI's chassis asset tag of every guest there
+
+
+class Machine:
+    """Facts that don't change are read once, when it is made."""
+
+    def __init__(self, procfs: Path, sysfs: Path) -> None:
+        self._online = sysfs / "devices/system/cpu/online"
+        self._paranoid = procfs / "sys/kernel/perf_event_paranoid"
+        self.kernel = _version(_line(procfs / "sys/kernel/osrelease"))
+        self.hypervisor = _hypervisor(
+            procfs, sysfs
+        )  # "xen", "kvm", "ec2"...; "unknown" for one that doesn't say; or ""
+        self.core_pmu = _core_pmu(sysfs)  # a driver has found the processor's counters
+        self.mediated_pmu = any(
+            _line(module / "parameters/enable_mediated_pmu") in {"Y", "1"} for module in (sysfs / "module").glob("kvm*")
+        )
+
+    def online(self) -> frozenset[int]:
+        """Return the numbers of the CPUs that are online.
+
+        Raises SourceUnavailable where sysfs doesn't tell, SourceRubbish where what it tells is no list of CPUs.
+        """
+        try:
+            text = self._online.read_text()
+        except OSError as error:
+            raise SourceUnavailable(f"{self._online}: {error.strerror}; see --path.sysfs") from None
+        try:
+            return frozenset(parse_cpus(text))
+        except ValueError:
+            raise SourceRubbish(f"{self._online} says {text[:80]!r}") from None
+
+    def paranoid(self) -> int | None:
+        """Return kernel.perf_event_paranoid as it is now; None where the kernel has no perf events."""
+        try:
+            return int(_line(self._paranoid))
+        except ValueError:
+            return None
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """Return the numbers of a kernel's list such as "0-3,8"; raises ValueError where it is none."""
+    numbers: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(numbers)
+
+
+def _core_pmu(sysfs: Path) -> bool:
+    """Whether one of the PMUs is of the cores: "cpu" mostly, s390's cpum_cf, or one that says for which CPUs it is."""
+    devices = sysfs / "bus/event_source/devices"
+    return any((devices / name).is_dir() for name in ("cpu", "cpum_cf")) or any(devices.glob("*/cpus"))
+
+
+def _hypervisor(procfs: Path, sysfs: Path) -> str:
+    if _line(sysfs / "hypervisor/type") == "xen":
+        return "xen"
+    dmi = sysfs / "class/dmi/id"
+    vendor = _line(dmi / "sys_vendor")
+    for words, name in _VENDORS.items():
+        if vendor.startswith(words):
+            return name
+    flags = next((line for line in _lines(procfs / "cpuinfo") if line.startswith("flags")), "")
+    if "hypervisor" not in flags.split():
+        return ""
+    if vendor == "Microsoft Corporation":
+        return "azure" if _line(dmi / "chassis_asset_tag") == _AZURE else "hyperv"
+    # Small hypervisors have no DMI, but KVM's clock they have.
+    clocks = _line(sysfs / "devices/system/clocksource/clocksource0/available_clocksource").split()
+    return "kvm" if "kvm-clock" in clocks else "unknown"
+
+
+def _version(release: str) -> tuple[int, int]:
+    """Return the first two numbers of "6.1.0-13-amd64"; (0, 0) where there are none."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _line(path: Path) -> str:
+    return next(iter(_lines(path)), "").strip()
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []

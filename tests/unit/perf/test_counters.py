@@ -1,0 +1,391 @@
+"""What is opened, closed, left out and said of it, on a fake kernel that shares out too few counters."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
+from virtscope.perf import groups
+from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
+from virtscope.perf.source.cgroups import Cgroup
+from virtscope.perf.source.kernel import Attr
+
+CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
+TLB = ["instructions", "dTLB-load-misses", "iTLB-load-misses"]
+SOFTWARE = ["task-clock", "context-switches"]
+WEB, DB, MAIL = Cgroup("/web", 1), Cgroup("/db", 2), Cgroup("/mail", 3)
+
+
+class Setting:
+    """Counters over a fake kernel, with a clock that goes on with the kernel's time."""
+
+    def __init__(self, folder: Path, kernel: FakeKernel, wanted: dict[str, list[str]], most_files: int) -> None:
+        self.kernel = kernel
+        self.machine = FakeMachine(folder, kernel)
+        self.now = 1000.0
+        self.counters = Counters(
+            kernel,
+            groups.load(written(folder, wanted), folder / "sys").groups,
+            self.machine,
+            open_folder=lambda _: os.open(folder, os.O_RDONLY),
+            most_files=most_files,
+            clock=lambda: self.now,
+        )
+
+    def after(self, seconds: float, *cgroups: Cgroup) -> Counts:
+        self.kernel.pass_time(seconds)
+        self.now += seconds
+        return self.counters.read(cgroups)
+
+
+def written(folder: Path, wanted: dict[str, list[str]]) -> Path:
+    file = folder / "groups.yml"
+    file.write_text("groups:\n" + "".join(f"  {name}: [{', '.join(events)}]\n" for name, events in wanted.items()))
+    return file
+
+
+Make = Callable[..., Setting]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def make(kernel: FakeKernel, most_files: int = 1000, **wanted: list[str]) -> Setting:
+        setting = Setting(tmp_path, kernel, wanted, most_files)
+        setting.after(0)  # opens everything
+        return setting
+
+    return make
+
+
+def values(counts: Counts, group: str, cpu: int = 0) -> tuple[float | None, ...]:
+    (total,) = [count.total for count in counts.host if (count.group.name, count.cpu) == (group, cpu)]
+    return total.values
+
+
+def reasons(counts: Counts) -> dict[str, str]:
+    return {
+        f"{wanted.group}/{wanted.event.name}": refused.reason if refused else ""
+        for wanted, refused in counts.support.items()
+    }
+
+
+def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, str]]:
+    return [record.__dict__["fields"] for record in caplog.records if record.getMessage() == message]
+
+
+def test_groups_that_share_the_hardware_are_scaled_to_the_whole_time(make: Make) -> None:
+    setting = make(FakeKernel(counters=4), cache=CACHE, tlb=TLB)
+    counts = setting.after(10)
+    for count in counts.host:
+        assert count.total.enabled_seconds == pytest.approx(10)
+        assert count.total.running_seconds == pytest.approx(5)
+    # 1000 and 2000 a second.
+    assert values(counts, "cache")[:2] == pytest.approx((10_000, 20_000), rel=0.01)
+    assert values(counts, "tlb")[0] == pytest.approx(20_000, rel=0.01)
+
+
+def test_a_group_that_never_ran_gives_no_count_and_says_why(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    kernel = FakeKernel(counters=4)
+    kernel.taken = 1
+    setting = make(kernel, cache=CACHE, tlb=TLB)
+    counts = setting.after(60)
+    assert values(counts, "cache") == (None, None, None, None)
+    assert None not in values(counts, "tlb")
+    assert {name: reason for name, reason in reasons(counts).items() if reason} == {
+        f"cache/{event}": "never_ran" for event in CACHE
+    }
+    setting.after(60)
+    (said,) = lines(caplog, "events can't be counted")
+    assert "nmi_watchdog" in said["advice"]
+
+
+def test_a_group_that_is_too_large_keeps_what_fits(make: Make) -> None:
+    setting = make(FakeKernel(counters=3), cache=CACHE)
+    counts = setting.after(1)
+    assert reasons(counts)["cache/cache-misses"] == "too_many_events"
+    assert values(counts, "cache")[:3] == pytest.approx((1000, 2000, 3000))
+    assert values(counts, "cache")[3] is None
+
+
+def test_an_event_that_is_refused_costs_no_other_even_as_the_first_of_its_group(make: Make) -> None:
+    kernel = FakeKernel()
+    kernel.refuse = lambda attr, _cpu, _leader: errno.ENOENT if attr == Attr(0, 0) else 0
+    counts = make(kernel, cache=CACHE).after(1)
+    assert reasons(counts) == {
+        "cache/cycles": "not_supported",
+        "cache/instructions": "",
+        "cache/cache-references": "",
+        "cache/cache-misses": "",
+    }
+    assert values(counts, "cache")[1] == pytest.approx(2000)
+
+
+def test_one_line_in_the_log_for_each_reason(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    kernel = FakeKernel(cpus=8)
+    kernel.refuse = lambda attr, _cpu, _leader: errno.EACCES if attr.type == 0 else errno.ENOENT
+    setting = make(kernel, cache=CACHE, tlb=TLB)
+    for _ in range(3):
+        setting.after(RETRY_SECONDS)
+    said = {line["reason"]: line for line in lines(caplog, "events can't be counted")}
+    assert len(lines(caplog, "events can't be counted")) == 2
+    assert said["no_permission"]["events"].split()[:2] == ["cache/cycles", "cache/instructions"]
+    assert "CAP_PERFMON" in said["no_permission"]["advice"]
+    assert "which is 2" in said["no_permission"]["advice"]
+    assert said["not_supported"]["events"] == "tlb/dTLB-load-misses tlb/iTLB-load-misses"
+
+
+def test_what_was_refused_is_not_asked_for_at_each_read(make: Make) -> None:
+    kernel = FakeKernel()
+    kernel.refuse = lambda _attr, _cpu, _leader: errno.EACCES
+    setting = make(kernel, cache=CACHE)
+    asked = kernel.asked
+    for _ in range(10):
+        setting.after(15)
+    assert kernel.asked == asked
+
+
+def test_a_setting_that_changed_takes_effect_at_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    kernel = FakeKernel()
+    kernel.refuse = lambda _attr, _cpu, _leader: errno.EACCES
+    setting = make(kernel, cache=CACHE)
+    kernel.refuse = lambda _attr, _cpu, _leader: 0
+    assert not setting.after(15).host
+    setting.machine.set_paranoid(-1)
+    setting.after(15)
+    counts = setting.after(15)
+    assert set(reasons(counts).values()) == {""}
+    assert values(counts, "cache")[0] == pytest.approx(15_000)
+    assert len(lines(caplog, "events are counted now")) == 1
+
+
+def test_a_limit_that_was_lifted_takes_effect_in_time_and_no_count_is_lost(make: Make) -> None:
+    kernel = FakeKernel(counters=3)
+    setting = make(kernel, cache=CACHE)
+    setting.after(10)
+    kernel.counters = 4
+    setting.after(RETRY_SECONDS)
+    counts = setting.after(10)
+    assert values(counts, "cache") == pytest.approx((620_000, 1_240_000, 1_860_000, 40_000), rel=0.01)
+
+
+def test_a_refusal_on_one_cpu_is_that_cpus_alone(make: Make) -> None:
+    kernel = FakeKernel(cpus=2)
+    kernel.refuse = lambda attr, cpu, _leader: errno.ENOENT if cpu == 1 and attr == Attr(0, 3) else 0
+    counts = make(kernel, cache=CACHE).after(1)
+    assert set(reasons(counts).values()) == {""}
+    assert None not in values(counts, "cache", cpu=0)
+    assert values(counts, "cache", cpu=1)[3] is None
+
+
+def test_a_cpu_that_goes_while_its_counters_are_opened_says_nothing_of_the_events(make: Make) -> None:
+    kernel = FakeKernel(cpus=2)
+
+    def going(_attr: Attr, cpu: int, _leader: int) -> int:
+        if cpu == 1:
+            kernel.set_online(0)
+            return errno.ENODEV
+        return 0
+
+    kernel.refuse = going
+    setting = make(kernel, cache=CACHE, software=SOFTWARE)
+    counts = setting.after(1)
+    assert set(reasons(counts).values()) == {""}
+    assert {count.cpu for count in counts.host} == {0}
+    kernel.refuse = lambda _attr, _cpu, _leader: 0
+    kernel.set_online(0, 1)
+    setting.after(1)
+    assert {count.cpu for count in setting.after(1).host} == {0, 1}
+
+
+def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:
+    kernel = FakeKernel(cpus=2)
+    setting = make(kernel, cache=CACHE)
+    before = setting.after(10, WEB)
+    files = kernel.files
+    kernel.set_online(0)
+    away = setting.after(10, WEB)
+    assert [count.cpu for count in away.host] == [0]
+    assert kernel.files == files / 2
+    (web_before,), (web_away,) = before.cgroups, away.cgroups
+    assert web_before.total.values[0] is not None
+    assert web_away.total.values[0] is not None
+    assert web_away.total.values[0] >= web_before.total.values[0]
+    kernel.set_online(0, 1)
+    setting.after(0, WEB)
+    assert values(setting.after(10, WEB), "cache", cpu=1)[0] == pytest.approx(20_000)
+    assert kernel.files == files
+
+
+@pytest.mark.parametrize("wanted", [CACHE, ["cycles"]])
+def test_a_cpu_that_was_offline_only_between_two_reads_is_noticed(make: Make, wanted: list[str]) -> None:
+    kernel = FakeKernel(cpus=2)
+    setting = make(kernel, cache=wanted)
+    setting.after(10)
+    kernel.set_online(0)
+    kernel.set_online(0, 1)
+    setting.after(10)
+    setting.after(0)
+    counts = setting.after(10)
+    assert counts.reopened == 1
+    assert values(counts, "cache", cpu=1)[0] == pytest.approx(20_000)
+
+
+def test_a_counter_near_its_end_wraps(make: Make) -> None:
+    kernel = FakeKernel()
+    kernel.first_value = 2**64 - 4096
+    setting = make(kernel, cache=["cycles"])
+    first = values(setting.after(0.1), "cache")[0]
+    second = values(setting.after(10), "cache")[0]
+    assert first is not None
+    assert second is not None
+    assert second - first == pytest.approx(10_000, abs=4096)  # a float near 2^64 is as coarse
+
+
+# --- Cgroups and the ceiling ------------------------------------------------------------------------------------------
+
+
+def test_cgroups_are_counted_on_all_cpus_while_they_are_there(make: Make) -> None:
+    setting = make(FakeKernel(cpus=2), cache=CACHE)
+    setting.after(0, WEB, DB)
+    counts = setting.after(10, WEB, DB)
+    assert {count.cgroup for count in counts.cgroups} == {WEB, DB}
+    # Half the time on each of two CPUs, of which three groups share the counters.
+    assert counts.cgroups[0].total.enabled_seconds == pytest.approx(10)
+    assert counts.cgroups[0].total.values[0] == pytest.approx(10_000, rel=0.2)
+    files = setting.kernel.files
+    counts = setting.after(10, DB)
+    assert {count.cgroup for count in counts.cgroups} == {DB}
+    assert setting.kernel.files == files * 2 / 3
+    setting.counters.close()
+    assert setting.kernel.files == 0
+
+
+def test_a_cgroup_in_which_nothing_has_run_has_no_count(make: Make) -> None:
+    setting = make(FakeKernel(), cache=CACHE)
+    setting.kernel.cgroup_share = 0
+    setting.after(0, WEB)
+    (web,) = setting.after(10, WEB).cgroups
+    assert web.total == (0, 0, (None,) * 4)
+
+
+def test_who_is_counted_stays_counted_when_descriptors_run_out(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    kernel = FakeKernel(cpus=2)
+    setting = make(kernel, most_files=3 * 8, cache=CACHE)
+    setting.after(1, MAIL, WEB)
+    for _ in range(3):
+        counts = setting.after(1, DB, MAIL, WEB)
+        assert counts.left_out == [DB]
+        assert {count.cgroup for count in counts.cgroups} == {MAIL, WEB}
+    assert len([record for record in caplog.records if "not every cgroup" in record.getMessage()]) == 1
+    setting.after(1, DB, WEB)
+    assert {count.cgroup for count in setting.after(1, DB, WEB).cgroups} == {DB, WEB}
+    assert kernel.files == 3 * 8
+
+
+def test_the_kernels_own_limit_is_respected_too(make: Make) -> None:
+    kernel = FakeKernel(cpus=2, most_files=20)
+    setting = make(kernel, cache=CACHE)
+    counts = setting.after(1, WEB, DB)
+    assert counts.left_out == [DB]
+    assert kernel.files == 16
+    kernel.most_files = 1000
+    setting.after(RETRY_SECONDS, WEB, DB)
+    assert not setting.after(1, WEB, DB).left_out
+
+
+def test_groups_for_which_the_host_has_too_few_descriptors(make: Make) -> None:
+    counts = make(FakeKernel(cpus=2), most_files=10, cache=CACHE, tlb=TLB).after(1)
+    assert {count.group.name for count in counts.host} == {"cache"}
+    assert {reasons(counts)[f"tlb/{event}"] for event in TLB} == {"too_many_files"}
+
+
+def test_the_host_comes_before_cgroups_when_a_cpu_comes(make: Make) -> None:
+    kernel = FakeKernel(cpus=2)
+    setting = make(kernel, most_files=16, cache=CACHE)
+    kernel.set_online(0)
+    setting.after(1, WEB, DB, MAIL)
+    kernel.set_online(0, 1)
+    setting.after(1, WEB, DB, MAIL)
+    counts = setting.after(1, WEB, DB, MAIL)
+    assert {count.cpu for count in counts.host} == {0, 1}
+    assert len(counts.left_out) == 2
+
+
+def test_a_cgroup_that_goes_while_it_is_opened_is_no_news(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    kernel = FakeKernel()
+    setting = make(kernel, cache=CACHE)
+    files = kernel.files
+    kernel.refuse = lambda _attr, _cpu, leader: errno.ENOENT if leader >= 0 else 0
+    counts = setting.after(1, WEB)
+    assert (counts.cgroups, counts.left_out, kernel.files) == ([], [], files)
+    assert not caplog.records
+
+
+# --- Whatever happens -------------------------------------------------------------------------------------------------
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("time"), st.floats(0.001, 100)),
+        st.tuples(st.just("cpus"), st.sets(st.integers(0, 2), min_size=1)),
+        st.tuples(st.just("taken"), st.integers(0, 4)),
+        st.tuples(st.just("files"), st.integers(5, 60)),
+        st.tuples(st.just("rate"), st.floats(0, 1e9)),
+        st.tuples(st.just("cgroups"), st.sets(st.sampled_from([WEB, DB, MAIL]))),
+    ),
+    max_size=30,
+)
+
+
+def steady(rate: float, _attr: Attr) -> float:
+    return rate
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=steps)
+def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
+    kernel = FakeKernel(cpus=3)
+    wanted = {"cache": CACHE, "tlb": TLB, "software": SOFTWARE}
+    setting = Setting(tmp_path_factory.mktemp("machine"), kernel, wanted, 1000)
+    cgroups: set[Cgroup] = set()
+    last: dict[tuple[object, ...], float] = {}
+    for what, how in steps:
+        if what == "time":
+            kernel.pass_time(how)
+            setting.now += how
+        elif what == "cpus":
+            kernel.set_online(*how)
+        elif what == "taken":
+            kernel.taken = how
+        elif what == "files":
+            kernel.most_files = how
+        elif what == "rate":
+            kernel.rates = partial(steady, how)
+        else:
+            for gone in cgroups - how:
+                last = {key: value for key, value in last.items() if key[0] != gone}
+            cgroups = how
+        counts = setting.counters.read(sorted(cgroups))
+        assert counts.open_files == kernel.files
+        figures = [(count.cpu, count.group.name, count.total) for count in counts.host]
+        for target, group, total in [
+            *figures,
+            *((each.cgroup, each.group.name, each.total) for each in counts.cgroups),
+        ]:
+            assert total.running_seconds <= total.enabled_seconds
+            for index, value in enumerate(total.values):
+                if value is not None:
+                    assert value >= last.get((target, group, index), 0.0)
+                    last[target, group, index] = value
+    setting.counters.close()
+    assert kernel.files == 0
