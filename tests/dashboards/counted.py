@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from virtscope.perf import groups, metrics
-from virtscope.perf.counters import HOST, Count, Counts, Wanted
+from virtscope.perf import groups
+from virtscope.perf.counters import Counts, HostCount, Wanted
+from virtscope.perf.metrics import Families
 from virtscope.perf.profile import metrics as profile_metrics
 from virtscope.perf.profile.samples import Hits, Place
 from virtscope.perf.scaling import Total
@@ -36,33 +37,30 @@ SAMPLES = {
 
 def perf(seconds: float) -> str:
     """Its page after so many seconds."""
-    planned, unknown = groups.plan(groups.load(groups.DEFAULT), SYSFS)
+    plan = groups.load(groups.DEFAULT, SYSFS)
     counts = [
-        Count(
-            HOST,
-            group,
+        HostCount(
             0,
-            tuple(event for event in group.events if event.name in PER_SECOND),
+            group,
             Total(
                 seconds,
                 seconds * MEASURED[group.name],
-                tuple(seconds * PER_SECOND[event.name] for event in group.events if event.name in PER_SECOND),
+                tuple(seconds * PER_SECOND[event.name] if event.name in PER_SECOND else None for event in group.events),
             ),
         )
-        for group in planned
+        for group in plan.groups
         if group.name in MEASURED
     ]
     refused = Refusal(NOT_SUPPORTED, "")
     support = {
         Wanted(group.name, event): None if group.name in MEASURED and event.name in PER_SECOND else refused
-        for group in planned
+        for group in plan.groups
         for event in group.events
     }
     profile = {
         Place("cache-misses", image, symbol, space): Hits(int(samples * seconds / 10), samples * seconds * 1e3)
         for (image, symbol, space), samples in SAMPLES.items()
     }
-    page = Encoder().text(
-        [*metrics.families(Counts(counts, support, 20, ()), unknown), *profile_metrics.families(profile)]
-    )
+    families = Families(plan.absent).of(Counts(counts, [], support, 20, 0, []))
+    page = Encoder().text([*families, *profile_metrics.families(profile)])
     return f"perf_up 1\nprocess_cpu_seconds_total {seconds * 0.003}\n{page.decode()}"

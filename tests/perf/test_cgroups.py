@@ -101,7 +101,7 @@ def test_cgroups_that_come_and_go_leave_nothing_behind(exporter: Start, make_cgr
     assert page.value("perf_up") == 1
     assert page.value("perf_source_errors_total") == 0
     assert faults(page, stays) >= 100 * rounds
-    assert len(list(descriptors.iterdir())) == base
+    assert len(list(descriptors.iterdir())) <= base  # which a connection may have been in
 
 
 @pytest.fixture

@@ -211,6 +211,7 @@ def test_a_cpu_that_goes_while_its_counters_are_opened_says_nothing_of_the_event
 def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:
     kernel = FakeKernel(cpus=2)
     setting = make(kernel, cache=CACHE)
+    setting.after(0, WEB)
     before = setting.after(10, WEB)
     files = kernel.files
     kernel.set_online(0)
