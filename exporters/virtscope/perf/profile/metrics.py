@@ -54,8 +54,8 @@ def families(profile: Profile) -> list[Metric]:
         ),
         family(
             "perf_profile_events_total",
-            "Events that these samples stand for, those that count time in nanoseconds: take shares of these, as perf "
-            "varies the period between samples to keep to its frequency.",
+            "Events that these samples stand for; seconds of those that count time. Take shares of these: perf varies "
+            "the period between samples to keep to its frequency.",
             [(labels, hits.events) for labels, hits in labelled if labels["event"] not in unknown],
         ),
     ]

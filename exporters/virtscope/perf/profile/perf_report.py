@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from virtscope.perf.profile.perf_names import event_name
+from virtscope.perf.profile.perf_names import event_name, in_base_units
 from virtscope.perf.profile.samples import GUESTS, Hits, Place, Profile, add
 from virtscope.perf.profile.xensyms import Xensyms
 from virtscope.shell.sources import SourceRubbish
@@ -110,7 +110,8 @@ def _parse_row(row: str, columns: _Columns, section: _Section, xensyms: Xensyms 
     samples, period = _count(values, "Samples", row), _count(values, "Period", row)
     if period is None and section.events is not None:
         period = round(part * section.events)
-    hits = Hits(round(part * section.samples) if samples is None else samples, period)
+    events = None if period is None else in_base_units(section.event, period)
+    hits = Hits(round(part * section.samples) if samples is None else samples, events)
     level, name = _SYMBOL.fullmatch(values["Symbol"]), values["Symbol"]
     space = SPACES.get(level[1], "") if level else ""
     name = level[2] if level else name

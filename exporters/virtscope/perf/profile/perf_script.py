@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from virtscope.perf.profile.perf_names import event_name
+from virtscope.perf.profile.perf_names import event_name, in_base_units
 from virtscope.perf.profile.samples import GUESTS, Hits, Place, Profile, add
 from virtscope.shell.sources import SourceRubbish
 
@@ -45,8 +45,9 @@ def parse(lines: Iterable[str]) -> Profile:
         image, symbol = (found["image"] or "", found["symbol"] or "") if found else ("", "")
         space = _space(int(found["address"], 16), image) if found else ""
         domain = GUESTS if space.startswith("guest") else ""
-        place = Place.named(event_name(sample.event), image, symbol, space, domain)
-        add(profile, place, Hits(1, sample.period))
+        event = event_name(sample.event)
+        events = None if sample.period is None else in_base_units(event, sample.period)
+        add(profile, Place.named(event, image, symbol, space, domain), Hits(1, events))
     if not profile:
         raise SourceRubbish("this is no output of perf script, as it has no samples")
     return profile

@@ -73,8 +73,8 @@ def test_what_is_no_event_is_refused(text: str) -> None:
 def test_a_round_samples_the_whole_machine_and_says_what_fell_where(source: PerfRecord, perf: FakePerf) -> None:
     found = source.read()
     assert {place.symbol: tuple(hits) for place, hits in found.report.profile.items()} == {
-        "main": (3, 30),
-        "copy_page": (1, 10),
+        "main": (3, 30 * 1e-9),
+        "copy_page": (1, 10 * 1e-9),
     }
     assert found.report.lost == 3
     record, report = perf.asked()

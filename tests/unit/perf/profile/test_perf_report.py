@@ -82,7 +82,7 @@ def test_of_children_and_self_it_is_self_that_fell_here() -> None:
         "            ---common_startup_64\n"
     )
     assert by_symbol(perf_report.parse(text).profile) == {
-        "pv_native_safe_halt": Hits(95, round(0.9406 * 1_020_202_010))
+        "pv_native_safe_halt": Hits(95, round(0.9406 * 1_020_202_010) * 1e-9)
     }
 
 

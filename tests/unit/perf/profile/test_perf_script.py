@@ -23,7 +23,7 @@ def test_what_it_prints_unless_told_otherwise() -> None:
         "  old    13 [001] 14806.8:          2 cache-misses:  401000 [unknown] (/usr/bin/old (deleted))\n"
     )
     assert places(text) == [
-        (("cpu-clock", "libc.so.6", "memcpy", "user", ""), Hits(2, 20202020)),
+        (("cpu-clock", "libc.so.6", "memcpy", "user", ""), Hits(2, 2 * 10101010 * 1e-9)),
         (("cache-misses", "[kernel.kallsyms]", "pv_native_safe_halt", "kernel", ""), Hits(1, 7)),
         (("cache-misses", "[JIT]", "a.B::c(int, Object)", "user", ""), Hits(1, 1)),
         (("cache-misses", "old", NO_SYMBOL, "user", ""), Hits(1, 2)),
@@ -46,9 +46,9 @@ def test_of_a_call_chain_the_first_frame_is_the_samples_own() -> None:
         "\t          401136 main+0x6 (/srv/web)\n"
     )
     assert places(text) == [
-        (("cpu-clock", "[kernel.kallsyms]", "pv_native_safe_halt", "kernel", ""), Hits(1, 10101010)),
-        (("cpu-clock", "web", "main", "user", ""), Hits(2, 20202020)),
-        (("cpu-clock", "", NO_SYMBOL, "", ""), Hits(1, 10101010)),
+        (("cpu-clock", "[kernel.kallsyms]", "pv_native_safe_halt", "kernel", ""), Hits(1, 10101010 * 1e-9)),
+        (("cpu-clock", "web", "main", "user", ""), Hits(2, 2 * 10101010 * 1e-9)),
+        (("cpu-clock", "", NO_SYMBOL, "", ""), Hits(1, 10101010 * 1e-9)),
     ]
 
 

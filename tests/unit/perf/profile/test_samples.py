@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from virtscope.perf.profile.perf_names import event_name
+from virtscope.perf.profile.perf_names import event_name, in_base_units
 from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place
 
 
@@ -77,6 +77,11 @@ def test_a_symbol_is_no_address_and_not_endless(printed: str, symbol: str) -> No
 )
 def test_an_event_is_called_the_same_however_it_is_sampled(printed: str, name: str) -> None:
     assert event_name(printed) == name
+
+
+def test_events_that_count_time_are_in_seconds() -> None:
+    assert in_base_units("cpu-clock:u", 10_000_000) == pytest.approx(0.01)
+    assert in_base_units("cache-misses", 10_000_000) == 10_000_000
 
 
 def test_events_of_which_a_part_is_unknown_are_unknown() -> None:
