@@ -172,6 +172,8 @@ def _profiler(given: argparse.Namespace, default: str, at_end: contextlib.ExitSt
     if not given.profile_interval:
         return None
     events = getattr(given, "profile_events", [Sampled(default, None)])
+    if len({each.event for each in events}) < len(events):
+        sys.exit("perf-exporter: --profile.event names an event twice: it would be counted twice")
     source = PerfRecord(events, given.profile_seconds, given.profile_frequency, given.procfs, given.sysfs)
     profiler = Profiler(source, given.profile_interval, given.profile_symbols)
     profiler.start()

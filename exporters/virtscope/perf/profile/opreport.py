@@ -138,18 +138,16 @@ def _figures(titles: Sequence[str]) -> re.Pattern[str]:
 
 
 def _counted(preamble: str) -> list[Counted]:
-    """Return the events, with their unit masks in their names where one event was counted with several."""
+    """Return the events, with unit masks, or else periods, in their names where there are several of one name."""
     if _TIMER in preamble:
         return [Counted("timer", None)]
     found = list(_COUNTED.finditer(preamble))
     names = [match["name"] for match in found]
-    counted = [
-        Counted(
-            f"{match['name']}:{match['mask']}" if names.count(match["name"]) > 1 else match["name"],
-            int(match["count"]) if match["count"] else None,
-        )
-        for match in found
-    ]
+    if len(set(names)) < len(names):
+        names = [f"{match['name']}:{match['mask']}" for match in found]
+    if len(set(names)) < len(names):
+        names = [f"{name}:{match['count']}" for name, match in zip(names, found)]
+    counted = [Counted(name, int(match["count"]) if match["count"] else None) for name, match in zip(names, found)]
     masks = _UNIT_MASK.findall(preamble)
     if len(counted) == 1 and masks:
         return [Counted(f"{counted[0].event}:{mask}", counted[0].period) for mask in masks]

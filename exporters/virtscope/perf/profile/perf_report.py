@@ -67,9 +67,7 @@ def parse(text: str, xensyms: Xensyms | None = None) -> Report:
     for line in text.splitlines():
         row = line.strip()
         if heading := _EVENT.match(row):
-            if heading[3] == "events":
-                raise SourceRubbish(f"events in a group stand in one row; report without --group: {row[:200]!r}")
-            section = _Section(event_name(heading[4]), int(heading[1][:19]) * _UNITS[heading[2]], None)
+            section = _section(heading, {place.event for place in profile})
             columns = None
         elif row.startswith("#"):
             if section and (number := _EVENTS.match(row)):
@@ -85,6 +83,16 @@ def parse(text: str, xensyms: Xensyms | None = None) -> Report:
     if not section:
         raise SourceRubbish(f"this is no output of perf report, as no line tells of an event: {text[:200]!r}")
     return Report(profile, lost)
+
+
+def _section(heading: re.Match[str], events: set[str]) -> _Section:
+    """Return what a heading says; `events` are those of which there are rows above."""
+    if heading[3] == "events":
+        raise SourceRubbish(f"events in a group stand in one row; report without --group: {heading[0][:200]!r}")
+    event = event_name(heading[4])
+    if event in events:
+        raise SourceRubbish(f"the event {event!r} was sampled twice, and would count twice: report only one of the two")
+    return _Section(event, int(heading[1][:19]) * _UNITS[heading[2]], None)
 
 
 def _columns(names: str) -> _Columns:

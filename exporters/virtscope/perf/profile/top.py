@@ -53,12 +53,9 @@ class Top:
         least = sum(weights.values()) * _FORGOTTEN
         weights = {place: weight for place, weight in weights.items() if weight >= least}
         before = self._counts.get(event)
-        if before is None:
-            counting = set(_heaviest(weights, weights, self._most))
-            counts = dict.fromkeys(sorted(counting), _NOTHING)
-        else:
-            counting = set(before)
-            counts = {place: before.get(place, _NOTHING) for place in self._choose(weights, before)}
+        places = self._choose(weights, before) if before else _heaviest(weights, weights, self._most)
+        counting = set(before or places)
+        counts = {place: (before or {}).get(place, _NOTHING) for place in places}
         other = Place(event, OTHER, OTHER, "")
         counts[other] = (before or {}).get(other, _NOTHING)
         for place, hits in round_.items():

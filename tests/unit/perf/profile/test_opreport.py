@@ -85,6 +85,18 @@ def test_one_event_counted_twice_with_two_unit_masks() -> None:
     }
 
 
+def test_one_event_counted_twice_with_two_periods() -> None:
+    event = "Counted BSQ events (cache references) with a unit mask of 0x3f (x) count {}\n"
+    text = (
+        CPU + event.format(3000) + event.format(6000) + "samples  %  samples  %  symbol name\n8  1.0  4  1.0  memcpy\n"
+    )
+    profile = opreport.parse(text)
+    assert {place.event: tuple(hits) for place, hits in profile.items()} == {
+        "BSQ:0x3f:3000": (8, 24000),
+        "BSQ:0x3f:6000": (4, 24000),
+    }
+
+
 def test_the_timer_where_the_processor_has_no_counters() -> None:
     text = (
         "CPU: CPU with timer interrupt, speed 0 MHz (estimated)\nProfiling through timer interrupt\n"

@@ -162,6 +162,10 @@ COLUMNS = "# Overhead  Samples  Shared Object  Symbol\n"
         (heading() + COLUMNS + "    50.00%  many  web  [.] main\n", "no number of samples"),
         (heading() + "# Overhead  Command\n    50.00%  web\n", "no columns of its own for image and symbol"),
         (heading() + "#    Overhead  Command / Shared Object / Symbol\n    50.00%  web\n", "--hierarchy"),
+        (
+            (heading(event="cycles/period=9/") + COLUMNS + "  9.00%  1  web  [.] main\n") * 2,
+            "'cycles' was sampled twice",
+        ),
         ("# Samples: 6K of events 'anon group { cycles, instructions }'\n", "--group"),
     ],
 )
