@@ -1,0 +1,98 @@
+"""perf-exporter as a user runs it, on the machine that this is: software events count everywhere."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tools import programs
+
+
+def running(folder: Path, *flags: str) -> RunningExporter:
+    return RunningExporter(folder, "--profile.interval=0", *flags, package="virtscope.perf")
+
+
+def samples(page: requests.Response, name: str) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page.text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_it_counts_what_it_can_and_says_of_the_rest_why_not(tmp_path: Path) -> None:
+    with running(tmp_path) as exporter:
+        first = exporter.get()
+        for _ in range(3):  # each has faults and switches of its own
+            subprocess.run([sys.executable, "-c", "import json"], check=True)
+        page = exporter.get()
+        said = exporter.log_lines("events can't be counted")
+    assert "\nperf_up 1.0\n" in page.text
+    supported = [
+        sample.labels
+        for family in text_string_to_metric_families(page.text)
+        for sample in family.samples
+        if sample.name == "perf_event_supported" and (bool(sample.value) != bool(sample.labels["reason"]))
+    ]
+    assert len(supported) == 18, "an event is counted, or there is a reason"
+    refused = {labels["reason"] for labels in supported} - {""}
+    assert len(said) == len({(line["reason"], line["advice"]) for line in said})
+    assert {line["reason"] for line in said} == refused
+    if all(labels["reason"] == "no_permission" for labels in supported):
+        pytest.skip("nobody but root may count whole CPUs here: run this as root, or set perf_event_paranoid to 0")
+    before, after = samples(first, "perf_events_total"), samples(page, "perf_events_total")
+    assert all(after[labels] >= value for labels, value in before.items())
+    switches = {labels: value for labels, value in after.items() if "context-switches" in labels}
+    assert sum(switches.values()) > 0
+    assert sum(value for labels, value in after.items() if "page-faults" in labels) > 100
+
+
+def test_counting_begins_before_the_first_scrape(tmp_path: Path) -> None:
+    with running(tmp_path) as exporter:
+        time.sleep(1)
+        enabled = samples(exporter.get(), "perf_group_enabled_seconds_total")
+    if not enabled:
+        pytest.skip("nobody but root may count whole CPUs here: run this as root")
+    assert min(enabled.values()) >= 1
+
+
+def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
+    with running(tmp_path) as exporter:
+        page = exporter.get().content
+    lint = subprocess.run([programs.path("promtool"), "check", "metrics"], input=page, capture_output=True, check=False)
+    assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
+
+
+def test_what_does_not_fit_under_the_ceiling_is_said(tmp_path: Path) -> None:
+    with running(tmp_path, "--perf.max-counters=1") as exporter:
+        page = exporter.get().text
+    assert 'reason="too_many_files"} 0.0\n' in page
+    assert "\nperf_up 1.0\n" in page
+
+
+def test_it_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    with running(tmp_path) as exporter:
+        exporter.get()
+        exporter.process.send_signal(signal.SIGTERM)
+        assert exporter.process.wait(30) == 0
+
+
+def test_a_slip_of_the_pen_in_the_events_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "events.yml"
+    file.write_text("groups:\n  cache: [cycles, cache-mises]\n")
+    command = [sys.executable, "-m", "virtscope.perf", f"--events={file}", "--log.level=error"]
+    ended = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, check=False, timeout=30)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"perf-exporter: {file}:2: groups.cache: 'cache-mises' is no event, but cache-misses is; "
+        "`perf list` shows what this machine has\n"
+    )

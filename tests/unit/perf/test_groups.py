@@ -1,0 +1,107 @@
+"""Files of groups: what a machine can make of them, and what is wrong with them, by file, line and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtscope.perf import groups
+from virtscope.perf.groups import Absent, GroupsError
+
+MACHINES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
+INTEL, AMD, HYBRID, NONE = (
+    MACHINES / name for name in ("intel-two-sockets", "amd-two-caches", "intel-hybrid", "no-counters")
+)
+
+
+def load(folder: Path, text: str, sysfs: Path = INTEL) -> groups.Plan:
+    file = folder / "groups.yml"
+    file.write_text(text)
+    return groups.load(file, sysfs)
+
+
+@pytest.mark.parametrize("sysfs", [INTEL, AMD, NONE], ids=lambda path: path.name)
+def test_the_groups_that_are_counted_by_default(sysfs: Path) -> None:
+    plan = groups.load(groups.DEFAULT, sysfs)
+    assert [group.name for group in plan.groups] == ["cache", "llc", "tlb", "branches", "software"]
+    assert [event.name for event in plan.groups[0].events] == [
+        "cycles",
+        "instructions",
+        "cache-references",
+        "cache-misses",
+    ]
+    assert not plan.absent
+
+
+def test_each_kind_of_core_has_groups_of_its_own(tmp_path: Path) -> None:
+    plan = load(tmp_path, "groups: {cache: [cycles, task-clock, cache-misses]}", HYBRID)
+    assert [(group.pmu, [event.name for event in group.events], group.cpus) for group in plan.groups] == [
+        ("", ["task-clock"], None),
+        ("cpu_atom", ["cycles", "cache-misses"], (8, 9, 10, 11)),
+        ("cpu_core", ["cycles", "cache-misses"], tuple(range(8))),
+    ]
+
+
+def test_what_is_outside_of_the_cores_is_counted_apart_and_once_per_socket(tmp_path: Path) -> None:
+    plan = load(tmp_path, "groups: {memory: [cycles, uncore_imc/cas_count_read/]}")
+    assert [(group.pmu, group.cpus, group.system_wide) for group in plan.groups] == [
+        ("", None, False),
+        ("uncore_imc_0", (0, 4), True),
+        ("uncore_imc_1", (0, 4), True),
+    ]
+
+
+def test_an_event_of_another_machine_costs_no_other(tmp_path: Path) -> None:
+    plan = load(tmp_path, "groups: {l3: [amd_l3/l3_misses/, cycles]}")
+    assert [event.name for group in plan.groups for event in group.events] == ["cycles"]
+    (absent,) = plan.absent
+    assert absent[:2] == Absent("l3", "amd_l3/l3_misses/", "")[:2]
+    assert "no PMU 'amd_l3'" in absent.problem
+
+
+def test_guests_can_be_left_out_of_what_the_cores_count(tmp_path: Path) -> None:
+    plan = load(tmp_path, "groups: {memory: [cycles, task-clock, uncore_imc/cas_count_read/]}")
+    events = [event for group in groups.without_guests(plan.groups) for event in group.events]
+    assert [event.name for event in events if event.attr.exclude_guest] == ["cycles"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("", 1, "expected one key, groups"),
+        ("- cycles\n", 1, "expected one key, groups"),
+        ("groups: {}\n", 1, "expected names of groups"),
+        ("events: {cache: [cycles]}\n", 1, "expected one key, groups"),
+        ("groups:\n  cache: [cycles]\n  Cache Misses: [cycles]\n", 3, "'Cache Misses' is no name"),
+        ("groups:\n  cache: [cycles]\n  cache: [instructions]\n", 3, "groups.cache: there is such a group already"),
+        ("groups:\n  cache: cycles\n", 2, "groups.cache: expected a list of events"),
+        ("groups:\n  cache: []\n", 2, "groups.cache: expected a list of events"),
+        ("groups:\n  cache:\n  - cycles\n  - cycles\n", 4, "groups.cache: 'cycles' is in it already"),
+        ("groups:\n  cache:\n  - cycles\n  - [cycles]\n", 4, "groups.cache: expected the name of an event"),
+        (
+            "groups:\n  cache:\n  - cycles\n  - cache-mises\n",
+            4,
+            "groups.cache: 'cache-mises' is no event, but cache-misses",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path, text: str, line: int, problem: str) -> None:
+    with pytest.raises(GroupsError) as raised:
+        load(tmp_path, text)
+    said = str(raised.value)
+    assert said.startswith(f"{tmp_path}/groups.yml:{line}: ")
+    assert problem in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("text", ["groups: [", "\t", "groups: {cache: [*cycles]}", "[" * 5000])
+def test_what_is_no_yaml_is_said_in_a_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(GroupsError, match="no YAML") as raised:
+        load(tmp_path, text)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(GroupsError, match="No such file"):
+        groups.load(tmp_path / "groups.yml", INTEL)

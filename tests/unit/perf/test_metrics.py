@@ -1,0 +1,58 @@
+"""The whole page, on fake machines of several kinds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
+from tools import programs
+from virtscope.perf import groups
+from virtscope.perf.counters import Counters
+from virtscope.perf.metrics import Families
+from virtscope.perf.source.cgroups import Cgroup
+from virtscope.shell.exposition import Encoder
+
+TESTS = Path(__file__).resolve().parents[2]
+EVENTS = {
+    "intel-two-sockets": "groups: {cache: [cycles, cache-misses], memory: [uncore_imc/cas_count_read/, task-clock]}",
+    "amd-two-caches": "groups: {cache: [cycles, cache-misses], l3: [amd_l3/l3_misses/], tlb: [iTLB-load-misses]}",
+    "intel-hybrid": "groups: {cache: [cycles, cache-misses], l3: [amd_l3/l3_misses/]}",
+}
+
+
+def page(folder: Path, machine: str) -> bytes:
+    sysfs = TESTS / "fixtures/sysfs" / machine
+    (folder / "groups.yml").write_text(EVENTS[machine])
+    plan = groups.load(folder / "groups.yml", sysfs)
+    kernel = FakeKernel(cpus=12, counters=3)
+    now = 1000.0
+    counters = Counters(
+        kernel,
+        plan.groups,
+        FakeMachine(folder / "machine", kernel),
+        open_folder=lambda _: os.open(folder, os.O_RDONLY),
+        most_files=1000,
+        clock=lambda: now,
+    )
+    web = Cgroup('/machine.slice/"web"', 7)
+    counters.read([web])
+    kernel.pass_time(10)
+    return Encoder().text(Families(plan.absent).of(counters.read([web])))
+
+
+@pytest.mark.parametrize("machine", EVENTS)
+def test_golden_exposition(machine: str, tmp_path: Path) -> None:
+    """So that a change of any name, label, help text or unit shows. UPDATE_GOLDEN=1 rewrites it."""
+    golden = TESTS / f"golden/perf-{machine}.prom"
+    exposed = page(tmp_path, machine)
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_bytes(exposed)
+    assert exposed == golden.read_bytes()
+    lint = subprocess.run(
+        [programs.path("promtool"), "check", "metrics"], input=exposed, capture_output=True, check=False
+    )
+    assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")

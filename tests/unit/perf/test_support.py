@@ -1,0 +1,126 @@
+"""Why events are refused, by the kernel's error and the machine, and what the user is told to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from virtscope.perf.events import resolve
+from virtscope.perf.source.machine import Machine
+from virtscope.perf.support import Refusal, refusal
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+
+PARANOID = "proc/sys/kernel/perf_event_paranoid"
+RELEASE = "proc/sys/kernel/osrelease"
+GUEST = {"proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n"}
+VENDOR = "sys/class/dmi/id/sys_vendor"
+
+
+def why(folder: Path, files: dict[str, str], error: int, event: str = "cycles") -> Refusal:
+    """Return what is said of an event that a machine with these files refuses."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{text}\n")
+    (resolved,) = resolve(event, folder / "sys")
+    return refusal(OSError(error, os.strerror(error)), resolved, Machine(folder / "proc", folder / "sys"))
+
+
+@pytest.mark.parametrize(
+    ("release", "capability"), [("6.1.0-13-amd64", "CAP_PERFMON"), ("4.18.0-513.el8", "CAP_SYS_ADMIN")]
+)
+def test_the_capability_that_is_missing_and_the_setting_that_would_do(
+    tmp_path: Path, release: str, capability: str
+) -> None:
+    reason, advice = why(tmp_path, {RELEASE: release, PARANOID: "4"}, errno.EACCES)
+    assert reason == "no_permission"
+    assert capability in advice
+    assert "kernel.perf_event_paranoid=0, which is 4" in advice
+
+
+def test_a_filter_of_system_calls(tmp_path: Path) -> None:
+    reason, advice = why(tmp_path, {RELEASE: "6.1.0", PARANOID: "2"}, errno.EPERM)
+    assert reason == "no_permission"
+    assert "seccomp" in advice
+
+
+@pytest.mark.parametrize(
+    ("files", "advised"),
+    [
+        ({"sys/hypervisor/type": "xen"}, "vpmu"),
+        ({**GUEST, VENDOR: "QEMU"}, "pmu state='on'"),
+        ({**GUEST, "sys/devices/system/clocksource/clocksource0/available_clocksource": "kvm-clock tsc"}, "QEMU"),
+        ({**GUEST, VENDOR: "Amazon EC2"}, "metal"),
+        ({VENDOR: "Amazon EC2"}, "metal"),  # ARM's cpuinfo has no such flag
+        ({**GUEST, VENDOR: "Google"}, "--performance-monitoring-unit"),
+        ({**GUEST, VENDOR: "VMware, Inc."}, "Virtualize CPU performance counters"),
+        ({**GUEST, VENDOR: "Microsoft Corporation"}, "Set-VMProcessor"),
+        (
+            {
+                **GUEST,
+                VENDOR: "Microsoft Corporation",
+                "sys/class/dmi/id/chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77",
+            },
+            "Azure",
+        ),
+        (GUEST, "whoever runs the hypervisor"),
+    ],
+)
+def test_a_hypervisor_that_hides_the_counters_and_how_they_are_turned_on(
+    tmp_path: Path, files: dict[str, str], advised: str
+) -> None:
+    reason, advice = why(tmp_path, files, errno.ENOENT)
+    assert reason == "hidden_by_hypervisor"
+    assert advised in advice
+
+
+@pytest.mark.parametrize("pmu", ["cpu/type", "armv8_cortex_a72/cpus", "cpum_cf/type"])
+def test_a_guest_with_some_counters_lacks_only_this_event(tmp_path: Path, pmu: str) -> None:
+    files = {**GUEST, f"sys/bus/event_source/devices/{pmu}": "0-3"}
+    reason, advice = why(tmp_path, files, errno.ENOENT)
+    assert reason == "not_supported"
+    assert "hypervisor" in advice
+
+
+def test_a_software_event_is_hidden_by_nobody(tmp_path: Path) -> None:
+    assert why(tmp_path, GUEST, errno.ENOENT, "page-faults").reason == "not_supported"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (errno.ENOENT, "not_supported"),
+        (errno.EOPNOTSUPP, "not_supported"),
+        (errno.EINVAL, "not_supported"),
+        (errno.ENOSYS, "not_supported"),
+        (errno.EMFILE, "too_many_files"),
+        (errno.ENFILE, "too_many_files"),
+        (errno.EBUSY, "failed"),
+        (errno.ENOMEM, "failed"),
+    ],
+)
+def test_every_error_has_a_reason(tmp_path: Path, error: int, reason: str) -> None:
+    assert why(tmp_path, {"proc/cpuinfo": "flags: fpu"}, error).reason == reason
+
+
+def test_which_cpus_are_online(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "proc", tmp_path / "sys")
+    with pytest.raises(SourceUnavailable, match=r"--path\.sysfs"):
+        machine.online()
+    online = tmp_path / "sys/devices/system/cpu/online"
+    online.parent.mkdir(parents=True)
+    online.write_text("0-2,5\n")
+    assert machine.online() == {0, 1, 2, 5}
+    online.write_text("all\n")
+    with pytest.raises(SourceRubbish, match="all"):
+        machine.online()
+
+
+def test_kvm_that_gives_its_guests_the_counters(tmp_path: Path) -> None:
+    assert not Machine(tmp_path / "proc", tmp_path / "sys").mediated_pmu
+    parameters = tmp_path / "sys/module/kvm_intel/parameters"
+    parameters.mkdir(parents=True)
+    (parameters / "enable_mediated_pmu").write_text("Y\n")
+    assert Machine(tmp_path / "proc", tmp_path / "sys").mediated_pmu
