@@ -14,11 +14,12 @@ import sys
 from collections.abc import Mapping
 
 from tools import StackError, grafana, sockets, targets
-from tools.parts import DOCKER_PARTS, GRAFANA, PROMETHEUS, ports
+from tools.parts import DOCKER_PARTS, GRAFANA, PERF_EXPORTER, PROMETHEUS, Part, ports
 from tools.programs import CHECKOUT
 from tools.targets import Machine
 
-PROFILES = "xen,openvz"  # of compose.yaml: platforms with an exporter of their own
+PERF = "perf"
+PROFILES = f"xen,openvz,{PERF}"  # of compose.yaml: platforms with an exporter of their own, and what is for any
 
 
 def up() -> None:
@@ -26,10 +27,10 @@ def up() -> None:
     compose = command()
     machine = targets.this_machine()
     variables = environment(machine, os.environ)
-    chosen = ports(variables, DOCKER_PARTS)
+    chosen = ports(variables, _parts(variables))
     if not _containers(compose):
         # Containers on the host's network would start over and over where a port is taken.
-        used = [part for part in DOCKER_PARTS if part.platform in {None, machine.platform}]
+        used = [part for part in _parts(variables) if part.platform in {None, machine.platform}]
         sockets.require_free([(part, chosen[part.name]) for part in used], patience=0, command="make compose-up")
     # What a repository can't hold: the addresses to scrape, with this machine's name, and a password.
     targets.write(machine, chosen)
@@ -61,14 +62,20 @@ def command() -> list[str]:
 def environment(machine: Machine, given: Mapping[str, str]) -> dict[str, str]:
     """The variables of compose.yaml that depend on the machine, unless they are `given`."""
     found = dict(given)
-    if machine.platform in PROFILES.split(","):
-        found.setdefault("COMPOSE_PROFILES", machine.platform)
+    profiles = [name for name in PROFILES.split(",") if name in {machine.platform, PERF}]
+    found.setdefault("COMPOSE_PROFILES", ",".join(profiles))
     if machine.platform == "xen":
         system = platform.freedesktop_os_release()
         if system["ID"] == "debian" and "VERSION_CODENAME" in system:
             # The image's libxenstat must be of the release that Dom0's Xen is.
             found.setdefault("DEBIAN_RELEASE", system["VERSION_CODENAME"])
     return found
+
+
+def _parts(variables: Mapping[str, str]) -> tuple[Part, ...]:
+    """The parts that may run; perf-exporter only where its profile is chosen."""
+    chosen = variables["COMPOSE_PROFILES"].split(",")
+    return tuple(part for part in DOCKER_PARTS if part is not PERF_EXPORTER or PERF in chosen)
 
 
 def _containers(compose: list[str]) -> list[str]:

@@ -104,6 +104,12 @@ def gets_figures(exporter: Part, port: int) -> bool:
     return up.encode() in (_get(port, "/metrics") or b"")
 
 
+def is_refused(perf_exporter_port: int) -> bool:
+    """Whether the kernel lets perf-exporter count nothing for want of a right."""
+    page = _get(perf_exporter_port, "/metrics") or b""
+    return b'reason="no_permission"' in page and b"\nperf_events_total{" not in page
+
+
 def _get(port: int, path: str) -> bytes | None:
     """The body of a 200 answer from loopback, or None. Proxies in the environment are not for these addresses."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

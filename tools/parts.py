@@ -32,13 +32,14 @@ XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy", "x
 VESTAT_EXPORTER = Part(
     "vestat-exporter", "VESTAT_PORT", 10291, "/-/healthy", "openvz", ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE")
 )
+PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
 CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
 TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics")
 
 # In the order in which they are started and shown.
-PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, VESTAT_EXPORTER, GRAFANA)
+PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, VESTAT_EXPORTER, PERF_EXPORTER, GRAFANA)
 DOCKER_PARTS = (*PARTS, CADVISOR, TELEGRAF)
 
 

@@ -8,19 +8,30 @@ they are started.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 NOBODY = 65534  # Debian's user and group nobody
+
+# include/uapi/linux/capability.h
+_NUMBERS = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_SYSLOG": 34, "CAP_PERFMON": 38}
 
 
 def setpriv(capabilities: Iterable[str] = ()) -> list[str]:
     """Options for setpriv, by which root becomes nobody with these capabilities alone; none where we aren't root."""
     if os.getuid() != 0:
         return []
-    kept = "".join(f",+{name.removeprefix('CAP_').lower()}" for name in capabilities)
+    had = _bounding_set()
+    kept = "".join(f",+{name.removeprefix('CAP_').lower()}" for name in capabilities if had >> _NUMBERS[name] & 1)
     user = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
     return [*user, *(f"--{kind}=-all{kept}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
+
+
+def _bounding_set() -> int:
+    """A bit for each capability that root has to give: in a container, or on an old kernel, not all."""
+    (bounding_set,) = re.findall(r"^CapBnd:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(bounding_set, 16)
 
 
 def hand_over(folder: Path) -> None:

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import NoReturn
 
 from tools import StackError, grafana, health, privileges, programs, python_packages, sockets, supervision, targets
-from tools.parts import ALERTMANAGER, GRAFANA, PARTS, PROMETHEUS, Part, ports
+from tools.parts import ALERTMANAGER, GRAFANA, PARTS, PERF_EXPORTER, PROMETHEUS, Part, ports
 from tools.programs import CHECKOUT, ProgramsError
 from tools.targets import Machine
 
@@ -184,7 +184,7 @@ def _check_configuration() -> None:
 def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
     """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
     configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.wanted().encode())
-    for source in sorted(EXPORTERS.rglob("*.py")):
+    for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".py", ".yml"}):
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
     return {
         **{part.port_variable: str(plan.ports[part.name]) for part in PARTS},
@@ -255,6 +255,8 @@ def _describe(plan: Plan) -> None:
     for part in plan.parts:
         if part.platform and not health.gets_figures(part, plan.ports[part.name]):
             print(f"But {part.name} doesn't get all its figures: make logs NAME={part.name} says why.")
+    if health.is_refused(plan.ports[PERF_EXPORTER.name]):
+        print("But perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
     print()
     login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
     addresses = [

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.parts import ALERTMANAGER, CADVISOR, NODE_EXPORTER, PROMETHEUS, TELEGRAF, VESTAT_EXPORTER, XENTOP_EXPORTER
+from tools.parts import (
+    ALERTMANAGER,
+    CADVISOR,
+    NODE_EXPORTER,
+    PERF_EXPORTER,
+    PROMETHEUS,
+    TELEGRAF,
+    VESTAT_EXPORTER,
+    XENTOP_EXPORTER,
+)
 from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / "prometheus" / "targets" / "local"
@@ -18,6 +27,7 @@ JOBS = {
     "node": NODE_EXPORTER,
     "xentop": XENTOP_EXPORTER,
     "vestat": VESTAT_EXPORTER,
+    "perf": PERF_EXPORTER,
     "cadvisor": CADVISOR,
     "telegraf": TELEGRAF,
 }

@@ -23,6 +23,7 @@ LISTENS = {
     "node-exporter": "--web.listen-address=127.0.0.1:{NODE_EXPORTER_PORT}",
     "xentop-exporter": "--web.listen-address=127.0.0.1:{XENTOP_PORT}",
     "vestat-exporter": "--web.listen-address=127.0.0.1:{VESTAT_PORT}",
+    "perf-exporter": "--web.listen-address=127.0.0.1:{PERF_PORT}",
     "cadvisor": "--port={CADVISOR_PORT}",
     "grafana": "{GRAFANA_PORT}",
     "telegraf": "{TELEGRAF_PORT}",
@@ -34,6 +35,7 @@ PORTS = {
     "NODE_EXPORTER_PORT": "19100",
     "XENTOP_PORT": "20290",
     "VESTAT_PORT": "20291",
+    "PERF_PORT": "20292",
     "CADVISOR_PORT": "20293",
     "TELEGRAF_PORT": "19273",
 }
@@ -66,6 +68,7 @@ def test_each_platform_gets_its_own_exporter_only() -> None:
     assert {name: service["profiles"] for name, service in services.items() if "profiles" in service} == {
         "xentop-exporter": ["xen"],
         "vestat-exporter": ["openvz"],
+        "perf-exporter": ["perf"],
     }
 
 
@@ -106,7 +109,9 @@ def test_pinned_and_confined(name: str, services: dict[str, dict[str, Any]]) -> 
     assert service["cap_drop"] == ["ALL"]
     # root's, less all else: what an exporter's unit gives it, except where it owns the files as root.
     added = {"CAP_" + name for name in service.get("cap_add", ())}
-    assert added == (capabilities(name) if name == "vestat-exporter" else set())
+    without_perf = {"CAP_SYSLOG"}  # for profiles, and the image has no perf
+    given = capabilities(name) - without_perf if name in {"vestat-exporter", "perf-exporter"} else set()
+    assert added == given
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["read_only"] is True
     assert service["logging"]["options"]["max-size"]

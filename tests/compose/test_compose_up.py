@@ -22,20 +22,21 @@ BASE = Machine("server1", "base", "for the test")
 def test_dom0_gets_the_xen_exporter_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     system = {"ID": "debian", "VERSION_CODENAME": "trixie"}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)
-    assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen", "DEBIAN_RELEASE": "trixie"}
+    assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen,perf", "DEBIAN_RELEASE": "trixie"}
 
 
 def test_another_dom0_gets_the_default_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "opensuse-leap"})
-    assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen"}
+    assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen,perf"}
 
 
 def test_an_openvz_host_gets_the_openvz_exporter() -> None:
-    assert compose.environment(OPENVZ, {}) == {"COMPOSE_PROFILES": "openvz"}
+    assert compose.environment(OPENVZ, {}) == {"COMPOSE_PROFILES": "openvz,perf"}
 
 
-def test_elsewhere_nothing_is_added() -> None:
-    assert compose.environment(BASE, {"PROMETHEUS_PORT": "19090"}) == {"PROMETHEUS_PORT": "19090"}
+def test_elsewhere_no_platform_is_added() -> None:
+    given = {"PROMETHEUS_PORT": "19090"}
+    assert compose.environment(BASE, given) == {**given, "COMPOSE_PROFILES": "perf"}
 
 
 def test_what_the_user_says_counts() -> None:

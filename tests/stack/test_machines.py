@@ -96,6 +96,8 @@ def test_each_platform_has_its_own_exporter_as_a_target(tmp_path: Path, platform
         {"node", job} if job else {"node"}
     )
     assert all(groups == [] for name, groups in written.items() if name not in {"node", job})
+    [group] = yaml.safe_load((tmp_path / "perf.yml").read_text())  # whatever runs on it has a processor
+    assert group == {"targets": ["127.0.0.1:10292"], "labels": labels}
 
 
 def test_what_runs_only_in_docker_is_scraped_only_there(tmp_path: Path) -> None:
@@ -177,6 +179,8 @@ def test_ordinary_user_can_start_it() -> None:
         try:
             up = checkout.make("up", **settings)
             assert up.returncode == 0, up.stdout
+            if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
+                assert "perf-exporter counts nothing" in up.stdout
             assert checkout.make("status", **settings).returncode == 0
             assert checkout.make("down", **settings).returncode == 0
             assert checkout.processes() == {}

@@ -27,11 +27,11 @@ def test_up_says_what_is_watched_and_where_to_look(running: Checkout) -> None:
 def test_all_parts_are_up_and_listen_on_loopback_only(running: Checkout) -> None:
     status = running.make("status")
     assert status.returncode == 0, status.stdout
-    for name in ("prometheus", "alertmanager", "node_exporter"):
+    for name in ("prometheus", "alertmanager", "node_exporter", "perf-exporter"):
         assert re.search(rf"^{name} +running +\d{{4}}-", status.stdout, re.MULTILINE)
     up = {(series["metric"]["job"], series["value"][1]) for series in running.query("up")}
-    assert {("prometheus", "1"), ("alertmanager", "1"), ("node", "1")} <= up
-    for variable in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT"):
+    assert {("prometheus", "1"), ("alertmanager", "1"), ("node", "1"), ("perf", "1")} <= up
+    for variable in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT", "PERF_PORT"):
         with pytest.raises(ConnectionRefusedError):  # what listens everywhere would answer at this address too
             socket.create_connection(("127.0.0.2", running.ports[variable]), timeout=5)
 
