@@ -53,6 +53,15 @@ def test_each_cgroup_has_what_was_done_in_it(exporter: Start, make_cgroup: Make)
     assert after.value("perf_up") == 1
 
 
+def test_without_a_hierarchy_the_host_is_counted_all_the_same(exporter: Start, tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/mountinfo").write_text("22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n")
+    page = Page(exporter(f"--path.procfs={tmp_path}", "--cgroup.include=/machine.slice/*"))
+    assert page.value("perf_source_up", source="cgroups") == 0
+    assert page.value("perf_up") == 0
+    assert page.value("perf_source_up", source="perf_event") == 1
+
+
 def cpu_seconds(loads: dict[Cgroup, Load]) -> dict[Cgroup, float]:
     return {cgroup: cgroup.cpu_seconds() for cgroup in loads}
 

@@ -16,7 +16,7 @@ from virtscope.perf.counters import Counters
 from virtscope.perf.groups import Group, GroupsError
 from virtscope.perf.metrics import Families
 from virtscope.perf.profile.profiler import Profiler
-from virtscope.perf.source.cgroups import Cgroups, GlobError
+from virtscope.perf.source.cgroups import Cgroup, Cgroups, GlobError, hierarchy
 from virtscope.perf.source.kernel import Linux, raise_file_limit
 from virtscope.perf.source.machine import Machine
 from virtscope.perf.source.perf_record import PerfRecord, Sampled
@@ -84,12 +84,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for absent in plan.absent:
         fields = {"reason": ABSENT_PMU, "advice": absent.problem, "events": f"{absent.group}/{absent.event}"}
         log.warning("events can't be counted", extra={"fields": fields})
+
+    def find() -> list[Cgroup]:
+        try:
+            return cgroups.find()
+        except SourceUnavailable:  # which the source "cgroups" says: the host is counted all the same
+            return []
+
     with contextlib.suppress(SourceError):  # each scrape says it again
-        counters.read(cgroups.find())  # counting begins now, not with the first scrape
+        counters.read(find())  # counting begins now, not with the first scrape
     families = Families(plan.absent)
 
     def read() -> list[Metric]:
-        return families.of(counters.read(cgroups.find()))
+        return families.of(counters.read(find()))
+
+    def read_hierarchy() -> list[Metric]:
+        hierarchy(procfs)
+        return []
 
     resctrl = Resctrl(sysfs)
 
@@ -100,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Source("perf_event", read, lambda: "perf_event_open"),
         Source("resctrl", read_resctrl, lambda: str(sysfs / "fs/resctrl"), required=False),
     ]
+    if given.include:
+        sources.append(Source("cgroups", read_hierarchy, lambda: str(hierarchy(procfs))))
     with contextlib.ExitStack() as at_end:
         if profiler := _profiler(given, "cache-misses" if machine.core_pmu else "cpu-clock", at_end):
             sources.append(
