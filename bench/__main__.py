@@ -17,7 +17,7 @@ from typing import NamedTuple
 from prometheus_client import Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from bench import scraping
+from bench import counters, scraping
 from bench.guests import Guests, by_add_metric
 from tools import programs
 from virtscope.shell.exposition import Encoder
@@ -31,13 +31,14 @@ Encode = Callable[[list[Metric]], bytes]
 
 
 def main() -> None:
-    """Run both benchmarks."""
+    """Run all benchmarks."""
     print(
         f"Python {platform.python_version()}, prometheus_client {version('prometheus_client')}, {os.cpu_count()} CPUs, "
         f"load {os.getloadavg()[0]:.1f} at the start (a quiet machine gives the steadiest figures)"
     )
     _encoding()
     _whole_scrapes()
+    counters.measure()
 
 
 def _verdict(ratio: float, bar: float) -> str:
