@@ -10,6 +10,7 @@ OTHER = "(other)"  # image and symbol of the series that takes the samples of al
 
 _MEMORY = 0.8  # what a round's events still weigh in the next: a place is judged by its last five rounds or so
 _CANDIDATES = 4  # times as many places as have series are remembered, so that one can rise over several rounds
+_WORTH = 1e-3  # of the weight of all, for a newcomer: the long tail would come and go for ever
 _CLEARLY = 2  # times the weight of the lightest place with a series takes its series over; less may be chance
 _FORGOTTEN = 1e-6  # of the weight of all: of what had a percent of the events, this is left after 35 rounds
 _NOTHING = Hits(0, 0.0)
@@ -69,7 +70,9 @@ class Top:
         """Return the places that have a series from now on."""
         staying = _heaviest(weights, (place for place in before if place in weights), self._most)
         entering: list[Place] = []
-        for place in _heaviest(weights, (place for place in weights if place not in before), self._newcomers):
+        least = sum(weights.values()) * _WORTH
+        strangers = (place for place, weight in weights.items() if place not in before and weight >= least)
+        for place in _heaviest(weights, strangers, self._newcomers):
             if len(staying) + len(entering) >= self._most:
                 if not staying or weights[place] < _CLEARLY * weights[staying[-1]]:
                     break

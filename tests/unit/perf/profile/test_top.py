@@ -100,6 +100,14 @@ def test_chance_moves_no_series() -> None:
         assert set(counted(top)) == {"heavy", "some", OTHER}
 
 
+def test_what_has_less_than_a_thousandth_never_gets_a_series() -> None:
+    top = Top(100, 10)
+    top.add(profile(heavy=5000))
+    for number in range(50):
+        top.add(profile(heavy=5000, **{f"tail{number}": 4}))
+    assert set(counted(top)) == {"heavy", OTHER}
+
+
 def test_a_symbol_that_is_gone_ends_though_nothing_takes_its_series() -> None:
     top = Top(5, 1)
     top.add(profile(gone=10, stays=10))
