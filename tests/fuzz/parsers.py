@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -18,12 +19,14 @@ from virtscope.perf.profile.backfill import openmetrics
 from virtscope.perf.profile.opreport import Counted
 from virtscope.perf.profile.samples import Profile
 from virtscope.perf.profile.xensyms import Xensyms
+from virtscope.perf.source import resctrl
+from virtscope.perf.source.cgroups import parse_mounts
 from virtscope.shell.exporter import Source
 from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
 from virtscope.shell.recording import Header, Writer
 from virtscope.shell.replay import Playback
 from virtscope.shell.server import time_for_sources
-from virtscope.shell.sources import SourceError, SourceRubbish
+from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.shell.webconfig.passwords import basic_credentials
 from virtscope.vestat import cli as vestat_cli
@@ -167,6 +170,16 @@ def _perf_report(data: bytes) -> None:
     _profile(perf_report.parse(_decoded(data), Xensyms("ffff82d040200000 t _stext\n")).profile)
 
 
+def _mountinfo(data: bytes) -> None:
+    with contextlib.suppress(SourceUnavailable):  # none of it is about cgroups any more
+        os.fspath(parse_mounts(data.decode(errors="surrogateescape")))
+
+
+def _resctrl(data: bytes) -> None:
+    with contextlib.suppress(ValueError):  # which the source makes known with the file's name
+        resctrl.parse(_decoded(data))
+
+
 def _perf_script(data: bytes) -> None:
     _profile(perf_script.parse(_decoded(data).splitlines(keepends=True)))
 
@@ -218,6 +231,11 @@ _RECORDINGS = [
 _RECORDED_FILES = [_recorded("vestat", [("procfs", vestat_files(FIXTURES / "openvz/one-container/proc"))] * 2)]
 _RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
 
+_MOUNTS = (
+    b"31 23 0:28 / /c rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+    b"32 23 0:29 /../.. /a\\040b rw - cgroup none rw,perf_event\n"
+)
+
 PARSERS = [
     Parser("opreport", _opreport, _texts("profiles/opreport-*.txt", "oprofile/*.txt"), (SourceRubbish,)),
     Parser(
@@ -228,6 +246,8 @@ PARSERS = [
     ),
     Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt", "perf/report*.txt"), (SourceRubbish,)),
     Parser("perf-script", _perf_script, _texts("profiles/perf-script*.txt"), (SourceRubbish,)),
+    Parser("mountinfo", _mountinfo, [_MOUNTS], (SourceRubbish,)),
+    Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),
     Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),
     Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
     Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceRubbish,)),

@@ -16,7 +16,7 @@ from fnmatch import translate
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from virtscope.shell.sources import SourceUnavailable
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -109,21 +109,29 @@ class Cgroups:
 
 
 def hierarchy(procfs: Path) -> Path:
-    """Return where the hierarchy is mounted that perf_event counts by; raises SourceUnavailable where none is.
-
-    Of several mounts of it that is taken which shows the most: a container may have its own part mounted as well.
-    """
+    """Return where the hierarchy is mounted that perf_event counts by; raises as parse_mounts()."""
     try:
-        lines = (procfs / "self/mountinfo").read_text(errors="surrogateescape").splitlines()
+        return parse_mounts((procfs / "self/mountinfo").read_text(errors="surrogateescape"))
     except FileNotFoundError as error:
         raise SourceUnavailable(f"{error.filename} is absent: no cgroup can be found") from None
+
+
+def parse_mounts(mountinfo: str) -> Path:
+    """Return where mountinfo (man proc) says that the hierarchy is which perf_event counts by.
+
+    Of several mounts of it that is taken which shows the most: a container may have its own part mounted as well.
+    Raises SourceUnavailable where there is none, SourceRubbish for a line about cgroups that makes no sense.
+    """
     mounts: dict[str, tuple[int, int]] = {}  # version and depth by mount point: a later one hides an earlier one
-    for line in lines:
+    for line in mountinfo.split("\n"):  # only these newlines are not escaped
         # ID parent major:minor root mount-point options optional... - type source super-options
         before, _, after = line.partition(" - cgroup")
         if not after:
             continue
-        _, _, _, root, mounted, *_ = before.split(" ")
+        words = before.split(" ")
+        if len(words) < 6:
+            raise SourceRubbish(f"/proc/self/mountinfo has a line {line[:80]!r}")
+        root, mounted = words[3:5]
         version_2, _, options = after.partition(" ")
         if version_2 == "2":
             mounts[mounted] = (2, _depth(root))

@@ -28,7 +28,7 @@ _NICE = "19"  # a busy host's guests come first; what perf loses by it, it count
 _MISSING = "perf is not installed (Debian: linux-perf; Ubuntu: linux-tools-$(uname -r); Fedora: perf)"
 _NO_PERMISSION = (
     "perf may not sample the whole machine: give the exporter CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or set "
-    "kernel.perf_event_paranoid to -1"
+    "kernel.perf_event_paranoid to 0"
 )
 _HIDDEN = "kernel symbols are hidden from it: give the exporter CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
 
