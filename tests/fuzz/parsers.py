@@ -14,6 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
+from virtscope.perf.groups import GroupsError
+from virtscope.perf.groups import load as load_groups
 from virtscope.perf.profile import opreport, perf_report, perf_script
 from virtscope.perf.profile.backfill import openmetrics
 from virtscope.perf.profile.opreport import Counted
@@ -135,6 +138,15 @@ def _web_config(data: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(data)
         WebConfig.load(file.name)
+
+
+_OWN_GROUPS = b"groups: {memory: [uncore_imc/cas_count_read/, cpu/event=0x3c,umask=1,inv/, r003c, amd_l3/l3_misses/]}\n"
+
+
+def _event_groups(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(data)
+        load_groups(Path(file.name), FIXTURES / "sysfs/intel-two-sockets")
 
 
 def _request_headers(data: bytes) -> None:
@@ -261,5 +273,6 @@ PARSERS = [
     Parser("vestat-recording", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_FILES, (SourceError,)),
     Parser("recording-file", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_WHOLE, (SourceError,)),
     Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
+    Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=4 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
 ]

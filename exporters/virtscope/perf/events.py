@@ -70,7 +70,7 @@ _UNITS = {
 }
 
 _RAW_NAME = re.compile(r"r([0-9a-fA-F]{1,16})")
-_PMU_NAME = re.compile(r"([\w.-]+)/([^/]*)/")
+_PMU_NAME = re.compile(r"(\w[\w.-]{0,99})/([^/]{0,200})/")
 
 
 class EventError(Exception):
@@ -201,7 +201,7 @@ def _attr(name: str, folder: Path, terms: str) -> Attr:
         try:
             value = int(text, 0) if text else 1
             if key in words:
-                words[key] |= value
+                words[key] |= _spread(value, list(range(64)))
                 continue
             word, bits = _format(_text(folder / "format" / key))
             words[word] |= _spread(value, bits)

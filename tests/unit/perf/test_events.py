@@ -103,6 +103,8 @@ def test_two_kinds_of_cores_are_two_events() -> None:
         ("cpu/event=0x1ff/", "can't take the term 'event=0x1ff'"),
         ("cpu/colour=3/", "can't take the term 'colour=3'"),
         ("cpu/event=x/", "can't take the term 'event=x'"),
+        ("cpu/config=0x10000000000000000/", "can't take the term 'config=0x1"),
+        ("cpu/config=-1/", "can't take the term 'config=-1'"),
         ("cpu/../", "no event"),
     ],
 )
@@ -112,7 +114,21 @@ def test_an_event_that_this_machine_does_not_have(name: str, problem: str) -> No
     assert name in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["cachemisses", "cache-mises", "Cache-Misses", "r", "cpu/", "", "cycles:u"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cachemisses",
+        "cache-mises",
+        "Cache-Misses",
+        "r",
+        "cpu/",
+        "",
+        "cycles:u",
+        ".//",
+        "../devices/",
+        f"{'x' * 300}/x/",
+    ],
+)
 def test_what_is_no_event_on_any_machine(name: str) -> None:
     with pytest.raises(EventError, match="is no event") as raised:
         resolve(name, INTEL)
