@@ -22,7 +22,7 @@ from virtscope.shell.sources import SourceError, SourceRubbish
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.shell.webconfig.passwords import basic_credentials
 from virtscope.vestat import cli as vestat_cli
-from virtscope.vestat import ioacct, units, veinfo, vestat
+from virtscope.vestat import ioacct, latency, quota, units, veinfo, vestat
 from virtscope.vestat.beancounter_metrics import Families
 from virtscope.vestat.beancounters import parse as parse_beancounters
 from virtscope.vestat.beancounters import parse_each
@@ -98,6 +98,16 @@ def _own_beancounters(data: bytes) -> None:
 def _ioacct(data: bytes) -> None:
     read = ioacct.Ioaccts((ioacct.Ioacct("101", ioacct.parse(_decoded(data))),), 0)
     Encoder().text(ioacct.families(read))
+
+
+def _quota(data: bytes) -> None:
+    Encoder().text(quota.families(quota.parse(_decoded(data))))
+
+
+def _latency(data: bytes) -> None:
+    parsed = latency.parse(_decoded(data))
+    assert len(parsed.waits) + parsed.refused <= data.count(b"\n") + 1
+    Encoder().text(latency.families(parsed, units.Units("cycles", 3_000_000_000, 1000, "")))
 
 
 def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data: bytes) -> None:
@@ -196,6 +206,8 @@ PARSERS = [
     Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources", "ubc/*ubc25*.txt"), (SourceRubbish,)),
     Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], (SourceRubbish,)),
     Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceRubbish,)),
+    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota", "ubc/vzquota*.txt"), (SourceRubbish,)),
+    Parser("vz-latency", _latency, _texts("openvz/*/proc/vz/latency")),
     Parser("xentop-recording", partial(_recording, "xentop", xentop.replayed), _RECORDINGS, (SourceError,)),
     Parser("vestat-recording", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_FILES, (SourceError,)),
     Parser("recording-file", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_WHOLE, (SourceError,)),

@@ -14,7 +14,7 @@ from virtscope.shell import flags, program
 from virtscope.shell.exporter import Exporter, Source
 from virtscope.shell.record import Recordable, record
 from virtscope.shell.replay import Playback, View
-from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics, recorded
+from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics, quota, recorded
 from virtscope.vestat.source.procfs import Procfs
 from virtscope.vestat.source.recorded import Files, RecordedProcfs
 from virtscope.vestat.source.vz import Vz
@@ -58,14 +58,16 @@ def sources(procfs: Procfs) -> list[Source]:
         return shown.of(resources.read())
 
     def read_ioacct() -> list[Metric]:
-        # Kernels before 2.6.18 have beancounters, but no /proc/bc and nothing counted in it: no fault of theirs.
-        old = (procfs / "user_beancounters").exists() and not (procfs / "bc").exists()
-        return [] if old else ioacct.families(ioacct.read(procfs))
+        return ioacct.families(ioacct.read(procfs))
+
+    def read_quota() -> list[Metric]:
+        return quota.families(quota.read(procfs))
 
     return [
         Source("vestat", read_vz, vz.origin),
         Source("beancounters", read_beancounters, lambda: str(procfs)),
-        Source("ioacct", read_ioacct, lambda: str(procfs / "bc")),
+        Source("ioacct", read_ioacct, lambda: str(procfs / "bc"), required=False),
+        Source("quota", read_quota, lambda: str(procfs / "vz/vzquota"), required=False),
     ]
 
 

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Unkno
 from prometheus_client.samples import Sample
 
 from virtscope.shell.families import gauge
-from virtscope.shell.sources import SourceRubbish
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.vestat.source.bc import read_each
 from virtscope.vestat.source.procfs import Procfs
 
@@ -38,10 +38,10 @@ class Ioaccts(NamedTuple):
 
 
 def read(procfs: Procfs) -> Ioaccts:
-    """Return what the containers of the host whose procfs this is have read and written; none where nothing is counted.
+    """Return what the containers of the host whose procfs this is have read and written.
 
-    Raises SourceUnavailable where there are no beancounters or they must not be read, SourceRubbish where there are
-    files but none makes sense.
+    Raises SourceUnavailable where the kernel doesn't count it or the files must not be read, SourceRubbish where there
+    are files but none makes sense.
     """
     files, offences = [], []
     for ctid, text in read_each(procfs, "ioacct"):
@@ -51,6 +51,8 @@ def read(procfs: Procfs) -> Ioaccts:
             offences.append(error)
     if offences and not files:
         raise offences[0]
+    if not files:
+        raise SourceUnavailable(f"{procfs}/bc/*/ioacct are absent: this kernel doesn't count I/O by container")
     return Ioaccts(tuple(files), len(offences))
 
 

@@ -8,6 +8,7 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.shell.families import Figure, Labels, family, gauge, info
+from virtscope.vestat import latency
 from virtscope.vestat.source.vz import Host
 from virtscope.vestat.units import Units
 from virtscope.vestat.veinfo import Veinfo
@@ -76,6 +77,7 @@ def families(host: Host) -> list[Metric]:
     openvz_container_cpu_seconds_total{ctid="101",mode="user"} 142.926
     openvz_container_cpu_used_seconds_total{ctid="101"} 152.017348211
     openvz_container_processes{ctid="101"} 35
+    openvz_host_latency_seconds_total{type="scheduling"} 5123.7
     """
     exposition = [
         gauge("openvz_host_containers", "Running containers.", len(host.vestat.rows)),
@@ -92,6 +94,8 @@ def families(host: Host) -> list[Metric]:
         exposition += _times(host.vestat, host.units)
     if host.veinfo:
         exposition += _census(host.veinfo)
+    if host.latency:
+        exposition += latency.families(host.latency, host.units)
     return exposition
 
 

@@ -23,12 +23,15 @@ _FILES = (
     ("vz/stats",),
     ("vz/vestat",),
     ("vz/veinfo",),
+    ("vz/latency",),
+    ("vz/vzquota",),
     ("bc/resources", "user_beancounters", "bc/*/resources"),
     ("bc/*/ioacct",),
 )
 
 _WORD = re.compile(rb"\S+")
 _UID = re.compile(rb"(?m)^[ \t]*(?!Version:)([^\s:]+)(?=:)")
+_QUOTA_PATH = re.compile(rb"(?m)^([0-9]+: )(?!-- )(.+)$")
 _HEADING = 2  # lines of /proc/vz/vestat above its rows
 
 
@@ -105,6 +108,8 @@ def _content(path: str, content: bytes, stand_ins: StandIns) -> bytes:
         lines = content.split(b"\n")
         rows = [_WORD.sub(lambda word: _word(word[0], stand_ins), row) for row in lines[_HEADING:]]
         return b"\n".join(lines[:_HEADING] + rows)
+    if path == "vz/vzquota":
+        return _QUOTA_PATH.sub(lambda quota: quota[1] + stand_ins(quota[2]), content)
     if path.endswith(("resources", "user_beancounters")):
         return _UID.sub(lambda uid: uid[0][: uid.start(1) - uid.start()] + _word(uid[1], stand_ins), content)
     return content

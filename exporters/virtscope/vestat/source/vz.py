@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from virtscope.vestat import units, veinfo, vestat
+from virtscope.vestat import latency, units, veinfo, vestat
+from virtscope.vestat.latency import Latency
 from virtscope.vestat.source.procfs import Procfs, read_optional, read_text
 from virtscope.vestat.units import Units
 from virtscope.vestat.veinfo import Veinfo
@@ -21,6 +22,7 @@ class Host(NamedTuple):
     vestat: Vestat
     units: Units | None
     veinfo: Veinfo | None
+    latency: Latency | None
 
 
 class Vz:
@@ -45,11 +47,13 @@ class Vz:
             self._units = self._decide(parsed)
         kernel = read_optional(self._procfs, "vz/version")
         containers = read_optional(self._procfs, "vz/veinfo")
+        waits = read_optional(self._procfs, "vz/latency")
         return Host(
             kernel=None if kernel is None else kernel.strip(),
             vestat=parsed,
             units=self._units,
             veinfo=None if containers is None else veinfo.parse(containers),
+            latency=None if waits is None else latency.parse(waits),
         )
 
     def origin(self) -> str:
