@@ -351,7 +351,9 @@ def test_dom0_is_the_one_running_domain_of_its_name() -> None:
     assert domids(blocked) == [None]  # a guest: xentop runs in Dom0, which so is running when it asks
     assert domids(running, blocked) == [None, None]  # a guest took the name, and nothing tells which
     page = Encoder().text(metrics.families(model.from_text(parse(HEADER + row(b"web01") + running)))).decode()
-    assert 'xen_domain_info{cpupool="",domain="Domain-0",domid="0",role="dom0",ssid="7",type="",uuid=""} 1' in page
+    assert (
+        'xen_domain_info{cpupool="",domain="Domain-0",domid="0",os="",role="dom0",ssid="7",type="",uuid=""} 1' in page
+    )
     assert 'xen_domain_cpu_seconds_total{domain="web01",domid=""} 42.0' in page
     assert "\nxen_host_cpus" not in page
 

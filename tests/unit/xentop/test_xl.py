@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.xentop.fake_xl import FakeXl
 from virtscope.shell.sources import SourceError, SourceTimeout, SourceUnavailable
-from virtscope.xentop.source import xl
+from virtscope.xentop.source import xenstore, xl
 from virtscope.xentop.source.xl import Xl
 from virtscope.xentop.toolstack.model import understand
 
@@ -22,6 +22,7 @@ XM = (
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXl:
     fake = FakeXl(tmp_path, REAL)
     monkeypatch.setenv("PATH", fake.path)
+    monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "no-socket"))
     monkeypatch.setattr(xl, "_FOLDERS", ())
     return fake
 
@@ -90,6 +91,29 @@ def test_complaints_are_told(fake: FakeXl) -> None:
     fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
     [problem] = understand(Xl().read()).problems
     assert problem == ("sched-credit", "complaint", "libxl_domain_sched_params_get failed.")
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_guest_names_its_system_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: dict[str, bytes] = {}
+    monkeypatch.setattr(xenstore, "read_values", lambda paths: [named.get(path) for path in paths])
+    source = Xl()
+    assert source.read().os_names == ()
+    named["/local/domain/1/data/os_name"] = b"Debian 12"
+    assert source.read().os_names == ((1, b"Debian 12"),)
+    named["/local/domain/1/data/os_name"] = b"something new for each scrape"
+    assert source.read().os_names == ((1, b"Debian 12"),)
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_refusing_xenstore_costs_the_systems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_paths: object) -> None:
+        raise SourceError("XenStore refuses: EACCES")
+
+    monkeypatch.setattr(xenstore, "read_values", refuse)
+    known = understand(Xl().read())
+    assert known.guests[1].share.weight == 256
+    assert known.problems == (("xenstore", "error", "XenStore refuses: EACCES"),)
 
 
 def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from virtscope.shell.commands import Commands, Finished, last_line
 from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.xentop.source import xenstore
 from virtscope.xentop.toolstack import info, listing, psr, schedulers
 
 TIMEOUT = 10.0  # seconds for each program
@@ -41,6 +42,7 @@ class RawToolstack(NamedTuple):
 
     program: str  # the path of xl or xm
     answers: tuple[Answer, ...]
+    os_names: tuple[tuple[int, bytes], ...] = ()  # by domid, as the guests' agents have written them into XenStore
 
 
 class Xl:
@@ -52,6 +54,7 @@ class Xl:
         self._list: tuple[str, ...] = ()  # likewise
         self._details: Answer | None = None
         self._detailed: set[tuple[int, str]] = set()  # the domains that were there when they were asked for
+        self._os_names: dict[tuple[int, str], bytes] = {}  # of the domains that are there
         self._not_known: set[str] = set()  # commands that this version doesn't know
         self._psr_kinds: tuple[str, ...] = ()
         self._psr_asked_at: float | None = None
@@ -69,7 +72,9 @@ class Xl:
         for name, command in schedulers.COMMANDS.items():
             answers += self._ask_if_known(command) if name in in_use else []
         answers += self._about_caches()
-        return RawToolstack(self._program, tuple(answers))
+        answers += self._about_systems(listed)
+        os_names = tuple((domid, os_name) for (domid, _), os_name in self._os_names.items())
+        return RawToolstack(self._program, tuple(answers), os_names)
 
     def origin(self) -> str:
         """Return the path of the program in use."""
@@ -119,12 +124,29 @@ class Xl:
 
     def _about_details(self, listed: Answer) -> list[Answer]:
         """Ask what kind of guest each is, which is slow and never changes: only when there are new ones."""
-        now = {(domain.domid, domain.uuid or domain.name) for domain in listing.parse(listed.output)[0]}
+        now = _domains(listed)
         if self._details and now <= self._detailed:
             return [self._details._replace(problem="", failed=False)]  # which was told already
         self._details = self._ask("list", "-l")
         self._detailed = now if not self._details.failed else set()
         return [self._details]
+
+    def _about_systems(self, listed: Answer) -> list[Answer]:
+        """Ask XenStore what guests with an agent of XenServer's kind call their system; returns what was wrong with it.
+
+        Each is asked until it has said something, which is kept: guests could write something new again and again.
+        """
+        now = _domains(listed)
+        self._os_names = {domain: os_name for domain, os_name in self._os_names.items() if domain in now}
+        silent = sorted(now - self._os_names.keys())
+        try:
+            values = xenstore.read_values([f"/local/domain/{domid}/data/os_name" for domid, _ in silent])
+        except SourceUnavailable:
+            return []
+        except SourceError as error:
+            return [Answer("xenstore", b"", str(error), True)]
+        self._os_names.update((domain, value) for domain, value in zip(silent, values) if value)
+        return []
 
     def _about_caches(self) -> list[Answer]:
         if Path(self._program).name != "xl":
@@ -145,6 +167,11 @@ class Xl:
 def _answer(command: str, finished: Finished) -> Answer:
     problem = finished.problem() or last_line(finished.complaints)
     return Answer(command, finished.output, problem, finished.status != 0)
+
+
+def _domains(listed: Answer) -> set[tuple[int, str]]:
+    """Return who is there: ids are used again, so each with its uuid, or its name where that isn't told."""
+    return {(domain.domid, domain.uuid or domain.name) for domain in listing.parse(listed.output)[0]}
 
 
 def _schedulers_in_use(host: Answer, pools: list[Answer]) -> set[str]:

@@ -74,10 +74,11 @@ def test_a_real_host() -> None:
 
 
 def test_weight_cap_and_identity_on_the_page() -> None:
-    shown = page(joined(host((3, "web01", 10)), toolstack((3, "web01", 10), weight=512, cap=50)))
+    listed = toolstack((3, "web01", 10), weight=512, cap=50)
+    shown = page(joined(host((3, "web01", 10)), listed))
     assert 'xen_domain_scheduler_weight{domain="web01",domid="3"} 512' in shown
     assert 'xen_domain_cpu_limit_cpus{domain="web01",domid="3"} 0.5' in shown
-    assert f'cpupool="Pool-0",domain="web01",domid="3",role="guest",ssid="0",type="",uuid="{UUIDS[3]}"' in shown
+    assert f'cpupool="Pool-0",domain="web01",domid="3",os="",role="guest",ssid="0",type="",uuid="{UUIDS[3]}"' in shown
 
 
 def test_no_cap_is_no_limit() -> None:
@@ -132,6 +133,15 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
     assert counted(untold) == (2, 2)
     assert counted(toolstack((3, "renamed", 6))) == (2, 2)
     assert counted(toolstack((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
+
+
+def test_the_system_in_the_words_of_the_guest() -> None:
+    answers = (Answer("list", b"Name ID Mem VCPUs State Time(s)\nw 1 9 1 r----- 1.0\nl 2 9 1 r----- 1.0\n", "", False),)
+    names = ((1, b"Microsoft Windows 11 Pro|C:\\Windows|\\Device"), (2, b"Debian \xff" + b"!" * 4000), (9, b"dead"))
+    guests = understand(RawToolstack("xl", answers, names)).guests
+    assert guests[1].os == "Microsoft Windows 11 Pro"
+    assert guests[2].os.startswith("Debian \\xff!")
+    assert len(guests[2].os) == 100
 
 
 def test_details_of_an_earlier_domain_are_not_taken() -> None:
