@@ -32,7 +32,7 @@ _STATE = re.compile(rb"[d-][s-][b-][c-][p-][r-]")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
 # Lines that may go on have to end in their line break: cut off, they would lack vCPUs, or a counter's last digits.
 _VCPUS = re.compile(rb"VCPUs\(sec\): *((?:[0-9]+: *[0-9]+s *)*)\r*\n")
-_MORE_VCPUS = re.compile(rb" {8} *((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
+_MORE_VCPUS = re.compile(rb" +((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
 _VCPU = re.compile(rb"([0-9]+): *([0-9]+)s")
 _WAY = rb"X: *([0-9]+)bytes *([0-9]+)pkts *([0-9]+)err *([0-9]+)drop\s*"
 _NETWORK = re.compile(rb"Net([0-9]+) R" + _WAY + rb"T" + _WAY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ HEADER_13 = HEADER_17.replace(b" VBDS   VBD_OO   VBD_RD   VBD_WR", b"")
 REST = b"--b---         42    1.5      98304    4.7      99328       4.7     2    1      467      458    1"
 VCPUS = b"VCPUs(sec):   0:         32s  1:         10s\n"
 NET = b"Net0 RX:   469620bytes      480pkts        1err        2drop  TX:   478208bytes      498pkts   3err   4drop\n"
+
+VBD = b"VBD BlkBack 51712 [ca: 0]  OO:        7   RD:      154   WR:       51   RSECT:      11432   WSECT:       3264\n"
 
 
 def row(name: bytes, rest: bytes = REST) -> bytes:
@@ -253,6 +256,14 @@ def test_what_a_terminal_adds() -> None:
         assert parse(whole[0]).domains == parse(rest).domains == parse(text).domains
         assert parse(whole[0]).unknown == (b"[root@dom0 ~]# xentop -b -f -v -n", b"\x1b[?2004l")
         assert parse(rest).unknown == (b"[root@dom0 ~]# ",)
+
+
+def test_blanks_may_have_been_merged() -> None:
+    """As in text that was copied from a web page."""
+    vcpus = VCPUS.rstrip() + b"  2:          0s  3:          0s  4:          0s\n          5:          6s\n"
+    text = HEADER + row(b"web01", REST.replace(b"    2    1 ", b"    6    1 ")) + vcpus + NET + row(b"db01") + VBD
+    assert parse(re.sub(rb" +", b" ", text)) == parse(text)
+    assert parse(text).domains[0].vcpu_seconds == {0: 32, 1: 10, 2: 0, 3: 0, 4: 0, 5: 6}
 
 
 def test_a_capture_that_broke_off_before_the_next() -> None:
