@@ -181,3 +181,12 @@ def test_what_cannot_be_played_is_one_clear_line(flags: list[str], complaint: st
     )
     assert done.returncode != 0
     assert complaint in done.stderr.splitlines()[-1]
+
+
+def test_the_documentations_program_writes_a_recording(tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (TESTS.parent / "docs/recordings.md").read_text(), re.DOTALL)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
+    with replaying(tmp_path, "vestat", tmp_path / "demo.jsonl.gz") as exporter:
+        page = exporter.get().text
+    assert value(page, 'openvz_container_cpu_used_seconds_total{ctid="101",replayed="demo"}') == 1800
+    assert value(page, 'openvz_container_cpu_seconds_total{ctid="101",mode="user",replayed="demo"}') == 1440

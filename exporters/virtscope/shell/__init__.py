@@ -1,1 +1,1 @@
-"""What every exporter shares: flags, logging, HTTP, exposition, and sources read under a deadline."""
+"""What every exporter shares: flags, logging, HTTP, exposition, sources read under a deadline, recordings."""

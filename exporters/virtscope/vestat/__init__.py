@@ -10,5 +10,6 @@ beancounters         /proc/bc/resources, /proc/user_beancounters or /proc/bc/*/r
 beancounter_metrics  their values to metric families
 ioacct               /proc/bc/*/ioacct, and its metric families
 quota                /proc/vz/vzquota, disk quotas, and its metric families
+recorded             how these files lie in a recording
 cli                  the program
 """

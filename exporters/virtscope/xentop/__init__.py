@@ -5,5 +5,6 @@ text     what xentop prints to plain tuples, pure functions; netdev likewise wha
 model    raw figures to plain typed values, pure functions
 identity which domains are the same from one iteration of xentop's text to the next
 metrics  values to metric families
+recorded how the sources lie in a recording
 cli      the program
 """
