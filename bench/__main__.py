@@ -1,4 +1,4 @@
-"""Prints what exposition costs: encoding alone, then whole scrapes over HTTP, with the project's bars beside them.
+"""Prints what exposition costs: encoding alone, scrapes over HTTP, then whole hosts, with the project's bars beside them.
 
 All figures of a run are taken in turns on the same machine, so that ratios hold where times don't. Each is the smallest
 of several rounds: what other processes do to caches and clocks only ever adds.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from prometheus_client import Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from bench import scraping
+from bench import hosts, scraping
 from bench.guests import Guests, by_add_metric
 from tools import programs
 from virtscope.shell.exposition import Encoder
@@ -31,13 +31,14 @@ Encode = Callable[[list[Metric]], bytes]
 
 
 def main() -> None:
-    """Run both benchmarks."""
+    """Run all benchmarks."""
     print(
         f"Python {platform.python_version()}, prometheus_client {version('prometheus_client')}, {os.cpu_count()} CPUs, "
         f"load {os.getloadavg()[0]:.1f} at the start (a quiet machine gives the steadiest figures)"
     )
     _encoding()
     _whole_scrapes()
+    hosts.measure()
 
 
 def _verdict(ratio: float, bar: float) -> str:
