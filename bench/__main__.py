@@ -1,4 +1,4 @@
-"""Prints what exposition costs: encoding alone, scrapes over HTTP, then whole hosts, with the project's bars beside them.
+"""Prints what watching costs: encoding alone, scrapes over HTTP, whole hosts, with the bars of the project beside them.
 
 All figures of a run are taken in turns on the same machine, so that ratios hold where times don't. Each is the smallest
 of several rounds: what other processes do to caches and clocks only ever adds.
