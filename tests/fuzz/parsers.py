@@ -33,6 +33,9 @@ from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 from virtscope.xentop.source.runstate import RawRunstate
 from virtscope.xentop.source.xentop import Iteration
+from virtscope.xentop.source.xl import Answer, RawToolstack
+from virtscope.xentop.toolstack import model as toolstack
+from virtscope.xentop.toolstack.metrics import domain_families, host_families
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
@@ -69,6 +72,14 @@ def _xentop(data: bytes) -> None:
     assert b"".join(whole) + rest == data
     for iteration in (*whole, rest):
         Encoder().text(metrics.families(model.from_text(text.parse(iteration))))
+
+
+def _toolstack(command: str, data: bytes) -> None:
+    """Read it as xl's answer to this command, beside an answer to "list" as xl gives it."""
+    answers = [Answer("list", _XL_LIST, "", False), Answer(command, data, "", False)]
+    known = toolstack.understand(RawToolstack("xl", tuple(answers), ((1, data),)))
+    guests = [({"domid": str(guest.domid), "domain": guest.name}, guest) for guest in known.guests.values()]
+    Encoder().text([*domain_families(guests), *host_families(known, {})])
 
 
 def _vestat(data: bytes) -> None:
@@ -154,6 +165,22 @@ def _net_dev(data: bytes) -> None:
     netdev.by_nodename(data)
 
 
+_XL = FIXTURES / "toolstack/xl-4.17-credit"
+_XL_LIST = (_XL / "list -v").read_bytes()
+_XL_SXP = b"(domain\n    (domid 1)\n    (uuid 586d02b6-9100-4965-a4ea-f600cf10add6)\n    (image\n        (hvm\n"
+_XL_PSR = (
+    b"Total RMID: 71\n"
+    b"Name                                        ID        Socket 0        Socket 1\n"
+    b"Total L3 Cache Size                                   30720 KB        30720 KB\n"
+    b"web01                                        1         2592 KB         4032 KB\n"
+)
+_XL_ANSWERS = {
+    "list": [_XL_LIST],
+    "list -l": [(_XL / "list -l").read_bytes(), _XL_SXP],
+    **{command: [(_XL / command).read_bytes()] for command in ("info", "cpupool-list", "sched-credit", "vcpu-list")},
+    "psr-cmt-show cache-occupancy": [_XL_PSR],
+}
+
 # /proc/bc/101/resources has the rows alone.
 _OWN_BEANCOUNTERS = b"".join(
     line.rpartition(b":")[2]
@@ -199,6 +226,10 @@ _RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
 
 PARSERS = [
     Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
+    *(
+        Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, (SourceRubbish,))
+        for command, seeds in _XL_ANSWERS.items()
+    ),
     Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceRubbish,)),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceRubbish,)),
     Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),

@@ -141,8 +141,19 @@ def test_one_that_refuses_says_why(fake: FakeXl) -> None:
         Xl().read()
 
 
+def test_one_domain_under_change_does_not_cost_the_others_figures(
+    fake: FakeXl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`xl list -l` waits for each domain's lock."""
+    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
+    fake.hang("list -l")
+    known = understand(Xl().read())
+    assert known.guests[1].share.weight == 256
+    assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
+
+
 def test_one_that_hangs(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xl, "TIMEOUT", 0.5)
-    fake.hang()
+    fake.hang("list -v -c")
     with pytest.raises(SourceTimeout, match="list -v -c did not end"):
         Xl().read()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.shell.commands import Commands, Finished, last_line
-from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.shell.sources import SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xentop.source import xenstore
 from virtscope.xentop.toolstack import info, listing, psr, schedulers
 
@@ -127,7 +127,10 @@ class Xl:
         now = _domains(listed)
         if self._details and now <= self._detailed:
             return [self._details._replace(problem="", failed=False)]  # which was told already
-        self._details = self._ask("list", "-l")
+        try:
+            self._details = self._ask("list", "-l")
+        except SourceTimeout as error:  # it waits for whoever is about to change one of the domains
+            self._details = Answer("list -l", b"", str(error), True)
         self._detailed = now if not self._details.failed else set()
         return [self._details]
 
