@@ -22,7 +22,7 @@ from virtscope.shell.sources import SourceError, SourceRubbish
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.shell.webconfig.passwords import basic_credentials
 from virtscope.vestat import cli as vestat_cli
-from virtscope.vestat import ioacct, latency, quota, units, veinfo, vestat
+from virtscope.vestat import ioacct, latency, quota, units, veinfo, vestat, vzlist
 from virtscope.vestat.beancounter_metrics import Families
 from virtscope.vestat.beancounters import parse as parse_beancounters
 from virtscope.vestat.beancounters import parse_each
@@ -144,6 +144,12 @@ def _recorded(exporter: str, readings: Iterable[tuple[str, object]]) -> bytes:
         return gzip.decompress(path.read_bytes())
 
 
+def _vzlist(data: bytes) -> None:
+    field = vzlist.parse(data)
+    assert len(field.values) + field.refused <= data.count(b"\n") + 1
+    Encoder().text(vzlist.families({"name": field}, field.values))
+
+
 def _web_config(data: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(data)
@@ -186,6 +192,7 @@ _OWN_BEANCOUNTERS = b"".join(
     line.rpartition(b":")[2]
     for line in _texts("openvz/one-container/proc/bc/resources")[0].splitlines(keepends=True)[2:]
 )
+_VZLIST = b'       101 web shop\n       205 -\n4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11 k\xc3\xa4se "1"\n'
 _WEB_CONFIG = b"""# As in the documentation of Prometheus's exporter-toolkit
 tls_server_config: &tls {cert_file: server.crt, key_file: server.key, client_auth_type: "NoClientCert"}
 http_server_config:
@@ -242,6 +249,7 @@ PARSERS = [
     Parser("xentop-recording", partial(_recording, "xentop", xentop.replayed), _RECORDINGS, (SourceError,)),
     Parser("vestat-recording", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_FILES, (SourceError,)),
     Parser("recording-file", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_WHOLE, (SourceError,)),
+    Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
     Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
 ]

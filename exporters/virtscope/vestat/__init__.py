@@ -1,6 +1,6 @@
 """vestat-exporter: what an OpenVZ host's kernel knows of its containers, in Prometheus's terms.
 
-source               where the figures come from: files below /proc
+source               where the figures come from: files below /proc, and vzlist
 vestat               /proc/vz/vestat, CPU time and scheduling latency, in the kernel's own units
 units                what these units are: jiffies of which length, cycles of which clock, or nanoseconds
 veinfo               /proc/vz/veinfo, processes and addresses
@@ -11,5 +11,6 @@ beancounter_metrics  their values to metric families
 ioacct               /proc/bc/*/ioacct, and its metric families
 quota                /proc/vz/vzquota, disk quotas, and its metric families
 recorded             how these files lie in a recording
+vzlist               what vzlist prints: containers' names, and their metric family
 cli                  the program
 """

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Callable
 
 from prometheus_client import Metric
 
 from virtscope.shell import flags, program
+from virtscope.shell.durations import interval_or_never
 from virtscope.shell.exporter import Exporter, Source
 from virtscope.shell.record import Recordable, record
 from virtscope.shell.replay import Playback, View
@@ -18,6 +21,7 @@ from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics,
 from virtscope.vestat.source.procfs import Procfs
 from virtscope.vestat.source.recorded import Files, RecordedProcfs
 from virtscope.vestat.source.vz import Vz
+from virtscope.vestat.source.vzlist import Vzlist
 
 DEFAULT_PORT = 10291
 
@@ -38,18 +42,49 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="play a recording instead of reading this host's procfs",
     )
     flags.add_replay(known_flags)
+    known_flags.add_argument(
+        "--vzlist.interval",
+        dest="vzlist_interval",
+        type=interval_or_never,
+        default=argparse.SUPPRESS,
+        metavar="DURATION",
+        help="time between two rounds of asking vzlist for containers' names; 0: never (default: 1m, but never with "
+        "another --path.procfs, as vzlist tells of this host)",
+    )
     given = program.start(known_flags, words)
-    played = program.playback("vestat", given)
-    # The exporter's own process is always below /proc, also where --path.procfs is a folder with another host's files.
-    program.serve(Exporter("vestat", replayed(played) if played else sources(Path(given.procfs))), given)
+    with contextlib.ExitStack() as at_end:
+        if played := program.playback("vestat", given):
+            read_from = replayed(played)
+        else:
+            interval = getattr(given, "vzlist_interval", 60.0 if given.procfs == "/proc" else 0.0)
+            read_from = live(Path(given.procfs), interval, at_end)
+        # The exporter's own process is always below /proc, also where --path.procfs is another host's files.
+        program.serve(Exporter("vestat", read_from), given)
 
 
-def sources(procfs: Procfs) -> list[Source]:
-    """Return what reads the host whose procfs this is."""
+def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> list[Source]:
+    """Return what reads the host whose procfs this is, and asks vzlist, if at all; `at_end` ends it."""
+    if not vzlist_interval:
+        return sources(procfs)
+    names = Vzlist(vzlist_interval)
+    names.start()
+    at_end.callback(names.close)
+    told = Source("vzlist", names.read, names.origin, required=False, background=names.background)
+    return [*sources(procfs, names.describe), told]
+
+
+def tell_nothing(_living: Sequence[str]) -> list[Metric]:
+    """Describe no container: in place of vzlist where it isn't asked."""
+    return []
+
+
+def sources(procfs: Procfs, describe: Callable[[Sequence[str]], list[Metric]] = tell_nothing) -> list[Source]:
+    """Return what reads the host whose procfs this is; `describe` tells what else is known of the living containers."""
     vz = Vz(procfs)
 
     def read_vz() -> list[Metric]:
-        return metrics.families(vz.read())
+        host = vz.read()
+        return metrics.families(host) + describe([row.ctid for row in host.vestat.rows])
 
     resources = beancounters.Reader(procfs)
     shown = beancounter_metrics.Families()
