@@ -74,6 +74,7 @@ def families(host: Host) -> list[Metric]:
     openvz_vestat_info{version="2.2"} 1
     openvz_vestat_units_info{unit="nanoseconds",hz="1000",decided_by="/proc/vz/stats"} 1
     openvz_vestat_refused_rows 0
+    openvz_vestat_unknown_columns 0
     openvz_container_cpu_seconds_total{ctid="101",mode="user"} 142.926
     openvz_container_cpu_used_seconds_total{ctid="101"} 152.017348211
     openvz_container_processes{ctid="101"} 35
@@ -86,6 +87,11 @@ def families(host: Host) -> list[Metric]:
             "openvz_vestat_refused_rows",
             "Rows of /proc/vz/vestat that could not be understood at this read: containers that are missing here.",
             host.vestat.refused,
+        ),
+        gauge(
+            "openvz_vestat_unknown_columns",
+            "Columns of /proc/vz/vestat that this exporter doesn't know, and passes over.",
+            host.vestat.unknown_columns,
         ),
     ]
     if host.kernel is not None:
