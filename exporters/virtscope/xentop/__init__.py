@@ -1,10 +1,11 @@
 """xentop-exporter: what Xen's Dom0 knows of its domains, in Prometheus's terms.
 
-source   where the figures come from: libxenstat, a child xentop, libxenctrl, /proc/net/dev
-text     what xentop prints to plain tuples, pure functions; netdev likewise what /proc/net/dev holds
-model    raw figures to plain typed values, pure functions
-identity which domains are the same from one iteration of xentop's text to the next
-metrics  values to metric families
-recorded how the sources lie in a recording
-cli      the program
+source    where the figures come from: libxenstat, a child xentop, libxenctrl, /proc/net/dev, xl or xm, XenStore
+text      what xentop prints to plain tuples, pure functions; netdev likewise what /proc/net/dev holds
+model     raw figures to plain typed values, pure functions
+identity  which domains are the same from one iteration of xentop's text to the next
+metrics   values to metric families
+toolstack what xl or xm tells beside, from parsers to metrics
+recorded  how the sources lie in a recording
+cli       the program
 """

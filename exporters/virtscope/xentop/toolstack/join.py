@@ -10,6 +10,8 @@ from virtscope.xentop.toolstack.model import Guest, Toolstack
 
 # Seconds that the source's figures may be older than the toolstack's: xentop's iterations are up to two.
 _BEHIND = 3.0
+_ROUNDING = 2**-23  # xl takes CPU time through a float
+_NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 lets bit 63 of the nanoseconds slip now and then
 
 
 def joined(host: Host, toolstack: Toolstack) -> Host:
@@ -46,6 +48,7 @@ def _unique_names(guests: Iterable[Guest]) -> dict[str, Guest]:
 
 
 def _may_be(guest: Guest, domain: Domain) -> bool:
-    if domain.cpu_seconds is None:
+    if domain.cpu_seconds is None or guest.cpu_seconds >= _NO_TIME:
         return True
-    return guest.cpu_seconds <= domain.cpu_seconds + _BEHIND * len(domain.vcpus) + 1
+    listed = guest.cpu_seconds * (1 - _ROUNDING)
+    return listed <= domain.cpu_seconds + _BEHIND * len(domain.vcpus) + 1

@@ -99,6 +99,8 @@ def test_the_dead_and_the_new_have_no_figures() -> None:
 def test_a_used_up_id_is_another_domain_when_its_counter_is_behind() -> None:
     assert told(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
     assert told(host((3, "web01", 101)), toolstack((3, "web01", 100))) == ["3"]
+    assert told(host((3, "web01", 2e9)), toolstack((3, "web01", 2e9 + 128))) == ["3"]  # rounded by xl
+    assert told(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # a bit that slipped
 
 
 def test_without_ids_names_tell_if_they_are_unique() -> None:
