@@ -24,7 +24,9 @@ class Recordable(NamedTuple):
 
     name: str  # of its readings in the recording
     contents: str  # what they hold, in words
-    read: Callable[[], Any]  # gives what virtscope.shell.recording.encode() takes; raises SourceError
+    # Gives what virtscope.shell.recording.encode() takes, the very same object again where nothing is new, which is not
+    # written twice; raises SourceError.
+    read: Callable[[], Any]
     anonymised: Callable[[Any, StandIns], Any]  # the same with stand-ins for names and addresses
 
 
@@ -96,6 +98,7 @@ def _record(
     stand_ins = StandIns() if given.anonymise else None
     begun = time.monotonic()
     readings = failed = 0
+    last: dict[str, object] = {}
     due = 0.0  # seconds since the beginning
     while not stopped.is_set() and due < given.seconds:
         asked = [reader.ask() for _, reader in sources]
@@ -103,6 +106,9 @@ def _record(
         for (source, reader), read in zip(sources, asked):
             # A source that hangs must not hold up the others, nor Ctrl-C.
             outcome = reader.answer(read, begun + seconds + given.interval)
+            if outcome is last.get(source.name):
+                continue
+            last[source.name] = outcome
             if isinstance(outcome, Exception):
                 failed += 1
                 outcome = type(outcome)("left out") if stand_ins else outcome  # what it quotes may hold names

@@ -14,6 +14,7 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.shell import flags, program
+from virtscope.shell.background import Background
 from virtscope.shell.durations import interval_or_never
 from virtscope.shell.exporter import Exporter, Source
 from virtscope.shell.record import Recordable, record
@@ -29,7 +30,8 @@ from virtscope.xentop.source.libxenstat import Libxenstat, RawNode, running_vers
 from virtscope.xentop.source.netdev import NetDev
 from virtscope.xentop.source.runstate import INSTEAD, Runstate
 from virtscope.xentop.source.xentop import Xentop, find_xentop
-from virtscope.xentop.toolstack.keeper import Keeper
+from virtscope.xentop.source.xl import Xl
+from virtscope.xentop.toolstack.keeper import Keeper, Replayed
 
 log = logging.getLogger(__name__)
 
@@ -46,23 +48,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["record"]:
         known_flags = flags.recorder("xentop-exporter")
-        _add_source(known_flags, SOURCES)
+        _add_flags(known_flags, SOURCES)
         given = program.start(known_flags, words[1:])
         with contextlib.ExitStack() as at_end:
             source = choose_source(getattr(given, "source", ""), given.sysfs, at_end)
-            record("xentop", [recordable(source, given.procfs, given.sysfs)], given)
+            told = recordable_toolstack(given.xl_interval, at_end) if given.xl_interval and not given.anonymise else []
+            record("xentop", [recordable(source, given.procfs, given.sysfs), *told], given)
         return
     known_flags = flags.parser("xentop-exporter", __doc__, DEFAULT_PORT)
-    _add_source(known_flags, (*SOURCES, flags.REPLAY))
+    _add_flags(known_flags, (*SOURCES, flags.REPLAY))
     flags.add_replay(known_flags)
-    known_flags.add_argument(
-        "--xl.interval",
-        dest="xl_interval",
-        type=interval_or_never,
-        default="30s",
-        metavar="DURATION",
-        help="time between two rounds of asking xl (or xm) for uuids, weights, caps, CPU pools and affinity; 0: never",
-    )
     given = program.start(known_flags, words)
     with contextlib.ExitStack() as at_end:
         if played := program.playback("xentop", given):
@@ -74,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         program.serve(Exporter("xentop", sources, given.procfs), given)
 
 
-def _add_source(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> None:
+def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> None:
     known_flags.add_argument(
         "--source",
         type=flags.source(choices),
@@ -82,6 +77,14 @@ def _add_source(known_flags: argparse.ArgumentParser, choices: Sequence[str]) ->
         metavar="|".join(choices),
         help="where the figures come from (default: libxenstat if it can be opened at the start, else xentop if it is "
         "installed)",
+    )
+    known_flags.add_argument(
+        "--xl.interval",
+        dest="xl_interval",
+        type=interval_or_never,
+        default="30s",
+        metavar="DURATION",
+        help="time between two rounds of asking xl (or xm) for uuids, weights, caps, CPU pools and affinity; 0: never",
     )
 
 
@@ -155,17 +158,37 @@ def recordable(source: Libxenstat | Xentop, procfs: str, sysfs: str) -> Recordab
     return Recordable("libxenstat", contents, read, recorded.anonymised_snapshot)
 
 
+def recordable_toolstack(interval: float, at_end: contextlib.ExitStack) -> list[Recordable]:
+    """Return what a recording takes of the toolstack, asked from now on; `at_end` ends that."""
+    xl = Xl()
+    answers = Background("xl", lambda: recorded.without_secrets(xl.read()), interval)
+    answers.start()
+    at_end.callback(xl.close)
+    at_end.callback(answers.close)
+    contents = "what xl tells: names, uuids, weights, caps, CPU pools; the host's name, boot parameters and build"
+    return [Recordable("xl", contents, answers.latest, lambda answers, _: answers)]
+
+
 def replayed(played: Playback) -> list[Source]:
     """Return what shows the figures of a recording."""
+    told = Replayed()
     if "xentop" in played.header.sources:
-        return [
-            played.source("xentop", "xentop", recorded.printed, lambda: TextView().families),
+        sources = [
+            played.source("xentop", "xentop", recorded.printed, lambda: TextView(told.add_to).families),
             Source("runstate", waiting_without_ids, lambda: "", required=False),
         ]
-    return [
-        played.source("libxenstat", "libxenstat", recorded.snapshot, lambda: lambda shot: node_families(shot.node)),
-        played.source("runstate", "libxenstat", recorded.snapshot, lambda: recorded_waiting, required=False),
-    ]
+    else:
+
+        def show(snapshot: Snapshot) -> list[Metric]:
+            return node_families(snapshot.node, told.add_to)
+
+        sources = [
+            played.source("libxenstat", "libxenstat", recorded.snapshot, lambda: show),
+            played.source("runstate", "libxenstat", recorded.snapshot, lambda: recorded_waiting, required=False),
+        ]
+    if "xl" in played.header.sources:
+        sources.append(played.source("xl", "xl", recorded.toolstack, lambda: told.families, required=False))
+    return sources
 
 
 class LibraryReader:
