@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 from virtscope.shell.durations import duration
-from virtscope.shell.recording import Header, Writer
+from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.sources import SourceReader
 from virtscope.shell.standins import StandIns
 
@@ -111,7 +111,9 @@ def _record(
             last[source.name] = outcome
             if isinstance(outcome, Exception):
                 failed += 1
-                outcome = type(outcome)("left out") if stand_ins else outcome  # what it quotes may hold names
+                outcome = Failed.of(outcome)
+                if stand_ins:
+                    outcome = outcome._replace(message="left out")  # what it quotes may hold names
             elif stand_ins:
                 outcome = source.anonymised(outcome, stand_ins)
             writer.write(seconds, source.name, outcome)
