@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from virtscope.shell.exporter import Source
 from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
-from virtscope.shell.recording import Header, Writer
+from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.replay import Playback
 from virtscope.shell.server import time_for_sources
 from virtscope.shell.sources import SourceError, SourceRubbish
@@ -224,7 +224,15 @@ _DOMAIN = RawDomain(
     (RawVcpu(1, 10**9),), (_NETWORK,), (_VBD,), 1, b"web", 10**9, 2**28, 2**64 - 1, 0, *[0, 0, 0, 0, 0, 1]
 )
 _NODE = RawNode((_DOMAIN,), b"4.17.7", 4, 2_400_000_000, 2**34, 2**30)
+_TOLD = RawToolstack(
+    "/usr/sbin/xl",
+    tuple(
+        Answer(path.name.removesuffix(" -v"), path.read_bytes(), "", False)
+        for path in sorted((FIXTURES / "toolstack/xl-4.17-credit").iterdir())
+    ),
+)
 _RECORDINGS = [
+    _recorded("xentop", [("xl", _TOLD), ("libxenstat", Snapshot(_NODE, Failed("unavailable", "no such call")))] * 2),
     _recorded("xentop", [("libxenstat", Snapshot(_NODE, (RawRunstate(1, 1, 0, (1, 2, 3, 4, 5, 6), 7),)))] * 2),
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]
