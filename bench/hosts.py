@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from bench.xentop import XentopError, find_xentop
 GUESTS = (10, 100, 1_000)
 SCRAPES = 12  # of which the cheapest counts
 HERTZ_SECONDS = 10
+READINGS, READING_SECONDS = 4, 0.25  # of the recordings
 CORE_BAR = 1.0  # per cent of a core for 100 guests, every second
 MEMORY_BAR = 40.0  # MB for 100 guests
 CONTAINERS_BAR = 60.0  # ms for the figures of 1,000 containers
@@ -35,13 +35,15 @@ def measure() -> None:
         "\nWhole hosts: CPU ms per scrape of the real exporter, beside a program that reads the same once"
         f"\nBars: 1,000 containers at most {CONTAINERS_BAR:.0f} ms; 100 guests every second at most {CORE_BAR:.0f} % of"
         f" a core and {MEMORY_BAR:.0f} MB"
+        "\nchanging: guests whose figures differ from the last scrape's; replayed: the same host from a recording, which"
+        "\nis decoded for each scrape and marked in each series"
     )
     print(" guests  changing    series  vestat-exporter  resident MB       cat  times cat's")
     for count in GUESTS:
-        _containers(count)
+        _measure_containers(count)
     print(" guests  changing    series  xentop-exporter  resident MB    xentop  times xentop's")
     for count in GUESTS:
-        _domains(count)
+        _measure_domains(count)
     _every_second()
 
 
@@ -66,64 +68,109 @@ class _Row(NamedTuple):
 
 
 @contextmanager
-def _vestat_exporter(count: int) -> Iterator[tuple[Target, Containers]]:
-    with _folder() as folder:
-        host = Containers(folder, count)
-        target = _exporter("virtscope.vestat", [f"--path.procfs={folder}"], dict(os.environ))
-        try:
-            yield target, host
-        finally:
-            target.stop()
+def _containers(count: int) -> Iterator[_Watched]:
+    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder:
+        host = Containers(Path(folder) / "proc", count)
+        yield _Watched("virtscope.vestat", host, Path(folder), [f"--path.procfs={host.procfs}"], dict(os.environ))
 
 
 @contextmanager
-def _xentop_exporter(count: int) -> Iterator[tuple[Target, Domains]]:
-    with _folder() as folder:
-        host = Domains(folder, count)
-        flags = [f"--path.sysfs={host.sysfs}", f"--path.procfs={folder}", "--source=libxenstat", "--xl.interval=0"]
-        target = _exporter("virtscope.xentop", flags, host.environment())
+def _domains(count: int) -> Iterator[_Watched]:
+    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder:
+        host = Domains(Path(folder), count)
+        flags = [f"--path.sysfs={host.sysfs}", f"--path.procfs={folder}", "--source=libxenstat"]
+        yield _Watched("virtscope.xentop", host, Path(folder), flags, host.environment())
+
+
+class _Watched(NamedTuple):
+    """A made-up host, and what its exporter is started with."""
+
+    module: str
+    host: Containers | Domains
+    folder: Path  # for whatever belongs to it
+    flags: list[str]
+    environment: dict[str, str]
+
+    @contextmanager
+    def exporter(self) -> Iterator[Target]:
+        """Start the exporter on the host."""
+        with self._serving(*self.flags, *(["--xl.interval=0"] if isinstance(self.host, Domains) else [])) as target:
+            yield target
+
+    @contextmanager
+    def replayed(self) -> Iterator[Target]:
+        """Record the host for a second, and start the exporter on the recording."""
+        recording = self.folder / "host.jsonl.gz"
+        how = [f"--for={READINGS * READING_SECONDS}s", f"--interval={READING_SECONDS}s", "--log.level=error"]
+        recorder = subprocess.Popen(
+            [*self._command(), "record", str(recording), *how, *self.flags],
+            env=self._environment(),
+            stdout=subprocess.DEVNULL,
+        )
+        while recorder.poll() is None:
+            _run_on(self.host)
+            time.sleep(READING_SECONDS)
+        if recorder.returncode:
+            raise RuntimeError(f"{recorder.args!r} ended with status {recorder.returncode}")
+        with self._serving(f"--source=replay:{recording}") as target:
+            yield target
+
+    @contextmanager
+    def _serving(self, *flags: str) -> Iterator[Target]:
+        port = free_port()
+        command = [*self._command(), f"--web.listen-address=127.0.0.1:{port}", *flags]
+        target = Target(command, port, self._environment())
         try:
-            yield target, host
+            yield target
         finally:
             target.stop()
 
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", self.module]
 
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="virtscope-bench-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
+    def _environment(self) -> dict[str, str]:
+        return {**self.environment, "PYTHONPATH": str(CHECKOUT / "exporters")}
 
 
-def _exporter(module: str, flags: list[str], environment: dict[str, str]) -> Target:
-    port = free_port()
-    environment["PYTHONPATH"] = str(CHECKOUT / "exporters")
-    command = [sys.executable, "-m", module, f"--web.listen-address=127.0.0.1:{port}", *flags]
-    return Target(command, port, environment)
+def _run_on(host: Containers | Domains) -> None:
+    if isinstance(host, Containers):
+        host.run_on(BUSY["a third"])
+    else:
+        host.run_on()
 
 
-def _containers(count: int) -> None:
-    with _vestat_exporter(count) as (exporter, host):
-        files = [host.procfs / name for name in ("vz/vestat", "vz/veinfo", "bc/resources")]
-        cat = _least(partial(_cpu_seconds, ["cat", *map(str, files)], dict(os.environ)))
-        for what, busy in BUSY.items():
-            seconds = _least(partial(_scrape_after, exporter, partial(host.run_on, busy)))
-            _Row(count, what, exporter, seconds, cat, CONTAINERS_BAR if count == 1_000 else None).print()
+def _measure_containers(count: int) -> None:
+    with _containers(count) as watched:
+        host = watched.host
+        assert isinstance(host, Containers)
+        files = [str(host.procfs / name) for name in ("vz/vestat", "vz/veinfo", "bc/resources")]
+        cat = _least(partial(_cpu_seconds, ["cat", *files], watched.environment))
+        with watched.exporter() as exporter:
+            for what, busy in BUSY.items():
+                seconds = _least(partial(_scrape_after, exporter, partial(host.run_on, busy)))
+                _Row(count, what, exporter, seconds, cat, CONTAINERS_BAR if count == 1_000 else None).print()
+        _measure_recording(count, watched, cat)
 
 
-def _domains(count: int) -> None:
-    with _xentop_exporter(count) as (exporter, host):
-        seconds = _least(partial(_scrape_after, exporter, host.run_on))
+def _measure_domains(count: int) -> None:
+    with _domains(count) as watched:
+        xentop: float | None = None
         try:
             command = [str(find_xentop()), "-b", "-i", "1", "-f", "-n", "-x", "-v"]
         except XentopError as error:
-            _Row(count, "all", exporter, seconds, None).print()
             print(f"         xentop is absent: {error}")
         else:
-            xentop = _least(partial(_cpu_seconds, command, host.environment()))
+            xentop = _least(partial(_cpu_seconds, command, watched.environment))
+        with watched.exporter() as exporter:
+            seconds = _least(partial(_scrape_after, exporter, partial(_run_on, watched.host)))
             _Row(count, "all", exporter, seconds, xentop).print()
+        _measure_recording(count, watched, xentop)
+
+
+def _measure_recording(count: int, watched: _Watched, other: float | None) -> None:
+    with watched.replayed() as exporter:
+        seconds = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
+        _Row(count, "replayed", exporter, seconds, other).print()
 
 
 def _verdict(figure: float, bar: float) -> str:
@@ -132,15 +179,20 @@ def _verdict(figure: float, bar: float) -> str:
 
 def _every_second() -> None:
     """Scrape hosts of 100 guests at one Hz, as caches and clocks are colder then than under scrape after scrape."""
-    with _vestat_exporter(100) as (vestat, containers), _xentop_exporter(100) as (xentop, domains):
+    with (
+        _containers(100) as containers,
+        _domains(100) as domains,
+        containers.exporter() as vestat,
+        domains.exporter() as xentop,
+    ):
         exporters = {"vestat-exporter": vestat, "xentop-exporter": xentop}
         for exporter in exporters.values():
             exporter.scrape()
         before = {name: exporter.cpu_seconds() for name, exporter in exporters.items()}
         begun = time.monotonic()
         for second in range(1, HERTZ_SECONDS + 1):
-            containers.run_on(BUSY["a third"])
-            domains.run_on()
+            _run_on(containers.host)
+            _run_on(domains.host)
             time.sleep(max(begun + second - time.monotonic(), 0))
             for exporter in exporters.values():
                 exporter.scrape()
