@@ -35,8 +35,8 @@ def measure() -> None:
         "\nWhole hosts: CPU ms per scrape of the real exporter, beside a program that reads the same once"
         f"\nBars: 1,000 containers at most {CONTAINERS_BAR:.0f} ms; 100 guests every second at most {CORE_BAR:.0f} % of"
         f" a core and {MEMORY_BAR:.0f} MB"
-        "\nchanging: guests whose figures differ from the last scrape's; replayed: the same host from a recording, which"
-        "\nis decoded for each scrape and marked in each series"
+        "\nchanging: guests whose figures differ from the last scrape's; replayed: the same host from a recording,"
+        "\nwhich is decoded for each scrape and marked in each series"
     )
     print(" guests  changing    series  vestat-exporter  resident MB       cat  times cat's")
     for count in GUESTS:
