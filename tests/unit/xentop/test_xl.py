@@ -61,6 +61,21 @@ def test_what_never_changes_is_asked_again_for_new_domains_alone(fake: FakeXl) -
     assert "list -l" in fake.asked()
 
 
+def test_a_domain_that_is_being_made_is_asked_for_again_but_not_for_ever(fake: FakeXl) -> None:
+    everything = (REAL / "list -l").read_text()
+    fake.answer("list -l", "[]")
+    source = Xl()
+    assert understand(source.read()).guests[1].type == ""
+    fake.answer("list -l", everything)
+    assert understand(source.read()).guests[1].type == "pv"
+    fake.answer("list -l", "[]")
+    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))  # another toolstack's
+    fake.asked()
+    for _ in range(9):
+        source.read()
+    assert fake.asked().count("list -l") == xl.ASK_DETAILS
+
+
 def test_a_machine_without_cache_monitoring_is_not_asked_for_it_again(fake: FakeXl) -> None:
     source = Xl()
     raw = source.read()
@@ -146,9 +161,13 @@ def test_one_domain_under_change_does_not_cost_the_others_figures(
 ) -> None:
     """`xl list -l` waits for each domain's lock."""
     monkeypatch.setattr(xl, "TIMEOUT", 0.5)
+    source = Xl()
+    source.read()
     fake.hang("list -l")
-    known = understand(Xl().read())
+    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))
+    known = understand(source.read())
     assert known.guests[1].share.weight == 256
+    assert known.guests[2].type == "pv"
     assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.shell.commands import Commands, Finished, last_line
-from virtscope.shell.sources import SourceError, SourceTimeout, SourceUnavailable
+from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 from virtscope.xentop.source import xenstore
-from virtscope.xentop.toolstack import info, listing, psr, schedulers
+from virtscope.xentop.toolstack import details, info, listing, psr, schedulers
 
 TIMEOUT = 10.0  # seconds for each program
+ASK_DETAILS = 3  # times for a domain
 PSR_AGAIN = 3600.0  # seconds until a machine without cache monitoring is asked again
 
 _FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/xensource/bin")
@@ -53,7 +54,7 @@ class Xl:
         self._program = ""  # the last that worked
         self._list: tuple[str, ...] = ()  # likewise
         self._details: Answer | None = None
-        self._detailed: set[tuple[int, str]] = set()  # the domains that were there when they were asked for
+        self._details_due: dict[tuple[int, str], int] = {}  # how often to ask for each domain's, if not told before
         self._os_names: dict[tuple[int, str], bytes] = {}  # of the domains that are there
         self._not_known: set[str] = set()  # commands that this version doesn't know
         self._psr_kinds: tuple[str, ...] = ()
@@ -123,15 +124,25 @@ class Xl:
         return [answer]
 
     def _about_details(self, listed: Answer) -> list[Answer]:
-        """Ask what kind of guest each is, which is slow and never changes: only when there are new ones."""
-        now = _domains(listed)
-        if self._details and now <= self._detailed:
-            return [self._details._replace(problem="", failed=False)]  # which was told already
+        """Ask what kind of guest each is, which is slow and never changes: only when there are new ones.
+
+        One that is still being made isn't told yet, and one that another toolstack made never is.
+        """
+        self._details_due = {domain: self._details_due.get(domain, ASK_DETAILS) for domain in _domains(listed)}
+        if self._details and not any(self._details_due.values()):
+            return [self._details._replace(problem="", failed=False)]  # which was said already
+        before = self._details
         try:
             self._details = self._ask("list", "-l")
         except SourceTimeout as error:  # it waits for whoever is about to change one of the domains
             self._details = Answer("list -l", b"", str(error), True)
-        self._detailed = now if not self._details.failed else set()
+        if self._details.failed:
+            self._details = self._details._replace(output=before.output if before else b"")
+        else:
+            told = _detailed(self._details)
+            self._details_due = {
+                domain: 0 if domain[0] in told else max(due - 1, 0) for domain, due in self._details_due.items()
+            }
         return [self._details]
 
     def _about_systems(self, listed: Answer) -> list[Answer]:
@@ -175,6 +186,13 @@ def _answer(command: str, finished: Finished) -> Answer:
 def _domains(listed: Answer) -> set[tuple[int, str]]:
     """Return who is there: ids are used again, so each with its uuid, or its name where that isn't told."""
     return {(domain.domid, domain.uuid or domain.name) for domain in listing.parse(listed.output)[0]}
+
+
+def _detailed(answer: Answer) -> set[int]:
+    try:
+        return set(details.parse(answer.output))
+    except SourceRubbish:  # which the model tells
+        return set()
 
 
 def _schedulers_in_use(host: Answer, pools: list[Answer]) -> set[str]:

@@ -126,6 +126,7 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
         guest = changes.note(now).guests[3]
         return guest.weight_changes, guest.cap_changes
 
+    assert counted(toolstack((3, "web01", 0), weight=100)) == (0, 0)  # being made: it hasn't run yet
     assert counted(toolstack((3, "web01", 1))) == (0, 0)
     assert counted(toolstack((3, "web01", 2), weight=512)) == (1, 0)
     assert counted(toolstack((3, "renamed", 3), weight=512, cap=50)) == (1, 1)
