@@ -12,7 +12,7 @@ from virtscope.shell.exposition import Encoder
 from virtscope.shell.sources import SourceRubbish
 from virtscope.xentop import metrics, model
 from virtscope.xentop.source.libxenstat import RawNetwork
-from virtscope.xentop.text import TextVbd, parse, whole_iterations
+from virtscope.xentop.text import MOST_DEVICES, TextVbd, parse, whole_iterations
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 FIXTURES = CHECKOUT / "tests/fixtures/xentop"
@@ -302,6 +302,13 @@ def test_an_iteration_is_whole_when_the_next_header_has_come() -> None:
         assert whole_iterations((first + second)[:end])[0] == []
     assert whole_iterations(first + second) == ([first], second)
     assert whole_iterations(first + second + HEADER) == ([first, second], HEADER)
+
+
+def test_devices_without_end_are_not_gathered() -> None:
+    vbds = [b"VBD BlkBack %d [ca: 0]  OO: 0   RD: 1   WR: 2\n" % number for number in range(MOST_DEVICES + 2)]
+    host = parse(HEADER + row(b"web01") + b"".join(vbds))
+    assert len(host.domains[0].vbds) == MOST_DEVICES
+    assert len(host.unknown) == 2
 
 
 @pytest.mark.parametrize("text", [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))])
