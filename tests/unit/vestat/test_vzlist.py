@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from virtscope.shell.exposition import Encoder
 from virtscope.shell.sources import SourceError, SourceUnavailable
 from virtscope.vestat import vzlist
 from virtscope.vestat.source.vzlist import Vzlist
 
+GOLDEN = Path(__file__).resolve().parents[2] / "golden/openvz-names.prom"
 UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
 
 # As vzctl's vzlist does: a field it doesn't know is an error, and all fields but the last are padded.
@@ -40,6 +43,15 @@ esac
 def test_a_field_is_all_behind_the_id(line: str, value: str) -> None:
     assert vzlist.parse(f"{line}\n".encode()) == ({"101": value}, 0)
     assert vzlist.parse(line.replace("       101", UUID).encode()) == ({UUID: value}, 0)
+
+
+def test_golden_page() -> None:
+    """UPDATE_GOLDEN=1 rewrites it."""
+    fields = {field: vzlist.parse(f"       101 the {field}\n       205 -\n".encode()) for field in vzlist.LABELS}
+    page = Encoder().text(vzlist.families(fields, ["101", "205"])).decode()
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page)
+    assert page == GOLDEN.read_text()
 
 
 def test_what_there_is_not_and_what_makes_no_sense() -> None:
