@@ -30,8 +30,14 @@ class Figure(Generic[T]):
 def series(figures: Iterable[Figure[T]], things: Sequence[tuple[Labels, T]]) -> Iterator[Metric]:
     """Make one family of each figure, with a sample of each thing that has a value."""
     for figure in figures:
-        value_of = figure.value
-        yield family(figure.name, figure.help, ((labels, value_of(thing)) for labels, thing in things))
+        made = _empty(figure.name, figure.help)
+        name, value_of = figure.name, figure.value
+        made.samples = [
+            _sample((name, labels, value, None, None, None))
+            for labels, thing in things
+            if (value := value_of(thing)) is not None
+        ]
+        yield made
 
 
 def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
@@ -40,10 +46,13 @@ def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float 
     Samples are made by hand, not by add_metric(), which builds every sample a label set of its own: that would cost
     more than all the rest of a scrape. Here a guest's label set is made once and shared by its series.
     """
-    counter = name.endswith("_total")
-    made: Metric = (CounterMetricFamily if counter else GaugeMetricFamily)(name, documentation)
+    made = _empty(name, documentation)
     made.samples = [_sample((name, labels, value, None, None, None)) for labels, value in samples if value is not None]
     return made
+
+
+def _empty(name: str, documentation: str) -> Metric:
+    return (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, documentation)
 
 
 def gauge(name: str, documentation: str, value: float) -> Metric:
