@@ -21,13 +21,12 @@ from virtscope.shell.server import time_for_sources
 from virtscope.shell.sources import SourceError, SourceRubbish
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.shell.webconfig.passwords import basic_credentials
-from virtscope.vestat import cli as vestat_cli
 from virtscope.vestat import ioacct, latency, quota, units, veinfo, vestat, vzlist
 from virtscope.vestat.beancounter_metrics import Families
 from virtscope.vestat.beancounters import parse as parse_beancounters
 from virtscope.vestat.beancounters import parse_each
 from virtscope.vestat.recorded import read as vestat_files
-from virtscope.xentop import cli as xentop
+from virtscope.vestat.wiring import replayed as replayed_vestat
 from virtscope.xentop import metrics, model, netdev, text
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
@@ -36,6 +35,7 @@ from virtscope.xentop.source.xentop import Iteration
 from virtscope.xentop.source.xl import Answer, RawToolstack
 from virtscope.xentop.toolstack import model as toolstack
 from virtscope.xentop.toolstack.metrics import domain_families, host_families
+from virtscope.xentop.wiring import replayed as replayed_xentop
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
@@ -254,9 +254,9 @@ PARSERS = [
     Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceRubbish,)),
     Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota", "ubc/vzquota*.txt"), (SourceRubbish,)),
     Parser("vz-latency", _latency, _texts("openvz/*/proc/vz/latency")),
-    Parser("xentop-recording", partial(_recording, "xentop", xentop.replayed), _RECORDINGS, (SourceError,)),
-    Parser("vestat-recording", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_FILES, (SourceError,)),
-    Parser("recording-file", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_WHOLE, (SourceError,)),
+    Parser("xentop-recording", partial(_recording, "xentop", replayed_xentop), _RECORDINGS, (SourceError,)),
+    Parser("vestat-recording", partial(_recording, "vestat", replayed_vestat), _RECORDED_FILES, (SourceError,)),
+    Parser("recording-file", partial(_recording, "vestat", replayed_vestat), _RECORDED_WHOLE, (SourceError,)),
     Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
     Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),

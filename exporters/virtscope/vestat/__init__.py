@@ -12,5 +12,6 @@ ioacct               /proc/bc/*/ioacct, and its metric families
 quota                /proc/vz/vzquota, disk quotas, and its metric families
 recorded             how these files lie in a recording
 vzlist               what vzlist prints: containers' names, and their metric family
+wiring               which sources there are, live, for a recording and of one
 cli                  the program
 """

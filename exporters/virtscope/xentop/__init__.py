@@ -6,6 +6,8 @@ model     raw figures to plain typed values, pure functions
 identity  which domains are the same from one iteration of xentop's text to the next
 metrics   values to metric families
 toolstack what xl or xm tells beside, from parsers to metrics
+view      the way from what a source gave through all of these
 recorded  how the sources lie in a recording
+wiring    which sources there are, live, for a recording and of one
 cli       the program
 """
