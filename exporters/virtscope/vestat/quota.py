@@ -15,7 +15,6 @@ from prometheus_client import Metric
 
 from virtscope.shell.families import Figure, family, gauge, series
 from virtscope.shell.sources import SourceRubbish
-from virtscope.vestat.source.procfs import Procfs, read_text
 
 _BLOCK_BYTES = 1024
 _COLUMNS = ("usage", "softlimit", "hardlimit", "time", "expire")
@@ -57,14 +56,6 @@ class Quotas(NamedTuple):
     quotas: tuple[Quota, ...]
     refused: int
     unknown_columns: int
-
-
-def read(procfs: Procfs) -> Quotas:
-    """Return the quotas of the host whose procfs this is; raises as read_text() and parse() do.
-
-    Without CAP_SYS_ADMIN and CAP_SYS_RESOURCE the kernel opens the file and shows no container's quota.
-    """
-    return parse(read_text(procfs, "vz/vzquota"))
 
 
 def parse(text: str) -> Quotas:

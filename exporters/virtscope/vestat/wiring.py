@@ -13,10 +13,11 @@ from prometheus_client import Metric
 from virtscope.shell.exporter import Source
 from virtscope.shell.record import Recordable
 from virtscope.shell.replay import Playback, View
-from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics, quota, recorded
+from virtscope.vestat import beancounter_metrics, ioacct, metrics, quota, recorded
+from virtscope.vestat.source.bc import BeancounterReader, read_ioacct
 from virtscope.vestat.source.procfs import Procfs
 from virtscope.vestat.source.recorded import Files, RecordedProcfs
-from virtscope.vestat.source.vz import Vz
+from virtscope.vestat.source.vz import Vz, read_quotas
 from virtscope.vestat.source.vzlist import Vzlist
 
 
@@ -38,28 +39,19 @@ def tell_nothing(_living: Sequence[str]) -> list[Metric]:
 
 def sources(procfs: Procfs, describe: Callable[[Sequence[str]], list[Metric]] = tell_nothing) -> list[Source]:
     """Return what reads the host whose procfs this is; `describe` tells what else is known of the living containers."""
-    vz = Vz(procfs)
+    vz, resources, shown = Vz(procfs), BeancounterReader(procfs), beancounter_metrics.Families()
 
     def read_vz() -> list[Metric]:
         host = vz.read()
         return metrics.families(host) + describe([row.ctid for row in host.vestat.rows])
 
-    resources = beancounters.Reader(procfs)
-    shown = beancounter_metrics.Families()
-
-    def read_beancounters() -> list[Metric]:
-        return shown.of(resources.read())
-
-    def read_ioacct() -> list[Metric]:
-        return ioacct.families(ioacct.read(procfs))
-
     def read_quota() -> list[Metric]:
-        return quota.families(quota.read(procfs))
+        return quota.families(read_quotas(procfs))
 
     return [
         Source("vestat", read_vz, vz.origin),
-        Source("beancounters", read_beancounters, lambda: str(procfs)),
-        Source("ioacct", read_ioacct, lambda: str(procfs / "bc"), required=False),
+        Source("beancounters", lambda: shown.of(resources.read()), lambda: str(procfs)),
+        Source("ioacct", lambda: ioacct.families(read_ioacct(procfs)), lambda: str(procfs / "bc"), required=False),
         Source("quota", read_quota, lambda: str(procfs / "vz/vzquota"), required=False),
     ]
 

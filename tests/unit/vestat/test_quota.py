@@ -8,6 +8,7 @@ import pytest
 
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.vestat import quota
+from virtscope.vestat.source.vz import read_quotas
 
 TESTS = Path(__file__).resolve().parents[2]
 HOSTS = TESTS / "fixtures/openvz"
@@ -50,7 +51,7 @@ def test_no_limit_is_absent(unlimited: int) -> None:
 
 
 def test_no_quota() -> None:
-    assert quota.read(HOSTS / "no-container/proc") == ((), 0, 0)
+    assert read_quotas(HOSTS / "no-container/proc") == ((), 0, 0)
 
 
 def test_unknown_and_missing_columns() -> None:
@@ -88,7 +89,7 @@ def test_what_makes_no_sense_is_refused(text: str) -> None:
 
 def test_a_kernel_without_quotas(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match="vzquota is absent"):
-        quota.read(tmp_path)
+        read_quotas(tmp_path)
 
 
 def test_a_real_host() -> None:

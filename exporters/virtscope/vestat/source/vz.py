@@ -1,12 +1,13 @@
-"""/proc/vz: the containers of a host at one moment, with the units they are counted in."""
+"""/proc/vz: the containers of a host at one moment, with the units they are counted in, and their disk quotas."""
 
 from __future__ import annotations
 
 import logging
 from typing import NamedTuple
 
-from virtscope.vestat import latency, units, veinfo, vestat
+from virtscope.vestat import latency, quota, units, veinfo, vestat
 from virtscope.vestat.latency import Latency
+from virtscope.vestat.quota import Quotas
 from virtscope.vestat.source.procfs import Procfs, read_optional, read_text
 from virtscope.vestat.units import Units
 from virtscope.vestat.veinfo import Veinfo
@@ -72,3 +73,11 @@ class Vz:
                 fields.update(ctid=longest.ctid, uptime=longest.uptime, uptime_jiffies=longest.uptime_jiffies)
             log.info("units decided", extra={"fields": fields})
         return decided
+
+
+def read_quotas(procfs: Procfs) -> Quotas:
+    """Return the disk quotas of the host whose procfs this is; raises as read_text() and the parser do.
+
+    Without CAP_SYS_ADMIN and CAP_SYS_RESOURCE the kernel opens the file and shows no container's quota.
+    """
+    return quota.parse(read_text(procfs, "vz/vzquota"))
