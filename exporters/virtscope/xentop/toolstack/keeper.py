@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 
 from prometheus_client import Metric
@@ -88,10 +89,11 @@ class Keeper:
 
     def add_to(self, host: Host) -> Host:
         """Return the host with what the toolstack tells of it, if there is anything young enough."""
+        age = self.background.age()  # before the figures, which may be replaced by younger ones meanwhile
         toolstack = self.background.peek()
         if toolstack is None:
             return host
-        host = joined(host, toolstack)
+        host = joined(host, toolstack, math.inf if age is None else age)
         strangers = {(domain.domid, domain.name) for domain in host.domains if domain.told is None}
         if strangers - self._woken_for:  # once for each: there are domains that no toolstack ever knows
             self.background.wake()

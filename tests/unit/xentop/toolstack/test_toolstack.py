@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from virtscope.shell.exposition import Encoder
@@ -47,9 +48,9 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
     )
 
 
-def told(scraped: Host, by: Toolstack) -> list[str]:
+def told(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
     """Return the uuid's last digit of each domain, "" where nothing is told."""
-    return [domain.told.uuid[-1] if domain.told else "" for domain in joined(scraped, by).domains]
+    return [domain.told.uuid[-1] if domain.told else "" for domain in joined(scraped, by, age).domains]
 
 
 def page(scraped: Host) -> str:
@@ -107,6 +108,12 @@ def test_without_ids_names_tell_if_they_are_unique() -> None:
     listed = toolstack((0, "Domain-0", 9), (3, "web01", 10), (4, "twin", 1), (5, "twin", 1), (6, "once", 1))
     scraped = host((0, "Domain-0", 9), (None, "web01", 10), (None, "twin", 1), (None, "once", 1), (None, "once", 1))
     assert told(scraped, listed) == ["0", "3", "", "", ""]
+
+
+def test_without_ids_guests_that_swapped_names_are_told_by_their_cpu_time() -> None:
+    listed = toolstack((3, "blue", 100), (4, "green", 5000))
+    assert told(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
+    assert told(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
 
 
 def test_without_ids_a_successor_of_the_same_name_is_told_by_its_cpu_time() -> None:
