@@ -21,7 +21,7 @@ def joined(host: Host, toolstack: Toolstack, age: float = math.inf) -> Host:
 
     A domain is known by its id; where the source has none, by its name if nobody else has it. One that has used less
     CPU time than it had when the toolstack listed it, `age` seconds ago at most, is another one, which took over id or
-    name; so is one that has used more since than its vCPUs can.
+    name; so is one by name that has used more since than its vCPUs can. (Ids are not swapped, as names may be.)
     """
     by_name = _unique_names(toolstack.guests.values())
     names = Counter(domain.name.strip() for domain in host.domains)
@@ -56,4 +56,4 @@ def _may_be(guest: Guest, domain: Domain, age: float) -> bool:
     rounding = guest.cpu_seconds * _ROUNDING + 1
     least = guest.cpu_seconds - rounding - _BEHIND * len(domain.vcpus)
     most = guest.cpu_seconds + rounding + (age + _AHEAD) * len(domain.vcpus)
-    return least <= domain.cpu_seconds <= most
+    return least <= domain.cpu_seconds and (domain.domid is not None or domain.cpu_seconds <= most)

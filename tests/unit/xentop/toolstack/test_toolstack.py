@@ -114,6 +114,7 @@ def test_without_ids_guests_that_swapped_names_are_told_by_their_cpu_time() -> N
     listed = toolstack((3, "blue", 100), (4, "green", 5000))
     assert told(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
     assert told(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
+    assert told(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
 
 
 def test_without_ids_a_successor_of_the_same_name_is_told_by_its_cpu_time() -> None:
