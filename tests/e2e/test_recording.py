@@ -87,6 +87,14 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
     assert said["file"] == str(file)
 
 
+def test_a_host_that_cant_be_read_is_said_so(tmp_path: Path) -> None:
+    done = record("vestat", tmp_path / "host.jsonl.gz", "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}")
+    assert done.returncode == 1
+    (failure,) = [line for line in done.stderr.splitlines() if "source failed" in line]  # once, although it goes on
+    assert "no OpenVZ host" in failure
+    assert done.stderr.endswith("vestat-exporter: nothing could be read; the log says why\n")
+
+
 def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
     file = tmp_path / "xen.jsonl.gz"
     done = record(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import signal
 import sys
 import threading
@@ -17,6 +18,8 @@ from virtscope.shell.durations import duration
 from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.sources import SourceReader
 from virtscope.shell.standins import StandIns
+
+log = logging.getLogger(__name__)
 
 
 class Recordable(NamedTuple):
@@ -52,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespace) -> None:
     """Record until the time is over, or SIGINT or SIGTERM come; says at the start what, at the end how much.
 
-    Exits with 1 and one line where the file exists already or can't be written.
+    A failure is in the log when it begins. Exits with 1 and one line where the file exists already or can't be written,
+    and where every reading failed.
     """
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,6 +89,8 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
     except OSError as error:
         sys.exit(f"{program}: {path} can't be written: {error.strerror}")
     _say(f"{program}: {readings} readings ({failed} failed), {size} bytes in {path}")
+    if failed == readings:
+        sys.exit(f"{program}: nothing could be read; the log says why")
     _say(f"Before you send it, look at what it says of your host: zcat {path} | less")
 
 
@@ -99,6 +105,7 @@ def _record(
     begun = time.monotonic()
     readings = failed = 0
     last: dict[str, object] = {}
+    said: dict[str, Failed] = {}  # in the log, by source
     due = 0.0  # seconds since the beginning
     while not stopped.is_set() and due < given.seconds:
         asked = [reader.ask() for _, reader in sources]
@@ -112,6 +119,10 @@ def _record(
             if isinstance(outcome, Exception):
                 failed += 1
                 outcome = Failed.of(outcome)
+                if said.get(source.name) != outcome:
+                    fields = {"source": source.name, "reason": outcome.failed, "err": outcome.message}
+                    log.warning("source failed", extra={"fields": fields})
+                said[source.name] = outcome
                 if stand_ins:
                     outcome = outcome._replace(message="left out")  # what it quotes may hold names
             elif stand_ins:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from virtscope.shell.recording import text
-from virtscope.shell.sources import SourceRubbish
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.shell.standins import StandIns
 from virtscope.vestat.source.recorded import Files, Unread
 
@@ -36,7 +36,10 @@ _HEADING = 2  # lines of /proc/vz/vestat above its rows
 
 
 def read(procfs: Path) -> Files:
-    """Return the files as they are now; those that are absent are left out."""
+    """Return the files as they are now; those that are absent are left out.
+
+    Raises SourceUnavailable where there is none.
+    """
     files: dict[str, bytes | Unread] = {}
     for alternatives in _FILES:
         for pattern in alternatives:
@@ -44,6 +47,8 @@ def read(procfs: Path) -> Files:
             files.update(found)
             if found:
                 break
+    if not files:
+        raise SourceUnavailable(f"{procfs} has neither vz nor bc: this is no OpenVZ host; run this on the host itself")
     return files
 
 

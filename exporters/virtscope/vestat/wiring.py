@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,11 @@ from virtscope.shell.replay import Playback, View
 from virtscope.vestat import beancounter_metrics, ioacct, metrics, quota, recorded
 from virtscope.vestat.source.bc import BeancounterReader, read_ioacct
 from virtscope.vestat.source.procfs import Procfs
-from virtscope.vestat.source.recorded import Files, RecordedProcfs
+from virtscope.vestat.source.recorded import Files, RecordedProcfs, Unread
 from virtscope.vestat.source.vz import Vz, read_quotas
 from virtscope.vestat.source.vzlist import Vzlist
+
+log = logging.getLogger(__name__)
 
 
 def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> list[Source]:
@@ -58,8 +61,18 @@ def sources(procfs: Procfs, describe: Callable[[Sequence[str]], list[Metric]] = 
 
 def recordable(procfs: Path) -> Recordable:
     """Return what a recording takes of the host whose procfs this is."""
+    said: set[str] = set()  # in the log, files that the recording has no more of than why
+
+    def read() -> Files:
+        files = recorded.read(procfs)
+        for path, content in files.items():
+            if isinstance(content, Unread) and path not in said:
+                said.add(path)
+                log.warning("file can't be read", extra={"fields": {"file": procfs / path, "err": content.errno}})
+        return files
+
     contents = "files of /proc/vz and /proc/bc: every container's id, IP addresses and figures"
-    return Recordable("procfs", contents, lambda: recorded.read(procfs), recorded.anonymised)
+    return Recordable("procfs", contents, read, recorded.anonymised)
 
 
 def replayed(played: Playback) -> list[Source]:
