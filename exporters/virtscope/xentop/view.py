@@ -10,6 +10,7 @@ from prometheus_client import Metric
 from virtscope.shell.recording import Failed
 from virtscope.shell.sources import SourceUnavailable
 from virtscope.xentop import metrics, model, text
+from virtscope.xentop.clocks import Clocks
 from virtscope.xentop.identity import Namesakes
 from virtscope.xentop.model import Host
 from virtscope.xentop.recorded import Printed, Snapshot
@@ -27,9 +28,16 @@ def add_nothing(host: Host) -> Host:
     return host
 
 
-def node_families(node: RawNode, add_told: AddTold = add_nothing) -> list[Metric]:
-    """Return the families of a snapshot of libxenstat's, with what `add_told` adds to the host."""
-    return metrics.families(add_told(model.from_libxenstat(node)))
+class LibraryView:
+    """Turns libxenstat's snapshots into metric families, and keeps what that needs from one to the next."""
+
+    def __init__(self, add_told: AddTold = add_nothing) -> None:
+        self._add_told = add_told
+        self._clocks = Clocks()
+
+    def families(self, node: RawNode) -> list[Metric]:
+        """Return the families of a snapshot, with what the toolstack adds to the host."""
+        return metrics.families(self._add_told(self._clocks.steady(model.from_libxenstat(node))))
 
 
 def waiting_without_ids() -> list[Metric]:
@@ -63,6 +71,7 @@ class TextView:
     def __init__(self, add_told: AddTold = add_nothing) -> None:
         self._add_told = add_told
         self._namesakes = Namesakes()
+        self._clocks = Clocks()
         self._unknown_line_said = False
 
     def families(self, printed: Printed) -> list[Metric]:
@@ -73,7 +82,7 @@ class TextView:
             log.warning(
                 "xentop printed a line that is not understood", extra={"fields": {"line": host.unknown[0][:200]}}
             )
-        told_apart = self._namesakes.tell_apart(model.from_text(host, printed.xen_version))
+        told_apart = self._clocks.steady(self._namesakes.tell_apart(model.from_text(host, printed.xen_version)))
         return metrics.families(self._add_told(told_apart)) + metrics.text_families(
             printed.iteration, len(host.unknown)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Callable
 
 from prometheus_client import Metric
 
@@ -23,9 +24,9 @@ from virtscope.xentop.source.xentop import Xentop
 from virtscope.xentop.source.xl import Xl
 from virtscope.xentop.toolstack.keeper import Keeper, Replayed
 from virtscope.xentop.view import (
+    LibraryView,
     TextView,
     add_nothing,
-    node_families,
     read_waiting,
     recorded_waiting,
     waiting_without_ids,
@@ -53,10 +54,10 @@ def live(source: Libxenstat | Xentop, procfs: str, sysfs: str, keeper: Keeper | 
             Source("runstate", waiting_without_ids, lambda: "", required=False),
             *told,
         ]
-    host = HostReader(source, NetDev(procfs, sysfs))
+    host, library_view = HostReader(source, NetDev(procfs, sysfs)), LibraryView(add_told)
     runstate = Runstate(sysfs)
     return [
-        Source("libxenstat", lambda: node_families(host.read(), add_told), host.origin),
+        Source("libxenstat", lambda: library_view.families(host.read()), host.origin),
         Source("runstate", lambda: read_waiting(runstate, host), runstate.origin, required=False),
         *told,
     ]
@@ -103,11 +104,12 @@ def replayed(played: Playback) -> list[Source]:
         ]
     else:
 
-        def show(snapshot: Snapshot) -> list[Metric]:
-            return node_families(snapshot.node, told.add_to)
+        def show() -> Callable[[Snapshot], list[Metric]]:
+            view = LibraryView(told.add_to)
+            return lambda snapshot: view.families(snapshot.node)
 
         sources = [
-            played.source("libxenstat", "libxenstat", recorded.snapshot, lambda: show),
+            played.source("libxenstat", "libxenstat", recorded.snapshot, show),
             played.source("runstate", "libxenstat", recorded.snapshot, lambda: recorded_waiting, required=False),
         ]
     if "xl" in played.header.sources:
