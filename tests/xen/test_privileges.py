@@ -10,7 +10,7 @@ import pytest
 
 from tests.live.privileges import UNITS, capabilities, directives, unprivileged
 from tests.xen.host import XenHost
-from tests.xen.test_sources import scrape
+from tests.xen.pages import Page
 
 pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
 
@@ -39,7 +39,7 @@ def exporter(xen: XenHost, flags: str, having: set[str]) -> Iterator[None]:
 def wait_for(xen: XenHost, series: tuple[str, frozenset[tuple[str, str]]]) -> None:
     """Returns once the exporter shows this series as 1."""
     deadline = time.monotonic() + 60
-    while scrape(xen, PORT).get(series) != 1:
+    while Page.from_within(xen, PORT).series().get(series) != 1:
         assert time.monotonic() < deadline, xen.dom0(f"cat {LOG}")
 
 
@@ -58,7 +58,7 @@ def devices_of_the_unit(xen: XenHost) -> Iterator[None]:
 
 def figures(xen: XenHost, port: int) -> set[tuple[str, frozenset[tuple[str, str]]]]:
     """The names and labels of all that an exporter knows of Xen."""
-    return {series for series in scrape(xen, port) if not series[0].startswith(ABOUT_THE_READING)}
+    return {series for series in Page.from_within(xen, port).series() if not series[0].startswith(ABOUT_THE_READING)}
 
 
 @pytest.mark.usefixtures("devices_of_the_unit")
