@@ -88,7 +88,9 @@ def test_what_makes_no_sense_is_refused(text: str) -> None:
 
 
 def test_a_kernel_without_quotas(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailable, match="vzquota is absent"):
+    with pytest.raises(
+        SourceUnavailable, match="vzquota is absent: this kernel keeps no disk quotas, as that of Virtuozzo 7"
+    ):
         read_quotas(tmp_path)
 
 

@@ -9,7 +9,7 @@ from virtscope.shell.sources import SourceUnavailable
 from virtscope.vestat import beancounters, ioacct
 from virtscope.vestat.beancounters import Beancounters
 from virtscope.vestat.ioacct import Ioaccts
-from virtscope.vestat.source.procfs import Procfs, list_folders, read_optional
+from virtscope.vestat.source.procfs import NO_HOST, Procfs, list_folders, read_optional
 
 _CAPABILITIES = "CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"  # the kernel asks for both, whatever the files' modes
 
@@ -42,7 +42,7 @@ class BeancounterReader:
             text = read_optional(self._procfs, name, _CAPABILITIES)
             if text is not None:
                 return beancounters.parse(text, self._last)
-        each = list(_read_each(self._procfs, "resources"))
+        each = list(_read_each(self._procfs, "resources", NO_HOST))
         if not each:
             raise SourceUnavailable(
                 f"{self._procfs / 'bc'} has no beancounters: this is no OpenVZ host, or run this on the host"
@@ -56,19 +56,21 @@ def read_ioacct(procfs: Procfs) -> Ioaccts:
     Raises SourceUnavailable where the kernel doesn't count it or the files must not be read, SourceRubbish as the
     parser does.
     """
-    files = list(_read_each(procfs, "ioacct"))
+    absence = "this kernel doesn't count I/O by container"
+    files = list(_read_each(procfs, "ioacct", absence))
     if not files:
-        raise SourceUnavailable(f"{procfs}/bc/*/ioacct are absent: this kernel doesn't count I/O by container")
+        raise SourceUnavailable(f"{procfs}/bc/*/ioacct are absent: {absence}")
     return ioacct.parse_each(files)
 
 
-def _read_each(procfs: Procfs, file: str) -> Iterator[tuple[str, str]]:
+def _read_each(procfs: Procfs, file: str, absence: str) -> Iterator[tuple[str, str]]:
     """Yield ctid and text of /proc/bc/<id>/`file` of every container, and of the host (ctid "0").
 
     Containers that end meanwhile are passed over, and so are all where the kernel has no such file. Sub-beancounters,
-    which early kernels have, are folders within their container's, and part of its figures. Raises as read_text() does.
+    which early kernels have, are folders within their container's, and part of its figures. Raises as read_text() does;
+    `absence` is what it means that there is no /proc/bc.
     """
-    for ctid in list_folders(procfs, "bc", _CAPABILITIES):
+    for ctid in list_folders(procfs, "bc", _CAPABILITIES, absence):
         if not _LEFT_BEHIND.fullmatch(ctid):
             text = read_optional(procfs, f"bc/{ctid}/{file}", _CAPABILITIES)
             if text is not None:

@@ -80,4 +80,5 @@ def read_quotas(procfs: Procfs) -> Quotas:
 
     Without CAP_SYS_ADMIN and CAP_SYS_RESOURCE the kernel opens the file and shows no container's quota.
     """
-    return quota.parse(read_text(procfs, "vz/vzquota"))
+    absence = "this kernel keeps no disk quotas, as that of Virtuozzo 7, or its module vzdquota is not loaded"
+    return quota.parse(read_text(procfs, "vz/vzquota", absence=absence))
