@@ -75,6 +75,7 @@ def families(host: Host) -> list[Metric]:
     openvz_vestat_units_info{unit="nanoseconds",hz="1000",decided_by="/proc/vz/stats"} 1
     openvz_vestat_refused_rows 0
     openvz_vestat_unknown_columns 0
+    openvz_vestat_unread_files 0
     openvz_container_cpu_seconds_total{ctid="101",mode="user"} 142.926
     openvz_container_cpu_used_seconds_total{ctid="101"} 152.017348211
     openvz_container_processes{ctid="101"} 35
@@ -92,6 +93,12 @@ def families(host: Host) -> list[Metric]:
             "openvz_vestat_unknown_columns",
             "Columns of /proc/vz/vestat that this exporter doesn't know, and passes over.",
             host.vestat.unknown_columns,
+        ),
+        gauge(
+            "openvz_vestat_unread_files",
+            "Files beside /proc/vz/vestat (version, veinfo, latency) that are there and could not be read at this "
+            "scrape: their figures are missing, and the log says why.",
+            host.unread,
         ),
     ]
     if host.kernel is not None:

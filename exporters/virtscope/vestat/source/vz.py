@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from virtscope.shell.sources import SourceError
 from virtscope.vestat import latency, quota, units, veinfo, vestat
 from virtscope.vestat.latency import Latency
 from virtscope.vestat.quota import Quotas
@@ -17,13 +18,17 @@ log = logging.getLogger(__name__)
 
 
 class Host(NamedTuple):
-    """What /proc/vz says. None: there is no such file; for `units`, nothing to decide them on, nor to convert."""
+    """What /proc/vz says.
+
+    None: there is no such file, or it is one of the `unread`; for `units`, nothing to decide them on, nor to convert.
+    """
 
     kernel: str | None
     vestat: Vestat
     units: Units | None
     veinfo: Veinfo | None
     latency: Latency | None
+    unread: int  # how many of the files beside vestat are there and can't be read
 
 
 class Vz:
@@ -36,6 +41,7 @@ class Vz:
     def __init__(self, procfs: Procfs) -> None:
         self._procfs = procfs
         self._units: Units | None = None
+        self._unread: dict[str, str] = {}  # why each file beside vestat could not be read, as of the last read
 
     def read(self) -> Host:
         """Return the host as it is now.
@@ -46,20 +52,31 @@ class Vz:
         parsed = vestat.parse(read_text(self._procfs, "vz/vestat"))
         if self._units is None:
             self._units = self._decide(parsed)
-        kernel = read_optional(self._procfs, "vz/version")
-        containers = read_optional(self._procfs, "vz/veinfo")
-        waits = read_optional(self._procfs, "vz/latency")
+        kernel, containers, waits = map(self._beside, ("vz/version", "vz/veinfo", "vz/latency"))
         return Host(
             kernel=None if kernel is None else kernel.strip(),
             vestat=parsed,
             units=self._units,
             veinfo=None if containers is None else veinfo.parse(containers),
             latency=None if waits is None else latency.parse(waits),
+            unread=len(self._unread),
         )
 
     def origin(self) -> str:
         """Return the path of the file that counts."""
         return str(self._procfs / "vz/vestat")
+
+    def _beside(self, name: str) -> str | None:
+        """Return the text of a file beside vestat; None where it is absent or can't be read, which costs it alone."""
+        try:
+            text = read_optional(self._procfs, name)
+        except SourceError as error:
+            if self._unread.get(name) != str(error):
+                log.warning("figures of a file are missing", extra={"fields": {"err": error}})
+            self._unread[name] = str(error)
+            return None
+        self._unread.pop(name, None)
+        return text
 
     def _decide(self, parsed: Vestat) -> Units | None:
         text = read_optional(self._procfs, "vz/stats")
