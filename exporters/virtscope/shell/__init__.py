@@ -1,6 +1,7 @@
 """What every exporter shares.
 
 program, flags, durations, logs     the command line and its main()
+starting                            before these: what a signal does while they are imported
 server, webconfig                   HTTP, TLS and passwords
 exporter, sources, background       a scrape: all sources at once under one deadline, slow ones read beforehand
 commands                            programs that a source runs
