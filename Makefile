@@ -40,16 +40,18 @@ test-xen: $(READY) ## Boot a real Xen under QEMU and follow a guest's CPU time f
 	$(BIN)/pytest tests/xen
 fuzz: $(READY) ## Give every parser mutated text for FUZZ_MINUTES (10), and save what one fails on
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
-bench: $(READY) ## CPU per 1,000 series: ours, stock prometheus_client, node_exporter, in one run
+bench: $(READY) ## What watching costs: encoding, scrapes, hosts of 10 to 1,000 guests, beside others, in one run
 	$(BIN)/python -m bench
 
 ##@ Develop
-.PHONY: format dashboards golden requirements tools-update wheel clean
+.PHONY: format dashboards docs golden requirements tools-update wheel clean
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 dashboards: $(READY) ## Write the dashboards' JSON from their Python sources
 	$(BIN)/python -m dashboards.build
+docs: $(READY) ## Write docs/metrics.md from the golden expositions
+	$(BIN)/python -m tools.metric_reference
 golden: $(READY) ## Write the golden expositions anew; look at the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
 wheel: $(READY) ## Build the exporters' wheel into dist/

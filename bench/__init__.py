@@ -1,4 +1,4 @@
-"""What a scrape costs, measured side by side: ours, stock prometheus_client, node_exporter. Run by `make bench`."""
+"""What watching costs, measured side by side with others that do the same. Run by `make bench`."""
 
 import sys
 from pathlib import Path

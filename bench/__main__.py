@@ -1,4 +1,4 @@
-"""Prints what exposition costs: encoding alone, then whole scrapes over HTTP, with the project's bars beside them.
+"""Prints what watching costs: encoding alone, scrapes over HTTP, whole hosts, with the bars of the project beside them.
 
 All figures of a run are taken in turns on the same machine, so that ratios hold where times don't. Each is the smallest
 of several rounds: what other processes do to caches and clocks only ever adds.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from prometheus_client import Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from bench import counters, scraping
+from bench import counters, hosts, scraping
 from bench.guests import Guests, by_add_metric
 from tools import programs
 from virtscope.shell.exposition import Encoder
@@ -38,6 +38,7 @@ def main() -> None:
     )
     _encoding()
     _whole_scrapes()
+    hosts.measure()
     counters.measure()
 
 

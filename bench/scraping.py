@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench import CHECKOUT
@@ -26,10 +27,12 @@ START_SECONDS = 10.0
 class Target:
     """A running server under measurement. `series` is what it serves, its own metrics included."""
 
-    def __init__(self, command: list[str], port: int | None = None) -> None:
+    def __init__(
+        self, command: list[str], port: int | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         """Start the server; without `port` it says on its first line which one it took."""
         self._process = subprocess.Popen(
-            command, cwd=CHECKOUT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command, cwd=CHECKOUT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         assert self._process.stdout
         self._connection = http.client.HTTPConnection("127.0.0.1", port or int(self._process.stdout.readline()))
@@ -56,6 +59,11 @@ class Target:
         for _ in range(scrapes):
             self.scrape()
         return (self.cpu_seconds() - before) / scrapes
+
+    def resident_bytes(self) -> int:
+        """Return the memory that the server holds now."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
     def stop(self) -> None:
         """End the server."""
@@ -84,6 +92,11 @@ def python_server(kind: str, series: int) -> Target:
 
 def node_exporter(program: Path) -> Target:
     """Start node_exporter with its default collectors."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = free_port()
     return Target([str(program), f"--web.listen-address=127.0.0.1:{port}"], port)
+
+
+def free_port() -> int:
+    """Return a port that was free a moment ago, for a server that can't be asked which one it took."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])

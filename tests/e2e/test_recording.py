@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,25 +19,36 @@ import pytest
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
 from tests.e2e.test_xentop_child import FakeXentop, value, wait_for, xentop
+from tests.e2e.test_xentop_exporter import DOM0, WEB, page_with
+from tests.unit.xentop.fake_host import FakeXen
+from tests.unit.xentop.fake_xl import FakeXl
 
 __all__ = ["xentop"]  # a fixture
 
 UUIDS = TESTS / "fixtures/openvz/virtuozzo7-uuids/proc"
 
 
-def record(package: str, file: Path, *flags: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    with recording(package, file, *flags, path=path) as process:
+def record(
+    package: str, file: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    with recording(package, file, *flags, environment=environment) as process:
         out, err = process.communicate(timeout=60)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def with_path(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
 @contextmanager
-def recording(package: str, file: Path, *flags: str, path: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A `record` under way; `path` is a folder for PATH."""
+def recording(
+    package: str, file: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A `record` under way."""
     process = subprocess.Popen(
         [sys.executable, "-m", f"virtscope.{package}", "record", str(file), *flags],
         cwd=EXPORTERS,
-        env={**os.environ, "PATH": f"{path}{os.pathsep}{os.environ['PATH']}"} if path else None,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -75,9 +87,19 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
     assert said["file"] == str(file)
 
 
+def test_a_host_that_cant_be_read_is_said_so(tmp_path: Path) -> None:
+    done = record("vestat", tmp_path / "host.jsonl.gz", "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}")
+    assert done.returncode == 1
+    (failure,) = [line for line in done.stderr.splitlines() if "source failed" in line]  # once, although it goes on
+    assert "no OpenVZ host" in failure
+    assert done.stderr.endswith("vestat-exporter: nothing could be read; the log says why\n")
+
+
 def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
     file = tmp_path / "xen.jsonl.gz"
-    done = record("xentop", file, "--source=xentop", "--for=3s", "--interval=0.2s", path=xentop.folder)
+    done = record(
+        "xentop", file, "--source=xentop", "--for=3s", "--interval=0.2s", environment=with_path(xentop.folder)
+    )
     assert done.returncode == 0, done.stderr
     assert "every domain's name" in done.stdout
     said = re.search(r"(\d+) readings \((\d+) failed\), (\d+) bytes", done.stdout)
@@ -101,9 +123,43 @@ def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> 
     assert seen[0] < 15
 
 
+def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    xen = FakeXen(tmp_path_factory.mktemp("xen"))
+    xen.build_libxenctrl()
+    xen.show(DOM0, replace(WEB, runstate=tuple(range(12))))
+    xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
+    environment = {**xen.environment(), "PATH": xl.path}
+    flags = ["--source=libxenstat", f"--path.sysfs={xen.sysfs}", "--xl.interval=1s"]
+    with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
+        live = page_with(exporter, "xen_domain_scheduler_weight{")
+    file = tmp_path / "xen.jsonl.gz"
+    done = record("xentop", file, *flags, "--for=3s", "--interval=0.5s", environment=environment)
+    assert "what xl tells" in done.stdout
+    with replaying(tmp_path, "xentop", file) as exporter:
+        replayed = page_with(exporter, "xen_domain_scheduler_weight{")
+    series = [line.rpartition(" ")[0] for line in figures(live, "xen_")]
+    assert [line.rpartition(" ")[0] for line in figures(replayed, "xen_")] == series
+    assert figures(replayed, "xen_domain_runnable") == figures(live, "xen_domain_runnable") != []
+    assert "xen_vcpu_affinity_info{" in replayed
+
+    private = tmp_path / "private.jsonl.gz"
+    record("xentop", private, *flags, "--for=1s", "--interval=0.5s", "--anonymise", environment=environment)
+    text = gzip.decompress(private.read_bytes())
+    assert b"web01" not in text
+    assert b'"xl"' not in text, "the toolstack's answers are full of names"
+
+
 def test_no_name_is_in_an_anonymised_recording(xentop: FakeXentop, tmp_path: Path) -> None:
     names = tmp_path / "xen.jsonl.gz"
-    record("xentop", names, "--source=xentop", "--for=3s", "--interval=0.5s", "--anonymise", path=xentop.folder)
+    record(
+        "xentop",
+        names,
+        "--source=xentop",
+        "--for=3s",
+        "--interval=0.5s",
+        "--anonymise",
+        environment=with_path(xentop.folder),
+    )
     text = gzip.decompress(names.read_bytes())
     assert b"Domain-0" in text
     assert b"web01" not in text
@@ -181,3 +237,12 @@ def test_what_cannot_be_played_is_one_clear_line(flags: list[str], complaint: st
     )
     assert done.returncode != 0
     assert complaint in done.stderr.splitlines()[-1]
+
+
+def test_the_documentations_program_writes_a_recording(tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (TESTS.parent / "docs/recordings.md").read_text(), re.DOTALL)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
+    with replaying(tmp_path, "vestat", tmp_path / "demo.jsonl.gz") as exporter:
+        page = exporter.get().text
+    assert value(page, 'openvz_container_cpu_used_seconds_total{ctid="101",replayed="demo"}') == 1800
+    assert value(page, 'openvz_container_cpu_seconds_total{ctid="101",mode="user",replayed="demo"}') == 1440

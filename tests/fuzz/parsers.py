@@ -26,24 +26,27 @@ from virtscope.perf.source import resctrl
 from virtscope.perf.source.cgroups import parse_mounts
 from virtscope.shell.exporter import Source
 from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
-from virtscope.shell.recording import Header, Writer
+from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.replay import Playback
 from virtscope.shell.server import time_for_sources
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.shell.webconfig.passwords import basic_credentials
-from virtscope.vestat import cli as vestat_cli
-from virtscope.vestat import ioacct, units, veinfo, vestat
+from virtscope.vestat import ioacct, latency, quota, units, veinfo, vestat, vzlist
 from virtscope.vestat.beancounter_metrics import Families
 from virtscope.vestat.beancounters import parse as parse_beancounters
 from virtscope.vestat.beancounters import parse_each
 from virtscope.vestat.recorded import read as vestat_files
-from virtscope.xentop import cli as xentop
+from virtscope.vestat.wiring import replayed as replayed_vestat
 from virtscope.xentop import metrics, model, netdev, text
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 from virtscope.xentop.source.runstate import RawRunstate
 from virtscope.xentop.source.xentop import Iteration
+from virtscope.xentop.source.xl import Answer, RawToolstack
+from virtscope.xentop.toolstack import model as toolstack
+from virtscope.xentop.toolstack.metrics import domain_families, host_families
+from virtscope.xentop.wiring import replayed as replayed_xentop
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
@@ -82,6 +85,14 @@ def _xentop(data: bytes) -> None:
         Encoder().text(metrics.families(model.from_text(text.parse(iteration))))
 
 
+def _toolstack(command: str, data: bytes) -> None:
+    """Read it as xl's answer to this command, beside an answer to "list" as xl gives it."""
+    answers = [Answer("list", _XL_LIST, "", False), Answer(command, data, "", False)]
+    known = toolstack.understand(RawToolstack("xl", tuple(answers), ((1, data),)))
+    guests = [({"domid": str(guest.domid), "domain": guest.name}, guest) for guest in known.guests.values()]
+    Encoder().text([*domain_families(guests), *host_families(known, {})])
+
+
 def _vestat(data: bytes) -> None:
     parsed = vestat.parse(_decoded(data))
     assert len({row.ctid for row in parsed.rows}) == len(parsed.rows)
@@ -111,6 +122,16 @@ def _ioacct(data: bytes) -> None:
     Encoder().text(ioacct.families(read))
 
 
+def _quota(data: bytes) -> None:
+    Encoder().text(quota.families(quota.parse(_decoded(data))))
+
+
+def _latency(data: bytes) -> None:
+    parsed = latency.parse(_decoded(data))
+    assert len(parsed.waits) + parsed.refused <= data.count(b"\n") + 1
+    Encoder().text(latency.families(parsed, units.Units("cycles", 3_000_000_000, 1000, "")))
+
+
 def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data: bytes) -> None:
     """Play all of it, its readings a second apart."""
     seconds = iter(range(1000))
@@ -132,6 +153,12 @@ def _recorded(exporter: str, readings: Iterable[tuple[str, object]]) -> bytes:
             writer.write(seconds, source, outcome)
         writer.close()
         return gzip.decompress(path.read_bytes())
+
+
+def _vzlist(data: bytes) -> None:
+    field = vzlist.parse(data)
+    assert len(field.values) + field.refused <= data.count(b"\n") + 1
+    Encoder().text(vzlist.families({"name": field}, field.values))
 
 
 def _web_config(data: bytes) -> None:
@@ -200,11 +227,28 @@ def _xensyms(data: bytes) -> None:
     assert Xensyms(_decoded(data)).symbol("0xffff82d040201abc")
 
 
+_XL = FIXTURES / "toolstack/xl-4.17-credit"
+_XL_LIST = (_XL / "list -v").read_bytes()
+_XL_SXP = b"(domain\n    (domid 1)\n    (uuid 586d02b6-9100-4965-a4ea-f600cf10add6)\n    (image\n        (hvm\n"
+_XL_PSR = (
+    b"Total RMID: 71\n"
+    b"Name                                        ID        Socket 0        Socket 1\n"
+    b"Total L3 Cache Size                                   30720 KB        30720 KB\n"
+    b"web01                                        1         2592 KB         4032 KB\n"
+)
+_XL_ANSWERS = {
+    "list": [_XL_LIST],
+    "list -l": [(_XL / "list -l").read_bytes(), _XL_SXP],
+    **{command: [(_XL / command).read_bytes()] for command in ("info", "cpupool-list", "sched-credit", "vcpu-list")},
+    "psr-cmt-show cache-occupancy": [_XL_PSR],
+}
+
 # /proc/bc/101/resources has the rows alone.
 _OWN_BEANCOUNTERS = b"".join(
     line.rpartition(b":")[2]
     for line in _texts("openvz/one-container/proc/bc/resources")[0].splitlines(keepends=True)[2:]
 )
+_VZLIST = b'       101 web shop\n       205 -\n4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11 k\xc3\xa4se "1"\n'
 _WEB_CONFIG = b"""# As in the documentation of Prometheus's exporter-toolkit
 tls_server_config: &tls {cert_file: server.crt, key_file: server.key, client_auth_type: "NoClientCert"}
 http_server_config:
@@ -236,7 +280,15 @@ _DOMAIN = RawDomain(
     (RawVcpu(1, 10**9),), (_NETWORK,), (_VBD,), 1, b"web", 10**9, 2**28, 2**64 - 1, 0, *[0, 0, 0, 0, 0, 1]
 )
 _NODE = RawNode((_DOMAIN,), b"4.17.7", 4, 2_400_000_000, 2**34, 2**30)
+_TOLD = RawToolstack(
+    "/usr/sbin/xl",
+    tuple(
+        Answer(path.name.removesuffix(" -v"), path.read_bytes(), "", False)
+        for path in sorted((FIXTURES / "toolstack/xl-4.17-credit").iterdir())
+    ),
+)
 _RECORDINGS = [
+    _recorded("xentop", [("xl", _TOLD), ("libxenstat", Snapshot(_NODE, Failed("unavailable", "no such call")))] * 2),
     _recorded("xentop", [("libxenstat", Snapshot(_NODE, (RawRunstate(1, 1, 0, (1, 2, 3, 4, 5, 6), 7),)))] * 2),
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]
@@ -262,6 +314,10 @@ PARSERS = [
     Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),
     Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),
     Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
+    *(
+        Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, (SourceRubbish,))
+        for command, seeds in _XL_ANSWERS.items()
+    ),
     Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceRubbish,)),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceRubbish,)),
     Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
@@ -269,9 +325,12 @@ PARSERS = [
     Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources", "ubc/*ubc25*.txt"), (SourceRubbish,)),
     Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], (SourceRubbish,)),
     Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceRubbish,)),
-    Parser("xentop-recording", partial(_recording, "xentop", xentop.replayed), _RECORDINGS, (SourceError,)),
-    Parser("vestat-recording", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_FILES, (SourceError,)),
-    Parser("recording-file", partial(_recording, "vestat", vestat_cli.replayed), _RECORDED_WHOLE, (SourceError,)),
+    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota", "ubc/vzquota*.txt"), (SourceRubbish,)),
+    Parser("vz-latency", _latency, _texts("openvz/*/proc/vz/latency")),
+    Parser("xentop-recording", partial(_recording, "xentop", replayed_xentop), _RECORDINGS, (SourceError,)),
+    Parser("vestat-recording", partial(_recording, "vestat", replayed_vestat), _RECORDED_FILES, (SourceError,)),
+    Parser("recording-file", partial(_recording, "vestat", replayed_vestat), _RECORDED_WHOLE, (SourceError,)),
+    Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
     Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
     Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=4 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),

@@ -22,7 +22,7 @@ from tests.fuzz.parsers import PARSERS, Parser
 
 FOUND = Path(__file__).parent / "found"
 SECONDS = float(os.environ.get("FUZZ_MINUTES", "0")) * 60 / len(PARSERS)  # for each; 0: one round
-EXAMPLES = 1000  # in a round
+EXAMPLES = 300  # in a round
 MOST_MEMORY = 256  # bytes for a byte of input: a list of one-letter words takes up to 60, a YAML document 200
 MOST_GROWTH = 3  # times the time that is due to a larger input; of what is quadratic, 8 times as much takes 8 times
 

@@ -10,12 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.live import Exposition
-from tests.stack.conftest import CACHE, Checkout, eventually
+from tests.stack.conftest import CACHE, ROOT, Checkout, eventually
 from tools import StackError, python_packages
 
 UP_WITHOUT_LOOKING = """
@@ -163,8 +164,14 @@ def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkou
     outside = tmp_path / "tmp"
     outside.mkdir()
     with fresh.making("up", TMPDIR=str(outside)) as up:
-        # pip, about to be installed, unpacks itself into a temporary folder.
-        assert eventually(lambda: any(tmp_path.rglob("tmp/tmp*/pip-*.whl")), 60)
+        scratch = fresh.folder / python_packages.SCRATCH.relative_to(ROOT)
+
+        def pip_unpacks_itself() -> bool:
+            with suppress(FileNotFoundError):  # a folder that has just gone
+                return any(scratch.glob("tmp*/pip-*.whl"))
+            return False
+
+        assert eventually(pip_unpacks_itself, 60)
         os.killpg(up.pid, signal.SIGKILL)
     assert list(outside.iterdir()) == []
     up_again = fresh.make("up", TMPDIR=str(outside))

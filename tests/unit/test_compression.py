@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.shell.compression import Gzip
@@ -13,7 +13,6 @@ from virtscope.shell.compression import Gzip
 PIECES = [b"", b"# EOF\n", b"held 1.0\n" * 10_000, b"limit 1.0\n" * 10_000, bytes(range(256)) * 100]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES) | st.binary(max_size=9)), max_size=4))
 def test_any_gzip_reads_every_page(pages: list[list[bytes]]) -> None:
     compressor = Gzip()

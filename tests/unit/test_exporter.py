@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from prometheus_client import Metric
@@ -14,6 +17,8 @@ from virtscope.shell.background import Background
 from virtscope.shell.exporter import Exporter, Source
 from virtscope.shell.exposition import Format
 from virtscope.shell.sources import SourceError, SourceUnavailable
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden/every-exporter.prom"
 
 
 def scrape(*sources: Source) -> dict[str, float]:
@@ -80,3 +85,19 @@ def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
     assert series["demo_source_reads_total slow"] == 1
     assert 7 <= series["demo_source_cpu_seconds_total slow"] < 60
     assert series["demo_source_background_errors_total slow timeout"] == 0
+
+
+def test_golden_page_of_what_every_exporter_tells_of_itself() -> None:
+    """UPDATE_GOLDEN=1 rewrites it; values vary, so names, labels and help are what it holds."""
+    background = Background("slow", lambda: 1, 600)
+    background.start()
+    end = time.monotonic() + 30
+    while background.age() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    slow = Source("slow", list, lambda: "a program", background=background)
+    page = Exporter("every", [slow]).scrape(Format.TEXT, 30).decode()
+    background.close()
+    page = re.sub(r'python="[^"]*"', 'python="VARIES"', re.sub(r"(?m)^([^#].* ).*$", r"\1VARIES", page))
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page)
+    assert page == GOLDEN.read_text()

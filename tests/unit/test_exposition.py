@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
@@ -18,9 +18,6 @@ from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sam
 from virtscope.shell.exposition import Encoder, FamilyError
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
-
-# Timings say nothing on a busy machine.
-_patiently = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class _Registry:
@@ -92,13 +89,11 @@ def families(draw: st.DrawFn) -> Metric:
     return family
 
 
-@_patiently
 @given(st.lists(families(), max_size=4))
 def test_writes_what_the_client_writes(metrics: list[Metric]) -> None:
     assert_as_the_client(Encoder(), metrics)
 
 
-@_patiently
 @given(VALUES | st.floats().map(str) | st.decimals(allow_nan=False) | st.fractions(-(10**9), 10**9))
 def test_writes_numbers_as_the_client_does(value: Any) -> None:
     assert_as_the_client(Encoder(), [GaugeMetricFamily("x", "Help.", value)])
@@ -128,7 +123,6 @@ def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
     return scrape + [metric for metric in scrape if draw(st.integers(0, 5)) == 0]
 
 
-@_patiently
 @given(st.lists(families(), min_size=1, max_size=3), st.data())
 def test_keeps_no_stale_line(metrics: list[Metric], data: st.DataObject) -> None:
     encoder = Encoder()

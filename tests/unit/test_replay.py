@@ -16,7 +16,7 @@ from prometheus_client import Metric
 from virtscope.shell import recording
 from virtscope.shell.exporter import Source
 from virtscope.shell.families import family
-from virtscope.shell.recording import Header, Writer
+from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.replay import Playback
 from virtscope.shell.sources import SourceRubbish, SourceTimeout, SourceUnavailable
 
@@ -185,7 +185,7 @@ def test_once_ends_in_a_clear_failure(tmp_path: Path, clock: Clock) -> None:
 
 
 def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> None:
-    readings = [(0, {"a": 1}), (1, SourceTimeout("no answer for 1.0 s")), (2, {"a": 3})]
+    readings = [(0, {"a": 1}), (1, Failed("timeout", "no answer for 1.0 s")), (2, {"a": 3})]
     source = playing(write(tmp_path / "r.jsonl.gz", readings), clock)
     counters(source)
     clock.now += 1
@@ -199,6 +199,21 @@ def test_a_recording_of_another_exporter_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl.gz", [(0, {})])
     with pytest.raises(SourceRubbish, match="of test-exporter, not of xentop-exporter"):
         Playback(path, "xentop", 1, False)
+
+
+def test_a_recording_that_is_gone_at_the_seam_fails_until_it_is_back(tmp_path: Path, clock: Clock) -> None:
+    path = write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})])
+    source = playing(path, clock)
+    counters(source)
+    clock.now += 1
+    counters(source)
+    path.rename(tmp_path / "elsewhere")
+    for _ in range(4):
+        clock.now += 1
+        with pytest.raises(SourceUnavailable, match="can't be read"):
+            source.read()
+    (tmp_path / "elsewhere").rename(path)
+    assert counters(source)["a"] >= 2
 
 
 def test_a_cut_off_file_plays_up_to_its_last_whole_reading(

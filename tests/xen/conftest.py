@@ -1,4 +1,4 @@
-"""One emulated Xen host for all tests of this folder, and the project's own Prometheus that scrapes it."""
+"""The emulated Xen hosts for the tests of this folder, one after the other, and the project's own Prometheus."""
 
 from __future__ import annotations
 
@@ -9,12 +9,38 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.live import Prometheus
-from tests.xen.host import GUESTS, XenHost
+from tests.xen.host import CREDIT, CREDIT2, HostPlan, XenHost
 from tests.xen.image import image
 from tests.xen.machine import Machine, why_not_here
 from tests.xen.package import exporter_as_tar
+from tests.xen.text_exporter import TextExporter, text_exporter_in
 
+HOSTS = (CREDIT2, CREDIT)
 FIGURES = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "hosts(*plans): the emulated Xen hosts that a test runs on (default: CREDIT2)")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "xen" in metafunc.fixturenames:
+        chosen = metafunc.definition.get_closest_marker("hosts")
+        plans: tuple[HostPlan, ...] = chosen.args if chosen else (CREDIT2,)
+        metafunc.parametrize("xen", plans, indirect=True, ids=[plan.name for plan in plans], scope="session")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sorts by host, so that each is booted once and is switched off before the next one."""
+
+    def place(item: pytest.Item) -> int:
+        plan = (
+            item.callspec.params.get("xen") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        )
+        return HOSTS.index(plan) if plan in HOSTS else 0
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
@@ -33,22 +59,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def xen(
     tmp_path_factory: pytest.TempPathFactory, figures: Callable[[str], None], request: pytest.FixtureRequest
 ) -> Iterator[XenHost]:
-    """A running Xen host, the guests of GUESTS at work, the exporter in Dom0."""
+    """A running Xen host as planned, its guests at work, the exporter in Dom0."""
     if reason := why_not_here():
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    workdir = tmp_path_factory.mktemp("xen")
+    plan: HostPlan = request.param
+    workdir = tmp_path_factory.mktemp(plan.name)
     exporter, booted = exporter_as_tar(workdir), image()
     begun = time.monotonic()
-    with Machine(booted, workdir) as machine:
-        host = XenHost(machine)
+    with Machine(booted, plan.setup, workdir) as machine:
+        host = XenHost(plan, machine)
         # The guests come last: at work, they would take the CPU from all this.
         host.install_exporter(exporter)
         host.start_exporter()
-        domids = [host.create(guest) for guest in GUESTS]
+        domids = [host.create(guest) for guest in plan.guests]
         host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
-        figures(f"{time.monotonic() - begun:.0f} s from power on to {len(GUESTS)} running guests and the exporter")
+        seconds = time.monotonic() - begun
+        figures(f"{plan.name}: {seconds:.0f} s from power on to {len(domids)} running guests and the exporter")
         failed = request.session.testsfailed
         yield host
         if request.session.testsfailed > failed:
@@ -58,7 +86,17 @@ def xen(
 
 @pytest.fixture(scope="session")
 def prometheus(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """The project's Prometheus, scraping the host as often as it ships to, for long enough to know rates."""
-    with Prometheus(tmp_path_factory.mktemp("prometheus"), {"xentop": [xen.target]}, interval="5s") as server:
+    """The project's Prometheus, scraping the host for long enough to know rates.
+
+    More often than it ships to, as tests wait for scrapes.
+    """
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), {"xentop": [xen.target]}, interval="2s") as server:
         server.wait_for("host:overhead:ratio", seconds=60)
         yield server
+
+
+@pytest.fixture(scope="module")
+def text_exporter(xen: XenHost) -> Iterator[TextExporter]:
+    """A second exporter in Dom0, whose source is xentop."""
+    with text_exporter_in(xen) as exporter:
+        yield exporter

@@ -12,7 +12,7 @@ from typing import Any
 import requests
 
 from tests.live import Prometheus
-from tests.xen.machine import Machine, MachineError
+from tests.xen.machine import Machine, MachineError, Setup
 
 EXPORTER_SECONDS = 60
 SCRAPE_SECONDS = 30  # until the next scrape is stored: 5 s, and one may fail on a busy machine
@@ -28,6 +28,17 @@ class Guest:
     vcpus: int = 1
     io: int = 0
     net: int = 0
+    type: str = "pv"
+    memory: int = 96  # MiB; less than 80 don't hold the kernel and its initramfs
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """A host to be: its name in test ids, the machine, and the guests that run from the start."""
+
+    name: str
+    setup: Setup
+    guests: tuple[Guest, ...]
 
 
 GUESTS = (
@@ -35,17 +46,27 @@ GUESTS = (
     Guest(2, "db01", duty=15, io=8, net=1),
     Guest(3, 'app "Grün" \\ 1', duty=5, vcpus=2, net=1),
 )
+# Xen as it comes, which is with the scheduler credit2.
+CREDIT2 = HostPlan("credit2", Setup("qemu64", cpus=1, xen="dom0_mem=640M,max:640M"), GUESTS)
+# Without max: Dom0's memory has no limit.
+CREDIT = HostPlan(
+    "credit",
+    Setup("qemu64,+npt", cpus=2, xen="sched=credit dom0_mem=640M dom0_max_vcpus=1 dom0_vcpus_pin"),
+    (Guest(1, "busy", duty=60, io=8, net=1), Guest(2, "pvh", duty=5, net=1, type="pvh")),
+)
 
 
 class XenHost:
     """A machine with guests and the exporter.
 
     Attributes:
+        plan: what it is.
         exporter: the exporter's address, host:port, as seen from here.
         target: its entry in Prometheus's targets file.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, plan: HostPlan, machine: Machine) -> None:
+        self.plan = plan
         self.machine = machine
         self.exporter = machine.exporter
         self.target: dict[str, Any] = {"targets": [self.exporter], "labels": {"host": "xen-lab", "platform": "xen"}}
@@ -75,8 +96,8 @@ class XenHost:
 
     def create(self, guest: Guest) -> str:
         """Creates a guest, paused; returns its domain id."""
-        arguments = [guest.number, guest.name, guest.duty, guest.vcpus, guest.io, guest.net]
-        self.dom0(f"create-guest {shlex.join(map(str, arguments))}", timeout=120)
+        what = [guest.number, guest.name, guest.duty, guest.vcpus, guest.io, guest.net, guest.type, guest.memory]
+        self.dom0(f"create-guest {shlex.join(map(str, what))}", timeout=120)
         return self.dom0(f"xl domid {shlex.quote(guest.name)}").strip()
 
     def domids(self) -> list[str]:

@@ -16,11 +16,26 @@ from tools import programs
 
 AGENT_PORT = 7000
 EXPORTER_PORT = 10290
+SECOND_EXPORTER_PORT = 10291
 BOOT_SECONDS = 240  # about 30 on a quiet machine
 
 
 class MachineError(Exception):
     """The machine did not do what it was told; the message holds what it said last."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a machine is made of, and how Xen is started on it.
+
+    cpu: QEMU's model. With models richer than qemu64 Dom0, or programs in it, crash; PVH guests need its feature npt.
+    cpus: with two, each flushes the other's translations, and emulation slows down; less so if Dom0 is tied to one.
+    xen: the hypervisor's command line.
+    """
+
+    cpu: str
+    cpus: int
+    xen: str
 
 
 @dataclass(frozen=True)
@@ -50,25 +65,31 @@ class Machine:
 
     Attributes:
         exporter: address on this machine that reaches port 10290 of Dom0, e.g. "127.0.0.1:40123".
+        second_exporter: likewise for port 10291.
         serial_log: the console of Xen and Dom0.
     """
 
-    def __init__(self, image: Image, workdir: Path) -> None:
+    def __init__(self, image: Image, setup: Setup, workdir: Path) -> None:
         self.image = image
+        self.setup = setup
         self.serial_log = workdir / "serial.log"
-        self.agent, self.exporter = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.agent, self.exporter, self.second_exporter = (f"127.0.0.1:{free_port()}" for _ in range(3))
         self.qemu: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        # qemu64: with richer CPU models Dom0, or programs in it, crash. One CPU: with two, emulation spends most of its
-        # time flushing the other's translations. pdeathsig: QEMU ends even if the tests are killed.
+        ports = {
+            self.agent: AGENT_PORT,
+            self.exporter: EXPORTER_PORT,
+            self.second_exporter: SECOND_EXPORTER_PORT,
+        }
+        forwarded = ",".join(f"hostfwd=tcp:{here}-:{there}" for here, there in ports.items())
+        # pdeathsig: QEMU ends even if the tests are killed.
         command: list[str | Path] = [
-            *("setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", "qemu64"),
-            *("-smp", "1", "-m", "1536", "-display", "none", "-nodefaults", "-no-reboot"),
-            *("-serial", f"file:{self.serial_log}", "-device", "virtio-net-pci,netdev=net,romfile="),
-            "-netdev",
-            f"user,id=net,hostfwd=tcp:{self.agent}-:{AGENT_PORT},hostfwd=tcp:{self.exporter}-:{EXPORTER_PORT}",
-            *("-kernel", self.image.hypervisor, "-append", "console=com1 com1=115200,8n1 dom0_mem=640M,max:640M"),
+            *("setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256"),
+            *("-cpu", self.setup.cpu, "-smp", str(self.setup.cpus), "-m", "1536"),
+            *("-display", "none", "-nodefaults", "-no-reboot", "-serial", f"file:{self.serial_log}"),
+            *("-device", "virtio-net-pci,netdev=net,romfile=", "-netdev", f"user,id=net,{forwarded}"),
+            *("-kernel", self.image.hypervisor, "-append", f"console=com1 com1=115200,8n1 {self.setup.xen}"),
             *("-initrd", f"{self.image.kernel} console=hvc0 quiet,{self.image.initramfs}"),
         ]
         self.qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL)

@@ -1,5 +1,14 @@
 """`python -m virtscope.perf` is perf-exporter."""
 
-from virtscope.perf.cli import main
+from __future__ import annotations
 
-main()
+from virtscope.shell.starting import run
+
+
+def main() -> None:
+    """Run the exporter's command line."""
+    run("virtscope.perf.cli")
+
+
+if __name__ == "__main__":
+    main()

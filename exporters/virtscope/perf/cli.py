@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sources.append(
                 Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
             )
-        program.serve(Exporter("perf", sources, given.procfs), given)
+        program.serve(Exporter("perf", sources), given)
 
 
 def _without_guests(planned: list[Group]) -> list[Group]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 
-LARGEST = 16 << 20  # bytes of output; `xl list -l` of a thousand domains is about 3 MiB
+LARGEST = 8 << 20  # bytes of output; `xl list -l` of a thousand domains is about 3 MiB
 _POLL = 0.02  # seconds
 
 

@@ -63,11 +63,12 @@ class Exporter:
 
     REASONS = ("timeout", "unavailable", "error", "rubbish")
 
-    def __init__(self, name: str, sources: Iterable[Source], procfs: str = "/proc") -> None:
+    def __init__(self, name: str, sources: Iterable[Source]) -> None:
         self.name = name
         self._sources = list(sources)
         self._readers = [SourceReader(source.name, source.read) for source in self._sources]
-        self._process = ProcessCollector(proc=procfs, registry=CollectorRegistry())
+        # Below /proc whatever --path.procfs is: in another host's files this process's id is that of another one.
+        self._process = ProcessCollector(registry=CollectorRegistry())
         self._encoder = Encoder(on_refused=self._note_refused)
         self._gzip = Gzip()
         # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.

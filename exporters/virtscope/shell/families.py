@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Callable, Generic, TypeVar
 
 from prometheus_client import Metric
@@ -12,6 +13,9 @@ from prometheus_client.samples import Sample
 
 Labels = dict[str, str]
 T = TypeVar("T")
+
+# A Sample from its six fields, in half the time that its own constructor takes: a twentieth of a large host's scrape.
+_sample = partial(tuple.__new__, Sample)
 
 
 @dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
@@ -26,8 +30,14 @@ class Figure(Generic[T]):
 def series(figures: Iterable[Figure[T]], things: Sequence[tuple[Labels, T]]) -> Iterator[Metric]:
     """Make one family of each figure, with a sample of each thing that has a value."""
     for figure in figures:
-        value_of = figure.value
-        yield family(figure.name, figure.help, ((labels, value_of(thing)) for labels, thing in things))
+        made = _empty(figure.name, figure.help)
+        name, value_of = figure.name, figure.value
+        made.samples = [
+            _sample((name, labels, value, None, None, None))
+            for labels, thing in things
+            if (value := value_of(thing)) is not None
+        ]
+        yield made
 
 
 def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
@@ -36,10 +46,13 @@ def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float 
     Samples are made by hand, not by add_metric(), which builds every sample a label set of its own: that would cost
     more than all the rest of a scrape. Here a guest's label set is made once and shared by its series.
     """
-    counter = name.endswith("_total")
-    made: Metric = (CounterMetricFamily if counter else GaugeMetricFamily)(name, documentation)
-    made.samples = [Sample(name, labels, value) for labels, value in samples if value is not None]
+    made = _empty(name, documentation)
+    made.samples = [_sample((name, labels, value, None, None, None)) for labels, value in samples if value is not None]
     return made
+
+
+def _empty(name: str, documentation: str) -> Metric:
+    return (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, documentation)
 
 
 def gauge(name: str, documentation: str, value: float) -> Metric:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import signal
 import sys
 import threading
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 from virtscope.shell.durations import duration
-from virtscope.shell.recording import Header, Writer
+from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.sources import SourceReader
 from virtscope.shell.standins import StandIns
+
+log = logging.getLogger(__name__)
 
 
 class Recordable(NamedTuple):
@@ -24,7 +27,9 @@ class Recordable(NamedTuple):
 
     name: str  # of its readings in the recording
     contents: str  # what they hold, in words
-    read: Callable[[], Any]  # gives what virtscope.shell.recording.encode() takes; raises SourceError
+    # Gives what virtscope.shell.recording.encode() takes, the very same object again where nothing is new, which is not
+    # written twice; raises SourceError.
+    read: Callable[[], Any]
     anonymised: Callable[[Any, StandIns], Any]  # the same with stand-ins for names and addresses
 
 
@@ -50,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespace) -> None:
     """Record until the time is over, or SIGINT or SIGTERM come; says at the start what, at the end how much.
 
-    Exits with 1 and one line where the file exists already or can't be written.
+    A failure is in the log when it begins. Exits with 1 and one line where the file exists already or can't be written,
+    and where every reading failed.
     """
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -83,6 +89,8 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
     except OSError as error:
         sys.exit(f"{program}: {path} can't be written: {error.strerror}")
     _say(f"{program}: {readings} readings ({failed} failed), {size} bytes in {path}")
+    if failed == readings:
+        sys.exit(f"{program}: nothing could be read; the log says why")
     _say(f"Before you send it, look at what it says of your host: zcat {path} | less")
 
 
@@ -96,6 +104,8 @@ def _record(
     stand_ins = StandIns() if given.anonymise else None
     begun = time.monotonic()
     readings = failed = 0
+    last: dict[str, object] = {}
+    said: dict[str, Failed] = {}  # in the log, by source
     due = 0.0  # seconds since the beginning
     while not stopped.is_set() and due < given.seconds:
         asked = [reader.ask() for _, reader in sources]
@@ -103,9 +113,18 @@ def _record(
         for (source, reader), read in zip(sources, asked):
             # A source that hangs must not hold up the others, nor Ctrl-C.
             outcome = reader.answer(read, begun + seconds + given.interval)
+            if outcome is last.get(source.name):
+                continue
+            last[source.name] = outcome
             if isinstance(outcome, Exception):
                 failed += 1
-                outcome = type(outcome)("left out") if stand_ins else outcome  # what it quotes may hold names
+                outcome = Failed.of(outcome)
+                if said.get(source.name) != outcome:
+                    fields = {"source": source.name, "reason": outcome.failed, "err": outcome.message}
+                    log.warning("source failed", extra={"fields": fields})
+                said[source.name] = outcome
+                if stand_ins:
+                    outcome = outcome._replace(message="left out")  # what it quotes may hold names
             elif stand_ins:
                 outcome = source.anonymised(outcome, stand_ins)
             writer.write(seconds, source.name, outcome)

@@ -78,10 +78,10 @@ class Writer:
         self._write({"format": FORMAT, "version": VERSION, **header._asdict()})
 
     def write(self, seconds: float, source: str, outcome: object) -> None:
-        """Add a reading: an exception, or what encode() takes."""
+        """Add a reading: Failed, or what encode() takes."""
         line: dict[str, object] = {"t": round(seconds, 6), "source": source}
-        if isinstance(outcome, Exception):
-            line.update(Failed.of(outcome)._asdict())
+        if isinstance(outcome, Failed):
+            line.update(outcome._asdict())
         else:
             line["data"] = encode(outcome)
         self._write(line)

@@ -130,11 +130,11 @@ class Playback:
                         f"{self._path} is over after {self._length:g} s; start the exporter again, or without "
                         "--replay.once to play it round and round"
                     )
+                self._reader.close()
+                self._reader, self._readings, self._next = self._open()
                 passes = int((position - self._pass_began) // self._length)
                 self._pass += passes
                 self._pass_began += passes * self._length
-                self._reader.close()
-                self._reader, self._readings, self._next = self._open()
             else:
                 return
 

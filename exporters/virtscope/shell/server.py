@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import html
 import logging
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 DEFAULT_SCRAPE_TIMEOUT = 10.0
 MOST_CONNECTIONS = 40  # as node_exporter's --web.max-requests; more are refused at once
 IDLE_SECONDS = 75.0  # a connection silent for longer is closed; longer than a minute, so that scrapes can keep theirs
+PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors left
 DRAIN_SECONDS = 10.0  # how long a stop waits for scrapes under way
 
 
@@ -87,6 +89,15 @@ class Server(ThreadingHTTPServer):
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = "", self.server_address[1]
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; one that can't be had, for want of file descriptors, is tried again without haste."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in {errno.EMFILE, errno.ENFILE}:
+                time.sleep(PAUSE_SECONDS)  # it still waits in the queue: without this the loop would take a whole CPU
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Give the connection a thread, or refuse it when too many are open."""

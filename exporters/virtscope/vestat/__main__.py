@@ -1,5 +1,14 @@
 """`python -m virtscope.vestat` is vestat-exporter."""
 
-from virtscope.vestat.cli import main
+from __future__ import annotations
 
-main()
+from virtscope.shell.starting import run
+
+
+def main() -> None:
+    """Run the exporter's command line."""
+    run("virtscope.vestat.cli")
+
+
+if __name__ == "__main__":
+    main()

@@ -18,9 +18,7 @@ from itertools import compress
 from operator import eq, mul
 from typing import NamedTuple
 
-from virtscope.shell.sources import SourceRubbish, SourceUnavailable
-from virtscope.vestat.source import bc
-from virtscope.vestat.source.procfs import Procfs, read_optional
+from virtscope.shell.sources import SourceRubbish
 
 _FIGURES = ("held", "maxheld", "barrier", "limit", "failcnt")  # in the order of Usage
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
@@ -83,38 +81,6 @@ class Beancounters(NamedTuple):
     containers: tuple[Beancounter, ...]
     unknown_columns: int
     refused: int
-
-
-class Reader:
-    """Reads the beancounters of one host again and again, by read()."""
-
-    def __init__(self, procfs: Procfs) -> None:
-        self._procfs = procfs
-        self._last: Beancounters | None = None
-
-    def read(self) -> Beancounters:
-        """Return the beancounters as they are now."""
-        self._last = read(self._procfs, self._last)
-        return self._last
-
-
-def read(procfs: Procfs, last: Beancounters | None = None) -> Beancounters:
-    """Return the beancounters of the host whose procfs this is, from one source, so that none counts twice.
-
-    From /proc/bc/resources, which knows more resources; from /proc/user_beancounters on kernels that have no such file;
-    from each container's own file where there is neither. These are no way around a file that must not be read: the
-    kernel asks for the same capabilities for all three.
-
-    Raises SourceUnavailable where none is there, or may be read, and SourceRubbish as parse() does.
-    """
-    for name in ("bc/resources", "user_beancounters"):
-        text = read_optional(procfs, name, bc.CAPABILITIES)
-        if text is not None:
-            return parse(text, last)
-    each = list(bc.read_each(procfs, "resources"))
-    if not each:
-        raise SourceUnavailable(f"{procfs / 'bc'} has no beancounters: this is no OpenVZ host, or run this on the host")
-    return parse_each(each, last)
 
 
 def parse(text: str, last: Beancounters | None = None) -> Beancounters:

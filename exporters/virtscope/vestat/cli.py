@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-from prometheus_client import Metric
-
 from virtscope.shell import flags, program
-from virtscope.shell.exporter import Exporter, Source
-from virtscope.shell.record import Recordable, record
-from virtscope.shell.replay import Playback, View
-from virtscope.vestat import beancounter_metrics, beancounters, ioacct, metrics, recorded
-from virtscope.vestat.source.procfs import Procfs
-from virtscope.vestat.source.recorded import Files, RecordedProcfs
-from virtscope.vestat.source.vz import Vz
+from virtscope.shell.durations import interval_or_never
+from virtscope.shell.exporter import Exporter
+from virtscope.shell.record import record
+from virtscope.vestat.wiring import live, recordable, replayed
 
 DEFAULT_PORT = 10291
 
@@ -38,57 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="play a recording instead of reading this host's procfs",
     )
     flags.add_replay(known_flags)
+    known_flags.add_argument(
+        "--vzlist.interval",
+        dest="vzlist_interval",
+        type=interval_or_never,
+        default=argparse.SUPPRESS,
+        metavar="DURATION",
+        help="time between two rounds of asking vzlist for containers' names; 0: never (default: 1m, but never with "
+        "another --path.procfs, as vzlist tells of this host)",
+    )
     given = program.start(known_flags, words)
-    played = program.playback("vestat", given)
-    # The exporter's own process is always below /proc, also where --path.procfs is a folder with another host's files.
-    program.serve(Exporter("vestat", replayed(played) if played else sources(Path(given.procfs))), given)
-
-
-def sources(procfs: Procfs) -> list[Source]:
-    """Return what reads the host whose procfs this is."""
-    vz = Vz(procfs)
-
-    def read_vz() -> list[Metric]:
-        return metrics.families(vz.read())
-
-    resources = beancounters.Reader(procfs)
-    shown = beancounter_metrics.Families()
-
-    def read_beancounters() -> list[Metric]:
-        return shown.of(resources.read())
-
-    def read_ioacct() -> list[Metric]:
-        # Kernels before 2.6.18 have beancounters, but no /proc/bc and nothing counted in it: no fault of theirs.
-        old = (procfs / "user_beancounters").exists() and not (procfs / "bc").exists()
-        return [] if old else ioacct.families(ioacct.read(procfs))
-
-    return [
-        Source("vestat", read_vz, vz.origin),
-        Source("beancounters", read_beancounters, lambda: str(procfs)),
-        Source("ioacct", read_ioacct, lambda: str(procfs / "bc")),
-    ]
-
-
-def recordable(procfs: Path) -> Recordable:
-    """Return what a recording takes of the host whose procfs this is."""
-    contents = "files of /proc/vz and /proc/bc: every container's id, IP addresses and figures"
-    return Recordable("procfs", contents, lambda: recorded.read(procfs), recorded.anonymised)
-
-
-def replayed(played: Playback) -> list[Source]:
-    """Return what reads a recording's files as it reads a host's."""
-
-    def new_view(place: int) -> View[Files]:
-        procfs = RecordedProcfs()
-        read = sources(procfs)[place].read
-
-        def families(files: Files) -> list[Metric]:
-            procfs.show(files)
-            return read()
-
-        return families
-
-    return [
-        played.source(source.name, "procfs", recorded.files, partial(new_view, place), source.required)
-        for place, source in enumerate(sources(RecordedProcfs()))
-    ]
+    with contextlib.ExitStack() as at_end:
+        if played := program.playback("vestat", given):
+            read_from = replayed(played)
+        else:
+            interval = getattr(given, "vzlist_interval", 60.0 if given.procfs == "/proc" else 0.0)
+            read_from = live(Path(given.procfs), interval, at_end)
+        program.serve(Exporter("vestat", read_from), given)

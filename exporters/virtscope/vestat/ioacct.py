@@ -6,6 +6,7 @@ Kernels built without it have no such file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -14,8 +15,6 @@ from prometheus_client.samples import Sample
 
 from virtscope.shell.families import gauge
 from virtscope.shell.sources import SourceRubbish
-from virtscope.vestat.source.bc import read_each
-from virtscope.vestat.source.procfs import Procfs
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
@@ -37,21 +36,20 @@ class Ioaccts(NamedTuple):
     refused: int
 
 
-def read(procfs: Procfs) -> Ioaccts:
-    """Return what the containers of the host whose procfs this is have read and written; none where nothing is counted.
+def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
+    """Return what each container's file says, given as ctid and the whole text.
 
-    Raises SourceUnavailable where there are no beancounters or they must not be read, SourceRubbish where there are
-    files but none makes sense.
+    Raises SourceRubbish where there are files but none makes sense.
     """
-    files, offences = [], []
-    for ctid, text in read_each(procfs, "ioacct"):
+    understood, offences = [], []
+    for ctid, text in files:
         try:
-            files.append(Ioacct(ctid, parse(text)))
+            understood.append(Ioacct(ctid, parse(text)))
         except SourceRubbish as error:
             offences.append(error)
-    if offences and not files:
+    if offences and not understood:
         raise offences[0]
-    return Ioaccts(tuple(files), len(offences))
+    return Ioaccts(tuple(understood), len(offences))
 
 
 def parse(text: str) -> dict[str, int]:

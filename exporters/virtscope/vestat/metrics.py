@@ -8,6 +8,7 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.shell.families import Figure, Labels, family, gauge, info
+from virtscope.vestat import latency
 from virtscope.vestat.source.vz import Host
 from virtscope.vestat.units import Units
 from virtscope.vestat.veinfo import Veinfo
@@ -73,9 +74,12 @@ def families(host: Host) -> list[Metric]:
     openvz_vestat_info{version="2.2"} 1
     openvz_vestat_units_info{unit="nanoseconds",hz="1000",decided_by="/proc/vz/stats"} 1
     openvz_vestat_refused_rows 0
+    openvz_vestat_unknown_columns 0
+    openvz_vestat_unread_files 0
     openvz_container_cpu_seconds_total{ctid="101",mode="user"} 142.926
     openvz_container_cpu_used_seconds_total{ctid="101"} 152.017348211
     openvz_container_processes{ctid="101"} 35
+    openvz_host_latency_seconds_total{type="scheduling"} 5123.7
     """
     exposition = [
         gauge("openvz_host_containers", "Running containers.", len(host.vestat.rows)),
@@ -85,6 +89,17 @@ def families(host: Host) -> list[Metric]:
             "Rows of /proc/vz/vestat that could not be understood at this read: containers that are missing here.",
             host.vestat.refused,
         ),
+        gauge(
+            "openvz_vestat_unknown_columns",
+            "Columns of /proc/vz/vestat that this exporter doesn't know, and passes over.",
+            host.vestat.unknown_columns,
+        ),
+        gauge(
+            "openvz_vestat_unread_files",
+            "Files beside /proc/vz/vestat (version, veinfo, latency) that are there and could not be read at this "
+            "scrape: their figures are missing, and the log says why.",
+            host.unread,
+        ),
     ]
     if host.kernel is not None:
         exposition.insert(0, info("openvz_host", "Version of the OpenVZ kernel.", [{"version": host.kernel}]))
@@ -92,6 +107,8 @@ def families(host: Host) -> list[Metric]:
         exposition += _times(host.vestat, host.units)
     if host.veinfo:
         exposition += _census(host.veinfo)
+    if host.latency:
+        exposition += latency.families(host.latency, host.units)
     return exposition
 
 

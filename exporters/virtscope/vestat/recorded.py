@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from virtscope.shell.recording import text
-from virtscope.shell.sources import SourceRubbish
+from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.shell.standins import StandIns
 from virtscope.vestat.source.recorded import Files, Unread
 
@@ -23,17 +23,23 @@ _FILES = (
     ("vz/stats",),
     ("vz/vestat",),
     ("vz/veinfo",),
+    ("vz/latency",),
+    ("vz/vzquota",),
     ("bc/resources", "user_beancounters", "bc/*/resources"),
     ("bc/*/ioacct",),
 )
 
 _WORD = re.compile(rb"\S+")
 _UID = re.compile(rb"(?m)^[ \t]*(?!Version:)([^\s:]+)(?=:)")
+_QUOTA_PATH = re.compile(rb"(?m)^([0-9]+: )(?!-- )(.+)$")
 _HEADING = 2  # lines of /proc/vz/vestat above its rows
 
 
 def read(procfs: Path) -> Files:
-    """Return the files as they are now; those that are absent are left out."""
+    """Return the files as they are now; those that are absent are left out.
+
+    Raises SourceUnavailable where there is none.
+    """
     files: dict[str, bytes | Unread] = {}
     for alternatives in _FILES:
         for pattern in alternatives:
@@ -41,6 +47,8 @@ def read(procfs: Path) -> Files:
             files.update(found)
             if found:
                 break
+    if not files:
+        raise SourceUnavailable(f"{procfs} has neither vz nor bc: this is no OpenVZ host; run this on the host itself")
     return files
 
 
@@ -105,6 +113,8 @@ def _content(path: str, content: bytes, stand_ins: StandIns) -> bytes:
         lines = content.split(b"\n")
         rows = [_WORD.sub(lambda word: _word(word[0], stand_ins), row) for row in lines[_HEADING:]]
         return b"\n".join(lines[:_HEADING] + rows)
+    if path == "vz/vzquota":
+        return _QUOTA_PATH.sub(lambda quota: quota[1] + stand_ins(quota[2]), content)
     if path.endswith(("resources", "user_beancounters")):
         return _UID.sub(lambda uid: uid[0][: uid.start(1) - uid.start()] + _word(uid[1], stand_ins), content)
     return content

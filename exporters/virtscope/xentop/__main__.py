@@ -1,5 +1,14 @@
 """`python -m virtscope.xentop` is xentop-exporter."""
 
-from virtscope.xentop.cli import main
+from __future__ import annotations
 
-main()
+from virtscope.shell.starting import run
+
+
+def main() -> None:
+    """Run the exporter's command line."""
+    run("virtscope.xentop.cli")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 from virtscope.xentop.model import DOM0, Domain, Host
 
+# Looks that a name's numbers are kept for when nobody bears it: an hour at a scrape a second, longer than rates look
+# back, so that no rate goes from the last bearer of a number to the one it is given to again.
+_REMEMBERED = 3600
+
 
 class _Namesakes(NamedTuple):
     domains: list[Domain]
@@ -18,12 +22,15 @@ class Namesakes:
 
     xentop prints namesakes in the order of their ids, so the n-th is the same guest as long as there are as many of
     them and none of their counters has gone back. After any other change it can't be known which one went or came:
-    all of that name get new numbers, and so does the one that is left when the others are gone.
+    all of that name get new numbers, and so does the one that is left when the others are gone. A name that nobody has
+    borne for long is forgotten.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, _Namesakes] = {}  # of the iteration before, and names that ever had several bearers
         self._highest: dict[str, int] = {}  # number ever given to a bearer of the name
+        self._borne: dict[str, int] = {}  # of these names, the last look at which somebody bore it
+        self._look = 0
 
     def tell_apart(self, host: Host) -> Host:
         """Return the host with `namesake` set in the domains that need it; to be given each iteration in its turn."""
@@ -32,6 +39,7 @@ class Namesakes:
             if domain.domid != DOM0:
                 by_name[domain.name].append(domain)
         self._last = {name: self._number(name, domains) for name, domains in by_name.items()}
+        self._forget_names_of_nobody()
         numbers = {
             name: iter(range(named.first, named.first + len(named.domains))) for name, named in self._last.items()
         }
@@ -53,6 +61,14 @@ class Namesakes:
         first = self._highest.get(name, 0) + 1
         self._highest[name] = first + len(domains) - 1
         return _Namesakes(domains, first)
+
+    def _forget_names_of_nobody(self) -> None:
+        self._look += 1
+        for name in list(self._highest):
+            if name in self._last:
+                self._borne[name] = self._look
+            elif self._look - self._borne[name] > _REMEMBERED:
+                del self._highest[name], self._borne[name]
 
 
 def _counters(domain: Domain) -> tuple[float, ...]:

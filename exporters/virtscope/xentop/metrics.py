@@ -12,7 +12,7 @@ from virtscope.xentop.model import DOM0, STATES, Block, Domain, Host, Network, V
 from virtscope.xentop.source.xentop import Iteration
 from virtscope.xentop.toolstack.metrics import domain_families
 
-_UNTOLD = {"uuid": "", "type": "", "cpupool": ""}
+_UNTOLD = {"uuid": "", "type": "", "os": "", "cpupool": ""}
 
 HOST: list[Figure[Host]] = [
     Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
@@ -147,7 +147,7 @@ def families(host: Host) -> list[Metric]:
 
         xen_host_info{version="4.17.7"} 1
         xen_host_cpus 4
-        xen_domain_info{domid="3",domain="web01",role="guest",uuid="",type="",cpupool="",ssid="0"} 1
+        xen_domain_info{domid="3",domain="web01",role="guest",uuid="",type="",os="",cpupool="",ssid="0"} 1
         xen_domain_state{domid="3",domain="web01",state="blocked"} 1
         xen_domain_cpu_seconds_total{domid="3",domain="web01"} 1234.567890123
         xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
@@ -169,7 +169,7 @@ def families(host: Host) -> list[Metric]:
         *series(HOST, [({}, host)]),
         info(
             "xen_domain",
-            "Who this domain is: role (dom0 or guest), uuid, type (pv, hvm or pvh), CPU pool, security id; what isn't "
+            "Who this domain is: role (dom0 or guest), uuid, type (pv, hvm or pvh), os, CPU pool, ssid; what isn't "
             "known is empty.",
             [_facts(*each) for each in domains],
         ),
@@ -250,7 +250,7 @@ def _facts(labels: Labels, domain: Domain) -> Labels:
     # By number and not by name: a guest may be called Domain-0.
     role = "dom0" if domain.domid == DOM0 else "guest"
     told = domain.told
-    facts = {"uuid": told.uuid, "type": told.type, "cpupool": told.cpupool} if told else _UNTOLD
+    facts = {"uuid": told.uuid, "type": told.type, "os": told.os, "cpupool": told.cpupool} if told else _UNTOLD
     return {**labels, "role": role, **facts, "ssid": str(domain.ssid)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from operator import add
 from typing import NamedTuple
 
@@ -277,10 +278,12 @@ def _block(raw: RawVbd, read_sectors_told: bool) -> Block:
     )
 
 
+@lru_cache(maxsize=1024)  # hosts have few numbers, guests many devices
 def _device(number: int) -> str:
     return f"{number >> 8:x}:{number & 0xFF:x}"
 
 
+@lru_cache(maxsize=1024)
 def vbd_name(number: int) -> str:
     """Return the guest's name of a virtual block device, such as "xvda" or "xvdb1" for 51712 and 51729.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 from virtscope.shell.recording import Failed, many, optional, or_failed, real, record, text, whole, word
@@ -11,6 +12,7 @@ from virtscope.xentop.model import DOM0_NAME
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 from virtscope.xentop.source.runstate import RawRunstate
 from virtscope.xentop.source.xentop import Iteration
+from virtscope.xentop.source.xl import Answer, RawToolstack
 from virtscope.xentop.text import with_names
 
 
@@ -55,6 +57,50 @@ def snapshot(data: object) -> Snapshot:
             raise SourceRubbish(f"it has runstates of domains that it doesn't have: {sorted(strangers)[:5]}")
     return decoded
 
+
+_answer = record(Answer, Answer._fields, command=word, output=text, problem=word)
+
+
+def _os_name(pair: object) -> tuple[int, bytes]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise SourceRubbish(f"it has {str(pair)[:80]!r} for a domain's id and the name of its system")
+    return whole(pair[0]), text(pair[1])
+
+
+toolstack = record(RawToolstack, RawToolstack._fields, program=word, answers=many(_answer), os_names=many(_os_name))
+
+
+def without_secrets(raw: RawToolstack) -> RawToolstack:
+    """Return the toolstack's answers without what `xl list -l` holds of a guest's VNC password, disks and the like.
+
+    Of that only what the exporter reads is left; of an answer in another form than JSON, nothing.
+    """
+    answers = [
+        answer._replace(output=_kinds(answer.output)) if answer.command == "list -l" else answer
+        for answer in raw.answers
+    ]
+    return raw._replace(answers=tuple(answers))
+
+
+def _kinds(output: bytes) -> bytes:
+    try:
+        listed = json.loads(output.decode("utf-8", "replace"))
+        kept = [
+            {
+                "domid": domain["domid"],
+                "config": {
+                    part: {key: value for key, value in domain["config"].get(part, {}).items() if key in _KEPT}
+                    for part in ("c_info", "b_info")
+                },
+            }
+            for domain in listed
+        ]
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return b""
+    return json.dumps(kept).encode()
+
+
+_KEPT = {"type", "uuid", "pvh", "device_model_version"}
 
 # Names that are Xen's own. The model knows Dom0 by the first.
 _XENS_OWN = {DOM0_NAME, b"(null)", b""}

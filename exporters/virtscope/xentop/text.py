@@ -23,6 +23,7 @@ from virtscope.shell.sources import SourceRubbish
 from virtscope.xentop.source.libxenstat import RawNetwork
 
 MOST_VCPUS = 8192  # Xen's own bound for a PV domain
+MOST_DEVICES = 4096  # of a kind in one domain, an event channel each; to gather more without end would take seconds
 
 # Behind what a terminal or a capture that broke off left on the line. The bound keeps the search linear.
 _HEADER = re.compile(rb"^(?P<before>[^\n]*?)(?P<columns>NAME +STATE +CPU\(sec\) [^\n]{0,400}SSID)\r*\n", re.MULTILINE)
@@ -32,7 +33,7 @@ _STATE = re.compile(rb"[d-][s-][b-][c-][p-][r-]")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
 # Lines that may go on have to end in their line break: cut off, they would lack vCPUs, or a counter's last digits.
 _VCPUS = re.compile(rb"VCPUs\(sec\): *((?:[0-9]+: *[0-9]+s *)*)\r*\n")
-_MORE_VCPUS = re.compile(rb" {8} *((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
+_MORE_VCPUS = re.compile(rb" +((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
 _VCPU = re.compile(rb"([0-9]+): *([0-9]+)s")
 _WAY = rb"X: *([0-9]+)bytes *([0-9]+)pkts *([0-9]+)err *([0-9]+)drop\s*"
 _NETWORK = re.compile(rb"Net([0-9]+) R" + _WAY + rb"T" + _WAY)
@@ -229,13 +230,15 @@ def _with_detail(domain: TextDomain, line: bytes) -> TextDomain | None:
         return domain._replace(vcpu_seconds={**before, **listed})
     if found := _NETWORK.fullmatch(line):
         figures = [number for number in map(_number, found.groups()) if number is not None]
-        known = len(figures) == 9 and (not domain.networks or figures[0] > domain.networks[-1].id)
+        follows = not domain.networks or figures[:1] > [domain.networks[-1].id]
+        known = len(figures) == 9 and follows and len(domain.networks) < MOST_DEVICES
         return domain._replace(networks=(*domain.networks, RawNetwork(*figures))) if known else None
     if found := _VBD.fullmatch(line):
         number = _number(found["number"])
         printed = [found[counter] for counter in ("oo", "rd", "wr", "rsect", "wsect")]
         counters = [None if digits in {None, b"-"} else _number(digits) for digits in printed]
-        if number is None or any(_number(digits) is None for digits in printed if digits not in {None, b"-"}):
+        odd = any(_number(digits) is None for digits in printed if digits not in {None, b"-"})
+        if number is None or odd or len(domain.vbds) >= MOST_DEVICES:
             return None
         return domain._replace(vbds=(*domain.vbds, TextVbd((found["type"] or b"").decode(), number, *counters)))
     return None

@@ -15,6 +15,7 @@ from virtscope.shell.exposition import Encoder
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.vestat import beancounters
 from virtscope.vestat.beancounter_metrics import Families
+from virtscope.vestat.source.bc import BeancounterReader
 
 TESTS = Path(__file__).resolve().parents[2]
 HOSTS = TESTS / "fixtures/openvz"
@@ -288,13 +289,13 @@ def test_what_is_kept_from_read_to_read_changes_nothing(texts: list[str]) -> Non
 
 
 def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
-    found = beancounters.read(HOSTS / "one-container/proc")
+    found = BeancounterReader(HOSTS / "one-container/proc").read()
     held = {each.ctid: each.bytes.resources for each in found.containers}
     assert "swappages" in held["42"]
-    found = beancounters.read(HOSTS / "no-container/proc")  # has user_beancounters only
+    found = BeancounterReader(HOSTS / "no-container/proc").read()  # has user_beancounters only
     assert [each.ctid for each in found.containers] == ["0"]
     with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
-        beancounters.read(tmp_path)
+        BeancounterReader(tmp_path).read()
 
 
 @pytest.fixture
@@ -309,19 +310,19 @@ def separate(tmp_path: Path) -> Path:
 
 
 def test_each_containers_own_file_gives_the_same(separate: Path) -> None:
-    together = beancounters.read(HOSTS / "one-container/proc")
-    found = beancounters.read(separate)
+    together = BeancounterReader(HOSTS / "one-container/proc").read()
+    found = BeancounterReader(separate).read()
     assert sorted(each[:3] for each in found.containers) == sorted(each[:3] for each in together.containers)
     assert (found.version, found.refused) == (None, 0)
     # Where there is a file of all, theirs are not read again.
     (separate / "user_beancounters").write_text(GOOD)
-    assert [each.ctid for each in beancounters.read(separate).containers] == ["101"]
+    assert [each.ctid for each in BeancounterReader(separate).read().containers] == ["101"]
 
 
 def test_a_file_that_is_cut_costs_only_its_container(separate: Path) -> None:
     file = separate / "bc/42/resources"
     file.write_text(file.read_text()[:-1])
-    found = beancounters.read(separate)
+    found = BeancounterReader(separate).read()
     assert ([each.ctid for each in found.containers], found.refused) == (["0"], 1)
 
 
@@ -329,7 +330,7 @@ def test_folders_of_containers_that_have_ended_are_passed_over(separate: Path) -
     for name in ("42-ffff880037a3c000", "43"):  # left behind in memory; gone since the folder was listed
         (separate / "bc" / name).mkdir()
     shutil.copy(separate / "bc/42/resources", separate / "bc/42-ffff880037a3c000")
-    assert [each.ctid for each in beancounters.read(separate).containers] == ["0", "42"]
+    assert [each.ctid for each in BeancounterReader(separate).read().containers] == ["0", "42"]
 
 
 def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +341,7 @@ def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monke
 
     monkeypatch.setattr(Path, "read_bytes", forbidden)  # root, who runs tests in containers, may read anything
     with pytest.raises(SourceUnavailable, match=r"bc/resources .*CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
-        beancounters.read(tmp_path)
+        BeancounterReader(tmp_path).read()
 
 
 def recording(name: str) -> Mapping[tuple[str, str, str], float]:

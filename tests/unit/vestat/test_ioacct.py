@@ -8,6 +8,7 @@ import pytest
 
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.vestat import ioacct
+from virtscope.vestat.source.bc import read_ioacct
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 
@@ -16,7 +17,7 @@ def figures(host: str) -> dict[tuple[str, ...], float]:
     """Every sample of a host: by name without openvz_container_io_, and the values of its labels."""
     return {
         (sample.name.removeprefix("openvz_container_io_"), *sample.labels.values()): sample.value
-        for family in ioacct.families(ioacct.read(HOSTS / host / "proc"))
+        for family in ioacct.families(read_ioacct(HOSTS / host / "proc"))
         for sample in family.samples
         if "ctid" in sample.labels
     }
@@ -53,23 +54,25 @@ def test_figures_of_virtuozzo_7() -> None:
 
 
 def test_a_kernel_that_counts_nothing() -> None:
-    assert figures("i386-2.6.18-cycles") == {}
+    with pytest.raises(SourceUnavailable, match="doesn't count I/O"):
+        figures("i386-2.6.18-cycles")
 
 
 def test_a_file_that_makes_no_sense_costs_only_its_container(tmp_path: Path) -> None:
     for ctid, text in {"0": "\tread 1\n", "101": "\tread\n"}.items():
         (tmp_path / "bc" / ctid).mkdir(parents=True)
         (tmp_path / "bc" / ctid / "ioacct").write_text(text)
-    found = ioacct.read(tmp_path)
+    found = read_ioacct(tmp_path)
     assert ([each.ctid for each in found.files], found.refused) == (["0"], 1)
     (tmp_path / "bc/0/ioacct").unlink()
     with pytest.raises(SourceRubbish, match="makes no sense"):
-        ioacct.read(tmp_path)
+        read_ioacct(tmp_path)
 
 
-def test_a_host_without_beancounters_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
-        ioacct.read(tmp_path)
+def test_a_kernel_without_the_folder_says_so(tmp_path: Path) -> None:
+    """Early ones have /proc/user_beancounters alone."""
+    with pytest.raises(SourceUnavailable, match="bc is absent: this kernel doesn't count I/O"):
+        read_ioacct(tmp_path)
 
 
 def test_a_forbidden_file_says_which_capabilities_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +81,7 @@ def test_a_forbidden_file_says_which_capabilities_it_takes(monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "read_bytes", forbidden)  # root, who runs tests in containers, may read anything
     with pytest.raises(SourceUnavailable, match="CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
-        ioacct.read(HOSTS / "one-container/proc")
+        read_ioacct(HOSTS / "one-container/proc")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,18 @@ def test_no_address_and_no_uuid_survives(host: Path) -> None:
     assert [each for each in private if each in written] == []
 
 
+def test_no_word_of_a_quotas_path_survives() -> None:
+    host = FIXTURES / "openvz/i386-2.6.18-cycles/proc"
+    written = recorded.anonymised(recorded.read(host), StandIns())["vz/vzquota"]
+    assert isinstance(written, bytes)
+    kept = (host / "vz/vzquota").read_bytes()
+    for path in (b"/srv/web shop: old/private", b"/vz/private/205"):
+        assert path in kept
+    assert not re.search(rb"srv|shop|private", written)
+    # All else is as it was, so that it is read as the host's is.
+    assert re.sub(rb": /.*", b"", written) == re.sub(rb": /.*", b"", kept)
+
+
 def test_an_id_has_the_same_stand_in_in_every_file() -> None:
     procfs = RecordedProcfs()
     procfs.show(recorded.anonymised(recorded.read(FIXTURES / "openvz/virtuozzo7-uuids/proc"), StandIns()))

@@ -22,7 +22,7 @@ TEXT = fake_host.vestat(ROWS)
 def test_every_column_is_taken_by_its_position(widths: list[int]) -> None:
     row = ROWS[0]._replace(user=1, nice=2, system=3, uptime_jiffies=4, idle=5, strv=6, uptime=7, used=8)
     row = row._replace(maxlat=9, totlat=10, numsched=11)
-    assert parse(fake_host.vestat([row], widths)) == ("2.2", (row,), 0)
+    assert parse(fake_host.vestat([row], widths)) == ("2.2", (row,), 0, 0)
 
 
 def test_ids_may_be_wider_than_their_column() -> None:
@@ -35,7 +35,7 @@ def test_numbers_may_fill_their_columns() -> None:
 
 
 def test_no_container() -> None:
-    assert parse(fake_host.vestat([])) == ("2.2", (), 0)
+    assert parse(fake_host.vestat([])) == ("2.2", (), 0, 0)
 
 
 def test_columns_and_versions_to_come() -> None:
@@ -43,7 +43,13 @@ def test_columns_and_versions_to_come() -> None:
     text = "Version: 2.3\n" + "".join(
         f"{line} {more}\n" for line, more in zip(TEXT.splitlines()[1:], "x123", strict=True)
     )
-    assert parse(text) == ("2.3", ROWS, 0)
+    assert parse(text) == ("2.3", ROWS, 0, 1)
+
+
+def test_an_unknown_column_between_the_known_ones() -> None:
+    text = TEXT.replace("used", "hue used").replace(f"{ROWS[0].used:20}", f"  77 {ROWS[0].used}")
+    parsed = parse(text)
+    assert (parsed.rows, parsed.refused, parsed.unknown_columns) == (ROWS[:1], 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +61,7 @@ def test_columns_and_versions_to_come() -> None:
         TEXT.replace("Version", "Vision"),
         TEXT.replace(" used ", " lost "),
         TEXT.replace("numsched", ""),
+        TEXT.replace("strv", "uptime"),
         "\n".join([*TEXT.splitlines()[:2], "rubbish"]),
     ],
 )
@@ -67,11 +74,11 @@ def test_what_makes_no_sense_is_refused(text: str) -> None:
     "bad", ["1 2 3", "102 -1" + " 0" * 10, "102 1.5" + " 0" * 10, f"102 {'9' * 21}" + " 0" * 10, "102 ²" + " 0" * 10]
 )
 def test_a_bad_row_costs_only_itself(bad: str) -> None:
-    assert parse(f"{TEXT}{bad}\n") == ("2.2", ROWS, 1)
+    assert parse(f"{TEXT}{bad}\n") == ("2.2", ROWS, 1, 0)
 
 
 def test_a_second_row_of_one_id_is_refused() -> None:
-    assert parse(fake_host.vestat([*ROWS, ROWS[0]._replace(user=5)])) == ("2.2", ROWS, 1)
+    assert parse(fake_host.vestat([*ROWS, ROWS[0]._replace(user=5)])) == ("2.2", ROWS, 1, 0)
 
 
 @pytest.mark.parametrize("id_of_last", ["7", UUID])
@@ -81,7 +88,7 @@ def test_a_row_cut_anywhere_is_refused(id_of_last: str) -> None:
     whole = fake_host.vestat([ROWS[0], last])
     start = whole.rindex("\n", 0, -1) + 1
     for end in range(whole.index(id_of_last, start) + 1, len(whole) - 1):
-        assert parse(whole[:end]) == ("2.2", ROWS[:1], 1)
+        assert parse(whole[:end]) == ("2.2", ROWS[:1], 1, 0)
     assert parse(whole[:-1]).rows == (ROWS[0], last)  # only the newline is missing
 
 

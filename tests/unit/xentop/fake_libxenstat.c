@@ -106,6 +106,11 @@ void xenstat_free_node(struct node *node) {
 const char *xenstat_node_xen_version(struct node *node) { return node->version; }
 unsigned xenstat_node_num_domains(struct node *node) { return node->domains; }
 struct domain *xenstat_node_domain_by_index(struct node *node, unsigned i) { return &node->domain[i]; }
+struct domain *xenstat_node_domain(struct node *node, unsigned id) { /* for the real xentop, which asks by id */
+    for (unsigned i = 0; i < node->domains; i++)
+        if (node->domain[i].field[0] == id) return &node->domain[i];
+    return NULL;
+}
 const char *xenstat_domain_name(struct domain *domain) { return domain->name; }
 unsigned xenstat_domain_num_vcpus(struct domain *domain) { return domain->vcpus; }
 unsigned xenstat_domain_num_networks(struct domain *domain) { return domain->networks; }

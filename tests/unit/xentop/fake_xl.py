@@ -9,7 +9,7 @@ from pathlib import Path
 _SCRIPT = """#!/bin/sh
 folder=$(dirname "$0")/answers
 echo "$*" >> "$folder/../asked"
-[ -e "$folder/hangs" ] && exec sleep 600
+[ -e "$folder/$* hangs" ] && exec sleep 600
 cat "$folder/$* says" >&2 2>/dev/null || [ -e "$folder/$*" ] || echo "command not implemented" >&2
 exec cat "$folder/$*" 2>/dev/null
 """
@@ -37,8 +37,8 @@ class FakeXl:
     def complain(self, command: str, text: str) -> None:
         (self.answers / f"{command} says").write_text(text)
 
-    def hang(self) -> None:
-        (self.answers / "hangs").touch()
+    def hang(self, command: str) -> None:
+        (self.answers / f"{command} hangs").touch()
 
     def asked(self) -> list[str]:
         """Return all commands since the last call."""

@@ -54,3 +54,24 @@ def test_dom0_has_an_id() -> None:
     dom0 = PLAIN._replace(domid=0, name="Domain-0")
     host = model.Host(None, None, None, None, None, (dom0, dom0._replace(domid=None)))
     assert [each.namesake for each in Namesakes().tell_apart(host).domains] == [None, None]
+
+
+def test_a_name_that_nobody_bears_any_more_is_forgotten_but_not_soon() -> None:
+    """Guests come and go under ever new names; a query's range may reach back to them for a while."""
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    for _ in range(600):
+        iterations.show()
+    assert iterations.show(("twin", 30), ("twin", 40)) == [3, 4]
+    for _ in range(5000):
+        iterations.show()
+    assert iterations.show(("twin", 50)) == [None]
+
+
+def test_a_name_that_is_borne_is_not_forgotten() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    for _ in range(5000):
+        assert iterations.show(("twin", 20)) == [3]
+    assert iterations.show() == []
+    assert iterations.show(("twin", 20)) == [4]

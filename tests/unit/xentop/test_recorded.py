@@ -18,6 +18,9 @@ from virtscope.xentop import model, recorded, text
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.runstate import RawRunstate
 from virtscope.xentop.source.xentop import Iteration
+from virtscope.xentop.source.xl import Answer, RawToolstack
+from virtscope.xentop.toolstack import details
+from virtscope.xentop.toolstack.model import understand
 
 TEXTS = sorted((FIXTURES / "xentop").glob("*.txt"))
 RUNSTATES = (RawRunstate(0, 1, 2, (1, 2, 3, 4, 5, 6), 7), RawRunstate(1, 1, 2, (1, 2, 3, 4, 5, 6), None))
@@ -86,3 +89,31 @@ def test_what_is_not_understood_holds_no_letter_of_a_name() -> None:
     assert b"secret" not in anonymised
     assert anonymised.startswith(header + b"xxxxxx\nx --b---")
     assert len(text.parse(anonymised).unknown) == len(text.parse(header + odd).unknown)
+
+
+ANSWERS = {
+    path.name.removesuffix(" -v"): path.read_bytes() for path in (FIXTURES / "toolstack/xl-4.17-credit").iterdir()
+}
+TOLD = RawToolstack(
+    "/usr/sbin/xl", tuple(Answer(command, output, "", False) for command, output in ANSWERS.items()), ((1, b"\xff"),)
+)
+
+
+def test_what_the_toolstack_told_comes_back_as_it_was() -> None:
+    assert recorded.toolstack(json.loads(json.dumps(encode(TOLD)))) == TOLD
+
+
+def test_of_the_guests_configurations_only_what_is_shown_is_recorded() -> None:
+    config = {"c_info": {"type": "hvm", "uuid": "u", "name": "n"}, "b_info": {"passwd": "secret"}, "disks": ["secret"]}
+    listed = json.dumps([{"domid": 3, "config": config}, {"domid": 4, "config": {}}]).encode()
+    secret = TOLD._replace(answers=(Answer("list -l", listed, "", False),))
+    (answer,) = recorded.without_secrets(secret).answers
+    assert b"secret" not in answer.output
+    assert details.parse(answer.output) == details.parse(listed)
+    assert understand(recorded.without_secrets(TOLD)) == understand(TOLD)
+
+
+@pytest.mark.parametrize("output", [b"(domain\n (passwd secret))\n", b'["secret"]', b"{", b""])
+def test_a_configuration_in_another_form_is_not_recorded(output: bytes) -> None:
+    secret = TOLD._replace(answers=(Answer("list -l", output, "", False),))
+    assert recorded.without_secrets(secret).answers[0].output == b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from virtscope.shell.exposition import Encoder
 from virtscope.shell.sources import SourceRubbish
 from virtscope.xentop import metrics, model
 from virtscope.xentop.source.libxenstat import RawNetwork
-from virtscope.xentop.text import TextVbd, parse, whole_iterations
+from virtscope.xentop.text import MOST_DEVICES, TextVbd, parse, whole_iterations
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 FIXTURES = CHECKOUT / "tests/fixtures/xentop"
@@ -26,6 +27,8 @@ HEADER_13 = HEADER_17.replace(b" VBDS   VBD_OO   VBD_RD   VBD_WR", b"")
 REST = b"--b---         42    1.5      98304    4.7      99328       4.7     2    1      467      458    1"
 VCPUS = b"VCPUs(sec):   0:         32s  1:         10s\n"
 NET = b"Net0 RX:   469620bytes      480pkts        1err        2drop  TX:   478208bytes      498pkts   3err   4drop\n"
+
+VBD = b"VBD BlkBack 51712 [ca: 0]  OO:        7   RD:      154   WR:       51   RSECT:      11432   WSECT:       3264\n"
 
 
 def row(name: bytes, rest: bytes = REST) -> bytes:
@@ -255,6 +258,14 @@ def test_what_a_terminal_adds() -> None:
         assert parse(rest).unknown == (b"[root@dom0 ~]# ",)
 
 
+def test_blanks_may_have_been_merged() -> None:
+    """As in text that was copied from a web page."""
+    vcpus = VCPUS.rstrip() + b"  2:          0s  3:          0s  4:          0s\n          5:          6s\n"
+    text = HEADER + row(b"web01", REST.replace(b"    2    1 ", b"    6    1 ")) + vcpus + NET + row(b"db01") + VBD
+    assert parse(re.sub(rb" +", b" ", text)) == parse(text)
+    assert parse(text).domains[0].vcpu_seconds == {0: 32, 1: 10, 2: 0, 3: 0, 4: 0, 5: 6}
+
+
 def test_a_capture_that_broke_off_before_the_next() -> None:
     first, second = HEADER + row(b"web01") + row(b"db01")[:60], HEADER + row(b"web02")
     assert whole_iterations(first + second) == ([HEADER + row(b"web01")], row(b"db01")[:60] + second)
@@ -291,6 +302,13 @@ def test_an_iteration_is_whole_when_the_next_header_has_come() -> None:
         assert whole_iterations((first + second)[:end])[0] == []
     assert whole_iterations(first + second) == ([first], second)
     assert whole_iterations(first + second + HEADER) == ([first, second], HEADER)
+
+
+def test_devices_without_end_are_not_gathered() -> None:
+    vbds = [b"VBD BlkBack %d [ca: 0]  OO: 0   RD: 1   WR: 2\n" % number for number in range(MOST_DEVICES + 2)]
+    host = parse(HEADER + row(b"web01") + b"".join(vbds))
+    assert len(host.domains[0].vbds) == MOST_DEVICES
+    assert len(host.unknown) == 2
 
 
 @pytest.mark.parametrize("text", [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))])
@@ -351,7 +369,9 @@ def test_dom0_is_the_one_running_domain_of_its_name() -> None:
     assert domids(blocked) == [None]  # a guest: xentop runs in Dom0, which so is running when it asks
     assert domids(running, blocked) == [None, None]  # a guest took the name, and nothing tells which
     page = Encoder().text(metrics.families(model.from_text(parse(HEADER + row(b"web01") + running)))).decode()
-    assert 'xen_domain_info{cpupool="",domain="Domain-0",domid="0",role="dom0",ssid="7",type="",uuid=""} 1' in page
+    assert (
+        'xen_domain_info{cpupool="",domain="Domain-0",domid="0",os="",role="dom0",ssid="7",type="",uuid=""} 1' in page
+    )
     assert 'xen_domain_cpu_seconds_total{domain="web01",domid=""} 42.0' in page
     assert "\nxen_host_cpus" not in page
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.xentop.fake_xl import FakeXl
 from virtscope.shell.sources import SourceError, SourceTimeout, SourceUnavailable
-from virtscope.xentop.source import xl
+from virtscope.xentop.source import xenstore, xl
 from virtscope.xentop.source.xl import Xl
 from virtscope.xentop.toolstack.model import understand
 
@@ -22,6 +22,7 @@ XM = (
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXl:
     fake = FakeXl(tmp_path, REAL)
     monkeypatch.setenv("PATH", fake.path)
+    monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "no-socket"))
     monkeypatch.setattr(xl, "_FOLDERS", ())
     return fake
 
@@ -60,6 +61,21 @@ def test_what_never_changes_is_asked_again_for_new_domains_alone(fake: FakeXl) -
     assert "list -l" in fake.asked()
 
 
+def test_a_domain_that_is_being_made_is_asked_for_again_but_not_for_ever(fake: FakeXl) -> None:
+    everything = (REAL / "list -l").read_text()
+    fake.answer("list -l", "[]")
+    source = Xl()
+    assert understand(source.read()).guests[1].type == ""
+    fake.answer("list -l", everything)
+    assert understand(source.read()).guests[1].type == "pv"
+    fake.answer("list -l", "[]")
+    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))  # another toolstack's
+    fake.asked()
+    for _ in range(9):
+        source.read()
+    assert fake.asked().count("list -l") == xl.ASK_DETAILS
+
+
 def test_a_machine_without_cache_monitoring_is_not_asked_for_it_again(fake: FakeXl) -> None:
     source = Xl()
     raw = source.read()
@@ -92,6 +108,29 @@ def test_complaints_are_told(fake: FakeXl) -> None:
     assert problem == ("sched-credit", "complaint", "libxl_domain_sched_params_get failed.")
 
 
+@pytest.mark.usefixtures("fake")
+def test_a_guest_names_its_system_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: dict[str, bytes] = {}
+    monkeypatch.setattr(xenstore, "read_values", lambda paths: [named.get(path) for path in paths])
+    source = Xl()
+    assert source.read().os_names == ()
+    named["/local/domain/1/data/os_name"] = b"Debian 12"
+    assert source.read().os_names == ((1, b"Debian 12"),)
+    named["/local/domain/1/data/os_name"] = b"something new for each scrape"
+    assert source.read().os_names == ((1, b"Debian 12"),)
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_refusing_xenstore_costs_the_systems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_paths: object) -> None:
+        raise SourceError("XenStore refuses: EACCES")
+
+    monkeypatch.setattr(xenstore, "read_values", refuse)
+    known = understand(Xl().read())
+    assert known.guests[1].share.weight == 256
+    assert known.problems == (("xenstore", "error", "XenStore refuses: EACCES"),)
+
+
 def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "answers").mkdir()
     fake = FakeXl(tmp_path, tmp_path / "answers", "xm")
@@ -117,8 +156,23 @@ def test_one_that_refuses_says_why(fake: FakeXl) -> None:
         Xl().read()
 
 
+def test_one_domain_under_change_does_not_cost_the_others_figures(
+    fake: FakeXl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`xl list -l` waits for each domain's lock."""
+    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
+    source = Xl()
+    source.read()
+    fake.hang("list -l")
+    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))
+    known = understand(source.read())
+    assert known.guests[1].share.weight == 256
+    assert known.guests[2].type == "pv"
+    assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
+
+
 def test_one_that_hangs(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xl, "TIMEOUT", 0.5)
-    fake.hang()
+    fake.hang("list -v -c")
     with pytest.raises(SourceTimeout, match="list -v -c did not end"):
         Xl().read()

@@ -13,22 +13,26 @@ from virtscope.vestat.source.recorded import RecordedProcfs
 
 Procfs = Union[Path, RecordedProcfs]
 
+NO_HOST = "this is no OpenVZ host, or its kernel lacks that file; run this on the host itself"
 
-def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> str:
+
+def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH", absence: str = NO_HOST) -> str:
     """Return the text of the file `name`, such as "vz/vestat"; bytes that aren't UTF-8 as \\xNN.
 
-    Raises SourceUnavailable where it is absent or must not be read (`capabilities` says what it takes besides root),
-    SourceError where reading fails.
+    Raises SourceUnavailable where it is absent (`absence` says what that means) or must not be read (`capabilities`
+    says what it takes besides root), SourceError where reading fails.
     """
     path = procfs / name
-    with _named_failures(path, capabilities):
+    with _named_failures(path, capabilities, absence):
         return path.read_bytes().decode(errors="backslashreplace")
 
 
-def list_folders(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> list[str]:
+def list_folders(
+    procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH", absence: str = NO_HOST
+) -> list[str]:
     """Return the names of the folders in the folder `name`, such as "bc", sorted; fails as read_text() does."""
     path = procfs / name
-    with _named_failures(path, capabilities):
+    with _named_failures(path, capabilities, absence):
         if isinstance(path, RecordedProcfs):
             return path.folders()
         with os.scandir(path) as entries:
@@ -36,13 +40,11 @@ def list_folders(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SE
 
 
 @contextmanager
-def _named_failures(path: Procfs, capabilities: str) -> Iterator[None]:
+def _named_failures(path: Procfs, capabilities: str, absence: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise SourceUnavailable(
-            f"{path} is absent: this is no OpenVZ host, or its kernel lacks that file; run this on the host itself"
-        ) from error
+        raise SourceUnavailable(f"{path} is absent: {absence}") from error
     except PermissionError as error:
         raise SourceUnavailable(f"{path} must not be read: run this as root, or give it {capabilities}") from error
     except OSError as error:

@@ -1,11 +1,14 @@
-"""/proc/vz: the containers of a host at one moment, with the units they are counted in."""
+"""/proc/vz: the containers of a host at one moment, with the units they are counted in, and their disk quotas."""
 
 from __future__ import annotations
 
 import logging
 from typing import NamedTuple
 
-from virtscope.vestat import units, veinfo, vestat
+from virtscope.shell.sources import SourceError
+from virtscope.vestat import latency, quota, units, veinfo, vestat
+from virtscope.vestat.latency import Latency
+from virtscope.vestat.quota import Quotas
 from virtscope.vestat.source.procfs import Procfs, read_optional, read_text
 from virtscope.vestat.units import Units
 from virtscope.vestat.veinfo import Veinfo
@@ -15,12 +18,17 @@ log = logging.getLogger(__name__)
 
 
 class Host(NamedTuple):
-    """What /proc/vz says. None: there is no such file; for `units`, nothing to decide them on, nor to convert."""
+    """What /proc/vz says.
+
+    None: there is no such file, or it is one of the `unread`; for `units`, nothing to decide them on, nor to convert.
+    """
 
     kernel: str | None
     vestat: Vestat
     units: Units | None
     veinfo: Veinfo | None
+    latency: Latency | None
+    unread: int  # how many of the files beside vestat are there and can't be read
 
 
 class Vz:
@@ -33,6 +41,7 @@ class Vz:
     def __init__(self, procfs: Procfs) -> None:
         self._procfs = procfs
         self._units: Units | None = None
+        self._unread: dict[str, str] = {}  # why each file beside vestat could not be read, as of the last read
 
     def read(self) -> Host:
         """Return the host as it is now.
@@ -43,18 +52,31 @@ class Vz:
         parsed = vestat.parse(read_text(self._procfs, "vz/vestat"))
         if self._units is None:
             self._units = self._decide(parsed)
-        kernel = read_optional(self._procfs, "vz/version")
-        containers = read_optional(self._procfs, "vz/veinfo")
+        kernel, containers, waits = map(self._beside, ("vz/version", "vz/veinfo", "vz/latency"))
         return Host(
             kernel=None if kernel is None else kernel.strip(),
             vestat=parsed,
             units=self._units,
             veinfo=None if containers is None else veinfo.parse(containers),
+            latency=None if waits is None else latency.parse(waits),
+            unread=len(self._unread),
         )
 
     def origin(self) -> str:
         """Return the path of the file that counts."""
         return str(self._procfs / "vz/vestat")
+
+    def _beside(self, name: str) -> str | None:
+        """Return the text of a file beside vestat; None where it is absent or can't be read, which costs it alone."""
+        try:
+            text = read_optional(self._procfs, name)
+        except SourceError as error:
+            if self._unread.get(name) != str(error):
+                log.warning("figures of a file are missing", extra={"fields": {"err": error}})
+            self._unread[name] = str(error)
+            return None
+        self._unread.pop(name, None)
+        return text
 
     def _decide(self, parsed: Vestat) -> Units | None:
         text = read_optional(self._procfs, "vz/stats")
@@ -68,3 +90,12 @@ class Vz:
                 fields.update(ctid=longest.ctid, uptime=longest.uptime, uptime_jiffies=longest.uptime_jiffies)
             log.info("units decided", extra={"fields": fields})
         return decided
+
+
+def read_quotas(procfs: Procfs) -> Quotas:
+    """Return the disk quotas of the host whose procfs this is; raises as read_text() and the parser do.
+
+    Without CAP_SYS_ADMIN and CAP_SYS_RESOURCE the kernel opens the file and shows no container's quota.
+    """
+    absence = "this kernel keeps no disk quotas, as that of Virtuozzo 7, or its module vzdquota is not loaded"
+    return quota.parse(read_text(procfs, "vz/vzquota", absence=absence))

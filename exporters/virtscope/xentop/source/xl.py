@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.shell.commands import Commands, Finished, last_line
-from virtscope.shell.sources import SourceError, SourceUnavailable
-from virtscope.xentop.toolstack import info, listing, psr, schedulers
+from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.xentop.source import xenstore
+from virtscope.xentop.toolstack import details, info, listing, psr, schedulers
 
 TIMEOUT = 10.0  # seconds for each program
+ASK_DETAILS = 3  # times for a domain
 PSR_AGAIN = 3600.0  # seconds until a machine without cache monitoring is asked again
 
 _FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/xensource/bin")
@@ -41,6 +43,7 @@ class RawToolstack(NamedTuple):
 
     program: str  # the path of xl or xm
     answers: tuple[Answer, ...]
+    os_names: tuple[tuple[int, bytes], ...] = ()  # by domid, as the guests' agents have written them into XenStore
 
 
 class Xl:
@@ -51,7 +54,8 @@ class Xl:
         self._program = ""  # the last that worked
         self._list: tuple[str, ...] = ()  # likewise
         self._details: Answer | None = None
-        self._detailed: set[tuple[int, str]] = set()  # the domains that were there when they were asked for
+        self._details_due: dict[tuple[int, str], int] = {}  # how often to ask for each domain's, if not told before
+        self._os_names: dict[tuple[int, str], bytes] = {}  # of the domains that are there
         self._not_known: set[str] = set()  # commands that this version doesn't know
         self._psr_kinds: tuple[str, ...] = ()
         self._psr_asked_at: float | None = None
@@ -69,7 +73,9 @@ class Xl:
         for name, command in schedulers.COMMANDS.items():
             answers += self._ask_if_known(command) if name in in_use else []
         answers += self._about_caches()
-        return RawToolstack(self._program, tuple(answers))
+        answers += self._about_systems(listed)
+        os_names = tuple((domid, os_name) for (domid, _), os_name in self._os_names.items())
+        return RawToolstack(self._program, tuple(answers), os_names)
 
     def origin(self) -> str:
         """Return the path of the program in use."""
@@ -118,13 +124,43 @@ class Xl:
         return [answer]
 
     def _about_details(self, listed: Answer) -> list[Answer]:
-        """Ask what kind of guest each is, which is slow and never changes: only when there are new ones."""
-        now = {(domain.domid, domain.uuid or domain.name) for domain in listing.parse(listed.output)[0]}
-        if self._details and now <= self._detailed:
-            return [self._details._replace(problem="", failed=False)]  # which was told already
-        self._details = self._ask("list", "-l")
-        self._detailed = now if not self._details.failed else set()
+        """Ask what kind of guest each is, which is slow and never changes: only when there are new ones.
+
+        One that is still being made isn't told yet, and one that another toolstack made never is.
+        """
+        self._details_due = {domain: self._details_due.get(domain, ASK_DETAILS) for domain in _domains(listed)}
+        if self._details and not any(self._details_due.values()):
+            return [self._details._replace(problem="", failed=False)]  # which was said already
+        before = self._details
+        try:
+            self._details = self._ask("list", "-l")
+        except SourceTimeout as error:  # it waits for whoever is about to change one of the domains
+            self._details = Answer("list -l", b"", str(error), True)
+        if self._details.failed:
+            self._details = self._details._replace(output=before.output if before else b"")
+        else:
+            told = _detailed(self._details)
+            self._details_due = {
+                domain: 0 if domain[0] in told else max(due - 1, 0) for domain, due in self._details_due.items()
+            }
         return [self._details]
+
+    def _about_systems(self, listed: Answer) -> list[Answer]:
+        """Ask XenStore what guests with an agent of XenServer's kind call their system; returns what was wrong with it.
+
+        Each is asked until it has said something, which is kept: guests could write something new again and again.
+        """
+        now = _domains(listed)
+        self._os_names = {domain: os_name for domain, os_name in self._os_names.items() if domain in now}
+        silent = sorted(now - self._os_names.keys())
+        try:
+            values = xenstore.read_values([f"/local/domain/{domid}/data/os_name" for domid, _ in silent])
+        except SourceUnavailable:
+            return []
+        except SourceError as error:
+            return [Answer("xenstore", b"", str(error), True)]
+        self._os_names.update((domain, value) for domain, value in zip(silent, values) if value)
+        return []
 
     def _about_caches(self) -> list[Answer]:
         if Path(self._program).name != "xl":
@@ -145,6 +181,18 @@ class Xl:
 def _answer(command: str, finished: Finished) -> Answer:
     problem = finished.problem() or last_line(finished.complaints)
     return Answer(command, finished.output, problem, finished.status != 0)
+
+
+def _domains(listed: Answer) -> set[tuple[int, str]]:
+    """Return who is there: ids are used again, so each with its uuid, or its name where that isn't told."""
+    return {(domain.domid, domain.uuid or domain.name) for domain in listing.parse(listed.output)[0]}
+
+
+def _detailed(answer: Answer) -> set[int]:
+    try:
+        return set(details.parse(answer.output))
+    except SourceRubbish:  # which the model tells
+        return set()
 
 
 def _schedulers_in_use(host: Answer, pools: list[Answer]) -> set[str]:

@@ -8,6 +8,7 @@ from virtscope.xentop.toolstack.model import Guest, Toolstack
 
 
 class _Seen(NamedTuple):
+    has_run: bool
     weight: int | None
     cap: int | None
     weight_changes: int
@@ -15,8 +16,9 @@ class _Seen(NamedTuple):
 
 
 class Changes:
-    """Counts the changes of each domain for as long as it lives, under whatever names.
+    """Counts the changes of each domain from when it first ran for as long as it lives, under whatever names.
 
+    While it is being made it has used no CPU time, and the toolstack sets what its configuration says.
     Two changes between two rounds count as one, and none if the second took back the first.
     """
 
@@ -38,11 +40,13 @@ class Changes:
 
     def _count(self, guest: Guest) -> _Seen:
         weight, cap = guest.share.weight, guest.share.cap
+        has_run = guest.cpu_seconds > 0
         before = self._seen.get((guest.domid, guest.uuid))
-        if before is None:
-            return _Seen(weight, cap, 0, 0)
+        if before is None or not before.has_run:
+            return _Seen(has_run, weight, cap, 0, 0)
         # What isn't told this time has not changed.
         return _Seen(
+            True,
             before.weight if weight is None else weight,
             before.cap if cap is None else cap,
             before.weight_changes + (None not in {weight, before.weight} and weight != before.weight),

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from virtscope.shell.sources import SourceRubbish
 
 _DOMAIN = re.compile(rb"^\(domain$", re.MULTILINE)
-_DOMID = re.compile(rb"^\s+\(domid ([0-9]{1,5})\)$", re.MULTILINE)
-_UUID = re.compile(rb"^\s+\(uuid ([0-9a-f-]{36})\)$", re.MULTILINE)
-_IMAGE = re.compile(rb"^\s+\(image\s+\((linux|hvm)\b", re.MULTILINE)
-_XL_IMAGE = re.compile(rb"^\s+\(hvm ([01])\)$", re.MULTILINE)
+_DOMID = re.compile(rb"^[ \t]+\(domid ([0-9]{1,5})\)$", re.MULTILINE)
+_UUID = re.compile(rb"^[ \t]+\(uuid ([0-9a-f-]{36})\)$", re.MULTILINE)
+_IMAGE = re.compile(rb"^[ \t]+\(image\n?[ \t]*\((linux|hvm)\b", re.MULTILINE)
+_XL_IMAGE = re.compile(rb"^[ \t]+\(hvm ([01])\)$", re.MULTILINE)
 
 
 class Details(NamedTuple):
@@ -37,7 +37,8 @@ def parse(output: bytes) -> dict[int, Details]:
 
 def _from_json(output: bytes) -> dict[int, Details]:
     try:
-        listed = json.loads(output.decode("utf-8", "replace"))  # of which no name is taken
+        # No name is taken of it, so bytes that are no UTF-8 do no harm.
+        listed = json.loads(output.decode("utf-8", "replace"), parse_int=_int)
     except (ValueError, RecursionError) as error:
         raise SourceRubbish(f"JSON that can't be read: {error}: {output[:200]!r}") from error
     details = {}
@@ -49,6 +50,10 @@ def _from_json(output: bytes) -> dict[int, Details]:
         uuid = _of(create, "uuid")
         details[domid] = Details(uuid if isinstance(uuid, str) else "", _type(create, build))
     return details
+
+
+def _int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= 20 else None  # many more would take Python long
 
 
 def _type(create: Any, build: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -10,13 +11,17 @@ from virtscope.xentop.toolstack.model import Guest, Toolstack
 
 # Seconds that the source's figures may be older than the toolstack's: xentop's iterations are up to two.
 _BEHIND = 3.0
+_AHEAD = 1.0  # seconds that a vCPU may seem to have run longer than the clock here went on
+_ROUNDING = 2**-23  # xl takes CPU time through a float
+_NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 lets bit 63 of the nanoseconds slip now and then
 
 
-def joined(host: Host, toolstack: Toolstack) -> Host:
+def joined(host: Host, toolstack: Toolstack, age: float = math.inf) -> Host:
     """Return the host with what the toolstack told of each domain that lives, and of the host what the source doesn't.
 
     A domain is known by its id; where the source has none, by its name if nobody else has it. One that has used less
-    CPU time than it had when the toolstack listed it is another one, which took over id or name.
+    CPU time than it had when the toolstack listed it, `age` seconds ago at most, is another one, which took over id or
+    name; so is one by name that has used more since than its vCPUs can. (Ids are not swapped, as names may be.)
     """
     by_name = _unique_names(toolstack.guests.values())
     names = Counter(domain.name.strip() for domain in host.domains)
@@ -26,7 +31,7 @@ def joined(host: Host, toolstack: Toolstack) -> Host:
             guest = toolstack.guests.get(domain.domid)
         else:
             guest = by_name.get(domain.name.strip()) if names[domain.name.strip()] == 1 else None
-        return guest if guest and _may_be(guest, domain) else None
+        return guest if guest and _may_be(guest, domain, age) else None
 
     info = toolstack.info
     return host._replace(
@@ -45,7 +50,10 @@ def _unique_names(guests: Iterable[Guest]) -> dict[str, Guest]:
     return {guest.name.strip(): guest for guest in guests if names[guest.name.strip()] == 1}
 
 
-def _may_be(guest: Guest, domain: Domain) -> bool:
-    if domain.cpu_seconds is None:
+def _may_be(guest: Guest, domain: Domain, age: float) -> bool:
+    if domain.cpu_seconds is None or guest.cpu_seconds >= _NO_TIME:
         return True
-    return guest.cpu_seconds <= domain.cpu_seconds + _BEHIND * len(domain.vcpus) + 1
+    rounding = guest.cpu_seconds * _ROUNDING + 1
+    least = guest.cpu_seconds - rounding - _BEHIND * len(domain.vcpus)
+    most = guest.cpu_seconds + rounding + (age + _AHEAD) * len(domain.vcpus)
+    return least <= domain.cpu_seconds and (domain.domid is not None or domain.cpu_seconds <= most)

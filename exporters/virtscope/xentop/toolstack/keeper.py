@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 
 from prometheus_client import Metric
 
 from virtscope.shell.background import Background
 from virtscope.xentop.model import Host
-from virtscope.xentop.source.xl import Xl
+from virtscope.xentop.source.xl import RawToolstack, Xl
 from virtscope.xentop.toolstack import metrics
 from virtscope.xentop.toolstack.changes import Changes
 from virtscope.xentop.toolstack.join import joined
@@ -18,14 +19,54 @@ from virtscope.xentop.toolstack.model import Toolstack, understand
 log = logging.getLogger(__name__)
 
 
+class Rounds:
+    """Understands what the toolstack answers, round after round, and counts what has changed and what was wrong."""
+
+    def __init__(self) -> None:
+        self.problems: Counter[tuple[str, str]] = Counter()  # by command and reason
+        self._changes = Changes()
+
+    def understand(self, raw: RawToolstack) -> Toolstack:
+        """Return what the next round tells; raises SourceRubbish where it can't be understood."""
+        toolstack = self._changes.note(understand(raw))
+        for problem in toolstack.problems:
+            key = (problem.command, problem.reason)
+            if not self.problems[key]:
+                fields = {"command": problem.command, "reason": problem.reason, "err": problem.words}
+                log.warning("the toolstack's answer has something wrong", extra={"fields": fields})
+            self.problems[key] += 1
+        return toolstack
+
+
+class Replayed:
+    """Adds what a recorded toolstack told to the recorded hosts, whichever of the two is shown first in a scrape.
+
+    It lives through all passes of a recording: changes are counted on, and never back.
+    """
+
+    def __init__(self) -> None:
+        self._rounds = Rounds()
+        self._raw: RawToolstack | None = None
+        self._latest: Toolstack | None = None
+
+    def families(self, raw: RawToolstack) -> list[Metric]:
+        """Return the families that belong to no domain; the same round may be given again and again."""
+        if self._latest is None or raw != self._raw:
+            self._raw, self._latest = raw, self._rounds.understand(raw)
+        return metrics.host_families(self._latest, dict(self._rounds.problems))
+
+    def add_to(self, host: Host) -> Host:
+        """Return the host with what the toolstack told of it."""
+        return joined(host, self._latest) if self._latest else host
+
+
 class Keeper:
     """Asks the toolstack in the background, from start() to close()."""
 
     def __init__(self, interval: float) -> None:
         """Ask each `interval` seconds, and early when there are new domains."""
         self._xl = Xl()
-        self._changes = Changes()
-        self._problems: Counter[tuple[str, str]] = Counter()  # by command and reason
+        self._rounds = Rounds()
         self._woken_for: set[tuple[int | None, str]] = set()
         self.background = Background("xl", self._refresh, interval, self._xl.cpu_seconds)
 
@@ -44,14 +85,15 @@ class Keeper:
 
     def read(self) -> list[Metric]:
         """Return the families that belong to no domain; raises as Background.latest() does."""
-        return metrics.host_families(self.background.latest(), dict(self._problems))
+        return metrics.host_families(self.background.latest(), dict(self._rounds.problems))
 
     def add_to(self, host: Host) -> Host:
         """Return the host with what the toolstack tells of it, if there is anything young enough."""
+        age = self.background.age()  # before the figures, which may be replaced by younger ones meanwhile
         toolstack = self.background.peek()
         if toolstack is None:
             return host
-        host = joined(host, toolstack)
+        host = joined(host, toolstack, math.inf if age is None else age)
         strangers = {(domain.domid, domain.name) for domain in host.domains if domain.told is None}
         if strangers - self._woken_for:  # once for each: there are domains that no toolstack ever knows
             self.background.wake()
@@ -59,11 +101,4 @@ class Keeper:
         return host
 
     def _refresh(self) -> Toolstack:
-        toolstack = self._changes.note(understand(self._xl.read()))
-        for problem in toolstack.problems:
-            key = (problem.command, problem.reason)
-            if not self._problems[key]:
-                fields = {"command": problem.command, "reason": problem.reason, "err": problem.words}
-                log.warning("the toolstack's answer has something wrong", extra={"fields": fields})
-            self._problems[key] += 1
-        return toolstack
+        return self._rounds.understand(self._xl.read())

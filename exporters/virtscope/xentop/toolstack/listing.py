@@ -17,6 +17,7 @@ from virtscope.xentop.toolstack import columns
 
 _UUID = re.compile(rb" ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?= )")
 _SECONDS = re.compile(rb"[0-9]{1,20}\.[0-9]")
+_LONGEST = 8192  # bytes of a line; XenStore's values, as names are, have up to 4096
 _STATE = re.compile(rb"[-rbpscdwS?]{5,10}")
 
 
@@ -42,7 +43,9 @@ def parse(output: bytes) -> tuple[list[Listed], list[bytes]]:
     verbose, pools = b"UUID" in lines[headers[0]], b"Cpupool" in lines[headers[0]]
     domains, unknown = [], []
     for line in filter(None, lines[headers[0] + 1 :]):
-        listed = _verbose_row(line, pools) if verbose else _row(line)
+        listed = None
+        if len(line) <= _LONGEST:
+            listed = _verbose_row(line, pools) if verbose else _row(line)
         if listed:
             domains.append(listed)
         else:

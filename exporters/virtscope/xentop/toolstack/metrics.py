@@ -77,7 +77,7 @@ def domain_families(domains: Sequence[tuple[Labels, Guest]]) -> list[Metric]:
         *series(DOMAIN, domains),
         family(
             "xen_domain_scheduler_changes_total",
-            "Times the domain's weight or cap was found changed, since the exporter first saw the domain.",
+            "Times the domain's weight or cap was found changed since it first ran, and the exporter saw it.",
             (
                 ({**labels, "what": what}, count)
                 for labels, guest in domains

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from virtscope.shell.sources import SourceRubbish
 from virtscope.xentop.source.xl import RawToolstack
-from virtscope.xentop.toolstack import details, info, listing, psr, schedulers, vcpus
+from virtscope.xentop.toolstack import columns, details, info, listing, psr, schedulers, vcpus
+
+_LONGEST_OS = 100
 
 
 class Bandwidth(NamedTuple):
@@ -24,6 +26,7 @@ class Guest(NamedTuple):
     cpu_seconds: float  # when it was listed, to a tenth
     uuid: str  # "", here and below: not told
     type: str  # pv, hvm or pvh
+    os: str  # in the words of an agent in the guest
     cpupool: str
     share: schedulers.Share
     placements: dict[int, vcpus.Placement]  # by the vCPU's number
@@ -102,6 +105,7 @@ def understand(raw: RawToolstack) -> Toolstack:
 
     host = info.parse(output("info"))
     cache, total, local = (figures[kind] for kind in psr.KINDS)
+    os_names = {domid: _os(name) for domid, name in raw.os_names}
     guests = {}
     for each in listed:
         domid, detail = each.domid, detailed.get(each.domid)
@@ -114,6 +118,7 @@ def understand(raw: RawToolstack) -> Toolstack:
             cpu_seconds=each.cpu_seconds,
             uuid=each.uuid or (detail.uuid if detail else ""),
             type=detail.type if detail else "",
+            os=os_names.get(domid, ""),
             cpupool=share.cpupool or each.cpupool,  # the list may print it right behind an XSM label
             share=share,
             placements=placements.get(domid, {}),
@@ -121,6 +126,11 @@ def understand(raw: RawToolstack) -> Toolstack:
             bandwidth=Bandwidth(total.get(domid, {}), local.get(domid, {})),
         )
     return Toolstack(raw.program, host, _pools(known_pools, timings, host), guests, tuple(problems))
+
+
+def _os(name: bytes) -> str:
+    """Return the name that a guest gives its system; Windows agents add "|" and folders. Guests can write anything."""
+    return columns.text(name.split(b"|")[0].strip())[:_LONGEST_OS]
 
 
 def _pools(pools: list[schedulers.Pool], timings: dict[str, schedulers.Timing], host: info.Info) -> tuple[Pool, ...]:

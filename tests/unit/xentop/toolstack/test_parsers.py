@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.shell.sources import SourceRubbish
@@ -344,7 +344,6 @@ LINES = st.lists(
 ).map(b"\n".join)
 
 
-@settings(deadline=None)
 @given(LINES)
 def test_any_bytes_give_values_or_the_parsers_own_exception(text: bytes) -> None:
     for parse in (

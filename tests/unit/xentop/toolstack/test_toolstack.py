@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from virtscope.shell.exposition import Encoder
@@ -47,9 +48,9 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
     )
 
 
-def told(scraped: Host, by: Toolstack) -> list[str]:
+def told(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
     """Return the uuid's last digit of each domain, "" where nothing is told."""
-    return [domain.told.uuid[-1] if domain.told else "" for domain in joined(scraped, by).domains]
+    return [domain.told.uuid[-1] if domain.told else "" for domain in joined(scraped, by, age).domains]
 
 
 def page(scraped: Host) -> str:
@@ -74,10 +75,11 @@ def test_a_real_host() -> None:
 
 
 def test_weight_cap_and_identity_on_the_page() -> None:
-    shown = page(joined(host((3, "web01", 10)), toolstack((3, "web01", 10), weight=512, cap=50)))
+    listed = toolstack((3, "web01", 10), weight=512, cap=50)
+    shown = page(joined(host((3, "web01", 10)), listed))
     assert 'xen_domain_scheduler_weight{domain="web01",domid="3"} 512' in shown
     assert 'xen_domain_cpu_limit_cpus{domain="web01",domid="3"} 0.5' in shown
-    assert f'cpupool="Pool-0",domain="web01",domid="3",role="guest",ssid="0",type="",uuid="{UUIDS[3]}"' in shown
+    assert f'cpupool="Pool-0",domain="web01",domid="3",os="",role="guest",ssid="0",type="",uuid="{UUIDS[3]}"' in shown
 
 
 def test_no_cap_is_no_limit() -> None:
@@ -98,12 +100,21 @@ def test_the_dead_and_the_new_have_no_figures() -> None:
 def test_a_used_up_id_is_another_domain_when_its_counter_is_behind() -> None:
     assert told(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
     assert told(host((3, "web01", 101)), toolstack((3, "web01", 100))) == ["3"]
+    assert told(host((3, "web01", 2e9)), toolstack((3, "web01", 2e9 + 128))) == ["3"]  # rounded by xl
+    assert told(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # a bit that slipped
 
 
 def test_without_ids_names_tell_if_they_are_unique() -> None:
     listed = toolstack((0, "Domain-0", 9), (3, "web01", 10), (4, "twin", 1), (5, "twin", 1), (6, "once", 1))
     scraped = host((0, "Domain-0", 9), (None, "web01", 10), (None, "twin", 1), (None, "once", 1), (None, "once", 1))
     assert told(scraped, listed) == ["0", "3", "", "", ""]
+
+
+def test_without_ids_guests_that_swapped_names_are_told_by_their_cpu_time() -> None:
+    listed = toolstack((3, "blue", 100), (4, "green", 5000))
+    assert told(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
+    assert told(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
+    assert told(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
 
 
 def test_without_ids_a_successor_of_the_same_name_is_told_by_its_cpu_time() -> None:
@@ -123,6 +134,7 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
         guest = changes.note(now).guests[3]
         return guest.weight_changes, guest.cap_changes
 
+    assert counted(toolstack((3, "web01", 0), weight=100)) == (0, 0)  # being made: it hasn't run yet
     assert counted(toolstack((3, "web01", 1))) == (0, 0)
     assert counted(toolstack((3, "web01", 2), weight=512)) == (1, 0)
     assert counted(toolstack((3, "renamed", 3), weight=512, cap=50)) == (1, 1)
@@ -132,6 +144,15 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
     assert counted(untold) == (2, 2)
     assert counted(toolstack((3, "renamed", 6))) == (2, 2)
     assert counted(toolstack((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
+
+
+def test_the_system_in_the_words_of_the_guest() -> None:
+    answers = (Answer("list", b"Name ID Mem VCPUs State Time(s)\nw 1 9 1 r----- 1.0\nl 2 9 1 r----- 1.0\n", "", False),)
+    names = ((1, b"Microsoft Windows 11 Pro|C:\\Windows|\\Device"), (2, b"Debian \xff" + b"!" * 4000), (9, b"dead"))
+    guests = understand(RawToolstack("xl", answers, names)).guests
+    assert guests[1].os == "Microsoft Windows 11 Pro"
+    assert guests[2].os.startswith("Debian \\xff!")
+    assert len(guests[2].os) == 100
 
 
 def test_details_of_an_earlier_domain_are_not_taken() -> None:

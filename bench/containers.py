@@ -1,0 +1,99 @@
+"""An OpenVZ host made up for the benchmark: /proc/vz/vestat, /proc/vz/veinfo and /proc/bc/resources."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from virtscope.vestat.vestat import COLUMNS
+
+_NO_LIMIT = 2**63 - 1
+# As 2.6.32 prints them; a figure that varies in use is told by a largest value.
+_RESOURCES = {
+    "kmemsize": 60_000_000,
+    "lockedpages": 100,
+    "privvmpages": 400_000,
+    "shmpages": 30_000,
+    "numproc": 400,
+    "physpages": 300_000,
+    "vmguarpages": 0,
+    "oomguarpages": 200_000,
+    "numtcpsock": 300,
+    "numflock": 120,
+    "numpty": 4,
+    "numsiginfo": 30,
+    "tcpsndbuf": 4_000_000,
+    "tcprcvbuf": 4_000_000,
+    "othersockbuf": 500_000,
+    "dgramrcvbuf": 100_000,
+    "numothersock": 200,
+    "dcachesize": 9_000_000,
+    "numfile": 8_000,
+    "numiptent": 40,
+    "swappages": 100_000,
+}
+_SETTLED = {"vmguarpages", "numpty", "numiptent", "lockedpages"}  # hardly move in a running container
+
+
+class Containers:
+    """Writes the files of a host with `count` containers into a folder, and moves their figures on.
+
+    Half of the containers have a limit for everything, as OpenVZ's own configurations set them up to 2.6.18; half have
+    limits for memory and swap only, as those of 2.6.32 do.
+    """
+
+    def __init__(self, procfs: Path, count: int) -> None:
+        self.procfs = procfs
+        self._random = random.Random(count)
+        self._seconds = 5_000_000
+        self._ctids = [str(101 + number) for number in range(count)]
+        self._blocks = [self._block(ctid) for ctid in self._ctids]
+        for folder in ("vz", "bc"):
+            (procfs / folder).mkdir(parents=True)
+        (procfs / "vz/version").write_text("042stab145.3\n")
+        (procfs / "vz/stats").write_text("Version: 2.6\ncycles_per_jiffy: 1000000\njiffies_per_second: 1000\n")
+        self._write()
+
+    def run_on(self, busy: float) -> None:
+        """Let 15 s pass, in which `busy` of the containers (0..1) change what they hold."""
+        self._seconds += 15
+        for index in self._random.sample(range(len(self._ctids)), round(busy * len(self._ctids))):
+            self._blocks[index] = self._block(self._ctids[index])
+        self._write()
+
+    def _write(self) -> None:
+        head = f"Version: 2.5\n{'uid':>10}  {'resource':12}" + "".join(
+            f" {column:>20}" for column in ("held", "maxheld", "barrier", "limit", "failcnt")
+        )
+        (self.procfs / "bc/resources").write_text("\n".join([head, *self._blocks, ""]))
+        (self.procfs / "vz/vestat").write_text("\n".join(["Version: 2.2".ljust(251), *self._vestat(), ""]))
+        (self.procfs / "vz/veinfo").write_text(
+            "".join(f"{ctid:>10}     0 {40 + len(ctid):>5} {'203.0.113.7':>15}\n" for ctid in self._ctids)
+        )
+
+    def _vestat(self) -> list[str]:
+        lines: list[list[object]] = [list(COLUMNS)]
+        for number, ctid in enumerate(self._ctids):
+            up = self._seconds - number
+            used = up * (number % 90 + 1) // 100
+            jiffies = [used * 600, used * 10, used * 390, up * 1000]
+            nanoseconds = [(up - used) * 10**9 + 7, 0, up * 10**9 + 415_949, used * 10**9 + number]
+            waits = [38_000_000, used * 10**7 + number, used * 800]
+            lines.append([ctid, *jiffies, *nanoseconds, *waits])
+        return [" ".join(f"{value:>20}" for value in line) for line in lines]
+
+    def _block(self, ctid: str) -> str:
+        limited = int(ctid) % 2
+        of_this_one = random.Random(ctid)  # its size, the same each time
+        rows: list[str] = []
+        for resource, most in _RESOURCES.items():
+            limit = most * of_this_one.randrange(2, 5) + 8
+            highest = most * of_this_one.randrange(50, 100) // 100
+            held = highest if resource in _SETTLED else self._random.randint(highest // 2, highest)
+            barrier = limit * 9 // 10
+            if not limited and resource not in {"physpages", "swappages"}:
+                barrier = limit = _NO_LIMIT
+            uid = f"{ctid:>10}: " if not rows else " " * 12
+            figures = (held, highest, barrier, limit, 0)
+            rows.append(f"{uid}{resource:12}" + "".join(f" {figure:20}" for figure in figures))
+        return "\n".join(rows)

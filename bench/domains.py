@@ -1,0 +1,41 @@
+"""A Xen host made up for the benchmark: the tests' fake libxenstat plays it, to xentop-exporter and to xentop alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.xentop.fake_host import FakeDomain, FakeXen
+
+SECOND = 10**9
+
+
+class Domains(FakeXen):
+    """Describes Dom0 and `count` guests, each with a vCPU, a vif and a vbd, and moves their figures on."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        # Debian's xentop asks for the symbols of Xen 4.17.
+        versions = folder / "versions"
+        versions.write_text("VERS_4.17.0 { global: *; };\n")
+        super().__init__(folder, "-O2", f"-Wl,--version-script={versions}")
+        self._count = count
+        self._seconds = 1_000_000
+        self.run_on()
+
+    def run_on(self) -> None:
+        """Let a second pass, in which every guest does something."""
+        self._seconds += 1
+        dom0 = FakeDomain(0, b"Domain-0", cpu_ns=self._seconds * SECOND // 10, state="running")
+        self.show(dom0, *[self._guest(number) for number in range(1, self._count + 1)])
+
+    def _guest(self, number: int) -> FakeDomain:
+        cpu_ns = self._seconds * SECOND * (number % 90 + 1) // 100 + number
+        octets, packets = self._seconds * 40_000 + number, self._seconds * 60
+        requests, sectors = self._seconds * 12, self._seconds * 190
+        return FakeDomain(
+            id=number,
+            name=b"guest-%04d" % number,
+            cpu_ns=cpu_ns,
+            vcpus=[(1, cpu_ns)],
+            networks=[(0, octets, packets, 0, 0, octets // 3, packets // 2, 0, 0)],
+            vbds=[(1, 51712, 0, requests, requests // 2, sectors, sectors // 2, 0)],
+        )

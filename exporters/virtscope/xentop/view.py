@@ -1,0 +1,88 @@
+"""What a source gave, live or recorded, as metric families: by way of the model, and with what the toolstack tells."""
+
+from __future__ import annotations
+
+import logging
+from typing import Callable
+
+from prometheus_client import Metric
+
+from virtscope.shell.recording import Failed
+from virtscope.shell.sources import SourceUnavailable
+from virtscope.xentop import metrics, model, text
+from virtscope.xentop.clocks import Clocks
+from virtscope.xentop.identity import Namesakes
+from virtscope.xentop.model import Host
+from virtscope.xentop.recorded import Printed, Snapshot
+from virtscope.xentop.source.host import HostReader
+from virtscope.xentop.source.libxenstat import RawNode
+from virtscope.xentop.source.runstate import INSTEAD, Runstate
+
+log = logging.getLogger(__name__)
+
+AddTold = Callable[[Host], Host]  # adds what the toolstack tells of a host
+
+
+def add_nothing(host: Host) -> Host:
+    """Stand for the toolstack where it isn't asked."""
+    return host
+
+
+class LibraryView:
+    """Turns libxenstat's snapshots into metric families, and keeps what that needs from one to the next."""
+
+    def __init__(self, add_told: AddTold = add_nothing) -> None:
+        self._add_told = add_told
+        self._clocks = Clocks()
+
+    def families(self, node: RawNode) -> list[Metric]:
+        """Return the families of a snapshot, with what the toolstack adds to the host."""
+        return metrics.families(self._add_told(self._clocks.steady(model.from_libxenstat(node))))
+
+
+def waiting_without_ids() -> list[Metric]:
+    """Stand for the runstate source beside xentop's text; raises SourceUnavailable."""
+    raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
+
+
+def read_waiting(runstate: Runstate, host: HostReader) -> list[Metric]:
+    """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
+
+    Where that is of the scrape before, as the two sources are read at once, a new guest is missing here until the next
+    one; a guest that is gone is not answered for.
+    """
+    runstate.open()
+    node = host.latest()
+    if node is None:
+        return []
+    return metrics.waiting_families(model.waiting(node, runstate.read(domain.id for domain in node.domains)))
+
+
+def recorded_waiting(snapshot: Snapshot) -> list[Metric]:
+    """Return how long the domains of a recorded snapshot had waited; raises SourceError as it was raised then."""
+    if isinstance(snapshot.runstates, Failed):
+        raise snapshot.runstates.error()
+    return metrics.waiting_families(model.waiting(snapshot.node, snapshot.runstates))
+
+
+class TextView:
+    """Turns xentop's iterations into metric families, and keeps what that needs from one iteration to the next."""
+
+    def __init__(self, add_told: AddTold = add_nothing) -> None:
+        self._add_told = add_told
+        self._namesakes = Namesakes()
+        self._clocks = Clocks()
+        self._unknown_line_said = False
+
+    def families(self, printed: Printed) -> list[Metric]:
+        """Return the families of an iteration; raises SourceRubbish as the parser does."""
+        host = text.parse(printed.iteration.text)
+        if host.unknown and not self._unknown_line_said:
+            self._unknown_line_said = True
+            log.warning(
+                "xentop printed a line that is not understood", extra={"fields": {"line": host.unknown[0][:200]}}
+            )
+        told_apart = self._clocks.steady(self._namesakes.tell_apart(model.from_text(host, printed.xen_version)))
+        return metrics.families(self._add_told(told_apart)) + metrics.text_families(
+            printed.iteration, len(host.unknown)
+        )

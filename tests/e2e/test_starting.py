@@ -1,0 +1,66 @@
+"""Signals that come while an exporter starts, as when a user thinks better of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running_exporter import EXPORTERS
+
+# Sends the process a signal when it is about to import a module, and runs a package.
+INTERRUPTED = """
+import os, runpy, sys
+
+package, module, number = sys.argv[1:]
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == module:
+            os.kill(os.getpid(), int(number))
+
+sys.meta_path.insert(0, Interrupt())
+runpy.run_module(package, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("module", ["{package}.cli", "prometheus_client", "virtscope.shell.server"])
+@pytest.mark.parametrize("package", ["virtscope.xentop", "virtscope.vestat"])
+def test_a_signal_while_it_is_imported_ends_it_without_a_word(
+    package: str, module: str, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, package, module.format(package=package), str(int(number))]
+    done = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_it_listens_ends_what_it_has_started(tmp_path: Path, number: signal.Signals) -> None:
+    started = tmp_path / "started"
+    xentop = tmp_path / "xentop"
+    xentop.write_text(f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\nexec sleep 60\n")
+    xentop.chmod(0o755)
+    os.mkfifo(tmp_path / "web.yml")  # nobody writes, so the start doesn't get beyond it
+    command = [sys.executable, "-m", "virtscope.xentop", "--source=xentop", f"--web.config.file={tmp_path / 'web.yml'}"]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    exporter = subprocess.Popen(command, cwd=EXPORTERS, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 30
+        while not started.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        child = int(started.read_text())
+        exporter.send_signal(number)
+        said = exporter.communicate(timeout=30)[1]
+    finally:
+        exporter.kill()
+        exporter.wait(30)
+    assert exporter.returncode == 0
+    assert "Traceback" not in said
+    assert not Path(f"/proc/{child}").exists()

@@ -1,0 +1,129 @@
+"""A guest is renamed, migrates, reboots and crashes under both sources: its figures stay its own."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.xen.host import CREDIT, Guest, XenHost
+from tests.xen.pages import Page
+from tests.xen.text_exporter import TextExporter
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
+
+SECONDS = 60  # for what takes some, in emulation
+NAME = "lifecycle"
+CPU = "xen_domain_cpu_seconds_total"
+
+
+@pytest.fixture(scope="module")
+def guest(xen: XenHost) -> Iterator[str]:
+    """A running guest, which all but the last test leave running; its name. PVH, as a PV guest can't migrate here."""
+    domid = xen.create(Guest(8, NAME, duty=5, net=1, type="pvh", memory=80))
+    xen.dom0(f"xl unpause {domid}")
+    yield NAME
+    xen.dom0(f"xl destroy {NAME}")
+
+
+def wait_until_it_runs(xen: XenHost) -> None:
+    """Until it pings Dom0: before, it does not answer xl."""
+    wait_for(lambda: sent(Page.of(xen.exporter)) > 0)
+
+
+def sent(page: Page) -> float:
+    return sum(sample.value for sample in page.all("xen_domain_network_transmit_packets_total", domain=NAME))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def domid_of(xen: XenHost, name: str) -> str:
+    return xen.dom0(f"xl domid {shlex.quote(name)}").strip()
+
+
+def test_a_renamed_guest_goes_on_under_its_new_name_alone(
+    xen: XenHost, guest: str, text_exporter: TextExporter
+) -> None:
+    domid = domid_of(xen, guest)
+    before = Page.of(xen.exporter).value(CPU, domid=domid)
+    xen.dom0(f"xl rename {guest} 'new name'")
+    try:
+        library, text = Page.of(xen.exporter), text_exporter.page_from_now()
+    finally:
+        xen.dom0(f"xl rename 'new name' {guest}")
+    assert {sample.labels["domain"] for sample in library.samples if sample.labels.get("domid") == domid} == {
+        "new name"
+    }
+    assert library.value(CPU, domid=domid) >= before
+    assert (library.of_guest(guest), text.of_guest(guest)) == (set(), set())
+    assert text.of_guest("new name") == {""}
+
+
+def test_a_guest_that_comes_in_by_migration_shows_under_a_name_of_its_own_until_it_has_taken_over(
+    xen: XenHost, guest: str
+) -> None:
+    """From this host to itself, so that both ends are seen."""
+    wait_until_it_runs(xen)
+    domid = domid_of(xen, guest)
+    seen: dict[str, set[str]] = {}
+    last: dict[str, float] = {}
+    fallen: list[str] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            for sample in Page.of(xen.exporter).all(CPU):
+                if sample.labels["domain"].startswith(guest):
+                    seen.setdefault(sample.labels["domid"], set()).add(sample.labels["domain"])
+                    if sample.value < last.get(sample.labels["domid"], 0):
+                        fallen.append(f"{sample} after {last}")
+                    last[sample.labels["domid"]] = sample.value
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        with xen.paused(domid_of(xen, "busy")):
+            xen.dom0(f"xl migrate -s '' {guest} 'xl migrate-receive'", timeout=180)
+    finally:
+        done.set()
+        watcher.join()
+    new = domid_of(xen, guest)
+    assert seen.keys() == {domid, new}
+    assert guest in seen[domid]
+    assert f"{guest}--incoming" in seen[new]
+    assert fallen == []
+    assert Page.of(xen.exporter).of_guest(guest) == {new}
+
+
+def test_a_rebooted_guest_is_a_new_domain_and_the_old_one_is_gone(
+    xen: XenHost, guest: str, text_exporter: TextExporter
+) -> None:
+    wait_until_it_runs(xen)
+    domid = domid_of(xen, guest)
+    before = Page.of(xen.exporter).value(CPU, domid=domid)
+    xen.dom0(f"xl reboot {guest}")
+    wait_for(lambda: Page.of(xen.exporter).of_guest(guest) not in ({domid}, set()))
+    library = Page.of(xen.exporter)
+    assert library.of_guest(guest) == {domid_of(xen, guest)} != {domid}
+    assert [sample for sample in library.samples if sample.labels.get("domid") == domid] == []
+    assert library.value(CPU, domain=guest) < before
+    assert text_exporter.page_from_now().of_guest(guest) == {""}
+
+
+def test_a_crashed_guest_shows_as_crashed_as_long_as_it_is_kept(
+    xen: XenHost, guest: str, text_exporter: TextExporter
+) -> None:
+    wait_until_it_runs(xen)
+    xen.dom0(f"xl sysrq {guest} c")
+    wait_for(lambda: "crashed" in Page.of(xen.exporter).states(guest))
+    for page in (Page.of(xen.exporter), text_exporter.page_from_now()):
+        assert "crashed" in page.states(guest)
+        assert not {"running", "blocked", "paused"} & page.states(guest)

@@ -1,0 +1,83 @@
+"""Writes docs/metrics.md: every metric of every exporter, with type, labels and meaning, as the exporters emit them.
+
+The source is tests/golden/: pages that tests compare with what the exporters write, so the reference can't say anything
+else. `make docs` writes it, and a test finds it out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "tests/golden"
+REFERENCE = ROOT / "docs/metrics.md"
+
+HEAD = """\
+# Metrics
+
+Every metric of the exporters, as they write them; this page is generated from that (`make docs`). Which source or
+kernel gives what, and what is missing where, is on each exporter's own page.
+"""
+
+# Which page of this folder tells more, and how the names of an exporter's metrics begin.
+EXPORTERS = {
+    "xentop-exporter": ("xen_", "xentop_"),
+    "vestat-exporter": ("openvz_", "vestat_"),
+}
+EVERY = ("every_", "process_")
+
+VARIES = "VARIES"  # what golden pages have for a value that is another in each run
+
+
+def reference() -> str:
+    """Return the reference's text."""
+    families = _families()
+    of_every = [family for name, family in families.items() if name.startswith(EVERY)]
+    sections = [HEAD]
+    for exporter, prefixes in EXPORTERS.items():
+        own = prefixes[-1]  # what it tells of itself, as every exporter does, is in the last section
+        repeated = {family.name.replace("every_", own, 1) for family in of_every}
+        of_exporter = [
+            family for name, family in families.items() if name.startswith(prefixes) and name not in repeated
+        ]
+        sections.append(f"\n## [{exporter}]({exporter}.md)\n\n" + _table(of_exporter))
+    sections.append(
+        "\n## Every exporter of itself\n\n`NAME` is the exporter's: `xentop`, `vestat`.\n\n" + _table(of_every)
+    )
+    return "".join(sections)
+
+
+def _families() -> dict[str, Metric]:
+    """Return the families of all pages by name; a family has the samples of every page."""
+    merged: dict[str, Metric] = {}
+    for page in sorted(PAGES.glob("*.prom")):
+        for family in text_string_to_metric_families(page.read_text().replace(VARIES, "NaN")):
+            merged.setdefault(family.name, family).samples += family.samples
+    return dict(sorted(merged.items()))
+
+
+def _table(families: Iterable[Metric]) -> str:
+    rows = [
+        f"| `{_name(family)}` | {'info' if family.name.endswith('_info') else family.type} | {_labels(family)} "
+        f"| {family.documentation} |\n"
+        for family in families
+    ]
+    return "| metric | type | labels | meaning |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def _name(family: Metric) -> str:
+    name = family.name.replace("every_", "NAME_", 1) if family.name.startswith("every_") else family.name
+    return f"{name}_total" if family.type == "counter" else name
+
+
+def _labels(family: Metric) -> str:
+    names = dict.fromkeys(label for sample in family.samples for label in sample.labels)
+    return " ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    REFERENCE.write_text(reference())
