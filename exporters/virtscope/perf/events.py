@@ -2,8 +2,8 @@
 
     cycles, cache-misses, task-clock    the kernel's generic hardware and software events
     LLC-load-misses, dTLB-loads         a cache, what is done with it, and whether it failed
-    amd_l3/l3_misses/                   an event that a PMU's driver lists; uncore_imc/... is every uncore_imc_N
-    cpu/event=0x3c,umask=0/, r003c      the processor's own codes
+    uncore_imc/cas_count_read/          an event that a PMU's driver lists; uncore_imc/... is every uncore_imc_N
+    amd_l3/event=0x04,umask=0x01/       a PMU's own codes; r003c those of the cores
 
 What is counted is all that a CPU does: user and kernel mode, and KVM guests while it runs them.
 

@@ -18,7 +18,8 @@ from virtscope.shell.exposition import Encoder
 
 TESTS = Path(__file__).resolve().parents[2]
 EVENTS = {
-    "intel-two-sockets": "groups: {cache: [cycles, cache-misses], memory: [uncore_imc/cas_count_read/, task-clock]}",
+    "intel-two-sockets": "groups: {cache: [cycles, cache-misses], memory: [uncore_imc/cas_count_read/, task-clock], "
+    "energy: [power/energy-pkg/]}",
     "amd-two-caches": "groups: {cache: [cycles, cache-misses], l3: [amd_l3/l3_misses/], tlb: [iTLB-load-misses]}",
     "intel-hybrid": "groups: {cache: [cycles, cache-misses], l3: [amd_l3/l3_misses/]}",
 }

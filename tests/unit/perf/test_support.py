@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from virtscope.perf import support
 from virtscope.perf.events import resolve
 from virtscope.perf.source.machine import Machine
 from virtscope.perf.support import Refusal, refusal
@@ -124,3 +125,10 @@ def test_kvm_that_gives_its_guests_the_counters(tmp_path: Path) -> None:
     parameters.mkdir(parents=True)
     (parameters / "enable_mediated_pmu").write_text("Y\n")
     assert Machine(tmp_path / "proc", tmp_path / "sys").mediated_pmu
+
+
+def test_every_reason_is_explained_to_users() -> None:
+    page = (Path(__file__).parents[3] / "docs/perf-exporter.md").read_text()
+    reasons = {value for name, value in vars(support).items() if name.isupper() and isinstance(value, str)}
+    assert len(reasons) > 5
+    assert [reason for reason in reasons if f"\n| `{reason}` |" not in page] == []
