@@ -16,6 +16,7 @@ from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import PID_CGROUP, Kernel
 from virtscope.perf.source.machine import Machine
 from virtscope.perf.support import NO_CPU, OVER_CEILING, STARVED, TOO_LARGE, Refusal, refusal
+from virtscope.shell.sources import SourceError
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class Counters:
         self._files = 0
         self._ceiling = most_files  # lower once the kernel has said so, until the next retry
         self._reopened = 0
-        self._situation: object = None  # CPUs and cgroups for which everything is open that can be
+        self._situation: object = None  # each group's CPUs, and the cgroups, for which everything is open that can be
         self._holes = False  # but for groups that the kernel has given up since, or whose CPU had just gone
         self._read_at = 0.0
         self._paranoid = machine.paranoid()
@@ -154,16 +155,16 @@ class Counters:
 
         Raises what the machine raises that can't tell which CPUs are online.
         """
-        online = self._machine.online()
+        cpus = self._cpus()
         cgroups = list(cgroups)
         retry = self._time_to_retry()
-        situation = (online, cgroups)
+        situation = (cpus, cgroups)
         if situation == self._situation and not retry and not self._holes:
             return
         if retry:
             self._ceiling = self._most_files
         holes, self._holes = self._holes, False
-        changed = self._open_host(online, retry)
+        changed = self._open_host(cpus, retry)
         self._open_cgroups(cgroups, anew=changed or retry or holes)
         self._situation = situation
 
@@ -184,13 +185,27 @@ class Counters:
         self._paranoid, self._retry_at = paranoid, now + RETRY_SECONDS
         return True
 
-    def _open_host(self, online: frozenset[int], retry: bool) -> bool:
-        """Open the host's groups on these CPUs; returns whether anything changed that cgroups' groups follow."""
+    def _cpus(self) -> list[frozenset[int]]:
+        """Return the CPUs on which each group is to be open now.
+
+        Outside of the cores that is one CPU of a socket, and another one as soon as that goes offline.
+        """
+        online = self._machine.online()
+        cpus = []
+        for group in self._groups:
+            try:
+                cpus.append(online & self._machine.listed(group.cpu_list) if group.cpu_list else online)
+            except SourceError:  # its driver is gone, and so is what it could count
+                cpus.append(frozenset())
+        return cpus
+
+    def _open_host(self, cpus: list[frozenset[int]], retry: bool) -> bool:
+        """Open the host's groups, each on its CPUs; returns whether anything changed that cgroups' groups follow."""
         before = {place: list(opened.members) for place, opened in self._host.items()}
-        for place in [place for place in self._host if place.cpu not in online]:
+        for place in [place for place in self._host if place.cpu not in cpus[place.group]]:
             self._close(self._host.pop(place))
         for index, group in enumerate(self._groups):
-            places = [_Place(index, cpu) for cpu in sorted(online if group.cpus is None else online & set(group.cpus))]
+            places = [_Place(index, cpu) for cpu in sorted(cpus[index])]
             self._no_room.discard(index)
             try:
                 self._make_room(len(group.events) * sum(place not in self._host for place in places))

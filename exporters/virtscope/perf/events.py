@@ -87,7 +87,7 @@ class Event(NamedTuple):
     name: str  # as it was asked for
     pmu: str  # "cpu_atom", "uncore_imc_0"; "" for the processor's own, or the kernel's, where there is but one
     attr: Attr
-    cpus: tuple[int, ...] | None  # the CPUs to count it on; None: every one that is online
+    cpu_list: Path | None  # the file that names the CPUs to count it on now; None: every one that is online
     system_wide: bool = False  # outside of the cores: what it counts belongs to no process and no cgroup
     unit: str = ""  # "seconds", "bytes", "joules"; "" for a plain count
     scale: float = 1.0  # what a count is to be multiplied by for that unit
@@ -100,7 +100,7 @@ class Event(NamedTuple):
     @property
     def of_core(self) -> bool:
         """Whether that counter is one of the cores, which a hypervisor may give its guests."""
-        return self.hardware and not self.system_wide and (self.pmu == "" or self.cpus is not None)
+        return self.hardware and not self.system_wide and (self.pmu == "" or self.cpu_list is not None)
 
 
 def resolve(name: str, sysfs: Path) -> list[Event]:
@@ -113,7 +113,7 @@ def resolve(name: str, sysfs: Path) -> list[Event]:
         timed = name in _NANOSECONDS
         attr = Attr(_SOFTWARE, _SOFTWARE_EVENTS[name])
         return [Event(name, "", attr, None, unit="seconds" if timed else "", scale=1e-9 if timed else 1.0)]
-    kinds = hybrid_pmus(sysfs)
+    kinds = _hybrid_pmus(sysfs)
     if name in _HARDWARE_EVENTS:
         return _of_cores(name, Attr(_HARDWARE, _HARDWARE_EVENTS[name]), kinds)
     if name in _CACHE_EVENTS:
@@ -121,7 +121,7 @@ def resolve(name: str, sysfs: Path) -> list[Event]:
     if raw := _RAW_NAME.fullmatch(name):
         code = int(raw[1], 16)
         if kinds:
-            return [Event(name, pmu, Attr(type_, code), cpus) for pmu, type_, cpus in kinds]
+            return [Event(name, pmu, Attr(type_, code), cpu_list) for pmu, type_, cpu_list in kinds]
         return [Event(name, "", Attr(_RAW, code), None)]
     if of_pmu := _PMU_NAME.fullmatch(name):
         return [_of_pmu(name, folder, of_pmu[2]) for folder in _pmus(name, of_pmu[1], sysfs)]
@@ -131,16 +131,14 @@ def resolve(name: str, sysfs: Path) -> list[Event]:
     )
 
 
-_Kinds = Iterable[tuple[str, int, tuple[int, ...]]]
+_Kinds = Iterable[tuple[str, int, Path]]
 
 
-def hybrid_pmus(sysfs: Path) -> list[tuple[str, int, tuple[int, ...]]]:
-    """Return name, type and CPUs of each core PMU on a processor with several kinds of cores, none on others."""
+def _hybrid_pmus(sysfs: Path) -> list[tuple[str, int, Path]]:
+    """Return name, type and CPU list of each core PMU on a processor with several kinds of cores, none on others."""
     folders = sorted((sysfs / "bus/event_source/devices").glob("cpu_*"))
     return [
-        (folder.name, int(_text(folder / "type")), parse_cpus(_text(folder / "cpus")))
-        for folder in folders
-        if (folder / "cpus").exists()
+        (folder.name, int(_text(folder / "type")), folder / "cpus") for folder in folders if (folder / "cpus").exists()
     ]
 
 
@@ -149,7 +147,7 @@ def _of_cores(name: str, attr: Attr, kinds: _Kinds) -> list[Event]:
 
     That is PERF_PMU_CAP_EXTENDED_HW_TYPE, since Linux 5.14.
     """
-    by_kind = [Event(name, pmu, attr._replace(config=attr.config | type_ << 32), cpus) for pmu, type_, cpus in kinds]
+    by_kind = [Event(name, pmu, attr._replace(config=attr.config | type_ << 32), path) for pmu, type_, path in kinds]
     return by_kind or [Event(name, "", attr, None)]
 
 
@@ -176,9 +174,9 @@ def _of_pmu(name: str, folder: Path, terms: str) -> Event:
         terms = _text(listed)
     attr = _attr(name, folder, terms)
     if (folder / "cpumask").exists():  # a PMU outside of the cores: one CPU of each socket or die reads it
-        return Event(name, folder.name, attr, parse_cpus(_text(folder / "cpumask")), True, unit, scale)
-    cpus = parse_cpus(_text(folder / "cpus")) if (folder / "cpus").exists() else None
-    return Event(name, "" if folder.name == "cpu" else folder.name, attr, cpus, False, unit, scale)
+        return Event(name, folder.name, attr, folder / "cpumask", True, unit, scale)
+    cpu_list = folder / "cpus" if (folder / "cpus").exists() else None
+    return Event(name, "" if folder.name == "cpu" else folder.name, attr, cpu_list, False, unit, scale)
 
 
 def _unit(name: str, listed: Path) -> tuple[str, float]:

@@ -32,9 +32,9 @@ class Group(NamedTuple):
     events: tuple[Event, ...]
 
     @property
-    def cpus(self) -> tuple[int, ...] | None:
-        """The CPUs to count on; None: every one that is online."""
-        return next((event.cpus for event in self.events if event.cpus is not None), None)
+    def cpu_list(self) -> Path | None:
+        """The file that names the CPUs to count on now; None: every one that is online."""
+        return next((event.cpu_list for event in self.events if event.cpu_list), None)
 
     @property
     def system_wide(self) -> bool:

@@ -228,6 +228,29 @@ def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:
     assert kernel.files == files
 
 
+def test_what_is_outside_of_the_cores_moves_to_the_cpu_that_takes_over(tmp_path: Path) -> None:
+    pmu = tmp_path / "sys/bus/event_source/devices/uncore_imc_0"
+    (pmu / "events").mkdir(parents=True)
+    (pmu / "format").mkdir()
+    for name, text in {"type": "13", "cpumask": "0", "events/reads": "event=1", "format/event": "config:0-7"}.items():
+        (pmu / name).write_text(f"{text}\n")
+    kernel = FakeKernel(cpus=4)
+    setting = Setting(tmp_path, kernel, {"memory": ["uncore_imc/reads/"]}, 1000)
+    assert [count.cpu for count in setting.after(0).host] == [0]
+    (pmu / "cpumask").write_text("1\n")
+    kernel.set_online(1, 2, 3)
+    setting.after(0)
+    (moved,) = setting.after(10).host
+    assert moved.cpu == 1
+    assert moved.total.running_seconds == pytest.approx(10)
+    kernel.set_online(0, 1, 2, 3)  # it doesn't come back by itself
+    assert [count.cpu for count in setting.after(10).host] == [1]
+    assert kernel.files == 1
+    (pmu / "cpumask").unlink()
+    assert reasons(setting.after(10)) == {"memory/uncore_imc/reads/": "not_supported"}
+    assert kernel.files == 0
+
+
 @pytest.mark.parametrize("wanted", [CACHE, ["cycles"]])
 def test_a_cpu_that_was_offline_only_between_two_reads_is_noticed(make: Make, wanted: list[str]) -> None:
     kernel = FakeKernel(cpus=2)

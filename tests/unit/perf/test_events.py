@@ -37,7 +37,7 @@ INTEL, AMD, HYBRID, NONE = (
 )
 def test_names_that_every_machine_knows(name: str, attr: Attr) -> None:
     (event,) = resolve(name, INTEL)
-    assert (event.attr, event.cpus, event.pmu) == (attr, None, "")
+    assert (event.attr, event.cpu_list, event.pmu) == (attr, None, "")
 
 
 def test_time_is_counted_in_seconds() -> None:
@@ -67,25 +67,27 @@ def test_a_cache_outside_of_the_cores_is_read_on_one_cpu_of_each() -> None:
         "amd_l3/l3_misses/",
         "amd_l3",
         Attr(10, 0x04 | 0x01 << 8 | 1 << 46 | 1 << 47 | 3 << 56),
-        (0, 4),
+        AMD / "bus/event_source/devices/amd_l3/cpumask",
         system_wide=True,
     )
 
 
 def test_one_name_stands_for_all_numbered_pmus() -> None:
     events = resolve("uncore_imc/cas_count_read/", INTEL)
-    assert [(event.pmu, event.attr.type, event.cpus) for event in events] == [
-        ("uncore_imc_0", 13, (0, 4)),
-        ("uncore_imc_1", 14, (0, 4)),
+    devices = INTEL / "bus/event_source/devices"
+    assert [(event.pmu, event.attr.type, event.cpu_list) for event in events] == [
+        ("uncore_imc_0", 13, devices / "uncore_imc_0/cpumask"),
+        ("uncore_imc_1", 14, devices / "uncore_imc_1/cpumask"),
     ]
     assert {(event.unit, event.scale) for event in events} == {("bytes", 64.0)}
 
 
 def test_two_kinds_of_cores_are_two_events() -> None:
     """The PMU's type is in the upper half of config: PERF_PMU_CAP_EXTENDED_HW_TYPE."""
+    devices = HYBRID / "bus/event_source/devices"
     assert resolve("instructions", HYBRID) == [
-        Event("instructions", "cpu_atom", Attr(0, 10 << 32 | 1), (8, 9, 10, 11)),
-        Event("instructions", "cpu_core", Attr(0, 4 << 32 | 1), (0, 1, 2, 3, 4, 5, 6, 7)),
+        Event("instructions", "cpu_atom", Attr(0, 10 << 32 | 1), devices / "cpu_atom/cpus"),
+        Event("instructions", "cpu_core", Attr(0, 4 << 32 | 1), devices / "cpu_core/cpus"),
     ]
     assert [event.pmu for event in resolve("LLC-load-misses", HYBRID)] == ["cpu_atom", "cpu_core"]
     assert [event.pmu for event in resolve("task-clock", HYBRID)] == [""]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.perf import groups
-from virtscope.perf.groups import Absent, GroupsError
+from virtscope.perf.groups import Absent, Group, GroupsError
 
 MACHINES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL, AMD, HYBRID, NONE = (
@@ -19,6 +19,11 @@ def load(folder: Path, text: str, sysfs: Path = INTEL) -> groups.Plan:
     file = folder / "groups.yml"
     file.write_text(text)
     return groups.load(file, sysfs)
+
+
+def cpus_of(group: Group) -> str | None:
+    """The PMU's file that lists the CPUs to count on."""
+    return str(group.cpu_list.relative_to(group.cpu_list.parents[1])) if group.cpu_list else None
 
 
 @pytest.mark.parametrize("sysfs", [INTEL, AMD, NONE], ids=lambda path: path.name)
@@ -36,19 +41,19 @@ def test_the_groups_that_are_counted_by_default(sysfs: Path) -> None:
 
 def test_each_kind_of_core_has_groups_of_its_own(tmp_path: Path) -> None:
     plan = load(tmp_path, "groups: {cache: [cycles, task-clock, cache-misses]}", HYBRID)
-    assert [(group.pmu, [event.name for event in group.events], group.cpus) for group in plan.groups] == [
+    assert [(group.pmu, [event.name for event in group.events], cpus_of(group)) for group in plan.groups] == [
         ("", ["task-clock"], None),
-        ("cpu_atom", ["cycles", "cache-misses"], (8, 9, 10, 11)),
-        ("cpu_core", ["cycles", "cache-misses"], tuple(range(8))),
+        ("cpu_atom", ["cycles", "cache-misses"], "cpu_atom/cpus"),
+        ("cpu_core", ["cycles", "cache-misses"], "cpu_core/cpus"),
     ]
 
 
 def test_what_is_outside_of_the_cores_is_counted_apart_and_once_per_socket(tmp_path: Path) -> None:
     plan = load(tmp_path, "groups: {memory: [cycles, uncore_imc/cas_count_read/]}")
-    assert [(group.pmu, group.cpus, group.system_wide) for group in plan.groups] == [
+    assert [(group.pmu, cpus_of(group), group.system_wide) for group in plan.groups] == [
         ("", None, False),
-        ("uncore_imc_0", (0, 4), True),
-        ("uncore_imc_1", (0, 4), True),
+        ("uncore_imc_0", "uncore_imc_0/cpumask", True),
+        ("uncore_imc_1", "uncore_imc_1/cpumask", True),
     ]
 
 

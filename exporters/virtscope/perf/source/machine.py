@@ -32,9 +32,7 @@ class Machine:
         self._online = sysfs / "devices/system/cpu/online"
         self._paranoid = procfs / "sys/kernel/perf_event_paranoid"
         self.kernel = _version(_line(procfs / "sys/kernel/osrelease"))
-        self.hypervisor = _hypervisor(
-            procfs, sysfs
-        )  # "xen", "kvm", "ec2"...; "unknown" for one that doesn't say; or ""
+        self.hypervisor = _hypervisor(procfs, sysfs)  # "xen", "kvm", "ec2"...; "unknown" where it doesn't say; or ""
         self.core_pmu = _core_pmu(sysfs)  # a driver has found the processor's counters
         self.mediated_pmu = any(
             _line(module / "parameters/enable_mediated_pmu") in {"Y", "1"} for module in (sysfs / "module").glob("kvm*")
@@ -45,14 +43,18 @@ class Machine:
 
         Raises SourceUnavailable where sysfs doesn't tell, SourceRubbish where what it tells is no list of CPUs.
         """
+        return self.listed(self._online)
+
+    def listed(self, cpu_list: Path) -> frozenset[int]:
+        """Return the numbers of the CPUs that a file in sysfs lists; raises as online() does."""
         try:
-            text = self._online.read_text()
+            text = cpu_list.read_text()
         except OSError as error:
-            raise SourceUnavailable(f"{self._online}: {error.strerror}; see --path.sysfs") from None
+            raise SourceUnavailable(f"{cpu_list}: {error.strerror}; see --path.sysfs") from None
         try:
             return frozenset(parse_cpus(text))
         except ValueError:
-            raise SourceRubbish(f"{self._online} says {text[:80]!r}") from None
+            raise SourceRubbish(f"{cpu_list} says {text[:80]!r}") from None
 
     def paranoid(self) -> int | None:
         """Return kernel.perf_event_paranoid as it is now; None where the kernel has no perf events."""
