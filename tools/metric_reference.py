@@ -27,6 +27,7 @@ kernel gives what, and what is missing where, is on each exporter's own page.
 EXPORTERS = {
     "xentop-exporter": ("xen_", "xentop_"),
     "vestat-exporter": ("openvz_", "vestat_"),
+    "perf-exporter": ("resctrl_", "perf_"),
 }
 EVERY = ("every_", "process_")
 
@@ -46,7 +47,7 @@ def reference() -> str:
         ]
         sections.append(f"\n## [{exporter}]({exporter}.md)\n\n" + _table(of_exporter))
     sections.append(
-        "\n## Every exporter of itself\n\n`NAME` is the exporter's: `xentop`, `vestat`.\n\n" + _table(of_every)
+        "\n## Every exporter of itself\n\n`NAME` is the exporter's: `xentop`, `vestat`, `perf`.\n\n" + _table(of_every)
     )
     return "".join(sections)
 

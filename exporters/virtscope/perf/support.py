@@ -97,7 +97,8 @@ _TURN_ON = {
     "kvm": "give the guest a PMU: <cpu mode='host-passthrough'/> and <pmu state='on'/> in libvirt, -cpu host,pmu=on in "
     "QEMU; Firecracker has none",
     "ec2": "choose a metal instance, or a size that takes a whole processor; smaller ones have few counters or none",
-    "gce": "set --performance-monitoring-unit=standard on the instance; C4 and C4A have it, older types don't",
+    "gce": "set --performance-monitoring-unit=enhanced (C4 with 96 or 192 vCPUs), or standard (C4, C4A), without "
+    "last-level cache misses; older types have neither",
     "azure": "Azure gives its guests no counters that could be turned on: count on another machine",
     "hyperv": "on the host: Set-VMProcessor NAME -Perfmon @('pmu'), while the guest is shut down",
     "vmware": "turn on 'Virtualize CPU performance counters' (vpmc.enable = TRUE), while the guest is shut down",
