@@ -10,5 +10,6 @@ support          an error of the kernel to a reason and what to do, pure
 metrics          values to metric families; resctrl_metrics those of resctrl
 profile          where samples fell: parsers of what perf and opreport print, which places have series, metric families
 importing        `perf-exporter import`, old reports to OpenMetrics
+wiring           which sources there are
 cli              the program
 """
