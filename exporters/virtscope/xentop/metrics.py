@@ -160,9 +160,7 @@ def families(host: Host) -> list[Metric]:
         for labels, domain in domains
         for number, vcpu in enumerate(domain.vcpus)
     ]
-    networks = [
-        ({**labels, "vif": str(network.vif)}, network) for labels, domain in domains for network in domain.networks
-    ]
+    networks = [({**labels, "vif": network.vif}, network) for labels, domain in domains for network in domain.networks]
     blocks = [({**labels, "vbd": block.vbd}, block) for labels, domain in domains for block in domain.blocks]
     return [
         info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),

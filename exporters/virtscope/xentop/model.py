@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from operator import add
 from typing import NamedTuple
 
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd
@@ -39,7 +39,7 @@ class Traffic(NamedTuple):
 class Network(NamedTuple):
     """A virtual interface, seen from its guest."""
 
-    vif: int  # its number; from text its place in xentop's list, where each end of an HVM guest's has one
+    vif: str  # its number, "0-emu" for QEMU's end; from text its place in xentop's list, where each end has one
     receive: Traffic
     transmit: Traffic
 
@@ -226,7 +226,7 @@ def _domain(raw: RawDomain, read_sectors_told: bool) -> Domain:
         ssid=raw.ssid,
         states=frozenset(state for state in STATES if getattr(raw, state)),
         vcpus=tuple(Vcpu(bool(vcpu.online), _cpu_seconds(vcpu.ns)) for vcpu in raw.vcpus),
-        networks=tuple(_network(network) for network in _one_per_vif(raw.networks)),
+        networks=tuple(map(_network, _known_apart(raw.networks))),
         blocks=tuple(_block(vbd, read_sectors_told) for vbd in raw.vbds),
     )
 
@@ -245,22 +245,21 @@ def _cpu_seconds(nanoseconds: int) -> float:
     return (nanoseconds & ~(1 << 63)) / 1e9
 
 
-def _one_per_vif(networks: Iterable[RawNetwork]) -> Iterable[RawNetwork]:
-    """Add up what bears the same number: an HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu.
+def _known_apart(networks: Sequence[RawNetwork]) -> Iterable[RawNetwork]:
+    """Leave out what nothing tells apart.
 
-    The guest uses one or the other, depending on its driver. libxenstat reads the number 0 from both names.
+    An HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu; the guest uses one or the other,
+    depending on its driver, and QEMU may take its own away. /proc/net/dev tells them apart, libxenstat gives both the
+    number 0. Their sum would go back when one of them goes.
     """
-    by_number: dict[int, RawNetwork] = {}
-    for raw in networks:
-        kept = by_number.get(raw.id)
-        by_number[raw.id] = raw if kept is None else RawNetwork(raw.id, *map(add, kept[1:], raw[1:]))
-    return by_number.values()
+    ends = Counter((raw.id, raw.emulated) for raw in networks)
+    return (raw for raw in networks if ends[raw.id, raw.emulated] == 1)
 
 
 def _network(raw: RawNetwork) -> Network:
     """Turn the interface round: libxenstat reads Dom0's vif, which receives what the guest transmits."""
     return Network(
-        vif=raw.id,
+        vif=f"{raw.id}-emu" if raw.emulated else str(raw.id),
         receive=Traffic(raw.tbytes, raw.tpackets, raw.terrs, raw.tdrop),
         transmit=Traffic(raw.rbytes, raw.rpackets, raw.rerrs, raw.rdrop),
     )

@@ -32,15 +32,16 @@ _COLUMNS = (
 _NUMBER = rb"([0-9]{1,20})"
 _WAY = rb" +".join([_NUMBER] * 4) + rb"(?: +[0-9]{1,20}){4}"
 _LINE = re.compile(rb" *([^ ]+?): *" + _WAY + rb" +" + _WAY + rb" *")
-_BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(?:-emu)?|tap([0-9]{1,5})\.([0-9]{1,5}))")
+_BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(-emu)?|tap([0-9]{1,5})\.([0-9]{1,5}))")
 _NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
 
 
 class Vif(NamedTuple):
-    """Whose interface it is, and which of that domain's."""
+    """Whose interface it is, which of that domain's, and whether it is QEMU's end of it."""
 
     domid: int
     number: int
+    emulated: bool
 
 
 def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
@@ -66,24 +67,24 @@ def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
 def by_name(interface: bytes) -> Vif | None:
     """Return which vif this is the name of (vif3.0; QEMU's end of it: vif3.0-emu, tap3.0), or None if of none."""
     found = _BY_NAME.fullmatch(interface)
-    return Vif(int(found[1] or found[3]), int(found[2] or found[4])) if found else None
+    return Vif(int(found[1] or found[4]), int(found[2] or found[5]), not found[1] or bool(found[3])) if found else None
 
 
 def by_nodename(nodename: bytes) -> Vif | None:
     """Return which vif an interface of any name is, from /sys/class/net/NAME/device/nodename, or None if none."""
     found = _NODENAME.fullmatch(nodename)
-    return Vif(int(found[1]), int(found[2])) if found else None
+    return Vif(int(found[1]), int(found[2]), emulated=False) if found else None
 
 
 def with_vifs(node: RawNode, interfaces: Iterable[tuple[Vif, tuple[int, ...]]]) -> RawNode:
     """Return the host with these figures for these interfaces, and libxenstat's for all others.
 
-    Both ends of a vif stay beside each other under one number, as libxenstat has them. Interfaces of domains that are
-    not there (any more, or yet) are left out.
+    Both ends of a vif stand beside each other under one number, as libxenstat has them, but marked. Interfaces of
+    domains that are not there (any more, or yet) are left out.
     """
     by_domain: dict[int, list[RawNetwork]] = {}
     for vif, figures in interfaces:
-        by_domain.setdefault(vif.domid, []).append(RawNetwork(vif.number, *figures))
+        by_domain.setdefault(vif.domid, []).append(RawNetwork(vif.number, *figures)._replace(emulated=vif.emulated))
     return node._replace(
         domains=tuple(
             domain._replace(networks=_merged(domain.networks, by_domain[domain.id]))

@@ -31,7 +31,7 @@ class Printed(NamedTuple):
 
 
 _vcpu = record(RawVcpu, RawVcpu._fields)
-_network = record(RawNetwork, RawNetwork._fields)
+_network = record(RawNetwork, RawNetwork._fields, emulated=optional(whole))
 _vbd = record(RawVbd, RawVbd._fields, error=optional(whole))
 _domain = record(
     RawDomain,

@@ -53,7 +53,7 @@ DOMAIN = Domain(
     ssid=0,
     states=frozenset({STATES[0]}),
     vcpus=(Vcpu(True, 12.75),),
-    networks=(Network(0, Traffic(1000, 10, 1, 2), Traffic(2000, 20, 3, 4)),),
+    networks=(Network("0", Traffic(1000, 10, 1, 2), Traffic(2000, 20, 3, 4)),),
     blocks=(Block("xvda", "ca:0", "BlkBack", Requests(5, 4096), Requests(6, 8192), 1),),
     told=GUEST,
 )

@@ -213,7 +213,7 @@ def test_cpu_time_with_the_flag_in_bit_63_is_left_out() -> None:
 
 def test_interfaces_are_numbered_by_their_place_in_the_list() -> None:
     """So does xentop, whatever the interfaces' own numbers are; a place that comes again is no place."""
-    assert [network.vif for network in domain(NET + NET.replace(b"Net0", b"Net1")).networks] == [0, 1]
+    assert [network.vif for network in domain(NET + NET.replace(b"Net0", b"Net1")).networks] == ["0", "1"]
     found = parse(HEADER + row(b"web01") + NET + NET)
     assert len(found.domains[0].networks) == 1
     assert found.unknown == (NET.rstrip(),)

@@ -49,6 +49,7 @@ class RawNetwork(NamedTuple):
     tpackets: int
     terrs: int
     tdrop: int
+    emulated: int | None = None  # 1: QEMU's end of an HVM guest's interface; None: libxenstat doesn't say
 
 
 class RawVbd(NamedTuple):
@@ -258,7 +259,7 @@ class _Getters:
         self._vcpu = [getter("vcpu_online", c_uint), getter("vcpu_ns")]
         self._num_networks, self._nth_network = getter("domain_num_networks", c_uint), nth("domain_network")
         self._network = [getter("network_id", c_uint)]
-        self._network += [getter(f"network_{name}") for name in RawNetwork._fields[1:]]
+        self._network += [getter(f"network_{name}") for name in RawNetwork._fields[1:-1]]
         self._num_vbds, self._nth_vbd = getter("domain_num_vbds", c_uint), nth("domain_vbd")
         self._vbd = [getter("vbd_type", c_uint), getter("vbd_dev", c_uint)]
         self._vbd += [getter(f"vbd_{name}") for name in ("oo_reqs", "rd_reqs", "wr_reqs", "rd_sects", "wr_sects")]

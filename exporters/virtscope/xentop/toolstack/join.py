@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from virtscope.xentop.model import Domain, Host
 from virtscope.xentop.toolstack.model import Guest, Toolstack
@@ -16,12 +17,13 @@ _ROUNDING = 2**-23  # xl takes CPU time through a float
 _NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 lets bit 63 of the nanoseconds slip now and then
 
 
-def joined(host: Host, toolstack: Toolstack, age: float = math.inf) -> Host:
+def joined(host: Host, toolstack: Toolstack, age: float = math.inf, passed_on: AbstractSet[str] = frozenset()) -> Host:
     """Return the host with what the toolstack told of each domain that lives, and of the host what the source doesn't.
 
     A domain is known by its id; where the source has none, by its name if nobody else has it. One that has used less
     CPU time than it had when the toolstack listed it, `age` seconds ago at most, is another one, which took over id or
     name; so is one by name that has used more since than its vCPUs can. (Ids are not swapped, as names may be.)
+    Nothing is told by a name that may have been `passed_on` to another guest since.
     """
     by_name = _unique_names(toolstack.guests.values())
     names = Counter(domain.name.strip() for domain in host.domains)
@@ -30,7 +32,8 @@ def joined(host: Host, toolstack: Toolstack, age: float = math.inf) -> Host:
         if domain.domid is not None:
             guest = toolstack.guests.get(domain.domid)
         else:
-            guest = by_name.get(domain.name.strip()) if names[domain.name.strip()] == 1 else None
+            name = domain.name.strip()
+            guest = by_name.get(name) if names[name] == 1 and name not in passed_on else None
         return guest if guest and _may_be(guest, domain, age) else None
 
     info = toolstack.info

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import Counter
 
 from prometheus_client import Metric
@@ -15,6 +16,7 @@ from virtscope.xentop.toolstack import metrics
 from virtscope.xentop.toolstack.changes import Changes
 from virtscope.xentop.toolstack.join import joined
 from virtscope.xentop.toolstack.model import Toolstack, understand
+from virtscope.xentop.toolstack.successors import Successors
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class Keeper:
         """Ask each `interval` seconds, and early when there are new domains."""
         self._xl = Xl()
         self._rounds = Rounds()
+        self._successors = Successors()
         self._woken_for: set[tuple[int | None, str]] = set()
         self.background = Background("xl", self._refresh, interval, self._xl.cpu_seconds)
 
@@ -89,13 +92,16 @@ class Keeper:
 
     def add_to(self, host: Host) -> Host:
         """Return the host with what the toolstack tells of it, if there is anything young enough."""
+        now = time.monotonic()
+        succeeded = self._successors.note(host, now)
         age = self.background.age()  # before the figures, which may be replaced by younger ones meanwhile
         toolstack = self.background.peek()
         if toolstack is None:
             return host
-        host = joined(host, toolstack, math.inf if age is None else age)
+        age = math.inf if age is None else age
+        host = joined(host, toolstack, age, self._successors.since(now - age))
         strangers = {(domain.domid, domain.name) for domain in host.domains if domain.told is None}
-        if strangers - self._woken_for:  # once for each: there are domains that no toolstack ever knows
+        if succeeded or strangers - self._woken_for:  # once for each: there are domains that no toolstack ever knows
             self.background.wake()
         self._woken_for = strangers
         return host

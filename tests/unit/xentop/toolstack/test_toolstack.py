@@ -12,6 +12,7 @@ from virtscope.xentop.source.xl import Answer, RawToolstack
 from virtscope.xentop.toolstack.changes import Changes
 from virtscope.xentop.toolstack.join import joined
 from virtscope.xentop.toolstack.model import Problem, Toolstack, understand
+from virtscope.xentop.toolstack.successors import Successors
 
 REAL = Path(__file__).resolve().parents[3] / "fixtures/toolstack/xl-4.17-credit"
 UUIDS = ["00000000-0000-0000-0000-00000000000" + str(digit) for digit in range(10)]
@@ -119,6 +120,29 @@ def test_without_ids_guests_that_swapped_names_are_told_by_their_cpu_time() -> N
 
 def test_without_ids_a_successor_of_the_same_name_is_told_by_its_cpu_time() -> None:
     assert told(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]
+
+
+def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
+    """Both have used so little CPU time that it fits either."""
+    listed = toolstack((3, "web01", 3), (4, "db01", 3))
+    before = host((None, "web01", 3), (None, "db01", 3))
+    for gone in (host((None, "db01", 3)), before):  # its absence was seen, or only that it begins anew
+        successors = Successors()
+        assert not successors.note(before, now=100)
+        successors.note(gone, now=110)
+        rebooted = host((None, "web01", 1), (None, "db01", 3))
+        assert successors.note(rebooted, now=120)
+        for now in (120, 130):
+            successors.note(rebooted, now)
+            passed_on = successors.since(moment=90)  # when the toolstack was asked
+            assert [bool(domain.told) for domain in joined(rebooted, listed, 30, passed_on).domains] == [False, True]
+        assert successors.since(moment=125) == set()  # asked again
+
+
+def test_with_ids_no_name_is_in_doubt() -> None:
+    successors = Successors()
+    successors.note(host((3, "web01", 3)), now=100)
+    assert not successors.note(host((4, "web01", 1)), now=110)
 
 
 def test_what_the_source_does_not_tell_of_the_host() -> None:
