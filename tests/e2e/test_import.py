@@ -135,6 +135,7 @@ def test_what_is_no_such_report_is_refused_in_one_line(tmp_path: Path, kind: str
         (["{file}", "--end=yesterday"], "is no time"),
         (["{file}", "--label=symbol=x"], "the report's own"),
         (["{file}", "--label=a-b=x"], "not NAME=VALUE"),
+        (["{file}", "--label=host=\udcff"], "not UTF-8"),
         (["{file}", "--output=/nonexistent/folder/file"], "No such file"),
     ],
 )

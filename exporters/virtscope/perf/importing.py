@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read(given: argparse.Namespace) -> Profile:
-    with given.file.open(encoding="utf-8", errors="backslashreplace") as file:
+    with given.file.open(encoding="utf-8-sig", errors="backslashreplace", newline="\n") as file:
         if given.kind == "perf-script":
             return perf_script.parse(file)
         text = file.read()
@@ -108,6 +108,10 @@ def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) or name.startswith("__"):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, such as host=dom0")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8") from None
     if name in Place._fields:
         raise argparse.ArgumentTypeError(f"the label {name!r} is the report's own")
     return name, value

@@ -73,7 +73,7 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
     programs do, are taken for one. Raises SourceRubbish where the events and their columns don't match, where there are
     no rows, and for what opreport prints with --callgraph, --xml or for two profiles at once.
     """
-    lines = textwrap.dedent(text.replace("\r", "")).splitlines()
+    lines = textwrap.dedent(text.replace("\r", "")).split("\n")
     _refuse_other_forms(text, lines)
     titles, first = _titles(lines)
     counted = _counted(" ".join(lines[:first])) or list(events)

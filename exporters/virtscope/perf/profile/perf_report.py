@@ -45,6 +45,10 @@ class _Columns(NamedTuple):
     names: list[str]
     separator: str  # "" where they are aligned
 
+    def begin(self, row: str) -> bool:
+        """Whether it is a row. Between separators nothing is missing; else a symbol's own line break is before it."""
+        return row.count(self.separator) >= len(self.names) - 1 if self.separator else True
+
     def split(self, row: str) -> list[str]:
         most = len(self.names) - 1
         parts = row.split(self.separator, most) if self.separator else re.split(r" {2,}", row, maxsplit=most)
@@ -64,7 +68,7 @@ def parse(text: str, xensyms: Xensyms | None = None) -> Report:
     lost = 0
     section: _Section | None = None
     columns: _Columns | None = None
-    for line in text.splitlines():
+    for line in text.split("\n"):  # what else Unicode takes for the end of a line may be in a name
         row = line.strip()
         if heading := _EVENT.match(row):
             section = _section(heading, {place.event for place in profile})
@@ -76,7 +80,7 @@ def parse(text: str, xensyms: Xensyms | None = None) -> Report:
                 lost += int(number[1])
             elif named := _COLUMNS.match(row):
                 columns = _columns(named[1])
-        elif row and section and columns and _PERCENT.match(row):
+        elif row and section and columns and _PERCENT.match(row) and columns.begin(row):
             add(profile, *_parse_row(row, columns, section, xensyms))
         elif row and not (section and columns):
             raise SourceRubbish(f"a line of perf report comes before the names of its columns: {line[:200]!r}")

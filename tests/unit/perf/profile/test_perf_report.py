@@ -57,6 +57,19 @@ def test_a_separator_and_periods() -> None:
     assert report.lost == 7
 
 
+@pytest.mark.parametrize("end", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
+def test_names_may_have_in_them_what_ends_lines_elsewhere(end: str) -> None:
+    text = heading() + f"# Overhead\tSamples\tShared Object\tSymbol\n50.00%\t12\ta{end}b\t[.] c{end}d\n"
+    (place,) = perf_report.parse(text).profile
+    assert place[1:4] == (f"a{end}b", f"c{end}d", "user")
+
+
+def test_a_symbol_with_a_line_break_costs_no_other_one() -> None:
+    rows = "50.00%\t12\tweb\t[.] a\n 9.00%\n30.00%\t7\tweb\t[.] main\n"
+    profile = perf_report.parse(heading() + "# Overhead\tSamples\tShared Object\tSymbol\n" + rows).profile
+    assert {place.symbol: hits.samples for place, hits in profile.items()} == {"a": 12, "main": 7}
+
+
 def test_percentages_alone_are_of_the_headings_numbers() -> None:
     text = heading(samples="161K", events=34019959751) + (
         "# Overhead  Command  Shared Object  Symbol\n    44.13%  demo     demo           [.] start_routine2\n"
