@@ -431,7 +431,7 @@ class Counters:
         self._refusals_told = refusals
 
     def _tell_left_out(self, cgroups: list[Cgroup]) -> None:
-        if cgroups and cgroups != self._left_out:
+        if cgroups and not self._left_out:  # how many there are as they come and go, the metric tells
             log.warning(
                 "not every cgroup is counted: narrow --cgroup.include, or raise --perf.max-counters and the limit on "
                 "open files",

@@ -113,6 +113,8 @@ def test_symbolic_links_are_not_followed(host: Host) -> None:
 def test_a_name_that_is_not_utf_8_is_escaped(host: Host) -> None:
     (host.root / "lxc" / os.fsdecode(b"\xff")).mkdir()
     assert host.found("/lxc/*") == ["/lxc/\\xff", "/lxc/größe mit leer"]
+    (host.root / "lxc" / "\\xff").mkdir()  # by its name nothing could tell it from the first
+    assert host.found("/lxc/*") == ["/lxc/\\xff", "/lxc/größe mit leer"]
 
 
 def test_they_come_and_go(host: Host) -> None:

@@ -67,7 +67,11 @@ class Cgroups:
         perf_event could count by.
         """
         self._folders = dict(self._chosen(hierarchy(self._procfs))) if self._include else {}
-        return sorted(self._folders)
+        # A name may be what another one, which isn't UTF-8, is escaped to. Nothing would tell their series apart.
+        first: dict[str, Cgroup] = {}
+        for cgroup in sorted(self._folders):
+            first.setdefault(cgroup.path, cgroup)
+        return list(first.values())
 
     def open(self, cgroup: Cgroup) -> int:
         """Return a descriptor, for the caller to close, of the folder of a cgroup that the last find() returned.
