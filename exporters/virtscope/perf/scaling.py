@@ -15,6 +15,7 @@ from typing import NamedTuple
 from virtscope.shell.sources import SourceRubbish
 
 _WRAP = 1 << 64
+_LONGEST_WAIT = 10 * 10**9  # nanoseconds for which a turn may stand; turns are of milliseconds
 
 
 class Reading(NamedTuple):
@@ -73,7 +74,8 @@ class Scaled:
     earlier one, as it can where the whole value is scaled by the whole time. So each stretch adds what was counted in
     it at least, and at most that times the time enabled over the time run; the same over all stretches together need
     not hold, and couldn't without a sum that falls. A stretch without a turn says nothing: its time is added to the
-    next one that has one.
+    next one that has one, unless it is seconds that the group has waited for. Nobody knows what was missed then, and
+    to take one turn for all of it would be a leap.
     """
 
     def __init__(self, total: Sum, members: Sequence[int]) -> None:
@@ -97,6 +99,8 @@ class Scaled:
         self._sum.running += running
         self._pending += enabled
         if running == 0:
+            if self._pending > _LONGEST_WAIT:
+                self._pending = 0
             return
         # The kernel takes both times at slightly different moments: never scale down.
         factor = max(self._pending / running, 1.0)

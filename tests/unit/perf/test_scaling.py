@@ -49,6 +49,13 @@ def test_a_stretch_without_a_turn_counts_as_the_next_one() -> None:
     assert group.add(3 * SECOND, 2 * SECOND, 1500) == (3.0, 2.0, (2000.0,))
 
 
+def test_one_turn_is_not_taken_for_an_hour_of_waiting() -> None:
+    group = Group(1)
+    group.add(SECOND, SECOND, 1000)
+    group.add(3601 * SECOND, SECOND, 1000)
+    assert group.add(3602 * SECOND, 2 * SECOND, 2000) == (3602.0, 2.0, (2000.0,))
+
+
 def test_of_a_group_that_never_ran_nothing_is_known_but_how_long_it_waited() -> None:
     assert Group(2).add(SECOND, 0, 0, 0) == (1.0, 0.0, (None, None))
 

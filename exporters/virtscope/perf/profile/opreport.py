@@ -47,6 +47,8 @@ _LINE_INFO = re.compile(r"(?:\(no location information\)|\S+:\d+)\s+")
 # Images whose names hold blanks: memory without a file behind it, and whose it was.
 _OWNED = re.compile(r"(\S+ \((?:tgid|pid|tid):[^)]*\))\s*(.*)")
 
+_LONGEST = 20_000  # characters of a row's names: beyond that, they aren't
+
 _PASSIVE = re.compile(r"domain(\d{1,5})-(apps|modules|kernel|xen)(-unknown)?", re.ASCII)
 _PASSIVE_SPACES = {"apps": "user", "modules": "kernel", "kernel": "kernel", "xen": "hypervisor"}
 _KERNELS = re.compile(r"(no-)?vmlinu[xz]\b.*|kallsyms|.*\.ko\b.*|xenolinux.*")
@@ -76,19 +78,20 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
     lines = textwrap.dedent(text.replace("\r", "")).split("\n")
     _refuse_other_forms(text, lines)
     titles, first = _titles(lines)
-    counted = _counted(" ".join(lines[:first])) or list(events)
+    named = _counted(" ".join(lines[:first]))
+    counted = named or list(events)
     width = titles.count("samples")
-    if not counted or len(counted) not in {1, width}:
+    classes = len(named) == 1  # of this event, as far as there are several columns
+    if not counted or not (classes or len(counted) == width):
         raise SourceRubbish(
             f"opreport's rows have {width} counts each, its preamble names {len(counted)} events "
-            f"{[each.event for each in counted]}; name them in the columns' order where it names none"
+            f"{[each.event for each in counted]}; where it names none, name them in the columns' order (--event)"
         )
     profile: Profile = {}
     for row in _rows(lines[first:], titles):
         image, symbol = _names(row.names, titles)
         space, domain = _space(image)
-        # Several classes are of one event; several events have one column each.
-        columns = [(counted[0], sum(row.counts))] if len(counted) == 1 else list(zip(counted, row.counts))
+        columns = [(counted[0], sum(row.counts))] if classes else list(zip(counted, row.counts))
         for each, samples in columns:
             place = Place.named(each.event, image, symbol, space, domain)
             add(profile, place, Hits(samples, None if each.period is None else samples * each.period))
@@ -171,6 +174,8 @@ def _rows(lines: Sequence[str], titles: Sequence[str]) -> Iterator[_Row]:
             raise SourceRubbish(f"a row of opreport has too few figures: {line[:200]!r}; its columns: {list(titles)}")
         elif waiting and line.strip() and not _HEADER.match(line) and not _FRAME.match(line):
             # A name that was wrapped stands alone on its line.
+            if len(waiting.names) > _LONGEST:
+                raise SourceRubbish(f"below a row of opreport stands what is no row: {line[:200]!r}")
             waiting = waiting._replace(names=f"{waiting.names}  {line.strip()}")
     if waiting:
         yield waiting

@@ -254,6 +254,7 @@ HEADER = CPU + MISSES + "samples  %        symbol name\n"
         (HEADER, "no rows"),
         ("7        1.0000   memcpy\n", "name them in the columns' order"),
         (CPU + MISSES + REFERENCES + "samples  %  symbol name\n7  1.0  memcpy\n", "rows have 1 counts"),
+        (HEADER + "7        1.0000   memcpy\n" + "no row\n" * 100_000, "what is no row: 'no row'"),
         (CPU + MISSES + "samples  %  samples  %  symbol name\n7  1.0  7  1.0  memcpy\n8  1.0  memset\n", "too few"),
         (HEADER + "7        1.0000   memcpy\n" + "-" * 79 + "\n  7   1.0000   memcpy [self]\n", "call graph"),
         ("<?xml version='1.0'?>\n<profile></profile>", "XML"),
@@ -291,3 +292,9 @@ def test_real_reports_are_read_to_the_last_row(file: Path) -> None:
     total = sum(hits.samples for hits in opreport.parse(file.read_text(), events).values())
     every = sum(int(word) for row in rows for word in row.split()[:6:2] if word.isdigit())
     assert total == every
+
+
+def test_columns_that_nobody_named_are_not_taken_for_one_event() -> None:
+    """Two events that were added up would be a number of nothing."""
+    with pytest.raises(SourceRubbish, match="rows have 2 counts"):
+        opreport.parse("538 12.7973     11947 10.1256 domain2-apps\n", [Counted("LLC_MISSES", 6000)])
