@@ -30,7 +30,7 @@ _UNIT_MASK = re.compile(r"Samples matching a unit mask of (0x[0-9a-f]+|[0-9]+)",
 _TITLE = r"vma|cum\. samples|samples|cum\. %|diff %|%|linenr info|image name|app name|symbol name"
 _TITLES = re.compile(_TITLE)
 _HEADER = re.compile(rf"\s*(?:(?:{_TITLE})\|?\s*)+$")
-_FRAME = re.compile(r"\s*(?:[^|]*\S\|)+$|\s*-{10,}$")  # names of classes above the columns, and the line below these
+_FRAME = re.compile(r"(?:[^|]*\S\|)+$|\s*-{10,}$")  # names of classes above the columns, and the line below these
 _CALL_GRAPH = re.compile(r"-{79}$")
 
 _COUNT = r"([0-9]{1,18})"
