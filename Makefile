@@ -36,7 +36,7 @@ types: $(READY) ## mypy --strict over everything
 	$(BIN)/mypy
 test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
 	$(BIN)/pytest tests/unit tests/rules tests/dashboards
-test-xen: $(READY) ## Boot a real Xen under QEMU and follow a guest's CPU time from the hypervisor to the alert
+test-xen: $(READY) ## Boot a real Xen under QEMU, with credit2 and with credit, and follow guests from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
 fuzz: $(READY) ## Give every parser mutated text for FUZZ_MINUTES (10), and save what one fails on
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0

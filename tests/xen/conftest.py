@@ -13,7 +13,7 @@ from tests.xen.host import CREDIT, CREDIT2, HostPlan, XenHost
 from tests.xen.image import image
 from tests.xen.machine import Machine, why_not_here
 from tests.xen.package import exporter_as_tar
-from tests.xen.text_exporter import TextExporter, text_exporter_in
+from tests.xen.second_exporter import SecondExporter, second_exporter_in
 
 HOSTS = (CREDIT2, CREDIT)
 FIGURES = pytest.StashKey[list[str]]()
@@ -96,7 +96,7 @@ def prometheus(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def text_exporter(xen: XenHost) -> Iterator[TextExporter]:
+def text_exporter(xen: XenHost) -> Iterator[SecondExporter]:
     """A second exporter in Dom0, whose source is xentop."""
-    with text_exporter_in(xen) as exporter:
+    with second_exporter_in(xen, "--source=xentop --xl.interval=0") as exporter:
         yield exporter

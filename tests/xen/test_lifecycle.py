@@ -11,7 +11,7 @@ import pytest
 
 from tests.xen.host import CREDIT, Guest, XenHost
 from tests.xen.pages import Page
-from tests.xen.text_exporter import TextExporter
+from tests.xen.second_exporter import SecondExporter
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
 
@@ -50,7 +50,7 @@ def domid_of(xen: XenHost, name: str) -> str:
 
 
 def test_a_renamed_guest_goes_on_under_its_new_name_alone(
-    xen: XenHost, guest: str, text_exporter: TextExporter
+    xen: XenHost, guest: str, text_exporter: SecondExporter
 ) -> None:
     domid = domid_of(xen, guest)
     before = Page.of(xen.exporter).value(CPU, domid=domid)
@@ -104,7 +104,7 @@ def test_a_guest_that_comes_in_by_migration_shows_under_a_name_of_its_own_until_
 
 
 def test_a_rebooted_guest_is_a_new_domain_and_the_old_one_is_gone(
-    xen: XenHost, guest: str, text_exporter: TextExporter
+    xen: XenHost, guest: str, text_exporter: SecondExporter
 ) -> None:
     wait_until_it_runs(xen)
     domid = domid_of(xen, guest)
@@ -119,7 +119,7 @@ def test_a_rebooted_guest_is_a_new_domain_and_the_old_one_is_gone(
 
 
 def test_a_crashed_guest_shows_as_crashed_as_long_as_it_is_kept(
-    xen: XenHost, guest: str, text_exporter: TextExporter
+    xen: XenHost, guest: str, text_exporter: SecondExporter
 ) -> None:
     wait_until_it_runs(xen)
     xen.dom0(f"xl sysrq {guest} c")

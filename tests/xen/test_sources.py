@@ -8,7 +8,7 @@ import pytest
 
 from tests.xen.host import GUESTS, XenHost
 from tests.xen.pages import Page, Series
-from tests.xen.text_exporter import TextExporter
+from tests.xen.second_exporter import SecondExporter
 
 pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
 
@@ -51,7 +51,7 @@ def differences(library: Series, text: Series) -> dict[object, tuple[float, floa
     return {key: (value, text[key]) for key, value in library.items() if key in text and text[key] != value}
 
 
-def test_both_say_the_same_of_guests_that_stand_still(xen: XenHost, text_exporter: TextExporter) -> None:
+def test_both_say_the_same_of_guests_that_stand_still(xen: XenHost, text_exporter: SecondExporter) -> None:
     def read_library() -> Series:
         return of_guests(without_domid(Page.of(xen.exporter)))
 
@@ -73,7 +73,7 @@ def test_both_say_the_same_of_guests_that_stand_still(xen: XenHost, text_exporte
     assert {name for (name, _), value in text.items() if value > 0} >= MOVED, "zeros are easily the same"
 
 
-def test_dom0_is_told_from_the_guests(xen: XenHost, text_exporter: TextExporter) -> None:
+def test_dom0_is_told_from_the_guests(xen: XenHost, text_exporter: SecondExporter) -> None:
     pages = Page.of(xen.exporter), text_exporter.wait_for(up=True)
     library, text = (
         {sample.labels["domain"]: sample.labels["role"] for sample in page.all("xen_domain_info")} for page in pages
@@ -81,7 +81,7 @@ def test_dom0_is_told_from_the_guests(xen: XenHost, text_exporter: TextExporter)
     assert library == text
 
 
-def test_a_killed_xentop_is_started_again(xen: XenHost, text_exporter: TextExporter) -> None:
+def test_a_killed_xentop_is_started_again(xen: XenHost, text_exporter: SecondExporter) -> None:
     before = text_exporter.wait_for(up=True).value("xentop_child_starts_total")
     killed = text_exporter.child()
     xen.dom0(f"kill -9 {killed}")
@@ -91,7 +91,7 @@ def test_a_killed_xentop_is_started_again(xen: XenHost, text_exporter: TextExpor
     assert text_exporter.child() != killed
 
 
-def test_a_stopped_xentop_holds_up_no_scrape_and_is_replaced(text_exporter: TextExporter) -> None:
+def test_a_stopped_xentop_holds_up_no_scrape_and_is_replaced(text_exporter: SecondExporter) -> None:
     text_exporter.wait_for(up=True)
     stopped = text_exporter.child()
     text_exporter.xen.dom0(f"kill -STOP {stopped}")

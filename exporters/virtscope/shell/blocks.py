@@ -7,12 +7,13 @@ rest of a scrape. Where a source can tell what is the same as at its last read, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import add
 
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
 from virtscope.shell.families import Labels
-from virtscope.shell.lines import number, start_of_line
+from virtscope.shell.lines import numbers, start_of_line
 
 
 class Series:
@@ -34,6 +35,8 @@ class Series:
 class Block:
     """What some series are at one moment, never changed once made; a value of None gives no sample."""
 
+    __slots__ = ("_lines", "series", "values")
+
     def __init__(self, series: Series, values: Sequence[float | None]) -> None:
         self.series = series
         self.values = values
@@ -43,16 +46,10 @@ class Block:
     def lines(self) -> str:
         """The lines of the exposition, the same in every format, each with a line break before it."""
         if self._lines is None:
-            self._lines = "".join(
-                [
-                    # The usual numbers without a call, as there are so many of them.
-                    f"{start}{value}.0"
-                    if value.__class__ is int and -1_000_000 < value < 1_000_000
-                    else start + number(value)
-                    for start, value in zip(self.series.starts, self.values)
-                    if value is not None
-                ]
-            )
+            starts, values = self.series.starts, [value for value in self.values if value is not None]
+            if len(values) < len(starts):
+                starts = [start for start, value in zip(starts, self.values) if value is not None]
+            self._lines = "".join(map(add, starts, numbers(values)))
         return self._lines
 
 

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from virtscope.shell.blocks import Block, Blocks
-from virtscope.shell.lines import escaped, metric_name, number, quoted, start_of_line
+from virtscope.shell.lines import escaped, metric_name, number, numbers, quoted, start_of_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -161,16 +161,7 @@ def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layo
         and kept.names == list(map(_NAME, samples))
         and syntax.values_alone(samples)
     ):
-        # This is where a scrape's time goes, so the usual numbers are written without a call of number().
-        values = [
-            repr(value)
-            if value.__class__ is float and -1e16 < value < 1e6
-            else f"{value}.0"
-            if value.__class__ is int and -1_000_000 < value < 1_000_000
-            else number(value)
-            for value in map(_VALUE, samples)
-        ]
-        return kept, kept.template(family, syntax).fill(values)
+        return kept, kept.template(family, syntax).fill(numbers(map(_VALUE, samples)))
     samples = [sample for sample in samples if syntax.shows(sample)]
     layout = _lay_out(about, samples, kept)
     values = [number(sample.value) + syntax.tail(family, sample) for sample in samples]

@@ -81,7 +81,7 @@ def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:
         return last
     in_bytes, in_counts = beancounter.bytes, beancounter.counts
     columns = [*_gauges(in_bytes), *_gauges(in_counts), in_bytes.failures + in_counts.failures]
-    if last and last.beancounter.printed.resources == beancounter.printed.resources:
+    if last and last.beancounter.printed.layout == beancounter.printed.layout:
         blocks = [
             block if block.values == values else Block(block.series, values)  # equal ints are written alike
             for block, values in zip(last.blocks, columns)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import compress
-from operator import eq, mul
+from itertools import chain, compress
+from operator import mul
 from typing import NamedTuple
 
 from virtscope.shell.sources import SourceRubbish
 
-_FIGURES = ("held", "maxheld", "barrier", "limit", "failcnt")  # in the order of Usage
+_PLACES = {"held": 1, "maxheld": 2, "barrier": 3, "limit": 4, "failcnt": 5}  # of the figures in Usage
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
 _UID_WIDTH = 10  # of its column
@@ -52,12 +52,28 @@ class Columns(NamedTuple):
     places: Mapping[str, int]
 
 
+class Chosen(NamedTuple):
+    """Which rows of a container are in one unit."""
+
+    resources: tuple[str, ...]
+    rows: tuple[bool, ...]  # for each row, whether it is one of them
+    sizes: tuple[int, ...]  # for each of them, what its figures are to be multiplied by
+
+
+class Layout(NamedTuple):
+    """The rows of a container: their names, dummies included, and which of them are in bytes and which are counts."""
+
+    names: tuple[str, ...]
+    bytes: Chosen
+    counts: Chosen
+
+
 class Printed(NamedTuple):
-    """A container's rows as the kernel printed them: the text, and its figures column by column."""
+    """A container's rows as the kernel printed them: the text, what they are of, and the figures column by column."""
 
     rows: str
     columns: Columns
-    resources: tuple[str, ...]
+    layout: Layout
     figures: list[list[str]]
 
 
@@ -142,7 +158,7 @@ def parse_each(files: Iterable[tuple[str, str]], last: Beancounters | None = Non
         try:
             if unended or not ended:
                 raise SourceRubbish(f"the last row is cut: {unended[:300]!r}")
-            containers[ctid] = _beancounter(ctid, rows, _columns(_FIGURES), before.get(ctid))
+            containers[ctid] = _beancounter(ctid, rows, _columns(tuple(_PLACES)), before.get(ctid))
         except SourceRubbish as error:
             offences.append(f"{error}")
     return _all_but_refused(None, containers, 0, offences)
@@ -162,7 +178,7 @@ def _all_but_refused(
 
 @lru_cache(maxsize=16)  # one for each kind of file, so that it can be told from others by identity
 def _columns(names: tuple[str, ...]) -> Columns:
-    return Columns(len(names), {name: names.index(name) for name in _FIGURES if names.count(name) == 1})
+    return Columns(len(names), {name: names.index(name) for name in _PLACES if names.count(name) == 1})
 
 
 def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | None) -> Beancounter:
@@ -172,10 +188,11 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
     length = columns.width + 1
     names = tuple(words[::length])
     figures = [words[place::length] for place in range(1, length)]
-    if last and (last.printed.columns is not columns or last.printed.resources != names):
+    if last and (last.printed.columns is not columns or last.printed.layout.names != names):
         last = None
-    same = list(map(eq, figures, last.printed.figures)) if last else [False] * columns.width
-    unseen = [figure for column, seen in zip(figures, same) if not seen for figure in column]
+    before = last.printed.figures if last else [[]] * columns.width
+    changed = [place for place in range(columns.width) if figures[place] != before[place]]
+    unseen = list(chain.from_iterable([figures[place] for place in changed]))
     if not (
         rows.count("\n") + 1 == len(names) > 0
         and len(words) == len(names) * length
@@ -184,34 +201,31 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
     ):
         raise SourceRubbish(f"a row makes no sense: {_offending(rows, columns.width)[:300]!r}")
 
-    # Columns that have changed, in the order of Usage; None for those that haven't, and those that the kernel lacks.
-    places = [columns.places.get(name) for name in _FIGURES]
-    changed = [None if place is None or same[place] else figures[place] for place in places]
-
-    def usage(layout: _Layout, before: Usage | None) -> Usage:
-        known = before[1:] if before else [(None,) * len(layout.resources)] * len(_FIGURES)
-        return Usage(
-            layout.resources,
-            *[
-                values if column is None else _values(name, compress(column, layout.chosen), layout.sizes)
-                for name, column, values in zip(_FIGURES, changed, known)
-            ],
-        )
-
-    in_bytes, in_counts = _layouts(names)
+    # Of what is the same the old words are kept: the new ones can then be had again while they are in the CPU's caches.
+    figures = [new if place in changed else before[place] for place, new in enumerate(figures)]
+    news = [(name, figures[place]) for name, place in columns.places.items() if place in changed]
+    layout = last.printed.layout if last else _layout(names)
     return Beancounter(
         ctid,
-        usage(in_bytes, last and last.bytes),
-        usage(in_counts, last and last.counts),
-        Printed(rows, columns, names, figures),
+        _usage(layout.bytes, news, last and last.bytes),
+        _usage(layout.counts, news, last and last.counts),
+        Printed(rows, columns, layout, figures),
     )
 
 
+def _usage(chosen: Chosen, news: Iterable[tuple[str, list[str]]], before: Usage | None) -> Usage:
+    """Return what the chosen rows say, given the columns that aren't as before by name."""
+    columns = list(before or (chosen.resources, *[(None,) * len(chosen.resources)] * len(_PLACES)))
+    for name, figures in news:
+        columns[_PLACES[name]] = _values(name, compress(figures, chosen.rows), chosen.sizes)
+    return Usage._make(columns)
+
+
 def _values(name: str, figures: Iterable[str], sizes: Sequence[int]) -> tuple[int | None, ...]:
-    if name in {"barrier", "limit"}:
-        return tuple([None if figure in _UNLIMITED else int(figure) * size for figure, size in zip(figures, sizes)])
     if name == "failcnt":  # counted one by one, whatever the resource is measured in
         return tuple(map(int, figures))
+    if name in {"barrier", "limit"}:
+        return tuple([None if figure in _UNLIMITED else int(figure) * size for figure, size in zip(figures, sizes)])
     return tuple(map(mul, map(int, figures), sizes))
 
 
@@ -225,29 +239,21 @@ def _offending(rows: str, width: int) -> str:
     return rows
 
 
-class _Layout(NamedTuple):
-    """Which rows of a container are in one unit."""
-
-    resources: tuple[str, ...]
-    chosen: tuple[bool, ...]  # for each row, whether it is one of them
-    sizes: tuple[int, ...]  # for each of them, what its figures are to be multiplied by
-
-
 @lru_cache(maxsize=16)  # the rows are the same for every container of a kernel
-def _layouts(names: tuple[str, ...]) -> tuple[_Layout, _Layout]:
+def _layout(names: tuple[str, ...]) -> Layout:
     """Return how rows of these names fall into those in bytes and those in counts."""
     sizes = {name: _size(name) for name in names if name != _PLACEHOLDER}
     if len(sizes) != len(names) - names.count(_PLACEHOLDER):
         raise SourceRubbish(f"a resource of the beancounters comes twice: {' '.join(names)[:300]!r}")
     in_bytes, in_counts = (
-        _Layout(
+        Chosen(
             tuple(name for name in sizes if (sizes[name] is None) is counted),
             tuple(name in sizes and (sizes[name] is None) is counted for name in names),
             tuple(size or 1 for size in sizes.values() if (size is None) is counted),
         )
         for counted in (False, True)
     )
-    return in_bytes, in_counts
+    return Layout(names, in_bytes, in_counts)
 
 
 def _size(resource: str) -> int | None:

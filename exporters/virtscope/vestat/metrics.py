@@ -148,9 +148,10 @@ def _census(veinfo: Veinfo) -> Iterator[Metric]:
 
 
 def _series(figure: Figure[Row], containers: Sequence[tuple[Labels, Row]], divisor: int) -> Metric:
-    values = ((labels, figure.value(row)) for labels, row in containers)
-    return family(
-        figure.name,
-        figure.help,
-        ((labels, value / divisor) for labels, value in values if value is not None and value < _NEGATIVE),
-    )
+    value_of = figure.value
+    values = [
+        (labels, value / divisor)
+        for labels, row in containers
+        if (value := value_of(row)) is not None and value < _NEGATIVE
+    ]
+    return family(figure.name, figure.help, values)

@@ -90,7 +90,7 @@ def _row(line: str, places: Sequence[int], columns: int) -> Row | None:
     fields = line.split()
     if len(fields) != columns:
         return None
-    ctid, *figures = [fields[place] for place in places]
+    ctid, *figures = fields if columns == len(places) else [fields[place] for place in places]
     # At most 20 digits: the kernel's numbers have 64 bits. Bytes know ASCII's digits only.
     if not "".join(figures).encode().isdigit() or max(map(len, figures)) > 20:
         return None

@@ -1,4 +1,4 @@
-"""A second exporter in Dom0, whose source is xentop's text."""
+"""A second exporter in Dom0, with flags of its own."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.xen.host import XenHost
 from tests.xen.machine import SECOND_EXPORTER_PORT
 from tests.xen.pages import Page
 
-LOG = "/var/log/text-exporter"
+LOG = "/var/log/second-exporter"
 
 
 @dataclass(frozen=True)
-class TextExporter:
+class SecondExporter:
     """The running exporter; `pid` is its process id in Dom0."""
 
     xen: XenHost
@@ -54,14 +54,14 @@ class TextExporter:
 
 
 @contextlib.contextmanager
-def text_exporter_in(xen: XenHost) -> Iterator[TextExporter]:
-    """Starts one and waits until it listens; ends it with the block."""
+def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
+    """Starts it and waits until it listens; ends it with the block."""
     pid = xen.dom0(
-        f"PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xentop --source=xentop"
+        f"PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xentop {flags}"
         f" --web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT} >{LOG} 2>&1 & echo $!"
     ).strip()
     try:
         xen.dom0(f"for i in $(seq 60); do grep -q listening {LOG} && exit 0; sleep 1; done; cat {LOG}; exit 1", 90)
-        yield TextExporter(xen, pid)
+        yield SecondExporter(xen, pid)
     finally:
         xen.dom0(f"kill {pid}")

@@ -1,0 +1,175 @@
+"""Twenty guests come and go under a scrape each second: no series outlives its guest, and none is another's."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.live import Prometheus
+from tests.xen.host import CREDIT, Guest, XenHost
+from tests.xen.second_exporter import SecondExporter
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
+
+GUESTS = 20
+ALIVE = 2  # at a time
+RUNNING = 4  # every fourth runs, which is dear in emulation; the others stay paused
+NAMES = ALIVE + 1  # so few that each is taken again as soon as it is free
+DEADLINE = 0.95  # seconds, of the one that a scrape may take
+TEXT_IS_LATE = 5.0  # seconds: what the exporter serves at most
+MIB = 1 << 20
+LIMIT = "xen_domain_memory_limit_bytes"
+
+
+@dataclass(frozen=True)
+class Life:
+    """A guest that was; times are seconds since 1970, on this machine's clock, which is Prometheus's."""
+
+    name: str
+    domid: str
+    limit: float  # each guest's own, so that figures tell whose they are
+    created: float
+    started: float
+    destroyed: float  # when xl was told to
+    gone: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """A series as it was stored: its labels, and its samples as pairs of time and value."""
+
+    labels: dict[str, str]
+    samples: list[tuple[float, float]]
+
+
+@pytest.fixture(scope="module")
+def lives(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> list[Life]:
+    """All of them, over by now."""
+    text_exporter.wait_for(up=True)
+    watcher.wait_for("count(up == 1 and on (instance) xentop_up == 1) == 2", seconds=30)
+    over: list[Life] = []
+    alive: list[Life] = []
+    busy = xen.domids()[0]
+    xen.dom0(f"xl pause {busy}")
+    for number in range(GUESTS):
+        guest = Guest(11 + number, f"churn{number % NAMES}", duty=5, net=1, memory=80 + number)
+        created = time.time()
+        domid = xen.create(guest)
+        if number % RUNNING == 0:
+            xen.dom0(f"xl unpause {domid}")
+        limit = (guest.memory + 1) * MIB  # libxl's LIBXL_MAXMEM_CONSTANT on top
+        alive.append(Life(guest.name, domid, limit, created, time.time(), 0, 0))
+        while len(alive) > (ALIVE if number < GUESTS - 1 else 0):
+            ending, begun = alive.pop(0), time.time()
+            # xl doesn't wait until the last page is given back; up to then the domain is dying.
+            xen.dom0(f"xl destroy {ending.domid}; while xl list {ending.domid} >/dev/null 2>&1; do sleep 0.1; done")
+            over.append(
+                Life(ending.name, ending.domid, ending.limit, ending.created, ending.started, begun, time.time())
+            )
+    xen.dom0(f"xl unpause {busy}")
+    time.sleep(3)  # for the scrapes after the last one
+    return over
+
+
+@pytest.fixture(scope="module")
+def watcher(
+    xen: XenHost, text_exporter: SecondExporter, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    """Scrapes both sources each second; `host` is library or text."""
+    folder: Path = tmp_path_factory.mktemp("watcher")
+    targets = [
+        {"targets": [address], "labels": {"host": host, "platform": "xen"}}
+        for host, address in (("library", xen.exporter), ("text", text_exporter.address))
+    ]
+    with Prometheus(folder, {"xentop": targets}, interval="1s") as prometheus:
+        yield prometheus
+
+
+def stored(prometheus: Prometheus, selector: str) -> list[Series]:
+    return [
+        Series(found["metric"], [(float(at), float(value)) for at, value in found["values"]])
+        for found in prometheus.query(f"{selector}[10m]")
+    ]
+
+
+def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], figures: Callable[[str], None]) -> None:
+    """But for those that an emulated Dom0 with one CPU can't answer within a second, whatever runs in it."""
+    begun, ended = lives[0].created, lives[-1].gone
+    seconds = {series.labels["host"]: dict(series.samples) for series in stored(watcher, "scrape_duration_seconds")}
+    for series in stored(watcher, 'up{job="xentop"}'):
+        host = series.labels["host"]
+        during = {at: value for at, value in series.samples if begun < at < ended}
+        failed = [at for at, value in during.items() if value != 1]
+        assert [at for at in failed if seconds[host][at] < DEADLINE] == [], host
+        assert len(failed) < len(during) / 2, "too few scrapes to prove anything"
+        figures(f"churn: {len(during)} scrapes of {host} in {ended - begun:.0f} s, {len(failed)} of them too late")
+    for series in stored(watcher, "xentop_source_errors_total"):
+        if series.labels["reason"] != "timeout":
+            assert {value for _, value in series.samples} == {0}, series.labels
+
+
+def test_each_guest_shows_while_it_lives_and_is_gone_with_the_next_scrape(
+    watcher: Prometheus, lives: list[Life]
+) -> None:
+    [answers] = stored(watcher, 'xentop_up{host="library"}')
+    scrapes = [at for at, up in answers.samples if up]
+    for life in lives:
+        own = f'{{host="library", job="xentop", domid="{life.domid}"}}'
+        times = [at for series in stored(watcher, own) for at, _ in series.samples]
+        assert life.created < min(times), life
+        assert max(times) < life.gone, life
+        # Every scrape of the time in which it surely lived shows it.
+        limits = {at for series in stored(watcher, LIMIT + own) for at, _ in series.samples}
+        assert {at for at in scrapes if life.started < at < life.destroyed} <= limits, life
+        after = min(at for at in scrapes if at > life.gone)
+        assert watcher.query(f"{own} @ {after + 0.1:.3f}") == [], "Prometheus must see it end at once"
+
+
+def test_no_figure_is_attributed_to_another_guest(watcher: Prometheus, lives: list[Life]) -> None:
+    """A guest has its limit to tell it by from some moment of its creation on; before, that is 0."""
+    checked = set()
+    for series in stored(watcher, f'{LIMIT}{{domain=~"churn.*"}}'):
+        labels = series.labels
+        candidates = [
+            life
+            for life in lives
+            if life.name == labels["domain"] and (labels["host"] == "text" or life.domid == labels["domid"])
+        ]
+        for at, limit in series.samples:
+            late = TEXT_IS_LATE if labels["host"] == "text" else 0
+            there = {life.limit for life in candidates if life.created < at < life.gone + late}
+            being_made = {0.0 for life in candidates if life.created < at < life.started + late}
+            assert limit in there | being_made, (labels, at, lives)
+            checked.add((labels["host"], limit))
+    assert checked >= {(host, life.limit) for host in ("library", "text") for life in lives}
+
+
+def test_no_counter_falls_while_a_guest_lives(watcher: Prometheus, lives: list[Life]) -> None:
+    """Dom0's end of an interface forgets what it counted when the guest's end is gone, before it goes itself."""
+
+    def owner(series: Series) -> tuple[str, str, str]:
+        return series.labels["host"], series.labels.get("domid", ""), series.labels.get("domain", "")
+
+    def ended(series: Series, at: float) -> bool:
+        host, domid, name = owner(series)
+        ends = [life for life in lives if life.name == name and (host == "text" or life.domid == domid)]
+        return any(life.destroyed < at < life.gone + TEXT_IS_LATE for life in ends)
+
+    limits = {owner(series): dict(series.samples) for series in stored(watcher, LIMIT)}
+    moved = set()
+    for series in stored(watcher, '{__name__=~"xen_.+_total", job="xentop"}'):
+        of_network = "_network_" in series.labels["__name__"]
+        for (before, low), (after, high) in itertools.pairwise(series.samples):
+            if high > low:
+                moved.add(owner(series))
+            elif high < low and not (of_network and high == 0 and ended(series, after)):
+                # Names are all that text has: a counter begins anew where a new guest has taken the name.
+                assert series.labels["host"] == "text", (series.labels, low, high)
+                assert limits[owner(series)][before] != limits[owner(series)][after], (series.labels, low, high)
+    of_library = {("library", life.domid, life.name) for life in lives[::RUNNING]}
+    assert of_library <= moved, "counters that stand still don't fall"

@@ -1,0 +1,133 @@
+"""What xl tells, and what it is told, on a host of each scheduler: weight, cap, CPU pool, affinity, kind of guest."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.xen.host import CREDIT, CREDIT2, XenHost
+from tests.xen.pages import Page
+from tests.xen.second_exporter import SecondExporter, second_exporter_in
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT2, CREDIT)]  # the first test also builds and boots
+
+SECONDS = 90
+CAP = 10  # percent of a CPU
+TOLERANCE = 1.2  # a cap is kept over slices of 30 ms, and a page is not of one moment
+
+
+@pytest.fixture(scope="module")
+def exporter(xen: XenHost) -> Iterator[SecondExporter]:
+    """One that asks xl more often than it ships to."""
+    with second_exporter_in(xen, "--source=libxenstat --xl.interval=10s") as exporter:
+        wait_for(exporter, lambda page: page.all("xen_domain_scheduler_weight") != [])
+        yield exporter
+
+
+def wait_for(exporter: SecondExporter, condition: Callable[[Page], bool]) -> Page:
+    deadline = time.monotonic() + SECONDS
+    while not condition(page := exporter.page()):
+        assert time.monotonic() < deadline, page.all("xen_domain_scheduler_weight")
+        time.sleep(0.5)
+    return page
+
+
+def cpus_used(exporter: SecondExporter, domain: str, seconds: float) -> float:
+    def read() -> tuple[float, float]:
+        return time.monotonic(), exporter.page().value("xen_domain_cpu_seconds_total", domain=domain)
+
+    begun, before = read()
+    time.sleep(seconds)
+    ended, after = read()
+    return (after - before) / (ended - begun)
+
+
+def test_weight_and_cap_are_those_of_xl_and_their_changes_count(
+    xen: XenHost, exporter: SecondExporter, figures: Callable[[str], None]
+) -> None:
+    name = xen.plan.guests[0].name
+
+    def shows(page: Page, weight: int, changes: int) -> bool:
+        counted = page.all("xen_domain_scheduler_changes_total", domain=name)
+        return page.value("xen_domain_scheduler_weight", domain=name) == weight and {
+            sample.labels["what"]: sample.value for sample in counted
+        } == {"weight": changes, "cap": changes}
+
+    assert shows(page := exporter.page(), weight=256, changes=0)
+    assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
+    free = cpus_used(exporter, name, 5)
+    xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 512 -c {CAP}")
+    try:
+        page = wait_for(exporter, lambda page: shows(page, weight=512, changes=1))
+        assert page.value("xen_domain_cpu_limit_cpus", domain=name) == CAP / 100
+        capped = cpus_used(exporter, name, 10)
+    finally:
+        xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 256 -c 0")
+    figures(f"{xen.plan.name}: {name} uses {free:.2f} CPUs, {capped:.3f} with a cap of {CAP} %")
+    assert capped <= CAP / 100 * TOLERANCE < free
+    page = wait_for(exporter, lambda page: shows(page, weight=256, changes=2))
+    assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
+
+
+def test_every_guest_has_its_uuid_type_and_pool(xen: XenHost, exporter: SecondExporter) -> None:
+    page = exporter.page()
+    for guest in xen.plan.guests:
+        [info] = page.all("xen_domain_info", domain=guest.name)
+        uuid = xen.dom0(f"xenstore-read /local/domain/{info.labels['domid']}/vm").strip().removeprefix("/vm/")
+        wanted = {"role": "guest", "uuid": uuid, "type": guest.type, "cpupool": "Pool-0"}
+        assert {label: info.labels[label] for label in wanted} == wanted
+
+
+def test_the_scheduler_and_its_timing_are_those_of_the_pool(xen: XenHost, exporter: SecondExporter) -> None:
+    page = exporter.page()
+    assert page.value("xen_cpupool_info", cpupool="Pool-0", scheduler=xen.plan.name) == 1
+    assert page.value("xen_cpupool_cpus") == page.value("xen_host_cpus") == xen.plan.setup.cpus
+    told = xen.dom0(f"xl sched-{xen.plan.name} -s").splitlines()[0]
+    [ratelimit] = re.findall(r"ratelimit=(\d+)us", told)
+    assert page.value("xen_cpupool_ratelimit_seconds") == int(ratelimit) / 1e6
+    timeslices = [sample.value for sample in page.all("xen_cpupool_timeslice_seconds")]
+    assert timeslices == [int(milliseconds) / 1e3 for milliseconds in re.findall(r"tslice=(\d+)ms", told)]
+
+
+def test_a_pinned_vcpu_is_where_it_was_pinned_to(xen: XenHost, exporter: SecondExporter) -> None:
+    name, last = xen.plan.guests[0].name, xen.plan.setup.cpus - 1
+    xen.dom0(f"xl vcpu-pin {name} 0 {last}")
+    try:
+        page = wait_for(
+            exporter,
+            lambda page: (
+                [
+                    (info.labels["vcpu"], info.labels["soft"])
+                    for info in page.all("xen_vcpu_affinity_info", domain=name, hard=pinned_to(last, xen))
+                ]
+                == [("0", "all")]
+                and page.value("xen_vcpu_cpu", domain=name, vcpu="0") == last
+            ),
+        )
+    finally:
+        xen.dom0(f"xl vcpu-pin {name} 0 all")
+    online = sum(sample.value for sample in page.all("xen_vcpu_online"))
+    assert page.value("xen_host_vcpus") == online
+
+
+def pinned_to(cpu: int, xen: XenHost) -> str:
+    """As xl prints it: the only CPU is all of them."""
+    return str(cpu) if xen.plan.setup.cpus > 1 else "all"
+
+
+def test_where_no_cache_is_monitored_nothing_fails_and_no_figure_shows(exporter: SecondExporter) -> None:
+    page = exporter.page()
+    assert page.value("xentop_source_up", source="xl") == 1
+    assert page.all("xen_domain_cache_occupancy_bytes") == []
+    assert [sample for sample in page.all("xentop_toolstack_problems_total") if sample.value] == []
+
+
+def test_dom0_has_a_memory_limit_if_xen_was_started_with_one(xen: XenHost, exporter: SecondExporter) -> None:
+    """Without one, libxenstat gives a number that is none, and xentop prints "no limit"."""
+    limits = {sample.labels["domain"]: sample.value for sample in exporter.page().all("xen_domain_memory_limit_bytes")}
+    assert ("Domain-0" in limits) == ("max:" in xen.plan.setup.xen)
+    assert limits.keys() >= {guest.name for guest in xen.plan.guests}
+    assert ("no limit" in xen.dom0("xentop -b -i 1")) == ("Domain-0" not in limits)
