@@ -76,7 +76,7 @@ def rule_files() -> list[Path]:
 
 def rule_health(url: str) -> dict[str, str]:
     """How each rule's last evaluation ended, "ok" or its error, by the rule's name; waits for the first one of all."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90  # the week's figures are evaluated once a minute
     while True:
         groups = requests.get(f"{url}/api/v1/rules", timeout=10).json()["data"]["groups"]
         health = {rule["name"]: rule.get("lastError") or rule["health"] for group in groups for rule in group["rules"]}

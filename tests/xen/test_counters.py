@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
 Counters: TypeAlias = dict[tuple[str, str, str], float]
 """By metric name, domain id and device (vif number, or number of the block device)."""
 
-READINGS = 5  # even with all guests paused, Dom0 itself may send them a packet while we look
+READINGS = 15  # even with all guests paused, Dom0 itself may send them a packet while we look
 FIGURES = ("bytes", "packets", "errors", "drops")
 SECTOR_BYTES = 512
 XVDA = "51712"
