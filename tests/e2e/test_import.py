@@ -132,6 +132,8 @@ def test_what_is_no_such_report_is_refused_in_one_line(tmp_path: Path, kind: str
     [
         (["/nonexistent"], "No such file"),
         (["{file}", "--begin=1172754000", "--end=1172754000"], "--begin must be before --end"),
+        (["{file}", "--begin=1969-12-31T23:00:00Z"], "after 1970"),
+        (["{file}", "--begin=2000-01-01", "--end=2007-01-01"], "a year apart"),
         (["{file}", "--end=yesterday"], "is no time"),
         (["{file}", "--label=symbol=x"], "the report's own"),
         (["{file}", "--label=a-b=x"], "not NAME=VALUE"),

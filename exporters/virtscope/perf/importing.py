@@ -16,6 +16,7 @@ from virtscope.perf.profile.samples import Place, Profile
 from virtscope.perf.source.perf_record import Sampled
 from virtscope.shell.sources import SourceError
 
+_LONGEST = 366 * 86400.0  # seconds; promtool makes a block of every two hours
 _HOUR = 3600.0
 _KINDS = {
     "opreport": "what OProfile's or Xenoprof's opreport printed, with or without -l",
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str]) -> None:
         begin = end - _HOUR if given.begin is None else given.begin
         if begin >= end:
             sys.exit("perf-exporter: --begin must be before --end, which is the file's time where it isn't given")
+        if begin < 0 or end - begin > _LONGEST:
+            sys.exit("perf-exporter: --begin and --end must be after 1970, and a year apart at most")
         text = openmetrics(profile, begin, end, dict(given.labels))
         if given.output:
             given.output.write_bytes(text)
