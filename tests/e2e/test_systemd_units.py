@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,15 @@ import prometheus_client
 import pytest
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
-from tests.live.privileges import NOBODY, UNITS, capabilities, directives, python_of_everybody, unprivileged
+from tests.live.privileges import (
+    NOBODY,
+    UNITS,
+    capabilities,
+    directives,
+    exporters_of_everybody,
+    python_of_everybody,
+    unprivileged,
+)
 
 ALL = sorted(UNITS.glob("*.service"))
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
@@ -73,13 +80,7 @@ def test_the_wheel_brings_the_units(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def vz_host() -> Iterator[Path]:
     """A folder that everybody may enter, with the exporters, and in `proc` an OpenVZ host's files with their modes."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make files of root's and become somebody else: run this as root")
-    with tempfile.TemporaryDirectory(prefix="vz") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        shutil.copytree(EXPORTERS / "virtscope", folder / "virtscope")
-        shutil.copytree(Path(prometheus_client.__file__).parent, folder / "prometheus_client")
+    with exporters_of_everybody(prometheus_client) as folder:
         shutil.copytree(FIXTURE, folder / "proc")
         for file in folder.glob("proc/**/*"):
             open_to_all = file.name in {"stats", "version", "vz"}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -34,6 +38,20 @@ def unprivileged(having: Iterable[str]) -> list[str]:
     given = "".join(f",+{capability.removeprefix('CAP_').lower()}" for capability in sorted(having))
     user = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--no-new-privs"]
     return ["setpriv", *user, *(f"--{kind}=-all{given}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
+
+
+@contextmanager
+def exporters_of_everybody(*packages: ModuleType) -> Iterator[Path]:
+    """A folder that everybody may enter, with the exporters and the packages they import; skips unless run by root."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else: run this as root")
+    with tempfile.TemporaryDirectory(prefix="exporters") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(UNITS.parent / "virtscope", folder / "virtscope")
+        for package in packages:
+            shutil.copytree(Path(str(package.__file__)).parent, folder / package.__name__)
+        yield folder
 
 
 def python_of_everybody(user: int, usable: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +11,8 @@ import prometheus_client
 import pytest
 import yaml
 
-from tests.e2e.running_exporter import EXPORTERS, RunningExporter
-from tests.live.privileges import NOBODY, capabilities, python_of_everybody, unprivileged
+from tests.e2e.running_exporter import RunningExporter
+from tests.live.privileges import NOBODY, capabilities, exporters_of_everybody, python_of_everybody, unprivileged
 from tests.perf.conftest import Load, Make, Page, require_perf
 
 UNIT = "perf-exporter"
@@ -25,14 +23,7 @@ KPTR_RESTRICT = Path("/proc/sys/kernel/kptr_restrict")
 @pytest.fixture(scope="module")
 def everybody_s() -> Iterator[Path]:
     """A folder that everybody may enter, with the exporters and what they import."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else: run this as root")
-    with tempfile.TemporaryDirectory(prefix="perf") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        shutil.copytree(EXPORTERS / "virtscope", folder / "virtscope")
-        for package in (prometheus_client, yaml):
-            shutil.copytree(Path(str(package.__file__)).parent, folder / package.__name__)
+    with exporters_of_everybody(prometheus_client, yaml) as folder:
         yield folder
 
 

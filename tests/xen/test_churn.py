@@ -106,7 +106,7 @@ def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], figures: Callab
         during = {at: value for at, value in series.samples if begun < at < ended}
         failed = [at for at, value in during.items() if value != 1]
         assert [at for at in failed if seconds[host][at] < DEADLINE] == [], host
-        assert len(failed) < len(during) / 2, "too few scrapes to prove anything"
+        assert len(failed) < len(during) / 4, "too few scrapes to prove anything"
         figures(f"churn: {len(during)} scrapes of {host} in {ended - begun:.0f} s, {len(failed)} of them too late")
     for series in stored(watcher, "xentop_source_errors_total"):
         if series.labels["reason"] != "timeout":
