@@ -57,7 +57,7 @@ golden: $(READY) ## Write the golden expositions anew; look at the diff before y
 wheel: $(READY) ## Build the exporters' wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
 requirements: ## Pin the Python dependencies anew (needs uv)
-	cd requirements && for set in exporters:3.9 stack:3.11 dev:3.11 go:3.11; do \
+	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
 tools-update: ## Pin the Debian packages of the stack anew, as this machine's mirrors offer them

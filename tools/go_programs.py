@@ -4,7 +4,8 @@ Each folder of `tools/go` is a Go module whose `go.mod` names programs as tools,
 of all that goes into them. They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that
 `requirements/go.txt` pins, whatever Go the machine has.
 
-The stack itself needs none of them. Prometheus 3 is what compose.yaml runs; the tests run it without Docker.
+The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf and cAdvisor in the lab,
+Sloth when objectives change. Prometheus 3 is what compose.yaml runs; the tests run it without Docker.
 """
 
 from __future__ import annotations
@@ -33,17 +34,57 @@ class GoProgramsError(Exception):
 class Program:
     """A program of one of the modules below `tools/go`."""
 
-    module: str
+    module: str  # the folder
     package: str
+    released_in: str  # Go module whose version is the program's
+    tags: tuple[str, ...] = ()
+    version_variable: str = ""  # where its releases have the linker write their version; else it reports none
 
+    @property
+    def version(self) -> str:
+        """The release that the module pins, such as "1.37.2"."""
+        return _pinned_version(self)
 
-PROGRAMS = {
-    "prometheus3": Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
-    "promtool3": Program("prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
-}
 
 # The clouds' client libraries for service discovery take most of Prometheus's compile time; file_sd stays.
-BUILD_TAGS = "remove_all_sd"
+_PROMETHEUS = ("github.com/prometheus/prometheus", ("remove_all_sd",), "github.com/prometheus/common/version.Version")
+# What telegraf/ and the tests use of its 400 plugins: all of them would take an hour to build.
+_TELEGRAF_PLUGINS = (
+    *("inputs.apache", "inputs.exec", "inputs.execd", "inputs.file", "inputs.http_response", "inputs.internal"),
+    *("inputs.mysql", "inputs.nginx", "inputs.postgresql", "inputs.procstat", "inputs.prometheus", "inputs.tail"),
+    *("parsers.grok", "parsers.influx", "parsers.prometheus", "parsers.value"),
+    *("processors.clone", "processors.converter", "processors.execd", "processors.override", "processors.parser"),
+    *("processors.regex", "processors.rename", "processors.starlark", "processors.strings"),
+    *(
+        "aggregators.basicstats",
+        "aggregators.final",
+        "aggregators.histogram",
+        "aggregators.merge",
+        "aggregators.starlark",
+    ),
+    *("outputs.discard", "outputs.file", "outputs.prometheus_client"),
+    *("serializers.influx", "serializers.prometheus"),
+)
+
+PROGRAMS = {
+    "prometheus3": Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", *_PROMETHEUS),
+    "promtool3": Program("prometheus", "github.com/prometheus/prometheus/cmd/promtool", *_PROMETHEUS),
+    "telegraf": Program(
+        "telegraf",
+        "github.com/influxdata/telegraf/cmd/telegraf",
+        "github.com/influxdata/telegraf",
+        ("custom", *_TELEGRAF_PLUGINS),
+        "github.com/influxdata/telegraf/internal.Version",
+    ),
+    "sloth": Program(
+        "sloth",
+        "github.com/slok/sloth/cmd/sloth",
+        "github.com/slok/sloth",
+        (),
+        "github.com/slok/sloth/internal/info.Version",
+    ),
+    "cadvisor": Program("cadvisor", "tools/cadvisor", "github.com/google/cadvisor"),
+}
 
 
 def path(name: str) -> Path:
@@ -52,9 +93,7 @@ def path(name: str) -> Path:
     Raises `GoProgramsError` if Go can't be had or the build fails, `KeyError` for a name that isn't in `PROGRAMS`.
     """
     program = PROGRAMS[name]
-    module = MODULES / program.module
-    pins = hashlib.sha256((module / "go.mod").read_bytes() + (module / "go.sum").read_bytes()).hexdigest()[:12]
-    folder = _cache() / pins
+    folder = _cache() / _content(program)
     folder.mkdir(parents=True, exist_ok=True)
     built = folder / Path(program.package).name
     if not built.is_file():
@@ -65,15 +104,24 @@ def path(name: str) -> Path:
     return built
 
 
-def prometheus_version() -> str:
-    """The release that the module pins, such as "3.15.0": the Go module of release 3.x.y is numbered 0.3xx.y."""
-    pin = re.search(
-        r"github\.com/prometheus/prometheus v0\.(\d)(\d\d)\.(\d+)", (MODULES / "prometheus/go.mod").read_text()
-    )
+def _content(program: Program) -> str:
+    """What decides a program's content, twelve digits: no new pin, plugin or line of ours meets an old build."""
+    module = MODULES / program.module
+    content = hashlib.sha256(" ".join(program.tags).encode())
+    for file in sorted([module / "go.mod", module / "go.sum", *module.glob("*.go")]):
+        content.update(file.read_bytes())
+    return content.hexdigest()[:12]
+
+
+def _pinned_version(program: Program) -> str:
+    """Version of a program's module in its go.mod, without the "v"."""
+    pins = (MODULES / program.module / "go.mod").read_text()
+    pin = re.search(rf"^\s*(?:require )?{re.escape(program.released_in)} v(\S+)", pins, re.MULTILINE)
     if pin is None:
-        raise GoProgramsError("tools/go/prometheus/go.mod does not pin github.com/prometheus/prometheus v0.3xx.y")
-    major, minor, patch = (int(part) for part in pin.groups())
-    return f"{major}.{minor}.{patch}"
+        raise GoProgramsError(f"tools/go/{program.module}/go.mod does not pin {program.released_in}")
+    # Prometheus's Go module numbers the release 3.x.y 0.3xx.y.
+    renumbered = re.fullmatch(r"0\.(\d)(\d\d)\.(\d+)", pin[1])
+    return ".".join(str(int(part)) for part in renumbered.groups()) if renumbered else pin[1]
 
 
 def _build(program: Program, built: Path) -> None:
@@ -82,10 +130,8 @@ def _build(program: Program, built: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="build-", dir=built.parent) as folder:
         result = subprocess.run(
             [
-                *("nice", "-n", "19", str(go), "build", "-mod=readonly", "-trimpath", "-tags", BUILD_TAGS),
-                # As in its own releases; otherwise it reports no version at all.
-                *("-ldflags", f"-X github.com/prometheus/common/version.Version={prometheus_version()}"),
-                *("-o", folder, program.package),
+                *("nice", "-n", "19", str(go), "build", "-mod=readonly", "-trimpath", "-tags", ",".join(program.tags)),
+                *("-ldflags", _linker_flags(program), "-o", folder, program.package),
             ],
             cwd=MODULES / program.module,
             env={**os.environ, "GOTOOLCHAIN": "local"},  # the pinned Go, not another that it would download
@@ -98,6 +144,11 @@ def _build(program: Program, built: Path) -> None:
             complaint = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode}"]
             raise GoProgramsError(f"go build {program.package} failed: {complaint[-1]}")
         Path(folder, built.name).rename(built)
+
+
+def _linker_flags(program: Program) -> str:
+    symbols = "-s -w"  # without what only a debugger reads: half the size
+    return f"{symbols} -X {program.version_variable}={program.version}" if program.version_variable else symbols
 
 
 def _go() -> Path:

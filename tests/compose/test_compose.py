@@ -177,4 +177,4 @@ def test_no_password_in_clear(services: dict[str, dict[str, Any]]) -> None:
 
 
 def test_prometheus_is_the_release_that_the_tests_run(services: dict[str, dict[str, Any]]) -> None:
-    assert services["prometheus"]["image"] == f"prom/prometheus:v{go_programs.prometheus_version()}"
+    assert services["prometheus"]["image"] == f"prom/prometheus:v{go_programs.PROGRAMS['prometheus3'].version}"

@@ -42,7 +42,7 @@ def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_it_is_the_release_that_is_pinned() -> None:
     version = promtool("--version").stdout
-    assert f"version {go_programs.prometheus_version()} " in version
+    assert f"version {go_programs.PROGRAMS['prometheus3'].version} " in version
 
 
 def test_the_configuration_and_its_rule_files_are_valid() -> None:
