@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.parts import (
@@ -79,9 +79,15 @@ def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> 
     A part without a port, and an exporter of another platform, gets an empty file: it doesn't run here, or no longer.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    containers = CADVISOR.name in ports
     for job, part in JOBS.items():
         runs = part.name in ports and part.platform in {None, machine.platform}
-        _write(folder / f"{job}.yml", [(ports[part.name], machine)] if runs else [])
+        platform = machine.platform
+        # Containers are virtual servers of a platform of their own, in which a host without another one has its
+        # applications.
+        if part is CADVISOR or (part is TELEGRAF and containers and platform == "base"):
+            platform = "cgroup"
+        _write(folder / f"{job}.yml", [(ports[part.name], replace(machine, platform=platform))] if runs else [])
 
 
 def _write(file: Path, targets: list[tuple[int, Machine]]) -> None:
