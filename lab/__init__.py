@@ -1,0 +1,9 @@
+"""The consolidation lab: auction sites side by side on one machine, and clients that wait for their answers.
+
+python -m lab run SCENARIO     what `make lab SCENARIO=...` does
+python -m lab report RUN       the figures of a run, from Prometheus alone
+"""
+
+
+class LabError(Exception):
+    """The lab can't do what was asked. The message is one line for the user: what is wrong and what to do."""
