@@ -83,7 +83,9 @@ PROGRAMS = {
         (),
         "github.com/slok/sloth/internal/info.Version",
     ),
-    "cadvisor": Program("cadvisor", "tools/cadvisor", "github.com/google/cadvisor"),
+    "cadvisor": Program(
+        "cadvisor", "tools/cadvisor", "github.com/google/cadvisor", (), "github.com/google/cadvisor/version.Version"
+    ),
 }
 
 
