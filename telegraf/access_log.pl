@@ -1,0 +1,204 @@
+#!/usr/bin/perl
+# Counts the requests in access logs as a Prometheus histogram: for Telegraf's inputs.exec, which runs it every few
+# seconds.
+#
+#     access_log.pl LOG...
+#
+# reads what was appended to the logs since the last run, through rotation and truncation, and prints the totals since
+# the first. A line is Apache's or nginx's common or combined format with the time as one more field at the end:
+# microseconds (Apache's %D) if it is an integer, seconds if it has three decimals (nginx's $request_time).
+#
+# Totals and positions are one file for each log in $STATE_DIRECTORY (/var/lib/telegraf), replaced as a whole by each
+# run: nothing is lost or counted twice, whoever is killed when. docs/sensors.md says why Telegraf's own inputs.tail and
+# aggregators.histogram can't do this. It needs nothing but Perl 5.14 or newer (Debian's perl-base, which is Essential).
+use strict;
+use warnings;
+use Fcntl qw(:flock SEEK_SET);
+
+# Upper edges in seconds of the histogram's buckets. `make rules` reads them from this line: the threshold of an
+# objective has to be one of them.
+my @EDGES = qw(0.005 0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.25 0.3 0.4 0.5 0.75 1 1.5 2 3 5 10);
+my @EDGES_MICROSECONDS = map { sprintf '%.0f', $_ * 1e6 } @EDGES;
+
+# Every label value that can be, whatever is in a log. The usual series are there from the start, at 0: rate() doesn't
+# see the increase that a series is born with, which would be the first errors of an application that had none before.
+my @METHODS        = qw(GET POST other);
+my @USUAL_STATUSES = qw(2xx 3xx 4xx 5xx);
+my %STATUS_CLASS   = map { $_ => /[1-5]/ ? "${_}xx" : 'other' } 0 .. 9;    # by the first digit
+
+my $QUOTED = qr/"(?:[^"\\]++|\\.)*+"/;    # both programs escape quotes and backslashes inside with a backslash
+my $LINE   = qr{
+    ^\S+\ \S+\ (?:""|(?:[^"\\]|\\.)*?)                  # host, identity, user: "" is Apache's for an empty name
+    \ \[\d\d/[A-Z][a-z][a-z]/\d{4}(?::\d\d){3}\ [-+]\d{4}\]
+    \ "(?:(GET|POST)\ )?(?:[^"\\]++|\\.)*+"\ (\d)\d\d\ (?:\d+|-)
+    (?:\ $QUOTED\ $QUOTED)?                             # referer and agent, in the combined format
+    \ (\d{1,15})(?:\.(\d{3}))?\r?$
+}x;
+
+my $BYTES_PER_RUN  = 64 << 20;    # a longer backlog takes several runs, each well within Telegraf's timeout of 5 s
+my $BYTES_PER_READ = 1 << 20;     # also the longest line: a longer one counts as several that don't parse
+my $HEAD_BYTES     = 512;         # of a file's first line: with its inode, what the file is known by
+
+@ARGV or die "usage: access_log.pl LOG...\n";
+my @complaints;
+my %requests = map {
+    my $method = $_;
+    map { ("$method $_" => [(0) x (@EDGES + 2)]) } @USUAL_STATUSES
+} @METHODS;
+my ($lines, $unparsed) = (0, 0);
+for my $log (@ARGV) {
+    my $state = eval { updated_state($log) };
+    if ($@) { push @complaints, $@; next }
+    $lines    += $state->{lines};
+    $unparsed += $state->{unparsed};
+    while (my ($labels, $figures) = each %{$state->{requests}}) {
+        my $total = $requests{$labels} //= [(0) x @$figures];
+        $total->[$_] += $figures->[$_] for 0 .. $#$figures;
+    }
+}
+die @complaints if @complaints;    # no totals rather than some that lack a log
+print exposition();
+
+# The state of a log after all that is new has been counted and saved. It is
+# {files => [{inode, head, offset}], lines, unparsed, requests => {"GET 2xx" => [microseconds, requests per bucket]}}
+# where `files` are the log and what rotation has made of it, as long as it is there.
+sub updated_state {
+    my ($log) = @_;
+    my ($folder) = split /:/, $ENV{STATE_DIRECTORY} // '/var/lib/telegraf';    # systemd's form: one or several
+    my $path = "$folder/" . $log =~ s{([%/])}{sprintf '%%%02X', ord $1}ger;
+
+    # Two sensors may read one log: they take turns, and both print its totals.
+    open my $lock, '>>', "$path.lock" or die "cannot write $path.lock: $!\n";
+    flock $lock, LOCK_EX or die "cannot lock $path.lock: $!\n";
+
+    my $state = saved_state($path);
+    my @open  = open_files($log);
+    my $budget = $BYTES_PER_RUN;
+    $state->{files} = [recognised(\@open, $state->{files})];
+    $_->{offset} = count_lines($_->{handle}, $_->{offset}, $state, \$budget) for @{$state->{files}};
+    save_state($path, $state);
+    -r $log or die "cannot read $log: $!\n";
+    return $state;
+}
+
+# The log and its rotated versions, open: {handle, inode, head, size, is_log}. Those without a complete first line have
+# nothing to count yet, and nothing to be known by.
+sub open_files {
+    my ($log) = @_;
+    my ($folder, $name) = $log =~ m{^(.*/)?([^/]+)$} or die "$log is not a file's name\n";
+    $folder //= './';
+    opendir my $entries, $folder or die "cannot list $folder: $!\n";
+    my @files;
+    for my $entry (sort grep { /^\Q$name\E(?:[.-]|$)/ } readdir $entries) {
+        next if !-f "$folder$entry" or !open my $handle, '<:raw', "$folder$entry";
+        defined sysread $handle, my $head, $HEAD_BYTES or die "cannot read $folder$entry: $!\n";
+        $head =~ s/\n.*//s or length $head == $HEAD_BYTES or next;
+        my ($inode, $size) = (stat $handle)[1, 7];
+        push @files, {handle => $handle, inode => $inode, size => $size, head => unpack('H*', $head), is_log => $entry eq $name};
+    }
+    return @files;
+}
+
+# Those of the open files that are ours to read, each with the offset where the last run ended.
+sub recognised {
+    my ($open, $known) = @_;
+    my @found;
+    my @rules = (
+        sub { $_[0]{head} eq $_[1]{head} && $_[0]{inode} == $_[1]{inode} },    # the same file, whatever it is called now
+        sub { $_[0]{head} eq $_[1]{head} },                                    # its copy, such as copytruncate makes
+    );
+    my @missing = @{$known // []};
+    for my $rule (@rules) {
+        @missing = grep {
+            my $known = $_;
+            my ($file) = grep { !defined $_->{offset} && $rule->($_, $known) && $_->{size} >= $known->{offset} } @$open;
+            if ($file) { $file->{offset} = $known->{offset}; push @found, $file }
+            !$file;
+        } @missing;
+    }
+    # A log not seen before is counted from its start, except on the very first run: what a log had before it got
+    # its sensor would look like a burst. Other files not seen before are none of ours.
+    for my $log (grep { $_->{is_log} && !defined $_->{offset} } @$open) {
+        $log->{offset} = $known ? 0 : $log->{size};
+        push @found, $log;
+    }
+    return @found;
+}
+
+# Counts the complete lines from `offset`, and returns the offset behind the last of them.
+sub count_lines {
+    my ($handle, $offset, $state, $budget) = @_;
+    sysseek $handle, $offset, SEEK_SET or die "cannot seek: $!\n";
+    my $text = '';
+    while ($$budget > 0) {
+        my $read = sysread($handle, $text, $BYTES_PER_READ, length $text) // die "cannot read a log: $!\n";
+        last if !$read;
+        $$budget -= $read;
+        my $end = rindex($text, "\n") + 1;
+        $end = length $text if !$end and length $text >= $BYTES_PER_READ;
+        $offset += $end;
+        my @lines = split /\n/, substr($text, 0, $end, ''), -1;
+        pop @lines if @lines and $lines[-1] eq '';    # what is behind the last line's end
+        count_line($_, $state) for @lines;
+    }
+    return $offset;
+}
+
+sub count_line {
+    my ($line, $state) = @_;
+    $state->{lines}++;
+    if ($line !~ $LINE) { $state->{unparsed}++; return }
+    my $microseconds = defined $4 ? "$3$4" * 1000 : $3;
+    my $figures = $state->{requests}{($1 // 'other') . " $STATUS_CLASS{$2}"} //= [(0) x (@EDGES + 2)];
+    my $bucket = 0;
+    $bucket++ while $bucket < @EDGES_MICROSECONDS and $microseconds > $EDGES_MICROSECONDS[$bucket];
+    $figures->[0] += $microseconds;
+    $figures->[1 + $bucket]++;
+}
+
+sub saved_state {
+    my ($path) = @_;
+    my %new = (lines => 0, unparsed => 0, requests => {});
+    open my $in, '<:raw', $path or $!{ENOENT} ? return \%new : die "cannot read $path: $!\n";
+    my %state = (%new, files => []);
+    my $edges = <$in> // '';
+    while (my $line = <$in>) {
+        chomp $line;
+        my ($kind, @values) = split / /, $line;
+        if    ($kind eq 'lines')    { @state{qw(lines unparsed)} = @values }
+        elsif ($kind eq 'file')     { my %file; @file{qw(inode offset head)} = @values; push @{$state{files}}, \%file }
+        elsif ($kind eq 'requests') { $state{requests}{"$values[0] $values[1]"} = [@values[2 .. $#values]] }
+        elsif ($kind eq 'end')      { $edges eq "edges @EDGES\n" or $state{requests} = {}; return \%state }
+    }
+    unlink $path;
+    die "$path was damaged: deleted, the next run starts anew\n";
+}
+
+sub save_state {
+    my ($path, $state) = @_;
+    open my $out, '>:raw', "$path.new" or die "cannot write $path.new: $!\n";
+    print $out "edges @EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
+        map({ "file $_->{inode} $_->{offset} $_->{head}\n" } @{$state->{files}}),
+        map({ "requests $_ @{$state->{requests}{$_}}\n" } sort keys %{$state->{requests}}), "end\n"
+        or die "cannot write $path.new: $!\n";
+    close $out and rename "$path.new", $path or die "cannot write $path: $!\n";
+}
+
+sub exposition {
+    my $text = "# TYPE app_request_duration_seconds histogram\n";
+    for my $key (sort keys %requests) {
+        my ($method, $status) = split / /, $key;
+        my ($microseconds, @buckets) = @{$requests{$key}};
+        my $labels = qq(method="$method",status="$status");
+        my $count = 0;
+        for my $edge (@EDGES, '+Inf') {
+            $count += shift @buckets;
+            $text .= qq(app_request_duration_seconds_bucket{$labels,le="$edge"} $count\n);
+        }
+        $text .= sprintf "app_request_duration_seconds_sum{%s} %d.%06d\n", $labels, $microseconds / 1e6, $microseconds % 1e6;
+        $text .= "app_request_duration_seconds_count{$labels} $count\n";
+    }
+    return $text
+        . "# TYPE app_log_lines_total counter\napp_log_lines_total $lines\n"
+        . "# TYPE app_log_lines_unparsed_total counter\napp_log_lines_unparsed_total $unparsed\n";
+}
