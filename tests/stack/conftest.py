@@ -128,9 +128,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Checkout]:
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A checkout in which nothing has ever been done. Downloads of others are at its disposal."""
-    fresh = Checkout(tmp_path / "checkout")
+    fresh = Checkout(tmp_path_factory.mktemp("s") / "checkout")  # a path short enough for supervisord's socket
     yield fresh
     fresh.kill_all()
 

@@ -37,7 +37,7 @@ from virtscope.shell.webconfig.tls import CIPHER_SUITES, CURVES
 
 EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
 ALICES_PASSWORD = "correct horse"
-ALICES_HASH = bcrypt.hashpw(ALICES_PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+ALICES_HASH = bcrypt.hashpw(ALICES_PASSWORD.encode(), b"$2b$04$" + b"virtscope.tests.saltuO").decode()
 
 TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key"
 CLIENTS = f"{TLS}, client_ca_file: ca.pem, client_auth_type: RequireAndVerifyClientCert"
@@ -748,7 +748,7 @@ def test_without_users_everyone_may_ask(pki: Pki) -> None:
 
 @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2y$"])
 def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki, prefix: str) -> None:
-    bobs_hash = bcrypt.hashpw(b"battery:staple", bcrypt.gensalt(4)).decode()
+    bobs_hash = bcrypt.hashpw(b"battery:staple", b"$2b$04$" + b"virtscope.tests.saltuO").decode()
     web = pki.load(f"basic_auth_users: {{alice: {prefix}{ALICES_HASH[4:]}, björn: {bobs_hash}}}")
     assert web.users == {"alice", "björn"}
     for _ in range(2):  # asked of bcrypt, then remembered
@@ -790,7 +790,7 @@ def test_the_scheme_may_be_in_any_case(pki: Pki) -> None:
 
 def test_72_bytes_are_the_longest_password(pki: Pki) -> None:
     longest = "x" * 72
-    hash_ = bcrypt.hashpw(longest.encode(), bcrypt.gensalt(4)).decode()
+    hash_ = bcrypt.hashpw(longest.encode(), b"$2b$04$" + b"virtscope.tests.saltuO").decode()
     web = pki.load(f"basic_auth_users: {{alice: {hash_}}}")
     assert web.allows(basic("alice", longest))
     assert not web.allows(basic("alice", longest + "y"))
