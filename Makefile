@@ -63,7 +63,7 @@ requirements: ## Pin the Python dependencies anew (needs uv)
 	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
-tools-update: ## Pin the Debian packages of the stack anew, as this machine's mirrors offer them
+tools-update: ## Pin the Debian packages of the stack and of the lab anew, as this machine's mirrors offer them
 	$(PYTHON) -m tools.programs --update
 clean: ## Remove the development environment and what tests left; the stack's own data stays
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,12 +1,12 @@
-"""The stack's third-party programs: which versions, where they come from, where they are.
+"""Third-party programs of the stack and of the lab: which versions, where they come from, where they are.
 
-They are Debian's own packages, at the versions and SHA-256 checksums of `debian-12.lock`, taken from the mirrors this
-machine already uses and unpacked (not installed) below `.stack/programs`. No root is needed, and nothing outside the
-checkout changes: apt works on a throw-away state folder of its own. Packages are kept in `.stack/cache`, or in
+They are Debian's own packages, at the versions and SHA-256 checksums of a lock file for each of the two, taken from the
+mirrors this machine already uses and unpacked (not installed) below `.stack`. No root is needed, and nothing outside
+the checkout changes: apt works on a throw-away state folder of its own. Packages are kept in `.stack/cache`, or in
 `$VIRTSCOPE_CACHE`, so that a second checkout needs no network.
 
-    python3 tools/programs.py             fetch what is missing
-    python3 tools/programs.py --update    rewrite the lock file from what the mirrors offer now
+    python3 tools/programs.py             fetch what is missing of the stack's
+    python3 tools/programs.py --update    rewrite the lock files from what the mirrors offer now
 
 Only the standard library is used: this runs before anything is installed.
 """
@@ -25,18 +25,17 @@ import subprocess
 import sys
 import tempfile
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-LOCK_FILE = CHECKOUT / "tools" / "debian-12.lock"
 APT_CONF = CHECKOUT / "tools" / "apt.conf"
 DEBIAN_RELEASE = "12"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 APT_SECONDS = 600
 
-PACKAGES = (
+STACK_PACKAGES = (
     "prometheus",
     "prometheus-alertmanager",
     "prometheus-node-exporter",
@@ -53,6 +52,21 @@ PACKAGES = (
     "libjs-popper.js",
     "libjs-rickshaw",
 )
+
+LAB_PACKAGES = (
+    "apache2-bin",
+    "libapache2-mod-php8.2",
+    "mariadb-server-core",
+    "php8.2-common",
+    "php8.2-mysql",
+    "php8.2-opcache",
+    # What these load. The lab's tiers see nothing of the machine's own files, its libraries included.
+    *("libaio1", "libapr1", "libaprutil1", "libargon2-1", "libc6", "libcap2", "libcrypt1", "libexpat1", "libgcc-s1"),
+    *("libgcrypt20", "libgpg-error0", "libicu72", "liblz4-1", "liblzma5", "libnuma1", "libpcre2-8-0", "libsodium23"),
+    *("libssl3", "libstdc++6", "libsystemd0", "liburing2", "libuuid1", "libxml2", "libzstd1", "tzdata", "zlib1g"),
+)
+
+LAB_MOUNT_POINTS = ("dev", "srv/config", "srv/site", "srv/state", "tmp")
 
 # Name used by us -> file below the folder the packages are unpacked in.
 PROGRAMS = {
@@ -99,24 +113,60 @@ class Package:
         return f"{name}={urllib.parse.unquote(version)}"
 
 
+@dataclass(frozen=True)
+class PackageSet:
+    """Packages that are pinned by one lock file and unpacked into one folder."""
+
+    title: str  # whose they are
+    names: tuple[str, ...]
+    lock_file: Path
+    folder: Path  # holds the unpacked one
+    adapt: Callable[[Path], None]  # makes what has been unpacked fit for use
+    adapted_by: str = ""  # what `adapt` writes: if this changes, the packages are unpacked anew
+
+    def root(self) -> Path:
+        """Folder in which all packages are unpacked as if it were `/`; fetched first if it is missing.
+
+        Raises `ProgramsError` if they can't be had.
+        """
+        # Named after what decides its content, so that new pins never meet an old folder.
+        content = hashlib.sha256(self.lock_file.read_bytes() + self.adapted_by.encode()).hexdigest()[:12]
+        unpacked = self.folder / content
+        if not unpacked.is_dir():
+            with exclusively(self.folder):
+                if not unpacked.is_dir():  # another process may have been first
+                    _unpack(_download(self.locked(debian_architecture())), unpacked, self.adapt)
+        return unpacked
+
+    def locked(self, architecture: str) -> list[Package]:
+        """The pins of the lock file for one architecture ("amd64", "arm64")."""
+        lines = (line for line in self.lock_file.read_text().splitlines() if line and not line.startswith("#"))
+        packages = [Package(*line.split()) for line in lines]
+        return [package for package in packages if package.architecture in {architecture, "all"}]
+
+    def update_lock(self) -> None:
+        """Rewrite the lock file with the versions and checksums that this machine's mirrors offer now."""
+        debian_architecture()  # the same demands as for fetching
+        found: set[Package] = set()
+        with exclusively(cache("debian")):
+            for architecture in ARCHITECTURES.values():
+                with _private_apt(architecture) as apt:
+                    apt.update()
+                    found.update(apt.candidates(self.names))
+        header = (
+            f"# Debian packages of {self.title}, by SHA-256. Written by `make tools-update`, read by tools/programs.py."
+        )
+        packages = sorted(found, key=lambda package: package.file_name)
+        pins = (f"{package.sha256}  {package.file_name}" for package in packages)
+        self.lock_file.write_text("\n".join([header, *pins, ""]))
+
+
 def path(name: str) -> Path:
     """Path of a program of `PROGRAMS`, ready to run from any working directory; fetched first if it is missing.
 
     Raises `ProgramsError` if it can't be had, `KeyError` for a name that isn't in `PROGRAMS`.
     """
-    return root() / PROGRAMS[name]
-
-
-def root() -> Path:
-    """Folder in which all packages are unpacked as if it were `/`; fetched first if it is missing."""
-    # Named after what decides its content, so that new pins never meet an old folder.
-    content = hashlib.sha256(LOCK_FILE.read_bytes() + ALERTMANAGER_LAUNCHER.encode()).hexdigest()[:12]
-    unpacked = CHECKOUT / ".stack" / "programs" / content
-    if not unpacked.is_dir():
-        with exclusively(unpacked.parent):
-            if not unpacked.is_dir():  # another process may have been first
-                _unpack(_download(locked_packages(debian_architecture())), unpacked)
-    return unpacked
+    return STACK.root() / PROGRAMS[name]
 
 
 def debian_architecture(os_release: Path = Path("/etc/os-release")) -> str:
@@ -134,27 +184,6 @@ def debian_architecture(os_release: Path = Path("/etc/os-release")) -> str:
         if shutil.which(tool) is None:
             raise ProgramsError(f"{tool} is not in PATH, and the stack's programs are unpacked from Debian packages")
     return architecture
-
-
-def locked_packages(architecture: str) -> list[Package]:
-    """The pins of the lock file for one architecture ("amd64", "arm64")."""
-    lines = (line for line in LOCK_FILE.read_text().splitlines() if line and not line.startswith("#"))
-    packages = [Package(*line.split()) for line in lines]
-    return [package for package in packages if package.architecture in {architecture, "all"}]
-
-
-def update_lock() -> None:
-    """Rewrite the lock file with the versions and checksums that this machine's mirrors offer now."""
-    debian_architecture()  # the same demands as for fetching
-    found: set[Package] = set()
-    with exclusively(cache("debian")):
-        for architecture in ARCHITECTURES.values():
-            with _private_apt(architecture) as apt:
-                apt.update()
-                found.update(apt.candidates(PACKAGES))
-    header = "# Debian packages of the stack, by SHA-256. Written by `make tools-update`, read by tools/programs.py."
-    packages = sorted(found, key=lambda package: package.file_name)
-    LOCK_FILE.write_text("\n".join([header, *(f"{package.sha256}  {package.file_name}" for package in packages), ""]))
 
 
 @dataclass(frozen=True)
@@ -276,8 +305,8 @@ def _fetch(apt: _Apt, packages: list[Package]) -> None:
             )
 
 
-def _unpack(debs: list[Path], target: Path) -> None:
-    """Unpack the packages into `target`, which appears complete or not at all."""
+def _unpack(debs: list[Path], target: Path, adapt: Callable[[Path], None]) -> None:
+    """Unpack the packages into `target`, adapted; it appears complete or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="unpack-", dir=target.parent) as folder:
         unpacked = Path(folder) / "root"
@@ -293,13 +322,17 @@ def _unpack(debs: list[Path], target: Path) -> None:
                 full = os.strerror(errno.ENOSPC)  # tar says so for each file, among other things
                 said = full if full in dpkg.stderr else " ".join(dpkg.stderr.split())
                 raise ProgramsError(f"cannot unpack {deb.name}: {said}")
-        # Time-zone tables in source form, 200 MB, which no page loads.
-        shutil.rmtree(unpacked / "usr/share/javascript/moment-timezone/data")
-        _free_alertmanager(unpacked)
+        adapt(unpacked)
         for older in target.parent.iterdir():
             if older.is_dir() and older != Path(folder):
                 shutil.rmtree(older)
         unpacked.rename(target)
+
+
+def _adapt_stack(unpacked: Path) -> None:
+    # Time-zone tables in source form, 200 MB, which no page loads.
+    shutil.rmtree(unpacked / "usr/share/javascript/moment-timezone/data")
+    _free_alertmanager(unpacked)
 
 
 def _free_alertmanager(unpacked: Path) -> None:
@@ -314,6 +347,30 @@ def _free_alertmanager(unpacked: Path) -> None:
     launcher.parent.mkdir(exist_ok=True)
     launcher.write_text(ALERTMANAGER_LAUNCHER)
     launcher.chmod(0o755)
+
+
+def _adapt_lab(unpacked: Path) -> None:
+    """Make the folders that lab/servers mounts on: the packages have none of them."""
+    for name in LAB_MOUNT_POINTS:
+        (unpacked / name).mkdir(parents=True, exist_ok=True)
+
+
+STACK = PackageSet(
+    "the stack",
+    STACK_PACKAGES,
+    CHECKOUT / "tools" / "debian-12.lock",
+    CHECKOUT / ".stack" / "programs",
+    _adapt_stack,
+    ALERTMANAGER_LAUNCHER,
+)
+LAB = PackageSet(
+    "the lab's applications",
+    LAB_PACKAGES,
+    CHECKOUT / "tools" / "debian-12-lab.lock",
+    CHECKOUT / ".stack" / "lab" / "programs",
+    _adapt_lab,
+    " ".join(LAB_MOUNT_POINTS),
+)
 
 
 def cache(kind: str) -> Path:
@@ -337,12 +394,13 @@ def _sha256(file: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch the stack's third-party programs (Debian packages, unpacked).")
-    parser.add_argument("--update", action="store_true", help="rewrite the lock file from what the mirrors offer now")
+    parser.add_argument("--update", action="store_true", help="rewrite the lock files from what the mirrors offer now")
     arguments = parser.parse_args()
     try:
         if arguments.update:
-            update_lock()
-            print(f"wrote {LOCK_FILE}")
+            for packages in (STACK, LAB):
+                packages.update_lock()
+                print(f"wrote {packages.lock_file}")
         for name in PROGRAMS:
             print(f"{name:15} {path(name)}")
     except (ProgramsError, OSError) as error:

@@ -68,7 +68,7 @@ def up() -> None:
                 _require_space()
             python_packages.require_venv()
         with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
-            unpacked = programs.root()
+            unpacked = programs.STACK.root()
         with _step("Installing Python packages (.stack/venv)"):
             python_packages.install()
         with _step("Checking the configuration"):

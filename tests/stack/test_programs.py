@@ -27,7 +27,7 @@ class Mirror:
         self.folder = folder
         folder.mkdir()
         index = []
-        for name in programs.PACKAGES:
+        for name in programs.STACK_PACKAGES:
             content = folder / "content" / name
             (content / "DEBIAN").mkdir(parents=True)
             control = (
@@ -67,14 +67,14 @@ def test_pinned_version_that_the_mirror_no_longer_has(fresh: Checkout, mirror: M
 
 
 def test_update_pins_what_the_mirror_has_for_every_architecture(fresh: Checkout, mirror: Mirror) -> None:
-    update = fresh.python("-c", "from tools import programs; programs.update_lock()", **mirror.environment)
+    update = fresh.python("-c", "from tools import programs; programs.STACK.update_lock()", **mirror.environment)
     assert update.returncode == 0, update.stdout
     pins = {line for line in (fresh.folder / "tools" / "debian-12.lock").read_text().splitlines() if line[0] != "#"}
-    assert pins == {f"{mirror.sha256(name)}  {name}_1%3a9.9_all.deb" for name in programs.PACKAGES}
+    assert pins == {f"{mirror.sha256(name)}  {name}_1%3a9.9_all.deb" for name in programs.STACK_PACKAGES}
 
 
 def test_package_that_is_not_the_pinned_one(fresh: Checkout, mirror: Mirror) -> None:
-    fresh.python("-c", "from tools import programs; programs.update_lock()", **mirror.environment)
+    fresh.python("-c", "from tools import programs; programs.STACK.update_lock()", **mirror.environment)
     lock = fresh.folder / "tools" / "debian-12.lock"
     lock.write_text(lock.read_text().replace(mirror.sha256("prometheus"), "0" * 64))
     assert_refused(fresh.python(FETCH, **mirror.environment), fresh, "prometheus_1%3a9.9_all.deb", "checksum")

@@ -1,0 +1,282 @@
+"""The cgroups that are the lab's virtual servers, under either version of the kernel's interface.
+
+Version 2 is one tree for everything (Documentation/admin-guide/cgroup-v2.rst). Under version 1 each controller has a
+tree of its own (Documentation/admin-guide/cgroup-v1); there a virtual server is the same path in each of them, and in
+the tree of version 2 beside them, by which perf_event and pressure are told. All paths begin with /virtscope.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import LabError
+
+PARENT = "virtscope"
+CONTROLLERS = ("cpu", "cpuset", "memory")
+# Shorter than the kernel's default of 0.1 s: a server that is held back accepts no request, and what waits meanwhile is
+# missing in its own log's times.
+CAP_PERIOD = 0.02  # seconds
+SMALLEST_CAP = 0.001 / CAP_PERIOD  # the kernel lets a group run for no less than 1 ms at a time
+KILL_SECONDS = 10.0
+# To each process of a list of files, then to the command: a program must not run a moment outside.
+_JOIN = 'set -e; while [ "$1" != -- ]; do echo 0 >"$1"; shift; done; shift; exec "$@"'
+
+
+class CgroupError(LabError):
+    """A cgroup can't be made, changed or removed; names the file and says what to do."""
+
+
+@dataclass(frozen=True)
+class TierLimits:
+    """What a virtual server may use of the machine."""
+
+    cpu_weight: int = (
+        100  # 1 to 10,000: its share where there is less CPU than is asked for, against the others' weights
+    )
+    cap: float | None = None  # CPUs that it may use at most, such as 0.2
+    cpus: str | None = None  # those that it may run on, such as "0" or "0-1,3"; all if None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.cpu_weight <= 10_000:
+            raise CgroupError(f"a CPU weight of {self.cpu_weight} is not possible: give one from 1 to 10000")
+        if self.cap is not None and self.cap < SMALLEST_CAP:
+            raise CgroupError(f"a cap of {self.cap} CPUs is not possible: give at least {SMALLEST_CAP}")
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Where the trees of cgroups are mounted."""
+
+    unified: Path | None  # version 2's
+    by_controller: dict[str, Path]  # version 1's, which may share a tree
+
+    @property
+    def version(self) -> int:
+        """Whose files limit the CPU."""
+        return 1 if "cpu" in self.by_controller else 2
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """Each tree that a virtual server is in, once."""
+        return tuple(dict.fromkeys([*([self.unified] if self.unified else []), *self.by_controller.values()]))
+
+
+def mounted(procfs: Path = Path("/proc")) -> Hierarchies:
+    """Return where this machine has them; raises as `parse_mounts`."""
+    return parse_mounts((procfs / "self" / "mountinfo").read_text())
+
+
+def parse_mounts(mountinfo: str) -> Hierarchies:
+    """Return where mountinfo (man proc) says they are; raises `CgroupError` where no CPU can be limited."""
+    unified = None
+    by_controller: dict[str, Path] = {}
+    for line in mountinfo.splitlines():
+        # ID parent major:minor root mount-point options optional... - type source super-options
+        before, _, after = line.partition(" - cgroup")
+        if not after:
+            continue
+        mount_point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), before.split(" ")[4]))
+        version_2, _, options = after.partition(" ")
+        if version_2 == "2":
+            unified = mount_point
+        else:
+            for controller in {*CONTROLLERS, "cpuacct", "perf_event"}.intersection(options.split(" ")[-1].split(",")):
+                by_controller[controller] = mount_point
+    absent = {*CONTROLLERS, "cpuacct"} - by_controller.keys() if "cpu" in by_controller else set()
+    if absent:
+        raise CgroupError(f"cgroup version 1 lacks a mount of {', '.join(sorted(absent))}: mount it, or use version 2")
+    if "cpu" not in by_controller:
+        if unified is None:
+            raise CgroupError("no cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
+        by_controller.pop("perf_event", None)
+    return Hierarchies(unified, by_controller)
+
+
+def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
+    """The controller, the file and what to write to it for each limit."""
+    period = round(CAP_PERIOD * 1e6)
+    quota = None if limits.cap is None else round(limits.cap * period)
+    if version == 2:
+        cpu = [
+            ("cpu", "cpu.weight", str(limits.cpu_weight)),
+            ("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}"),
+        ]
+    else:
+        cpu = [
+            # 1024 is to version 1 what 100 is to version 2.
+            ("cpu", "cpu.shares", str(max(2, round(limits.cpu_weight * 1024 / 100)))),
+            ("cpu", "cpu.cfs_period_us", str(period)),
+            ("cpu", "cpu.cfs_quota_us", str(-1 if quota is None else quota)),
+        ]
+    return [*cpu, ("cpuset", "cpuset.cpus", limits.cpus or "")]
+
+
+class Cgroup:
+    """One virtual server: a cgroup of the same path in each tree."""
+
+    def __init__(self, name: str, hierarchies: Hierarchies) -> None:
+        """`name` is the path below /virtscope; nothing is made yet."""
+        self.path = f"/{PARENT}/{name}"
+        self._hierarchies = hierarchies
+        self._folders = [root / PARENT / name for root in hierarchies.roots]
+        self.lock: int | None = None  # a descriptor: as long as it is open anywhere, the cgroup has an owner
+
+    def make(self, limits: TierLimits) -> None:
+        """Make it with limits, in place of what a run that was killed has left; raises `CgroupError`."""
+        self._remove_left_over()
+        for folder in self._folders:
+            with _explained(folder):
+                _make_parent(folder.parent, self._hierarchies)
+                folder.mkdir()
+                if self.lock is None:
+                    self.lock = _locked(folder)
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            _inherit_cpuset(self._folder("cpuset") / name)
+        self.limit(limits)
+
+    def limit(self, limits: TierLimits) -> None:
+        """Set its limits, while it is in use too; raises `CgroupError`."""
+        for controller, name, value in settings(limits, self._hierarchies.version):
+            file = self._folder(controller) / name
+            if name == "cpuset.cpus" and not value and self._hierarchies.version == 1:
+                value = (file.parent.parent / name).read_text().strip()  # noqa: PLW2901
+            _write(file, value)
+
+    def joining(self, command: Sequence[str | Path]) -> list[str]:
+        """A command that joins the cgroup in each tree and then becomes this command."""
+        procs = [str(folder / "cgroup.procs") for folder in self._folders]
+        return ["sh", "-c", _JOIN, "join", *procs, "--", *map(str, command)]
+
+    def processes(self) -> list[int]:
+        """Pids of those in it."""
+        found: set[int] = set()
+        for folder in self._folders:
+            with contextlib.suppress(FileNotFoundError, OSError):
+                found.update(map(int, (folder / "cgroup.procs").read_text().split()))
+        return sorted(found)
+
+    def kill(self) -> None:
+        """End all processes in it at once; raises `CgroupError` if some remain."""
+        deadline = time.monotonic() + KILL_SECONDS
+        while processes := self.processes():
+            for pid in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise CgroupError(f"{self.path} has processes that can't be ended: {' '.join(map(str, processes))}")
+            time.sleep(0.01)
+
+    def remove(self) -> None:
+        """End what runs in it and remove it; nothing happens where it is gone already. Raises `CgroupError`."""
+        self.kill()
+        for folder in self._folders:
+            with _explained(folder):
+                _remove(folder)
+            with contextlib.suppress(OSError):  # others are in it
+                folder.parent.rmdir()
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
+
+    def cpu_seconds(self) -> float:
+        """CPU time that its processes have used so far."""
+        if self._hierarchies.version == 2:
+            [usage] = re.findall(r"^usage_usec (\d+)$", (self._folder("cpu") / "cpu.stat").read_text(), re.MULTILINE)
+            return int(usage) / 1e6
+        return int((self._folder("cpuacct") / "cpuacct.usage").read_text()) / 1e9
+
+    def memory_bytes(self) -> int:
+        """Memory in use, the page cache that its processes have filled included."""
+        name = "memory.current" if self._hierarchies.version == 2 else "memory.usage_in_bytes"
+        return int((self._folder("memory") / name).read_text())
+
+    def _folder(self, controller: str) -> Path:
+        root = self._hierarchies.by_controller.get(controller, self._hierarchies.unified)
+        assert root is not None  # one of them is there: see parse_mounts
+        return root / self.path[1:]
+
+    def _remove_left_over(self) -> None:
+        if not any(folder.is_dir() for folder in self._folders):
+            return
+        if self._folders[0].is_dir():
+            lock = _locked(self._folders[0])  # raises if somebody owns it
+            os.close(lock)
+        self.remove()
+
+
+def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
+    """Make /virtscope in a tree, able to limit what is below it."""
+    parent.mkdir(exist_ok=True)
+    if hierarchies.version == 2:
+        # A controller is there for a cgroup's children once the cgroup itself says so, all the way from the top.
+        for folder in (parent.parent, parent):
+            there = set((folder / "cgroup.controllers").read_text().split())
+            if absent := set(CONTROLLERS) - there:
+                raise CgroupError(
+                    f"{folder}/cgroup.controllers lacks {', '.join(sorted(absent))}: "
+                    "the lab needs a machine, or a container, whose cgroups have these controllers"
+                )
+            _write(folder / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in CONTROLLERS))
+    elif parent.parent == hierarchies.by_controller["cpuset"]:
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            _inherit_cpuset(parent / name)
+
+
+def _inherit_cpuset(file: Path) -> None:
+    """Under version 1 a cgroup has no CPU and no memory until it is given some; under version 2 it has its parent's."""
+    if file.is_file() and not file.read_text().strip() and (file.parent / "tasks").exists():
+        _write(file, (file.parent.parent / file.name).read_text().strip())
+
+
+def _locked(folder: Path) -> int:
+    """A descriptor by which the cgroup is ours; raises `CgroupError` if it is somebody's already."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise CgroupError(f"{folder} is in use by another run on this machine: wait for its end") from None
+    return descriptor
+
+
+def _remove(folder: Path) -> None:
+    deadline = time.monotonic() + KILL_SECONDS
+    while True:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            # Busy for a moment after its last process has ended.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _write(file: Path, value: str) -> None:
+    with _explained(file, value):
+        file.write_text(value)
+
+
+@contextlib.contextmanager
+def _explained(file: Path, value: str | None = None) -> Iterator[None]:
+    """Turn what the kernel refuses into a `CgroupError`."""
+    try:
+        yield
+    except OSError as error:
+        what = f"writing {value!r} to {file}" if value is not None else str(error.filename or file)
+        if os.geteuid() != 0:
+            advice = "only root may make cgroups: use sudo"
+        elif isinstance(error, PermissionError) or "Read-only" in str(error.strerror):
+            advice = "in a container, run the lab on the host, or give the container /sys/fs/cgroup to write to"
+        else:
+            advice = "the kernel refuses it: see Documentation/admin-guide/cgroup-v2.rst or cgroup-v1"
+        raise CgroupError(f"{what}: {error.strerror}; {advice}") from None

@@ -1,0 +1,6 @@
+"""Servers of the lab's applications: Apache with PHP, and MariaDB, for each instance its own."""
+
+from lab.cgroups import TierLimits
+from lab.servers.instance import DB, TIERS, WEB, Instance, ServerError
+
+__all__ = ["DB", "TIERS", "WEB", "Instance", "ServerError", "TierLimits"]

@@ -1,0 +1,70 @@
+"""The database that every instance begins with: made once, then copied."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from lab import LabError
+from lab.servers import enclosure
+from lab.site import data
+from tools import privileges, programs
+from tools.programs import CHECKOUT
+
+TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
+MARIADBD = ["/usr/sbin/mariadbd", "--defaults-file=/srv/config/mariadb.cnf"]
+SYSTEM_TABLES = "usr/share/mysql/mysql_system_tables.sql"
+SCHEMA = enclosure.SITE / "schema.sql"
+FILL_SECONDS = 300
+
+
+def copy_to(target: Path) -> None:
+    """Make `target` a data folder of MariaDB, with the site's data in it and no user who could log in."""
+    subprocess.run(["cp", "--archive", "--reflink=auto", str(template()), str(target)], check=True)
+
+
+def template() -> Path:
+    """The data folder to copy, made if it is not there; raises `LabError`."""
+    # Named after what decides its content.
+    sources = [programs.LAB.lock_file, SCHEMA, Path(data.__file__), enclosure.CONFIG / "mariadb.cnf"]
+    content = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    made = TEMPLATES / content
+    if not made.is_dir():
+        with programs.exclusively(TEMPLATES):
+            if not made.is_dir():  # another process may have been first
+                _make(made)
+    return made
+
+
+def _make(target: Path) -> None:
+    """Fill a new data folder; `target` appears complete or not at all."""
+    with tempfile.TemporaryDirectory(prefix="make-", dir=TEMPLATES) as name:
+        folder = Path(name)
+        enclosure.prepare(folder)
+        state = folder / "state"
+        enclosure.make_state(state)
+        (state / "data" / "mysql").mkdir(parents=True)
+        for made in (state / "data", state / "data" / "mysql"):
+            os.chown(made, privileges.NOBODY, privileges.NOBODY)
+        system_tables = (programs.LAB.root() / SYSTEM_TABLES).read_text()
+        statements = ["USE mysql;", system_tables, SCHEMA.read_text(), *data.sql()]
+        mariadbd = subprocess.run(
+            # It will be copied, not recovered: flushing each step to the disk would only take time.
+            enclosure.enclosed(state, [*MARIADBD, "--bootstrap", "--innodb-flush-log-at-trx-commit=0"]),
+            input="\n".join(statements),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=FILL_SECONDS,
+        )
+        if mariadbd.returncode != 0 or "ERROR" in mariadbd.stdout:
+            raise LabError(f"the database can't be made: {' '.join(mariadbd.stdout.split())[-500:]}")
+        for older in TEMPLATES.iterdir():
+            if older.is_dir() and older != folder:
+                shutil.rmtree(older)
+        (state / "data").rename(target)

@@ -1,0 +1,59 @@
+"""What a server sees: Debian's packages where they belong, its own folders below /srv, and nothing else of the machine.
+
+So the programs run unchanged although they are not installed, with the paths that the images of lab/compose.yaml have,
+and one that is broken into gives away nothing. It takes root, which the cgroups take too; the server itself is nobody.
+All mounts are in a namespace of the server's own, and are gone when it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools import privileges, programs
+
+CONFIG = Path(__file__).with_name("config")
+SITE = Path(__file__).parents[1] / "site"
+
+# Arguments: the packages' folder, then a mode and a source for each folder below /srv, then -- and the command.
+_ENCLOSE = """\
+set -e
+root=$1; shift
+mount --bind -o ro,nosuid,nodev "$root" "$root"
+mount -t tmpfs -o mode=1777,nosuid,nodev,size=64m tmpfs "$root/tmp"
+mount -t tmpfs -o mode=755,nosuid,size=64k tmpfs "$root/dev"
+for device in null urandom; do touch "$root/dev/$device"; mount --bind "/dev/$device" "$root/dev/$device"; done
+while [ "$1" != -- ]; do mount --bind -o "$1,nosuid,nodev" "$2" "$root/srv/$3"; shift 3; done
+shift
+exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid --inh-caps=-all \
+  chroot --userspec="$NOBODY:$NOBODY" --groups= "$root" "$@"
+"""
+
+
+def enclosed(state: Path, command: Sequence[str]) -> list[str]:
+    """A command that becomes this command, enclosed; `state` is the folder that the server may write to, /srv/state.
+
+    Beside it are its configuration and the site, which `prepare` has put there.
+    """
+    mounts = [("rw", state, "state"), ("ro", state.parent / "config", "config"), ("ro", state.parent / "site", "site")]
+    given = [str(word) for mount in mounts for word in mount]
+    script = _ENCLOSE.replace("$NOBODY", str(privileges.NOBODY))
+    root = str(programs.LAB.root())
+    return ["unshare", "--mount", "sh", "-c", script, "enclose", root, *given, "--", *command]
+
+
+def prepare(folder: Path) -> None:
+    """Copy the configuration and the site into `folder`, for everybody to read whatever the checkout's modes are."""
+    for source in (CONFIG, SITE):
+        target = folder / source.name
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+        for path in (target, *target.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def make_state(folder: Path) -> None:
+    """Make a folder that a server may write to."""
+    folder.mkdir()
+    os.chown(folder, privileges.NOBODY, privileges.NOBODY)

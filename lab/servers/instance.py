@@ -1,0 +1,241 @@
+"""An application: a web server and a database server, each in a cgroup of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from lab import LabError
+from lab.cgroups import Cgroup, TierLimits, mounted
+from lab.servers import database, enclosure
+from tools import privileges
+from tools.programs import CHECKOUT, ProgramsError
+
+WEB, DB = TIERS = ("web", "db")
+START_SECONDS = 60.0  # for a server to answer, on a busy machine
+STOP_SECONDS = 5.0  # to end by itself; what is left is killed
+LOG_LINES = 5
+LOOPBACK = "127.0.0.1"
+
+
+class ServerError(LabError):
+    """A server can't be started, or has ended. Holds the end of its log."""
+
+
+class Instance:
+    """One two-tier application, such as "auction-1", whose tiers are the cgroups /virtscope/auction-1-web and -db.
+
+    It ends with the process that made it, whatever that one ends by. Needs root.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, *, web_port: int, db_port: int, web: TierLimits, db: TierLimits
+    ) -> None:
+        """`folder` is for its files and is made by `start`, in place of what a killed run has left there."""
+        self.name = name
+        self.folder = folder.absolute()
+        self.url = f"http://{LOOPBACK}:{web_port}"
+        self.status_url = f"{self.url}/server-status?auto"
+        self.web_log = self.folder / WEB / "access.log"
+        self._ports = {WEB: web_port, DB: db_port}
+        self._limits = {WEB: web, DB: db}
+        hierarchies = mounted()
+        self._cgroups = {tier: Cgroup(f"{name}-{tier}", hierarchies) for tier in TIERS}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._guard: subprocess.Popen[bytes] | None = None
+        # The databases listen where anybody on this machine can reach them.
+        self._passwords = {user: secrets.token_urlsafe() for user in ("site", "sensor")}
+
+    @property
+    def db_dsn(self) -> str:
+        """What a sensor logs in to the database with, in the form that Telegraf's inputs.mysql takes."""
+        return f"sensor:{self._passwords['sensor']}@tcp({LOOPBACK}:{self._ports[DB]})/"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start both tiers and return once pages are answered; raises `LabError`, and then nothing is left."""
+        if os.geteuid() != 0:
+            raise LabError("the lab makes cgroups, and only root may: use sudo")
+        for tier, port in self._ports.items():
+            _require_free(port, f"{self.name}'s {tier} tier")
+        for tier in TIERS:
+            self._cgroups[tier].make(self._limits[tier])
+        try:
+            self._start_guard()
+            self._prepare_folder()
+            for tier in (DB, WEB):
+                self.restart(tier)
+        except ProgramsError as error:
+            self.stop()
+            raise LabError(str(error)) from None
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End both tiers, and remove their cgroups and files; nothing happens if it does not run."""
+        for tier in TIERS:
+            self._end(tier)
+        for tier in TIERS:
+            self._cgroups[tier].remove()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.wait()
+            self._guard = None
+
+    def limit(self, tier: str, limits: TierLimits) -> None:
+        """Change what a running tier may use; raises `CgroupError`."""
+        self._cgroups[tier].limit(limits)
+        self._limits[tier] = limits
+
+    def kill(self, tier: str) -> None:
+        """End a tier's processes at once, as the kernel does when it runs out of memory."""
+        self._cgroups[tier].kill()
+        if tier in self._processes:
+            self._processes.pop(tier).wait()
+
+    def restart(self, tier: str) -> None:
+        """Start a tier anew, and return once it answers; raises `ServerError`."""
+        self._end(tier)
+        if tier == DB:
+            self._start_database()
+        else:
+            self._start_web()
+
+    def reopen_log(self) -> None:
+        """Have the web tier write to a new access log, after the old one was renamed; as Debian's logrotate does."""
+        self._processes[WEB].send_signal(signal.SIGUSR1)
+
+    def check(self) -> None:
+        """Raise `ServerError` if a tier has ended by itself."""
+        for tier, process in self._processes.items():
+            if process.poll() is not None:
+                raise ServerError(f"{self.name}'s {tier} tier has ended{self._log_end(tier)}")
+
+    def cpu_seconds(self, tier: str) -> float:
+        """CPU time that a tier has used since `start`."""
+        return self._cgroups[tier].cpu_seconds()
+
+    def memory_bytes(self, tier: str) -> int:
+        """Memory that a tier uses, with what it has read from and written to files."""
+        return self._cgroups[tier].memory_bytes()
+
+    def _prepare_folder(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        enclosure.prepare(self.folder)
+        for tier in TIERS:
+            enclosure.make_state(self.folder / tier)
+        database.copy_to(self.folder / DB / "data")
+        users = self.folder / "config" / "users.sql"
+        users.touch(0o600)
+        users.write_text(
+            "".join(
+                f"CREATE OR REPLACE USER {user}@'{LOOPBACK}' IDENTIFIED BY '{password}';\n"
+                for user, password in self._passwords.items()
+            )
+            + f"GRANT SELECT ON auction.* TO site@'{LOOPBACK}';\n"
+        )
+        os.chown(users, privileges.NOBODY, privileges.NOBODY)
+
+    def _start_guard(self) -> None:
+        locks = [cgroup.lock for cgroup in self._cgroups.values() if cgroup.lock is not None]
+        names = [f"{self.name}-{tier}" for tier in TIERS]
+        self._guard = subprocess.Popen(
+            [sys.executable, "-m", "lab.servers.guard", str(os.getpid()), str(self.folder), *names],
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=locks,  # until it has cleaned up, the names are taken
+            start_new_session=True,
+        )
+
+    def _start_database(self) -> None:
+        flags = [f"--bind-address={LOOPBACK}", f"--port={self._ports[DB]}", "--init-file=/srv/config/users.sql"]
+        self._start(DB, [*database.MARIADBD, *flags], {})
+        self._wait(DB, self._database_answers)
+
+    def _start_web(self) -> None:
+        environment = {
+            "WEB_LISTEN": f"{LOOPBACK}:{self._ports[WEB]}",
+            "DB_HOST": LOOPBACK,
+            "DB_PORT": str(self._ports[DB]),
+            "DB_PASSWORD": self._passwords["site"],
+        }
+        self._start(WEB, ["/usr/sbin/apache2", "-f", "/srv/config/apache.conf", "-DFOREGROUND"], environment)
+        self._wait(WEB, self._page_answers)
+
+    def _start(self, tier: str, command: list[str], environment: dict[str, str]) -> None:
+        with (self.folder / tier / "error.log").open("ab") as log:
+            os.fchown(log.fileno(), privileges.NOBODY, privileges.NOBODY)  # Apache opens it by itself
+            self._processes[tier] = subprocess.Popen(
+                self._cgroups[tier].joining(enclosure.enclosed(self.folder / tier, command)),
+                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for who started us; we end our servers
+            )
+
+    def _wait(self, tier: str, answers: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            self.check()
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if answers():
+                    return
+            time.sleep(0.05)
+        raise ServerError(f"{self.name}'s {tier} tier did not answer within {START_SECONDS:g} s{self._log_end(tier)}")
+
+    def _database_answers(self) -> bool:
+        with socket.create_connection((LOOPBACK, self._ports[DB]), timeout=2) as connection:
+            return connection.recv(5) != b""  # the beginning of its greeting
+
+    def _page_answers(self) -> bool:
+        connection = http.client.HTTPConnection(LOOPBACK, self._ports[WEB], timeout=5)
+        with contextlib.closing(connection):
+            connection.request("GET", "/health")
+            return connection.getresponse().status == http.HTTPStatus.OK
+
+    def _end(self, tier: str) -> None:
+        process = self._processes.pop(tier, None)
+        if process is not None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+        self._cgroups[tier].kill()
+        if process is not None:
+            process.wait()
+
+    def _log_end(self, tier: str) -> str:
+        log = self.folder / tier / "error.log"
+        lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log.is_file() else []
+        return "; its log ends:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _require_free(port: int, whose: str) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise LabError(f"port {port}, wanted for {whose}, can't be used: {error.strerror}") from None

@@ -1,0 +1,225 @@
+"""What is for sale on the auction site: the same for everybody, made from a seed.
+
+    python3 -m lab.site.data > data.sql     SQL that fills the tables of schema.sql
+
+Ids begin at 1 without gaps, so whoever plays a visitor needs only the numbers and words below.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+SEED = 2007
+USERS = 1_000
+ITEMS_PER_CATEGORY = 120
+MOST_BIDS = 24  # for an item
+MOST_COMMENTS = 12  # about a user
+STATEMENT_CHARACTERS = 50_000  # `mariadbd --bootstrap` refuses statements of over 60,000 bytes, and lines of 20,000
+
+# The site's days are always the same, so that its pages are: nothing closes while it is looked at.
+OPENED = datetime(2007, 1, 1, tzinfo=UTC)
+
+CATEGORIES = {
+    "Antiques": ("cabinet", "mirror", "clock", "candlestick", "chest", "barometer"),
+    "Art": ("watercolour", "etching", "portrait", "landscape", "sculpture", "lithograph"),
+    "Books": ("atlas", "novel", "dictionary", "almanac", "encyclopedia", "cookbook"),
+    "Cameras": ("rangefinder", "tripod", "lens", "enlarger", "projector", "flash"),
+    "Ceramics": ("teapot", "vase", "bowl", "figurine", "tile", "jug"),
+    "Clothing": ("coat", "waistcoat", "scarf", "gown", "hat", "gloves"),
+    "Coins": ("penny", "medal", "token", "sovereign", "banknote", "ducat"),
+    "Computers": ("keyboard", "monitor", "terminal", "modem", "workstation", "plotter"),
+    "Furniture": ("armchair", "bookcase", "sideboard", "stool", "desk", "wardrobe"),
+    "Garden": ("bench", "sundial", "birdbath", "trellis", "lantern", "wheelbarrow"),
+    "Glass": ("decanter", "goblet", "chandelier", "paperweight", "bottle", "lamp"),
+    "Instruments": ("violin", "clarinet", "accordion", "guitar", "trumpet", "piano"),
+    "Jewellery": ("brooch", "necklace", "ring", "bracelet", "pendant", "earrings"),
+    "Maps": ("chart", "globe", "plan", "survey", "panorama", "gazetteer"),
+    "Models": ("locomotive", "schooner", "tram", "biplane", "bridge", "windmill"),
+    "Radios": ("receiver", "valve", "gramophone", "loudspeaker", "tuner", "headphones"),
+    "Stamps": ("album", "sheet", "block", "cover", "overprint", "collection"),
+    "Tools": ("plane", "chisel", "lathe", "vice", "drill", "saw"),
+    "Toys": ("puppet", "rocking-horse", "kite", "doll", "puzzle", "marbles"),
+    "Watches": ("chronograph", "pocket-watch", "strap", "movement", "dial", "winder"),
+}
+ADJECTIVES = (
+    *("carved", "early", "engraved", "fine", "gilded", "hand-made", "large", "miniature", "ornate", "painted"),
+    *("plain", "polished", "rare", "restored", "rustic", "signed", "small", "unusual", "weathered", "working"),
+)
+MATERIALS = (
+    *("amber", "beech", "brass", "bronze", "cherry", "copper", "crystal", "ebony", "enamel", "ivory-white"),
+    *("leather", "mahogany", "marble", "nickel", "oak", "pewter", "porcelain", "silver", "steel", "walnut"),
+)
+REGIONS = (
+    "Bergen",
+    "Bologna",
+    "Bruges",
+    "Cork",
+    "Ghent",
+    "Graz",
+    "Krakow",
+    "Leiden",
+    "Lyon",
+    "Malmo",
+    "Porto",
+    "Turku",
+)
+NAMES = ("anna", "bruno", "clara", "dario", "elsa", "felix", "greta", "hugo", "ines", "jonas", "karla", "leo", "marta")
+SENTENCES = (
+    "This {adjective} {noun} was kept in a dry attic for many years and shows it in the best sense.",
+    "The {material} is *original*, with a few scratches that the pictures do not hide.",
+    "A previous owner had it {adjective} by a workshop in {region}, whose label is still inside.",
+    "It measures about {number} by {other} centimetres -- please measure twice before you bid.",
+    "I bought it at a fair in {region} and never found the place that it deserves.",
+    "Collectors will recognise the maker's mark; everybody else will simply like the {material}.",
+    "*No reserve*: the highest bid takes it, whatever it is.",
+    "One corner is worn, as one would expect of {material} of this age.",
+    "Compare it with my {adjective} one, item #{item}, which closes on the same evening.",
+)
+POINTS = (
+    "postage from {region} is included",
+    "weight: about {number} kg",
+    "condition: *{adjective}*, see the text",
+    "can be collected in {region} by appointment",
+    "questions are answered within a day",
+    "returned within {number} days, no questions asked",
+)
+REMARKS = (
+    "Arrived in {region} within a week, well packed, exactly as described.",
+    "The {noun} is even better than in the pictures. *Thank you!*",
+    "Slow to answer, but everything was in order in the end.",
+    "Paid at once and wrote a kind letter. Any time again.",
+    "The {material} had a crack that was not mentioned; we agreed on a discount.",
+)
+
+
+Row = Sequence[int | str]
+
+
+def category_count() -> int:
+    """Ids of categories are 1 to this."""
+    return len(CATEGORIES)
+
+
+def item_count() -> int:
+    """Ids of items are 1 to this."""
+    return category_count() * ITEMS_PER_CATEGORY
+
+
+def search_words() -> list[str]:
+    """Words that titles hold, each of several items."""
+    return sorted({*ADJECTIVES, *MATERIALS, *(noun for nouns in CATEGORIES.values() for noun in nouns)})
+
+
+def tables(seed: int = SEED) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each table of schema.sql, values in the order of its columns."""
+    chance = random.Random(seed)
+    yield "categories", [(number, name, ITEMS_PER_CATEGORY) for number, name in enumerate(CATEGORIES, 1)]
+    yield "users", [_user(chance, number) for number in range(1, USERS + 1)]
+    items: list[Row] = []
+    bids: list[Row] = []
+    words: list[tuple[str, int]] = []
+    for number in range(1, item_count() + 1):
+        category = (number - 1) // ITEMS_PER_CATEGORY + 1
+        item, its_bids = _item(chance, number, category)
+        items.append(item)
+        bids += its_bids
+        words += [(word, number) for word in sorted(set(re.findall(r"[a-z-]+", str(item[3]).lower())))]
+    yield "items", items
+    yield "bids", bids
+    yield "words", [*sorted(words)]
+    yield "comments", [comment for user in range(1, USERS + 1) for comment in _comments(chance, user)]
+
+
+def sql(seed: int = SEED) -> Iterator[str]:
+    """Statements that fill the tables, each row on a line."""
+    for table, rows in tables(seed):
+        insert = f"INSERT INTO auction.{table} VALUES\n"
+        values: list[str] = []
+        size = 0
+        for row in rows:
+            value = "(" + ", ".join(map(_literal, row)) + ")"
+            if size + len(value) > STATEMENT_CHARACTERS:
+                yield insert + ",\n".join(values) + ";"
+                values, size = [], 0
+            values.append(value)
+            size += len(value) + 2
+        yield insert + ",\n".join(values) + ";"
+
+
+def _user(chance: random.Random, number: int) -> Row:
+    since = OPENED - timedelta(days=chance.randrange(2_000))
+    return number, f"{chance.choice(NAMES)}{number}", chance.choice(REGIONS), f"{since:%Y-%m-%d}"
+
+
+def _item(chance: random.Random, number: int, category: int) -> tuple[Row, list[Row]]:
+    """An item and the bids for it, each higher and later than the one before."""
+    noun = chance.choice(list(CATEGORIES.values())[category - 1])
+    adjective, material = chance.choice(ADJECTIVES), chance.choice(MATERIALS)
+    title = f"{adjective} {material} {noun}".capitalize()
+    closes = OPENED + timedelta(minutes=chance.randrange(60 * 24 * 30))
+    price = start_price = chance.randrange(100, 20_000)
+    placed = closes - timedelta(days=7)
+    bids: list[Row] = []
+    for _ in range(chance.randint(0, MOST_BIDS)):
+        price += chance.randrange(50, 500 + price // 10)
+        placed += timedelta(minutes=chance.randrange(1, 7 * 24 * 60 // MOST_BIDS))
+        bids.append((number, f"{placed:%Y-%m-%d %H:%M:%S}", chance.randint(1, USERS), price))
+    words = {"noun": noun, "adjective": adjective, "material": material}
+    description = _description(chance, words)
+    seller = chance.randint(1, USERS)
+    return (
+        (number, category, seller, title, description, start_price, price, len(bids), f"{closes:%Y-%m-%d %H:%M:%S}"),
+        bids,
+    )
+
+
+def _description(chance: random.Random, words: dict[str, str]) -> str:
+    """Paragraphs and a list, in the markup that src/markup.php reads."""
+    blocks = [
+        " ".join(_fill(chance, sentence, words) for sentence in chance.sample(SENTENCES, chance.randint(3, 5)))
+        for _ in range(chance.randint(2, 4))
+    ]
+    blocks.insert(1, "\n".join(f"- {_fill(chance, point, words)}" for point in chance.sample(POINTS, 4)))
+    return "\n\n".join(blocks)
+
+
+def _comments(chance: random.Random, about: int) -> list[Row]:
+    written = OPENED - timedelta(days=400)
+    comments: list[Row] = []
+    for _ in range(chance.randint(0, MOST_COMMENTS)):
+        written += timedelta(minutes=chance.randrange(1, 40_000))
+        noun = chance.choice(chance.choice(list(CATEGORIES.values())))
+        text = _fill(chance, chance.choice(REMARKS), {"noun": noun, "material": chance.choice(MATERIALS)})
+        rating = chance.choices((1, 0, -1), (8, 2, 1))[0]
+        comments.append((about, f"{written:%Y-%m-%d %H:%M:%S}", chance.randint(1, USERS), rating, text))
+    return comments
+
+
+def _fill(chance: random.Random, sentence: str, words: dict[str, str]) -> str:
+    number, item = chance.randint(2, 60), chance.randint(1, item_count())
+    return sentence.format(
+        **{"adjective": chance.choice(ADJECTIVES), **words},
+        region=chance.choice(REGIONS),
+        number=number,
+        other=number + chance.randint(1, 40),
+        item=item,
+    )
+
+
+def _literal(value: int | str) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n") + "'"
+
+
+def main() -> None:
+    for statement in sql():
+        sys.stdout.write(statement + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+<?php
+
+declare(strict_types=1);
+
+namespace auction;
+
+/**
+ * The questions that pages ask. Throws mysqli_sql_exception if the database can't be reached, or stops answering.
+ *
+ * The database gives rows; what is derived from them is the web tier's work, as in the studies' site.
+ */
+final class Database
+{
+    private const SECONDS = 2; // to wait for a connection
+
+    private readonly \mysqli $connection;
+
+    public function __construct()
+    {
+        mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
+        $this->connection = new \mysqli();
+        $this->connection->options(MYSQLI_OPT_CONNECT_TIMEOUT, self::SECONDS);
+        // p: stays open for the next request that this process answers.
+        $this->connection->real_connect(
+            'p:' . getenv('DB_HOST'),
+            'site',
+            getenv('DB_PASSWORD'),
+            'auction',
+            (int) getenv('DB_PORT'),
+        );
+    }
+
+    public function check(): void
+    {
+        $this->connection->query('SELECT 1');
+    }
+
+    public function categories(): array
+    {
+        return $this->rows('SELECT id, name, items FROM categories ORDER BY id');
+    }
+
+    /** Null if there is none. */
+    public function category(int $id): ?array
+    {
+        return $this->rows('SELECT id, name, items FROM categories WHERE id = ?', $id)[0] ?? null;
+    }
+
+    /** All that a list shows of each item of a category. */
+    public function items_in(int $category): array
+    {
+        return $this->rows(
+            'SELECT items.id, title, price, bids, closes, seller FROM items WHERE category = ?',
+            $category,
+        );
+    }
+
+    public function items_by_id(array $ids): array
+    {
+        $marks = implode(', ', array_fill(0, count($ids), '?'));
+        return $ids === [] ? [] : $this->rows("SELECT * FROM items WHERE id IN ($marks)", ...$ids);
+    }
+
+    public function item(int $id): ?array
+    {
+        return $this->items_by_id([$id])[0] ?? null;
+    }
+
+    public function items_of(int $seller): array
+    {
+        return $this->rows('SELECT * FROM items WHERE seller = ?', $seller);
+    }
+
+    /** Ids of the items whose titles hold a word, at most this many. */
+    public function items_with(string $word, int $most): array
+    {
+        return array_column($this->rows('SELECT item FROM words WHERE word = ? LIMIT ?', $word, $most), 'item');
+    }
+
+    /** In the order in which they were placed. */
+    public function bids(int $item): array
+    {
+        return $this->rows(
+            'SELECT placed, amount, users.id AS bidder, nickname FROM bids JOIN users ON users.id = bidder
+            WHERE item = ? ORDER BY amount',
+            $item,
+        );
+    }
+
+    public function user(int $id): ?array
+    {
+        return $this->rows('SELECT * FROM users WHERE id = ?', $id)[0] ?? null;
+    }
+
+    public function comments(int $about): array
+    {
+        return $this->rows(
+            'SELECT written, rating, text, users.id AS author, nickname FROM comments JOIN users ON users.id = author
+            WHERE about = ? ORDER BY written DESC',
+            $about,
+        );
+    }
+
+    private function rows(string $query, int|string ...$values): array
+    {
+        return $this->connection->execute_query($query, $values)->fetch_all(MYSQLI_ASSOC);
+    }
+}
