@@ -36,7 +36,8 @@ CREATE TABLE bids (
   placed DATETIME NOT NULL,
   bidder SMALLINT UNSIGNED NOT NULL,
   amount INT UNSIGNED NOT NULL,
-  PRIMARY KEY (item, amount)
+  PRIMARY KEY (item, amount),
+  KEY of_bidder (bidder, placed)
 );
 
 CREATE TABLE comments (

@@ -4,8 +4,6 @@ declare(strict_types=1);
 
 namespace auction;
 
-const SHOWN_OF_EACH = 1; // item
-
 /** @return array{string, string} */
 function categories_page(Database $database): array
 {

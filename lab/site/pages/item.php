@@ -11,11 +11,12 @@ function item_page(Database $database): array
 {
     $item = $database->item(number_asked('id')) ?? throw new NotFound('there is no such item');
     $seller = $database->user((int) $item['seller']);
+    $words = explode(' ', strtolower($item['title']));
     $others = array_filter(
-        $database->items_in((int) $item['category']),
+        $database->items_called(end($words), (int) $item['category']),
         fn(array $other): bool => $other['id'] !== $item['id'],
     );
-    $similar = most_like($item['title'], $others, SIMILAR);
+    $similar = most_like($item['title'] . ' ' . $item['description'], $others, SIMILAR);
     $facts = [
         ['Price', money((int) $item['price']) . ', from ' . money((int) $item['start_price'])],
         ['Bids', a("/bids?item={$item['id']}", (string) $item['bids'])],
@@ -25,6 +26,6 @@ function item_page(Database $database): array
     return [
         $item['title'],
         marked_up($item['description']) . table(['', ''], $facts) . "<h2>Like this one</h2>\n"
-        . item_table($database->items_by_id(array_column($similar, 'id'))),
+        . item_table($similar),
     ];
 }

@@ -42,7 +42,7 @@ function answer(string $path): never
     } catch (NotFound $reason) {
         $status = 404;
         $html = layout('Not found', '<p>' . text($reason->getMessage()) . '</p>', []);
-    } catch (\mysqli_sql_exception $reason) {
+    } catch (\PDOException $reason) {
         error_log("database: {$reason->getMessage()}");
         $status = 503;
         $html = layout('Out of order', '<p>The database does not answer. Please come back later.</p>', []);

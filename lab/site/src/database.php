@@ -5,34 +5,33 @@ declare(strict_types=1);
 namespace auction;
 
 /**
- * The questions that pages ask. Throws mysqli_sql_exception if the database can't be reached, or stops answering.
+ * The questions that pages ask. Throws PDOException if the database can't be reached, or stops answering.
  *
  * The database gives rows; what is derived from them is the web tier's work, as in the studies' site.
  */
 final class Database
 {
-    private const SECONDS = 2; // to wait for a connection
+    private const SECONDS = 2; // to wait for an answer
 
-    private readonly \mysqli $connection;
+    private readonly \PDO $connection;
 
     public function __construct()
     {
-        mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
-        $this->connection = new \mysqli();
-        $this->connection->options(MYSQLI_OPT_CONNECT_TIMEOUT, self::SECONDS);
-        // p: stays open for the next request that this process answers.
-        $this->connection->real_connect(
-            'p:' . getenv('DB_HOST'),
+        $this->connection = new \PDO(
+            'mysql:host=' . getenv('DB_HOST') . ';port=' . getenv('DB_PORT') . ';dbname=auction;charset=utf8mb4',
             'site',
             getenv('DB_PASSWORD'),
-            'auction',
-            (int) getenv('DB_PORT'),
+            [
+                \PDO::ATTR_PERSISTENT => true, // for the next request that this process answers
+                \PDO::ATTR_TIMEOUT => self::SECONDS,
+                \PDO::ATTR_DEFAULT_FETCH_MODE => \PDO::FETCH_ASSOC,
+            ],
         );
     }
 
     public function check(): void
     {
-        $this->connection->query('SELECT 1');
+        $this->rows('SELECT 1');
     }
 
     public function categories(): array
@@ -77,6 +76,27 @@ final class Database
         return array_column($this->rows('SELECT item FROM words WHERE word = ? LIMIT ?', $word, $most), 'item');
     }
 
+    /** Items that share a word of their titles with an item, this one too. */
+    public function items_called(string $word, int $category): array
+    {
+        return $this->rows(
+            'SELECT items.* FROM words JOIN items ON items.id = item WHERE word = ? AND category = ?',
+            $word,
+            $category,
+        );
+    }
+
+    /** The latest bids of a user, at most this many. */
+    public function bids_by(int $bidder, int $most): array
+    {
+        return $this->rows(
+            'SELECT placed, amount, items.id, title, price FROM bids JOIN items ON items.id = item
+            WHERE bidder = ? ORDER BY placed DESC LIMIT ?',
+            $bidder,
+            $most,
+        );
+    }
+
     /** In the order in which they were placed. */
     public function bids(int $item): array
     {
@@ -103,6 +123,11 @@ final class Database
 
     private function rows(string $query, int|string ...$values): array
     {
-        return $this->connection->execute_query($query, $values)->fetch_all(MYSQLI_ASSOC);
+        $statement = $this->connection->prepare($query);
+        foreach ($values as $position => $value) {
+            $statement->bindValue($position + 1, $value, is_int($value) ? \PDO::PARAM_INT : \PDO::PARAM_STR);
+        }
+        $statement->execute();
+        return $statement->fetchAll();
     }
 }

@@ -78,7 +78,7 @@ function item_table(array $items, array $words = []): string
     $rows = [];
     foreach ($items as $item) {
         $rows[] = [
-            a("/item?id={$item['id']}", $item['title']) . '<br>' . highlighted(excerpt($item['description']), $words),
+            a("/item?id={$item['id']}", $item['title']) . '<br>' . excerpt($item['description'], $words),
             a("/bids?item={$item['id']}", (string) $item['bids']),
             money((int) $item['price']),
             moment($item['closes']),

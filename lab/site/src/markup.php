@@ -5,47 +5,105 @@ declare(strict_types=1);
 
 namespace auction;
 
-/** Text in this markup as HTML. */
-function marked_up(string $source): string
+/** Words are broken at a line's end no nearer to their ends than this. */
+const UNBROKEN = 3;
+
+/** Text in this markup as HTML; the words are marked wherever they are. */
+function marked_up(string $source, array $words = []): string
 {
     $html = '';
     foreach (preg_split('/\n{2,}/', trim($source)) as $block) {
         if (str_starts_with($block, '- ')) {
-            $points = array_map(fn(string $line): string => inline(substr($line, 2)), explode("\n", $block));
-            $html .= "<ul>\n<li>" . implode("</li>\n<li>", $points) . "</li>\n</ul>\n";
+            $points = array_map(
+                fn(string $line): string => '<li>' . inline(tokens(substr($line, 2)), $words) . '</li>',
+                explode("\n", $block),
+            );
+            $html .= "<ul>\n" . implode("\n", $points) . "\n</ul>\n";
         } else {
-            $html .= '<p>' . inline($block) . "</p>\n";
+            $html .= '<p>' . inline(tokens($block), $words) . "</p>\n";
         }
     }
     return $html;
 }
 
-function inline(string $source): string
+/** The beginning of a text as HTML, without emphasis, links and lists, cut after a whole word. */
+function excerpt(string $source, array $words = [], int $most = 30): string
 {
-    return preg_replace(
-        ['/\*([^*\n]+)\*/', '/#(\d+)/', '/ -- /', '/&apos;/', '/(\d+) (kg|days|centimetres)/'],
-        ['<em>$1</em>', '<a href="/item?id=$1">#$1</a>', ' – ', '’', "\$1\u{a0}\$2"],
-        text($source),
+    $plain = array_map(
+        fn(array $token): array => match ($token[0]) {
+            'emphasis' => ['mark', ''],
+            'item' => ['mark', $token[1]],
+            default => $token,
+        },
+        tokens($source),
     );
+    $beginning = array_slice($plain, 0, 2 * $most); // a space follows each word
+    return inline($beginning, $words) . (count($beginning) < count($plain) ? ' …' : '');
 }
 
-/** The beginning of a text, without its markup, cut after a whole word. */
-function excerpt(string $source, int $characters = 160): string
+/** The text in pieces, each as what it is and how it is written. */
+function tokens(string $source): array
 {
-    $plain = trim(preg_replace('/\s+/', ' ', html_entity_decode(strip_tags(marked_up($source)), ENT_QUOTES | ENT_HTML5)));
-    if (strlen($plain) <= $characters) {
-        return $plain;
+    $kinds = '/(?<word>[a-z]+(?:\'[a-z]+)?)|(?<number>\d+)|(?<item>\#\d+)|(?<emphasis>\*)|(?<space>\s+)|(?<mark>--|.)/isu';
+    preg_match_all($kinds, $source, $found, PREG_SET_ORDER | PREG_UNMATCHED_AS_NULL);
+    $tokens = [];
+    foreach ($found as $match) {
+        foreach (['word', 'number', 'item', 'emphasis', 'space', 'mark'] as $kind) {
+            if (isset($match[$kind])) {
+                $tokens[] = [$kind, $match[0]];
+                break;
+            }
+        }
     }
-    return preg_replace('/\s+\S*$/', '', substr($plain, 0, $characters)) . ' …';
+    return $tokens;
 }
 
-/** Text as HTML in which the words are marked. */
-function highlighted(string $plain, array $words): string
+/** Pieces as HTML, with the typography that people don't type. */
+function inline(array $tokens, array $words): string
 {
-    $html = text($plain);
-    if ($words !== []) {
-        $any = implode('|', array_map(fn(string $word): string => preg_quote(text($word), '/'), $words));
-        $html = preg_replace("/\\b($any)\\b/iu", '<mark>$1</mark>', $html);
+    $html = $before = '';
+    $emphasised = false;
+    foreach ($tokens as $position => [$kind, $token]) {
+        switch ($kind) {
+            case 'word':
+                $word = str_replace("'", '’', hyphenated($token));
+                $html .= in_array(strtolower($token), $words, true) ? "<mark>$word</mark>" : $word;
+                break;
+            case 'item':
+                $html .= a('/item?id=' . substr($token, 1), $token);
+                break;
+            case 'emphasis':
+                $html .= $emphasised ? '</em>' : '<em>';
+                $emphasised = !$emphasised;
+                break;
+            case 'space':
+                // A number stays with its unit.
+                $unit = $before === 'number' && in_array($tokens[$position + 1][1] ?? '', ['kg', 'days'], true);
+                $html .= $unit ? "\u{a0}" : ' ';
+                break;
+            default:
+                $html .= $token === '--' ? '–' : text($token);
+        }
+        $before = $kind;
     }
-    return $html;
+    return $html . ($emphasised ? '</em>' : '');
+}
+
+/** A word with soft hyphens, before each consonant that a vowel follows. */
+function hyphenated(string $word): string
+{
+    $length = strlen($word);
+    $parted = substr($word, 0, UNBROKEN);
+    for ($at = UNBROKEN; $at < $length; $at++) {
+        if ($at <= $length - UNBROKEN && is_consonant($word[$at]) && !is_consonant($word[$at + 1])) {
+            $parted .= "\u{ad}";
+        }
+        $parted .= $word[$at];
+    }
+    return $parted;
+}
+
+function is_consonant(string $letter): bool
+{
+    return !in_array(strtolower($letter), ['a', 'e', 'i', 'o', 'u', 'y'], true);
 }
