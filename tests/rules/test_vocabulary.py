@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VOCABULARY = {
     "vserver:cpu_usage:rate": {"host", "platform", "vserver", "role"},
     "vserver:cpu_wait:rate": {"host", "platform", "vserver", "role"},
+    "vserver:cpu_throttled:rate": {"host", "platform", "vserver", "role"},
     "vserver:cpu_limit:cpus": {"host", "platform", "vserver", "role"},
     "vserver:cpu_capped:score": {"host", "platform", "vserver", "role"},
     "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
@@ -52,6 +53,14 @@ VOCABULARY = {
     "host:events_covered:ratio": {"host", "platform"},
     "host:overhead:ratio_median1w": {"host", "platform"},
     "host:cpu_steal:rate": {"host", "platform"},
+    "app:requests:rate": {"host", "platform", "app", "tier"},
+    "app:errors:ratio": {"host", "platform", "app", "tier"},
+    "app:response_seconds:mean": {"host", "platform", "app", "tier"},
+    "app:response_seconds:p50": {"host", "platform", "app", "tier"},
+    "app:response_seconds:p95": {"host", "platform", "app", "tier"},
+    "app:response_seconds:p99": {"host", "platform", "app", "tier"},
+    "app:tier_cpu_usage:rate": {"host", "platform", "app", "tier"},
+    "app:cpu_per_request:seconds": {"host", "platform", "app"},
     "monitor:cpu_usage:rate": {"host", "platform", "job"},
     "app:cpu_usage:rate": {"host", "platform", "app"},
     "app:neighbours_cpu:rate": {"host", "platform", "app"},
@@ -62,10 +71,9 @@ VOCABULARY = {
     "app:cause:score": {"host", "platform", "app", "cause"},
     "app:breach_cause:info": {"host", "platform", "app", "cause"},
 }
-# Their labels are in prometheus/tests/usual.yml,
-NEEDS_A_DAY = {"vserver:llc_misses_per_instruction:ratio_median1w", "host:overhead:ratio_median1w"}
-# and prometheus/tests/triage.yml.
-NEEDS_AN_APPLICATION = {record for record in VOCABULARY if record.startswith("app:")}
+# Their labels are in prometheus/tests/usual.yml and triage.yml.
+NEEDS_A_PAST = {record for record in VOCABULARY if record.endswith(("_median1w", "_max1w", "_max1h"))}
+STEPS = ("domain:", "group:", "container:", "requests:")
 
 RECORDS = {
     rule["record"]
@@ -120,6 +128,7 @@ perf_events_total{cpu="0",group="tlb",pmu="",event="iTLB-load-misses"} SECONDS
 CGROUPS = """
 perf_cgroup_events_total{cgroup="/machine.slice/101",group="cache",pmu="",event="instructions"} SECONDS
 """
+
 NODE = """
 process_cpu_seconds_total SECONDS
 node_cpu_seconds_total{cpu="0",mode="user"} SECONDS
@@ -127,6 +136,34 @@ node_cpu_seconds_total{cpu="0",mode="idle"} SECONDS
 node_cpu_seconds_total{cpu="0",mode="steal"} 0
 node_memory_MemTotal_bytes 8e9
 node_memory_MemAvailable_bytes 5e9
+"""
+DOCKER_ID = 8 * "0123abcd"
+# A container by its name, with a cgroup of its own inside, and a capped one by its path.
+CADVISOR = r"""
+process_cpu_seconds_total SECONDS
+machine_cpu_cores{machine_id="1",boot_id="2",system_uuid="3"} 2
+container_start_time_seconds{id="/"} 1e9
+container_start_time_seconds{id="/docker/DOCKER_ID",name="shop-db",image="mariadb"} 1e9
+container_start_time_seconds{id="/docker/DOCKER_ID/init.scope"} 1e9
+container_start_time_seconds{id="/virtscope/shop-web"} 1e9
+container_cpu_usage_seconds_total{id="/",cpu="total"} SECONDS
+container_cpu_usage_seconds_total{id="/docker/DOCKER_ID",name="shop-db",image="mariadb",cpu="total"} SECONDS
+container_cpu_usage_seconds_total{id="/docker/DOCKER_ID/init.scope",cpu="total"} SECONDS
+container_cpu_usage_seconds_total{id="/virtscope/shop-web",cpu="total"} SECONDS
+container_pressure_cpu_waiting_seconds_total{id="/virtscope/shop-web"} SECONDS
+container_cpu_cfs_throttled_seconds_total{id="/virtscope/shop-web"} SECONDS
+container_spec_cpu_quota{id="/virtscope/shop-web"} 20000
+container_spec_cpu_period{id="/virtscope/shop-web"} 100000
+container_memory_working_set_bytes{id="/virtscope/shop-web"} 1e9
+container_spec_memory_limit_bytes{id="/virtscope/shop-web"} 2e9
+""".replace("DOCKER_ID", DOCKER_ID)
+# The shop's requests, as the steps that are made of every histogram.
+SENSOR = """
+requests:duration_seconds_bucket:rate1m{app="shop",tier="web",method="GET",status="2xx",le="0.1"} 9
+requests:duration_seconds_bucket:rate1m{app="shop",tier="web",method="GET",status="2xx",le="+Inf"} 10
+requests:duration_seconds_sum:rate1m{app="shop",tier="web",method="GET",status="2xx"} 0.5
+requests:duration_seconds_count:rate1m{app="shop",tier="web",method="GET",status="2xx"} 10
+vserver:app:info{vserver="virtscope/shop-web",role="guest",app="shop",tier="web"} 1
 """
 
 
@@ -137,10 +174,11 @@ def counting(text: str) -> Callable[[], str]:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Scrapes a Dom0 by two names, an OpenVZ host, a bare machine, and one without `host` in the targets file.
+    """Scrapes a Dom0 by two names, an OpenVZ host, two bare machines, and one without `host` in the targets file.
 
-    And from inside a guest of the Dom0's, and one that no labels were given to. Events are counted in the Dom0, in that
-    guest, and on the OpenVZ host with one of its containers.
+    And from inside a guest of the Dom0's, and one that no labels were given to. One of the bare machines has containers
+    that are a shop, with a sensor. Events are counted in the Dom0, in that guest, and on the hosts with containers,
+    with one of these each.
     """
     with (
         Exposition(counting(XENTOP)) as xentop,
@@ -149,6 +187,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         Exposition(counting(GUEST)) as guest,
         Exposition(counting(PERF)) as perf,
         Exposition(counting(PERF + CGROUPS)) as perf_of_cgroups,
+        Exposition(counting(CADVISOR)) as cadvisor,
+        Exposition(counting(PERF + CGROUPS.replace("machine.slice/101", f"docker/{DOCKER_ID}"))) as perf_of_docker,
+        Exposition(SENSOR) as sensor,
     ):
         port = node.address.partition(":")[2]
         targets = {
@@ -157,7 +198,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 {**xentop.group("xen1"), "targets": [xentop.address.replace("127.0.0.1", "localhost")]},
             ],
             "vestat": [vestat.group("vz1", platform="openvz")],
-            "perf": [perf.group("xen1"), perf_of_cgroups.group("vz1", platform="openvz")],
+            "cadvisor": [cadvisor.group("docker1", platform="cgroup")],
+            "telegraf": [sensor.group("docker1", platform="cgroup")],
+            "perf": [
+                perf.group("xen1"),
+                perf_of_cgroups.group("vz1", platform="openvz"),
+                perf_of_docker.group("docker1", platform="base"),
+            ],
             "guest": [
                 {
                     "targets": [guest.address.replace("127.0.0.1", "localhost"), perf.address],
@@ -169,15 +216,16 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 node.group("vz1", platform="openvz"),
                 node.group("server1", platform="base"),
                 {"targets": [f"localhost:{port}"], "labels": {"platform": "base"}},
+                node.group("docker1", platform="base"),
             ],
         }
         with Prometheus(tmp_path_factory.mktemp("vocabulary"), targets) as prometheus:
-            prometheus.wait_for("count(up == 1) == 11", seconds=60)
-            prometheus.wait_for("count(vserver:cpu_usage:rate) == 9", seconds=60)
+            prometheus.wait_for("count(up == 1) == 15", seconds=60)
+            prometheus.wait_for("count(vserver:cpu_usage:rate) == 13", seconds=60)
             yield prometheus
 
 
-@pytest.mark.parametrize("record", sorted(VOCABULARY.keys() - NEEDS_A_DAY - NEEDS_AN_APPLICATION))
+@pytest.mark.parametrize("record", sorted(VOCABULARY.keys() - NEEDS_A_PAST))
 def test_series_have_exactly_the_labels_of_the_vocabulary(prometheus: Prometheus, record: str) -> None:
     for series in prometheus.wait_for(record, seconds=30):
         assert set(series["metric"]) - {"__name__"} == VOCABULARY[record]
@@ -190,7 +238,7 @@ def test_guests_are_told_apart_by_what_they_are_called(prometheus: Prometheus) -
 
 def test_a_target_without_a_host_is_known_by_its_address(prometheus: Prometheus) -> None:
     hosts = {series["metric"]["host"] for series in prometheus.query('vserver:cpu_usage:rate{platform="base"}')}
-    assert hosts == {"server1", "localhost"}
+    assert hosts == {"server1", "docker1", "localhost"}
 
 
 def test_a_guest_tells_from_inside_how_long_it_waited_and_nothing_of_its_host(prometheus: Prometheus) -> None:
@@ -214,9 +262,20 @@ def test_events_are_those_of_dom0_and_the_guests_that_count(prometheus: Promethe
     prometheus.wait_for('host:events_covered:ratio{host="xen1"} > 0.45 < 0.55', seconds=30)  # two of four domains
 
 
-def test_a_container_counts_events_under_the_name_it_uses_cpu_by(prometheus: Prometheus) -> None:
-    same = "on (host, platform, vserver, role)"
-    prometheus.wait_for(f'vserver:instructions:rate{{vserver="101"}} and {same} vserver:cpu_usage:rate', seconds=60)
+@pytest.mark.parametrize("vserver", ["101", "shop-db"])
+def test_a_container_counts_events_under_the_name_it_uses_cpu_by(prometheus: Prometheus, vserver: str) -> None:
+    counted = f'vserver:instructions:rate{{vserver="{vserver}"}}'
+    prometheus.wait_for(f"{counted} and on (host, platform, vserver, role) vserver:cpu_usage:rate", seconds=60)
+
+
+def test_containers_stand_beside_the_machine_that_they_are_on(prometheus: Prometheus) -> None:
+    used = prometheus.query('vserver:cpu_usage:rate{host="docker1"}')
+    assert {(s["metric"]["platform"], s["metric"]["vserver"], s["metric"]["role"]) for s in used} == {
+        ("base", "docker1", "host"),
+        ("cgroup", "docker1", "host"),
+        ("cgroup", "shop-db", "guest"),
+        ("cgroup", "virtscope/shop-web", "guest"),
+    }
 
 
 def test_records_are_named_level_metric_operations() -> None:
@@ -225,4 +284,4 @@ def test_records_are_named_level_metric_operations() -> None:
 
 
 def test_what_is_not_vocabulary_is_marked_as_a_step_on_the_way() -> None:
-    assert {record for record in RECORDS - set(VOCABULARY) if not record.startswith(("domain:", "group:"))} == set()
+    assert {record for record in RECORDS - set(VOCABULARY) if not record.startswith(STEPS)} == set()
