@@ -1,7 +1,7 @@
 """The consolidation lab: auction sites side by side on one machine, and clients that wait for their answers.
 
-python -m lab run SCENARIO     what `make lab SCENARIO=...` does
-python -m lab report RUN       the figures of a run, from Prometheus alone
+`python -m lab run SCENARIO` is what `make lab SCENARIO=...` does; `python -m lab report RUN` writes a run's figures
+again, from Prometheus alone.
 """
 
 

@@ -1,0 +1,22 @@
+"""The lab's commands: `python -m lab --help`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from lab import run
+
+
+def main() -> int:
+    """Run the command that the arguments name; its exit status is returned."""
+    parser = argparse.ArgumentParser(prog="python -m lab", description="A consolidation experiment and its report.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run.add_to(commands)
+    arguments = parser.parse_args()
+    status: int = arguments.func(arguments)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The clients' process: `python -m lab.clients` reads orders from its standard input, see lab/clients/orders.py."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections import defaultdict
+
+import gevent
+from gevent.fileobject import FileObjectPosix
+from gevent.pywsgi import WSGIServer
+from locust.env import Environment
+from locust.user.users import User
+from prometheus_client import disable_created_metrics, make_wsgi_app
+
+from lab.clients import orders
+from lab.clients.figures import Figures
+from lab.clients.orders import Habits, Order
+from lab.clients.visitor import Visitor
+
+
+class Crowd:
+    """All visitors of all applications."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+        self._environment = Environment(user_classes=[])
+        self._runner = self._environment.create_local_runner()
+        self._kinds: dict[str, type[Visitor]] = {}
+        self._visitors: dict[str, list[User]] = defaultdict(list)
+        self._habits: Habits | None = None
+
+    def carry_out(self, order: Order) -> dict[str, int]:
+        """Start and end visitors until each application has as many as ordered; give the clients of each."""
+        if order.habits != self._habits:
+            for visitors in self._visitors.values():
+                self._end(visitors, 0)
+            self._habits = order.habits
+        for name, application in order.applications.items():
+            visitors = self._visitors[name]
+            kind = self._kind(name)
+            self._end(visitors, application.clients)
+            kind.host, kind.habits, kind.created = application.url, order.habits, len(visitors)
+            visitors += self._runner.spawn_users({name: application.clients - len(visitors)})
+        counts = {name: len(self._visitors[name]) for name in self._kinds}
+        for name, count in counts.items():
+            self._figures.clients.labels(name).set(count)
+        return counts
+
+    def _kind(self, name: str) -> type[Visitor]:
+        """The class of an application's visitors."""
+        if name not in self._kinds:
+            self._kinds[name] = type(name, (Visitor,), {"application": name, "figures": self._figures})
+            self._environment.user_classes.append(self._kinds[name])
+        return self._kinds[name]
+
+    def _end(self, visitors: list[User], kept: int) -> None:
+        """End the last ones: at once those who think, the others with their answer, so that each request is counted."""
+        gevent.joinall([visitor.greenlet for visitor in visitors[kept:] if not visitor.stop()])
+        del visitors[kept:]
+
+
+def main() -> None:
+    """Serve metrics, and carry out orders until there will be no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the lab, which ends us in its turn
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    lines = FileObjectPosix(sys.stdin.fileno(), "r")
+    disable_created_metrics()  # when a series was born is of no use here
+    figures = Figures()
+    crowd = Crowd(figures)
+    server = WSGIServer(("127.0.0.1", 0), make_wsgi_app(figures.registry), log=None)
+    server.start()
+    print(orders.encode({"port": server.server_port}), end="", flush=True)
+    for line in lines:
+        print(orders.encode(crowd.carry_out(orders.decode_order(line))), end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()

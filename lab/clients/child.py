@@ -1,0 +1,91 @@
+"""The lab's end of the clients' process."""
+
+from __future__ import annotations
+
+import http.client
+import select
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from lab.children import Child
+from lab.clients.orders import Order, decode_numbers, encode
+
+START_SECONDS = 60.0  # Locust takes two seconds to import, on a machine that is not busy
+LATENESS_BUCKET = "lab_client_start_lateness_seconds_bucket"
+LATE_SECONDS = 0.05  # an edge of figures.LATENESS_EDGES
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the clients have counted so far."""
+
+    answers: Mapping[str, float]  # of any status, by application
+    starts: float  # of requests
+    late_starts: float  # later than `LATE_SECONDS`
+
+    def since(self, earlier: Counts) -> Counts:
+        """What was counted after `earlier`."""
+        answers = {app: count - earlier.answers.get(app, 0) for app, count in self.answers.items()}
+        return Counts(answers, self.starts - earlier.starts, self.late_starts - earlier.late_starts)
+
+
+class Clients(Child):
+    """The running process; `port` is where its metrics are, on loopback."""
+
+    def __init__(self, log: Path, cpus: str) -> None:
+        """Start it. Raises `LabError` if it doesn't come to life."""
+        super().__init__("the clients' process", [sys.executable, "-m", "lab.clients"], log=log, cpus=cpus, talks=True)
+        try:
+            self.port = self._answer(START_SECONDS)["port"]
+        except BaseException:
+            self.stop()
+            raise
+
+    def carry_out(self, order: Order) -> None:
+        """Have the applications visited as ordered; returns once it is so and who had to end has been answered."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(encode(order))
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self.failure("has ended") from None
+        self._answer(START_SECONDS + order.habits.timeout_seconds)
+
+    def counts(self) -> Counts:
+        """What they have counted, read as Prometheus reads it; raises `LabError` if nobody answers."""
+        answers: dict[str, float] = {}
+        starts = punctual = 0.0
+        for family in text_string_to_metric_families(self._metrics()):
+            for sample in family.samples:
+                if sample.name == "lab_client_request_duration_seconds_count":
+                    if sample.labels["status"] not in {"timeout", "error"}:
+                        app = sample.labels["app"]
+                        answers[app] = answers.get(app, 0) + sample.value
+                elif sample.name == "lab_client_start_lateness_seconds_count":
+                    starts = sample.value
+                elif sample.name == LATENESS_BUCKET and float(sample.labels["le"]) == LATE_SECONDS:
+                    punctual = sample.value
+        return Counts(answers, starts, starts - punctual)
+
+    def _metrics(self) -> str:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", "/metrics")
+            return connection.getresponse().read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            raise self.failure(f"doesn't tell its figures ({error})") from None
+        finally:
+            connection.close()
+
+    def _answer(self, seconds: float) -> dict[str, int]:
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            raise self.failure(f"has not answered for {seconds:g} s")
+        line = self.process.stdout.readline()
+        if not line:
+            raise self.failure("has ended")
+        return decode_numbers(line)

@@ -1,0 +1,51 @@
+"""What the clients count, as Prometheus scrapes it.
+
+lab_client_request_duration_seconds_bucket{app="auction-1",page="item",status="2xx",le="0.1"} 118
+lab_client_request_duration_seconds_count{app="auction-1",page="item",status="timeout"} 2
+lab_client_start_lateness_seconds_bucket{le="0.005"} 120
+lab_client_sessions_total{app="auction-1",end="timeout"} 2
+lab_clients{app="auction-1"} 210
+process_cpu_seconds_total 1.9
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+# The sensors' edges, so that what a sensor says and what a client says can be compared bucket by bucket.
+DURATION_EDGES = (
+    *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75),
+    *(1.0, 1.5, 2.0, 3.0, 5.0, 10.0),
+)
+LATENESS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class Figures:
+    """The clients' metrics, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        # The clients' own cost, so that nobody takes it for the applications'.
+        ProcessCollector(registry=self.registry)
+        self.durations = Histogram(
+            "lab_client_request_duration_seconds",
+            "Time from the start of a request to the last byte of its answer, as the client saw it, in seconds. "
+            "status is the answer's class, or timeout, or error where no answer came.",
+            ["app", "page", "status"],
+            buckets=DURATION_EDGES,
+            registry=self.registry,
+        )
+        self.lateness = Histogram(
+            "lab_client_start_lateness_seconds",
+            "How much later than its client intended a request was started, in seconds: "
+            "more than a few milliseconds means that the clients themselves were short of CPU.",
+            buckets=LATENESS_EDGES,
+            registry=self.registry,
+        )
+        self.sessions = Counter(
+            "lab_client_sessions",
+            "Sessions ended, because the visitor left (end=left) or waited too long for an answer (end=timeout).",
+            ["app", "end"],
+            registry=self.registry,
+        )
+        self.clients = Gauge("lab_clients", "Clients that visit the application now.", ["app"], registry=self.registry)

@@ -1,0 +1,67 @@
+"""What a visitor of the auction site looks at: the browsing mix, as a table of transitions between pages."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from lab.site import data
+
+# Page -> address; what is in braces is drawn for each request, so that what is asked for exists.
+PAGES = {
+    "home": "/",
+    "categories": "/categories",
+    "category": "/category?id={category}",
+    "item": "/item?id={item}",
+    "bids": "/bids?item={item}",
+    "user": "/user?id={user}",
+    "search": "/search?q={words}",
+}
+
+FIRST_PAGE = "home"
+LEAVE = "leave"
+
+# From each page, the probability of the next; LEAVE ends the session. Nobody bids, as in the studies' browsing mix:
+# visitors go from lists to items, look at the bids of some, at who sells or bids, and go back to the lists.
+TRANSITIONS: Mapping[str, Mapping[str, float]] = {
+    "home": {"categories": 0.55, "search": 0.25, "item": 0.15, LEAVE: 0.05},
+    "categories": {"category": 0.85, "search": 0.10, LEAVE: 0.05},
+    "category": {"item": 0.55, "category": 0.20, "categories": 0.10, "search": 0.05, LEAVE: 0.10},
+    "item": {"bids": 0.25, "user": 0.15, "category": 0.30, "item": 0.10, "search": 0.10, LEAVE: 0.10},
+    "bids": {"item": 0.40, "user": 0.25, "category": 0.25, LEAVE: 0.10},
+    "user": {"item": 0.50, "category": 0.25, "search": 0.15, LEAVE: 0.10},
+    "search": {"item": 0.60, "search": 0.20, "categories": 0.10, LEAVE: 0.10},
+}
+
+_WORDS = data.search_words()
+
+
+def next_page(page: str, chance: random.Random) -> str:
+    """The page that follows, or `LEAVE`."""
+    followers = TRANSITIONS[page]
+    return chance.choices(list(followers), list(followers.values()))[0]
+
+
+def address(page: str, chance: random.Random) -> str:
+    """Path and query of one visit of a page, with what it is to show drawn by chance."""
+    return PAGES[page].format(
+        category=chance.randint(1, data.category_count()),
+        item=chance.randint(1, data.item_count()),
+        user=chance.randint(1, data.USERS),
+        words="+".join(chance.sample(_WORDS, chance.randint(1, 2))),
+    )
+
+
+def shares() -> dict[str, float]:
+    """The share of each page among all requests in the long run: what the table's transitions settle at.
+
+    A new session follows each that ends, so the page after `LEAVE` is `FIRST_PAGE`.
+    """
+    visits = dict.fromkeys(PAGES, 1 / len(PAGES))
+    for _ in range(200):  # each step brings it closer by a factor of about 2: far beyond a float's digits
+        following = dict.fromkeys(PAGES, 0.0)
+        for page, share in visits.items():
+            for follower, probability in TRANSITIONS[page].items():
+                following[FIRST_PAGE if follower == LEAVE else follower] += share * probability
+        visits = following
+    return visits

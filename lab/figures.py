@@ -1,0 +1,72 @@
+"""What the runner tells Prometheus: which step is being measured, and what the run is.
+
+    lab_step_info{run="20261121T090512-scale",scenario="scale",step="4x700-1",instances="4",clients="700",
+                  placement="one node",repetition="1"} 1
+
+The series of a step are there only while it is measured, not while its clients warm up: their samples are the time that
+its figures are taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Gauge, start_http_server
+
+from lab.calibration import Scale
+from lab.scenario import Scenario, Step
+
+STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
+
+
+class Figures:
+    """The runner's metrics, served on loopback."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self._of_step = {
+            "info": Gauge("lab_step_info", "The step that is being measured.", STEP_LABELS, registry=registry),
+            "clients": Gauge(
+                "lab_step_clients", "Clients of each instance that really run.", STEP_LABELS, registry=registry
+            ),
+            "seconds": Gauge(
+                "lab_step_planned_seconds", "How long the step is to be measured.", STEP_LABELS, registry=registry
+            ),
+            "cpus": Gauge("lab_step_cpus", "CPUs that all tiers together may use.", STEP_LABELS, registry=registry),
+        }
+        self._registry = registry
+        self._server: WSGIServer
+        self._server, self._thread = start_http_server(0, "127.0.0.1", registry)
+        self.port = int(self._server.server_port)
+
+    def describe_run(self, run: str, scenario: Scenario, machine: Mapping[str, str]) -> None:
+        """Say what the run is, until the end."""
+        labels = {"run": run, "scenario": scenario.name, "seed": str(scenario.seed), **machine}
+        info = Gauge("lab_run_info", "What runs, on what and with what.", list(labels), registry=self._registry)
+        info.labels(**labels).set(1)
+
+    def describe_scale(self, run: str, scale: Scale) -> None:
+        """Say what calibration has found."""
+        for name, help_text, value in (
+            ("lab_study_clients", "The study's clients that one client stands for.", scale.study_clients),
+            ("lab_request_cpu_seconds", "CPU time of a request as calibration measured it.", scale.request_cpu_seconds),
+        ):
+            Gauge(name, help_text, ["run"], registry=self._registry).labels(run).set(value)
+
+    def begin_step(self, run: str, scenario: Scenario, step: Step, clients: int, cpus: int) -> None:
+        """Show a step as being measured from now on."""
+        labels = (run, scenario.name, step.name, step.instances, step.clients, step.placement, step.repetition)
+        for name, value in {"info": 1, "clients": clients, "seconds": scenario.duration, "cpus": cpus}.items():
+            self._of_step[name].labels(*labels).set(value)
+
+    def end_step(self) -> None:
+        """Show none."""
+        for gauge in self._of_step.values():
+            gauge.clear()
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

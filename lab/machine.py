@@ -1,0 +1,80 @@
+"""This machine as the lab uses it: which CPUs the applications have, and what a report should say of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import LabError
+from tools import go_programs, programs
+from tools.programs import CHECKOUT
+
+
+@dataclass(frozen=True)
+class Cpus:
+    """Who runs where, as lists that cpuset and taskset take, such as "0-2"."""
+
+    by_tier: dict[str, str]  # of all instances
+    others: str  # clients and sensors
+
+    @property
+    def count(self) -> int:
+        """How many CPUs all tiers together may use."""
+        return len(set(self.by_tier.values()))
+
+
+def cpus(placement: str, available: set[int]) -> Cpus:
+    """Which CPUs the tiers get: the last one, on which as on the study's nodes everything of the applications runs.
+
+    With "two nodes" the database tiers have the one before it. Raises `LabError` if there are too few.
+    """
+    ordered = sorted(available)
+    web = str(ordered[-1])
+    others = ",".join(map(str, ordered[:-1])) or web
+    if placement == "one node":
+        return Cpus({"web": web, "db": web}, others)
+    if len(ordered) < 2:
+        raise LabError("placement `two nodes` needs two CPUs, and this machine has one")
+    return Cpus({"web": web, "db": str(ordered[-2])}, others)
+
+
+def description(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
+    """What the lab ran on and with, as labels of lab_run_info; what isn't known is empty."""
+    cpu = re.search(r"^model name\s*: (.+)$", (procfs / "cpuinfo").read_text(), re.MULTILINE)
+    system = re.search(r'^PRETTY_NAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
+    packages = dict(package.apt_name.split("=") for package in programs.LAB.locked(programs.debian_architecture()))
+    return {
+        "cpu": cpu[1] if cpu else platform.machine(),
+        "cpus": str(os.cpu_count()),
+        "kernel": platform.release(),
+        "os": system[1] if system else "",
+        "apache": _upstream(packages.get("apache2-bin", "")),
+        "php": _upstream(packages.get("libapache2-mod-php8.2", "")),
+        "mariadb": _upstream(packages.get("mariadb-server-core", "")),
+        "telegraf": go_programs.PROGRAMS["telegraf"].version,
+        "version": _checkout_version(),
+    }
+
+
+def _upstream(version: str) -> str:
+    """The version without Debian's part.
+
+    >>> _upstream("1:10.11.14-0+deb12u2")
+    '10.11.14'
+    """
+    return version.rpartition(":")[2].partition("-")[0]
+
+
+def _checkout_version() -> str:
+    """What `git describe` says of the checkout; empty without git, as in an unpacked archive."""
+    try:
+        git = subprocess.run(
+            ["git", "describe", "--always", "--dirty"], cwd=CHECKOUT, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return git.stdout.strip()

@@ -1,0 +1,67 @@
+"""What a person sees of a run: a bar with the time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+TICK_SECONDS = 1.0
+
+
+class Course:
+    """How far a run has come of so many planned seconds."""
+
+    def __init__(self, planned_seconds: float, console: Console) -> None:
+        self._planned = max(planned_seconds, 1.0)
+        self._done = 0.0
+        self._console = console
+        # The plan is known to the second, so what is left is too: no need to guess it from the speed so far.
+        columns = (BarColumn(), TextColumn("{task.fields[left]} left"), TextColumn("{task.description}"))
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("", total=self._planned, left=self._left())
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line that stays, beside the bar."""
+        if self._console.is_terminal:
+            self._bar.console.print(text, highlight=False, markup=False)
+        else:
+            self._console.print(f"{text}  ({self._left()} left)", highlight=False, markup=False, soft_wrap=True)
+
+    def doing(self, what: str) -> None:
+        """Say what is being done now, on the bar alone."""
+        self._bar.update(self._task, description=what)
+
+    def pass_time(self, seconds: float, check: Callable[[], None]) -> None:
+        """Let planned time pass, and check every second that all is well."""
+        before, start = self._done, time.monotonic()
+        while (passed := time.monotonic() - start) < seconds:
+            self._advance_to(before + passed)
+            check()
+            time.sleep(min(TICK_SECONDS, max(0.0, seconds - (time.monotonic() - start))))
+        self._advance_to(before + seconds)
+
+    def passed(self, seconds: float) -> None:
+        """What was planned to take so long is done."""
+        self._advance_to(self._done + seconds)
+
+    def _advance_to(self, done: float) -> None:
+        self._done = min(done, self._planned)
+        self._bar.update(self._task, completed=self._done, left=self._left())
+
+    def _left(self) -> str:
+        seconds = round(self._planned - self._done)
+        return f"{seconds // 60} min {seconds % 60:02} s" if seconds >= 60 else f"{seconds} s"

@@ -1,0 +1,173 @@
+"""`python -m lab run SCENARIO`: run a scenario's steps one after the other, and write the report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import FrameType
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from lab import LabError, calibration, machine, scenario
+from lab.calibration import Scale
+from lab.clients.child import LATE_SECONDS, Counts
+from lab.progress import Course
+from lab.scenario import Scenario, Step
+from lab.stage import FOLDER, Stage
+from lab.state import State
+from tools import StackError, programs, stack, supervision
+from tools.parts import PROMETHEUS, ports
+from tools.programs import CHECKOUT, ProgramsError
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+START_SECONDS = 4.0  # of an instance, for the estimate of the time left
+LATE_SHARE = 0.01  # of requests; above it what clients saw says more about them than about the applications
+
+
+def add_to(commands: Any) -> None:
+    """Add the subcommand to argparse's; `func` of its arguments runs it and returns the exit status."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run", help="run a scenario and write its report", description=__doc__
+    )
+    shipped = ", ".join(sorted(file.stem for file in scenario.FOLDER.glob("*.yml")))
+    parser.add_argument("scenario", metavar="SCENARIO", help=f"{shipped}, or the path of a .yml file")
+    parser.add_argument("--new", action="store_true", help="begin anew, even if the latest run came to no end")
+    parser.set_defaults(func=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Exit status: 0 if all steps are done, 1 if something failed, 130 if interrupted."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, _interrupt)
+    try:
+        run(scenario.load(scenario.find(arguments.scenario)), new=arguments.new)
+    except KeyboardInterrupt:
+        print("Interrupted; nothing of it is left running. The same command goes on where it was.", file=sys.stderr)
+        return 130
+    except (LabError, StackError, ProgramsError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run(what: Scenario, *, new: bool = False) -> None:
+    """Run a scenario, or what is left of its latest run. Raises `LabError`; whatever happens, nothing stays."""
+    if os.geteuid() != 0:
+        raise LabError("the lab makes cgroups, and only root may: use sudo")
+    console = Console()
+    with _alone():
+        prometheus_port = _stack()
+        programs.LAB.root()
+        state = (None if new else State.unfinished(what)) or State.begin(what, datetime.now(UTC))
+        steps = [step for step in what.steps if step.name not in state.finished]
+        going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
+        console.print(f"Run {state.run}{going_on}: {what.about}", highlight=False, markup=False, soft_wrap=True)
+        with Stage(what, state.folder) as stage, Course(_planned_seconds(what, steps, state), console) as course:
+            stage.figures.describe_run(state.run, what, machine.description())
+            stage.await_scrapes(prometheus_port)
+            if state.scale is None:
+                state.calibrated(_calibrate(what, stage, course))
+            assert state.scale is not None
+            stage.figures.describe_scale(state.run, state.scale)
+            for step in steps:
+                _measure(what, step, state, stage, course)
+        state.finish()
+
+
+def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Course) -> None:
+    """One step: set up, warm up, measure."""
+    assert state.scale is not None
+    clients = state.scale.clients(step.clients)
+    course.doing(f"{step.name}: starting")
+    cpu_count = stage.set_up(step.instances, step.placement)
+    stage.visit(clients, seed=f"{what.seed}/{step.name}")
+    course.doing(f"{step.name}: warming up")
+    course.pass_time(what.warm_up, stage.check)
+    course.doing(f"{step.name}: measuring")
+    before, cpu_before = stage.counts(), stage.cpu_seconds()
+    stage.figures.begin_step(state.run, what, step, clients, cpu_count)
+    try:
+        course.pass_time(what.duration, stage.check)
+    finally:
+        stage.figures.end_step()
+    counts, cpu_seconds = stage.counts().since(before), stage.cpu_seconds() - cpu_before
+    state.finish_step(step.name)
+    course.say(_summary(what, step, clients, counts, cpu_seconds))
+    if counts.late_starts > LATE_SHARE * counts.starts:
+        share = counts.late_starts / counts.starts
+        course.say(
+            f"  Warning: {share:.1%} of the requests were started more than {LATE_SECONDS * 1000:.0f} ms late: "
+            "the clients were short of CPU, and what they saw is not the application's doing alone."
+        )
+
+
+def _summary(what: Scenario, step: Step, clients: int, counts: Counts, cpu_seconds: float) -> str:
+    answers = sum(counts.answers.values()) / what.duration
+    instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
+    return (
+        f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.placement}: "
+        f"{answers:.1f} requests/s, {cpu_seconds / what.duration:.2f} CPU"
+    )
+
+
+def _calibrate(what: Scenario, stage: Stage, course: Course) -> Scale:
+    """Measure what a request costs on this machine, with one instance that nothing holds back."""
+    if not what.calibration:
+        return Scale()
+    course.doing("calibrating: what does a request cost here?")
+    stage.set_up(1, what.placement[0])
+    stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)
+    warm_up = what.calibration / 3
+    course.pass_time(warm_up, stage.check)
+    before, cpu_before = stage.counts(), stage.cpu_seconds()
+    course.pass_time(what.calibration - warm_up, stage.check)
+    answers = sum(stage.counts().since(before).answers.values())
+    scale = calibration.scale(stage.cpu_seconds() - cpu_before, answers, what.think_time)
+    course.say(
+        f"A request takes {scale.request_cpu_seconds * 1000:.1f} ms of CPU here, so {scale.clients(800)} clients "
+        "stand for the study's 800."
+    )
+    return scale
+
+
+def _planned_seconds(what: Scenario, steps: list[Step], state: State) -> float:
+    calibrating = what.calibration if state.scale is None else 0.0
+    return calibrating + len(steps) * (what.warm_up + what.duration)
+
+
+def _stack() -> int:
+    """Port of the stack's Prometheus; the stack is started if it doesn't run."""
+    if not supervision.is_running():
+        print("The stack does not run yet: make up", flush=True)
+        up = subprocess.run([sys.executable, "-m", "tools.stack", "up"], cwd=CHECKOUT, check=False)
+        if up.returncode:
+            raise LabError("the lab needs the stack, and it did not start: see above")
+    return ports(json.loads(stack.SETTINGS_FILE.read_text()))[PROMETHEUS.name]
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One run at a time in this checkout; those of other checkouts are kept apart by their cgroups' locks."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError("another run is at work in this checkout: wait for its end, or end it by Ctrl-C") from None
+        yield
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Whatever the signal, end as by Ctrl-C; only once, so that nothing disturbs the cleaning up."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt

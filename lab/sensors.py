@@ -1,0 +1,125 @@
+"""The lab's sensors: Telegraf with copies of telegraf/sensors, as a user makes them, and cAdvisor for the cgroups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from lab import LabError
+from lab.children import Child
+from lab.servers import WEB, Instance
+from tools import go_programs, targets
+from tools.go_programs import GoProgramsError
+from tools.programs import CHECKOUT
+
+TELEGRAF = CHECKOUT / "telegraf"
+
+
+class Sensors:
+    """Both programs, running; their metrics are on loopback."""
+
+    def __init__(
+        self, folder: Path, logs: Path, instances: Iterable[Instance], ports: tuple[int, int], cpus: str
+    ) -> None:
+        """Start them on these ports, for instances that may still be to come. Raises `LabError`.
+
+        `folder` is made: it holds Telegraf's configuration and what it remembers.
+        """
+        telegraf_port, cadvisor_port = ports
+        folder.mkdir(parents=True)
+        for instance in instances:
+            _copy_sensors(instance, folder)
+        try:
+            telegraf, cadvisor = go_programs.path("telegraf"), go_programs.path("cadvisor")
+        except GoProgramsError as error:
+            raise LabError(str(error)) from None
+        self._telegraf = Child(
+            "Telegraf",
+            [
+                *(telegraf, "--config", TELEGRAF / "telegraf.conf", "--config-directory", folder),
+                "--quiet",  # errors alone
+            ],
+            log=logs / "telegraf.log",
+            cpus=cpus,
+            environment={
+                "TELEGRAF_PORT": str(telegraf_port),
+                "TELEGRAF_FOLDER": str(TELEGRAF),
+                "STATE_DIRECTORY": str(folder),
+            },
+        )
+        try:
+            self._cadvisor = Child(
+                "cAdvisor",
+                [
+                    *(cadvisor, "--listen_ip=127.0.0.1", f"--port={cadvisor_port}"),
+                    "--raw_cgroup_prefix_whitelist=/virtscope/",
+                    # As in compose.yaml: it reads when Prometheus asks.
+                    *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
+                ],
+                log=logs / "cadvisor.log",
+                cpus=cpus,
+            )
+        except BaseException:
+            self._telegraf.stop()
+            raise
+
+    def check(self) -> None:
+        """Raise `LabError` if one of them has ended."""
+        self._telegraf.check()
+        self._cadvisor.check()
+
+    def stop(self) -> None:
+        """End both."""
+        self._telegraf.stop()
+        self._cadvisor.stop()
+
+
+def _copy_sensors(instance: Instance, folder: Path) -> None:
+    """Make the copies for one instance."""
+    edits = {
+        "apache_access_log": {
+            "/var/log/apache2/access.log": str(instance.web_log),
+            'app = "shop"': f'app = "{instance.name}"',
+            'tier = "web"': f'tier = "{WEB}"',
+        },
+    }
+    for sensor, replacements in edits.items():
+        copy = edited((TELEGRAF / "sensors" / f"{sensor}.conf").read_text(), replacements)
+        (folder / f"{instance.name}-{sensor}.conf").write_text(copy)
+
+
+def edited(configuration: str, replacements: Mapping[str, str]) -> str:
+    """A sensor's configuration with what a user fills in; raises `LabError` if there is nothing to be filled in."""
+    for before, after in replacements.items():
+        if before not in configuration:
+            raise LabError(
+                f"a sensor in {TELEGRAF}/sensors no longer has {before!r}: lab/sensors.py must know its place"
+            )
+        configuration = configuration.replace(before, after)
+    return configuration
+
+
+class Targets:
+    """The files by which the stack's Prometheus finds the lab: `JOB-lab.yml` for each job."""
+
+    JOBS = ("telegraf", "cadvisor", "lab")
+
+    def write(self, ports: Mapping[str, Iterable[int]]) -> None:
+        """Show Prometheus these ports, by job."""
+        targets.FOLDER.mkdir(parents=True, exist_ok=True)
+        host = json.dumps(targets.this_machine().host, ensure_ascii=False)
+        for job in self.JOBS:
+            addresses = json.dumps([f"127.0.0.1:{port}" for port in ports[job]])
+            new = targets.FOLDER / f"{job}-lab.new"
+            new.write_text(
+                "# Written by the lab, and removed at its end.\n"
+                f"- targets: {addresses}\n  labels: {{host: {host}, platform: cgroup}}\n"
+            )
+            new.replace(new.with_suffix(".yml"))
+
+    def remove(self) -> None:
+        """Take them away; nothing happens where they are gone."""
+        for job in self.JOBS:
+            for suffix in ("yml", "new"):
+                (targets.FOLDER / f"{job}-lab.{suffix}").unlink(missing_ok=True)

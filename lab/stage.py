@@ -1,0 +1,173 @@
+"""All that runs during an experiment: the applications, their clients, the sensors. It ends as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Self
+
+from lab import LabError
+from lab.clients.child import Clients, Counts
+from lab.clients.orders import Application, Habits, Order
+from lab.figures import Figures
+from lab.machine import Cpus, cpus
+from lab.scenario import Scenario
+from lab.sensors import Sensors, Targets
+from lab.servers import DB, TIERS, WEB, Instance, TierLimits
+from tools import health
+from tools.programs import CHECKOUT
+
+FOLDER = CHECKOUT / ".stack" / "lab"
+# Below the range out of which the kernel takes the clients' own ends of their connections.
+PORTS = range(21_000, 31_000)
+GUARD_SECONDS = 20.0
+SCRAPE_SECONDS = 60.0
+POLL_SECONDS = 0.2
+
+
+class Stage:
+    """Sensors and clients are there from the start, for all instances; these are started as steps need them."""
+
+    def __init__(self, scenario: Scenario, logs: Path) -> None:
+        """Nothing runs yet; what is started will keep its logs in `logs`."""
+        self._scenario = scenario
+        self._logs = logs
+        self._cpus_available = os.sched_getaffinity(0)
+        names = [f"auction-{number}" for number in range(1, max(scenario.instances) + 1)]
+        ports = _free_ports(2 * len(names) + 2)
+        self._sensor_ports = next(ports), next(ports)
+        where = cpus(scenario.placement[0], self._cpus_available)
+        self._cpus_of_others = where.others
+        self._instances = [
+            Instance(
+                name,
+                FOLDER / "instances" / name,
+                web_port=next(ports),
+                db_port=next(ports),
+                web=self._limits(name, WEB, where),
+                db=self._limits(name, DB, where),
+            )
+            for name in names
+        ]
+        self._running: list[Instance] = []
+        self._ending = contextlib.ExitStack()
+        self.figures = Figures()
+        self._sensors: Sensors
+        self._clients: Clients
+
+    def __enter__(self) -> Self:
+        """Start sensors and clients, and show them to Prometheus; raises `LabError`, and then nothing is left."""
+        try:
+            self._ending.callback(self.figures.stop)
+            _await_guards()
+            self._ending.callback(self._stop_instances)
+            sensors_folder = FOLDER / "sensors"
+            shutil.rmtree(sensors_folder, ignore_errors=True)  # a killed lab's
+            self._ending.callback(shutil.rmtree, sensors_folder, ignore_errors=True)
+            self._sensors = Sensors(
+                sensors_folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others
+            )
+            self._ending.callback(self._sensors.stop)
+            self._clients = Clients(self._logs / "clients.log", self._cpus_of_others)
+            self._ending.callback(self._clients.stop)
+            targets = Targets()
+            self._ending.callback(targets.remove)
+            targets.write(self._ports_by_job)
+        except BaseException:
+            self._ending.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.close()
+
+    def set_up(self, instances: int, placement: str) -> int:
+        """Have so many instances run, placed so; give the number of CPUs that their tiers have. Raises `LabError`."""
+        where = cpus(placement, self._cpus_available)
+        while len(self._running) > instances:
+            self._running.pop().stop()
+        for instance in self._running:
+            for tier in TIERS:
+                instance.limit(tier, self._limits(instance.name, tier, where))
+        for instance in self._instances[len(self._running) : instances]:
+            instance.start()
+            self._running.append(instance)
+            for tier in TIERS:
+                instance.limit(tier, self._limits(instance.name, tier, where))
+        return where.count
+
+    def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
+        """Have each running instance visited by so many clients who all begin anew, and the others by none."""
+        running = {instance.name for instance in self._running}
+        applications = {
+            instance.name: Application(instance.url, clients if instance.name in running else 0)
+            for instance in self._instances
+        }
+        habits = Habits(seed, think_seconds or self._scenario.think_time, self._scenario.timeout)
+        self._clients.carry_out(Order(habits, applications))
+
+    def counts(self) -> Counts:
+        """What the clients have counted so far."""
+        return self._clients.counts()
+
+    def cpu_seconds(self) -> float:
+        """CPU time that all tiers of all running instances have used so far."""
+        return sum(instance.cpu_seconds(tier) for instance in self._running for tier in TIERS)
+
+    def check(self) -> None:
+        """Raise `LabError` if anything has ended by itself."""
+        for instance in self._running:
+            instance.check()
+        self._sensors.check()
+        self._clients.check()
+
+    def await_scrapes(self, prometheus_port: int) -> None:
+        """Return once Prometheus has got figures from all of it; raises `LabError` if it doesn't."""
+        wanted = {f"127.0.0.1:{port}" for ports in self._ports_by_job.values() for port in ports}
+        deadline = time.monotonic() + SCRAPE_SECONDS
+        while missing := wanted - {target.address for target in health.targets(prometheus_port) if target.up}:
+            if time.monotonic() > deadline:
+                raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
+            self.check()
+            time.sleep(POLL_SECONDS)
+
+    @property
+    def _ports_by_job(self) -> Mapping[str, tuple[int, ...]]:
+        telegraf, cadvisor = self._sensor_ports
+        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self._clients.port, self.figures.port)}
+
+    def _limits(self, instance: str, tier: str, where: Cpus) -> TierLimits:
+        limit = self._scenario.limit(instance, tier)
+        return TierLimits(limit.weight, limit.cap, where.by_tier[tier])
+
+    def _stop_instances(self) -> None:
+        for instance in self._instances:
+            instance.stop()
+
+
+def _await_guards() -> None:
+    """Wait until the guards of a killed lab have cleaned up after it; after a crash of the machine there are none."""
+    deadline = time.monotonic() + GUARD_SECONDS
+    while any((FOLDER / "instances").glob("*")) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+
+
+def _free_ports(count: int) -> Iterator[int]:
+    """Ports on which nobody listens."""
+    for port in PORTS:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        yield port
+        count -= 1
+        if not count:
+            return
+    raise LabError(f"there are no {count} free ports from {PORTS[0]} to {PORTS[-1]}")

@@ -1,0 +1,82 @@
+"""What a run remembers on disk, so that after a crash it goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from lab.calibration import Scale
+from lab.scenario import Scenario
+from tools.programs import CHECKOUT
+
+RUNS = CHECKOUT / ".stack" / "lab" / "runs"
+
+
+@dataclass
+class State:
+    """One run; each change is on disk when the method returns."""
+
+    run: str  # sorts by time, such as "20261121T090512-scale"
+    digest: str  # of the scenario's file
+    folder: Path
+    scale: Scale | None = None  # None: not calibrated yet
+    finished: list[str] = field(default_factory=list)  # steps, by name
+    over: bool = False
+
+    @classmethod
+    def begin(cls, scenario: Scenario, now: datetime, runs: Path = RUNS) -> Self:
+        """A new run."""
+        run = f"{now.astimezone(UTC):%Y%m%dT%H%M%S}-{scenario.name}"
+        state = cls(run, scenario.digest, runs / run)
+        state.folder.mkdir(parents=True)
+        state._write()
+        return state
+
+    @classmethod
+    def unfinished(cls, scenario: Scenario, runs: Path = RUNS) -> Self | None:
+        """The latest run of this very scenario, if it has come to no end."""
+        for file in sorted(runs.glob(f"*-{scenario.name}/state.json"), reverse=True):
+            state = cls._read(file)
+            if state.digest == scenario.digest:
+                return None if state.over else state
+        return None
+
+    def remaining(self, scenario: Scenario) -> Sequence[str]:
+        """Names of the steps still to come."""
+        return [step.name for step in scenario.steps if step.name not in self.finished]
+
+    def calibrated(self, scale: Scale) -> None:
+        """Remember the scale."""
+        self.scale = scale
+        self._write()
+
+    def finish_step(self, step: str) -> None:
+        """Remember that a step is done."""
+        self.finished.append(step)
+        self._write()
+
+    def finish(self) -> None:
+        """Remember that nothing is left to be done."""
+        self.over = True
+        self._write()
+
+    @classmethod
+    def _read(cls, file: Path) -> Self:
+        content = json.loads(file.read_text())
+        scale = None if content["scale"] is None else Scale(**content["scale"])
+        return cls(file.parent.name, content["digest"], file.parent, scale, content["finished"], content["over"])
+
+    def _write(self) -> None:
+        content = {
+            "digest": self.digest,
+            "scale": None if self.scale is None else self.scale.as_dict(),
+            "finished": self.finished,
+            "over": self.over,
+        }
+        new = self.folder / "state.new"
+        new.write_text(json.dumps(content, indent=1) + "\n")
+        new.replace(self.folder / "state.json")
