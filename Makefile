@@ -27,7 +27,7 @@ compose-down: ## Stop the stack on Docker; its volumes stay
 ##@ Test
 .PHONY: test lint types test-fast test-xen fuzz bench
 # These measure, or emulate a machine: they have this one for themselves. The others mostly wait, and so run side by side.
-ALONE := tests/perf tests/xen
+ALONE := tests/lab tests/perf tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen
 	$(BIN)/pytest --numprocesses 4 --dist loadfile $(ALONE:%=--ignore=%)
 	$(BIN)/pytest $(ALONE)

@@ -21,11 +21,13 @@ from lab import LabError
 
 PARENT = "virtscope"
 CONTROLLERS = ("cpu", "cpuset", "memory")
+CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 is to version 1 what 100 is to version 2
 # Shorter than the kernel's default of 0.1 s: a server that is held back accepts no request, and what waits meanwhile is
 # missing in its own log's times.
 CAP_PERIOD = 0.02  # seconds
 SMALLEST_CAP = 0.001 / CAP_PERIOD  # the kernel lets a group run for no less than 1 ms at a time
 KILL_SECONDS = 10.0
+LOCK_SECONDS = 3.0  # for the guard of a run that was killed to have cleaned up
 # To each process of a list of files, then to the command: a program must not run a moment outside.
 _JOIN = 'set -e; while [ "$1" != -- ]; do echo 0 >"$1"; shift; done; shift; exec "$@"'
 
@@ -106,13 +108,12 @@ def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
     quota = None if limits.cap is None else round(limits.cap * period)
     if version == 2:
         cpu = [
-            ("cpu", "cpu.weight", str(limits.cpu_weight)),
+            ("cpu", CPU_WEIGHT[2], str(limits.cpu_weight)),
             ("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}"),
         ]
     else:
         cpu = [
-            # 1024 is to version 1 what 100 is to version 2.
-            ("cpu", "cpu.shares", str(max(2, round(limits.cpu_weight * 1024 / 100)))),
+            ("cpu", CPU_WEIGHT[1], str(max(2, round(limits.cpu_weight * 1024 / 100)))),
             ("cpu", "cpu.cfs_period_us", str(period)),
             ("cpu", "cpu.cfs_quota_us", str(-1 if quota is None else quota)),
         ]
@@ -132,15 +133,20 @@ class Cgroup:
     def make(self, limits: TierLimits) -> None:
         """Make it with limits, in place of what a run that was killed has left; raises `CgroupError`."""
         self._remove_left_over()
-        for folder in self._folders:
-            with _explained(folder):
-                _make_parent(folder.parent, self._hierarchies)
-                folder.mkdir()
-                if self.lock is None:
-                    self.lock = _locked(folder)
-        for name in ("cpuset.cpus", "cpuset.mems"):
-            _inherit_cpuset(self._folder("cpuset") / name)
-        self.limit(limits)
+        try:
+            for folder in self._folders:
+                with _explained(folder):
+                    _make_parent(folder.parent, self._hierarchies)
+                    folder.mkdir()
+                    if self.lock is None:
+                        self.lock = _locked(folder)
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                _inherit_cpuset(self._folder("cpuset") / name)
+            self.limit(limits)
+        except CgroupError:
+            if self.lock is not None:  # else it is not ours
+                self.remove()
+            raise
 
     def limit(self, limits: TierLimits) -> None:
         """Set its limits, while it is in use too; raises `CgroupError`."""
@@ -149,6 +155,7 @@ class Cgroup:
             if name == "cpuset.cpus" and not value and self._hierarchies.version == 1:
                 value = (file.parent.parent / name).read_text().strip()  # noqa: PLW2901
             _write(file, value)
+        self._weigh_parent()
 
     def joining(self, command: Sequence[str | Path]) -> list[str]:
         """A command that joins the cgroup in each tree and then becomes this command."""
@@ -159,7 +166,7 @@ class Cgroup:
         """Pids of those in it."""
         found: set[int] = set()
         for folder in self._folders:
-            with contextlib.suppress(FileNotFoundError, OSError):
+            with contextlib.suppress(OSError):  # gone, or going
                 found.update(map(int, (folder / "cgroup.procs").read_text().split()))
         return sorted(found)
 
@@ -203,6 +210,20 @@ class Cgroup:
         assert root is not None  # one of them is there: see parse_mounts
         return root / self.path[1:]
 
+    def _weigh_parent(self) -> None:
+        """Give /virtscope the sum of its children's weights.
+
+        So they compete with the rest of the machine as if they were side by side with it, not all of them as one.
+        """
+        name = CPU_WEIGHT[self._hierarchies.version]
+        parent = self._folder("cpu").parent
+        weights = []
+        for child in parent.glob(f"*/{name}"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # another run's, and just gone
+                weights.append(int(child.read_text()))
+        most = 10_000 if self._hierarchies.version == 2 else 2**18
+        _write(parent / name, str(min(sum(weights), most)))
+
     def _remove_left_over(self) -> None:
         if not any(folder.is_dir() for folder in self._folders):
             return
@@ -237,14 +258,19 @@ def _inherit_cpuset(file: Path) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """A descriptor by which the cgroup is ours; raises `CgroupError` if it is somebody's already."""
+    """A descriptor by which the cgroup is ours; raises `CgroupError` if it is somebody's and stays so."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise CgroupError(f"{folder} is in use by another run on this machine: wait for its end") from None
-    return descriptor
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                raise CgroupError(f"{folder} is in use by another run on this machine: wait for its end") from None
+            time.sleep(0.05)
+        else:
+            return descriptor
 
 
 def _remove(folder: Path) -> None:

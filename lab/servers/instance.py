@@ -48,7 +48,7 @@ class Instance:
         self.url = f"http://{LOOPBACK}:{web_port}"
         self.status_url = f"{self.url}/server-status?auto"
         self.web_log = self.folder / WEB / "access.log"
-        self._ports = {WEB: web_port, DB: db_port}
+        self.ports = {WEB: web_port, DB: db_port}
         self._limits = {WEB: web, DB: db}
         hierarchies = mounted()
         self._cgroups = {tier: Cgroup(f"{name}-{tier}", hierarchies) for tier in TIERS}
@@ -60,7 +60,7 @@ class Instance:
     @property
     def db_dsn(self) -> str:
         """What a sensor logs in to the database with, in the form that Telegraf's inputs.mysql takes."""
-        return f"sensor:{self._passwords['sensor']}@tcp({LOOPBACK}:{self._ports[DB]})/"
+        return f"sensor:{self._passwords['sensor']}@tcp({LOOPBACK}:{self.ports[DB]})/"
 
     def __enter__(self) -> Self:
         self.start()
@@ -73,7 +73,7 @@ class Instance:
         """Start both tiers and return once pages are answered; raises `LabError`, and then nothing is left."""
         if os.geteuid() != 0:
             raise LabError("the lab makes cgroups, and only root may: use sudo")
-        for tier, port in self._ports.items():
+        for tier, port in self.ports.items():
             _require_free(port, f"{self.name}'s {tier} tier")
         for tier in TIERS:
             self._cgroups[tier].make(self._limits[tier])
@@ -170,15 +170,15 @@ class Instance:
         )
 
     def _start_database(self) -> None:
-        flags = [f"--bind-address={LOOPBACK}", f"--port={self._ports[DB]}", "--init-file=/srv/config/users.sql"]
+        flags = [f"--bind-address={LOOPBACK}", f"--port={self.ports[DB]}", "--init-file=/srv/config/users.sql"]
         self._start(DB, [*database.MARIADBD, *flags], {})
         self._wait(DB, self._database_answers)
 
     def _start_web(self) -> None:
         environment = {
-            "WEB_LISTEN": f"{LOOPBACK}:{self._ports[WEB]}",
+            "WEB_LISTEN": f"{LOOPBACK}:{self.ports[WEB]}",
             "DB_HOST": LOOPBACK,
-            "DB_PORT": str(self._ports[DB]),
+            "DB_PORT": str(self.ports[DB]),
             "DB_PASSWORD": self._passwords["site"],
         }
         self._start(WEB, ["/usr/sbin/apache2", "-f", "/srv/config/apache.conf", "-DFOREGROUND"], environment)
@@ -207,11 +207,11 @@ class Instance:
         raise ServerError(f"{self.name}'s {tier} tier did not answer within {START_SECONDS:g} s{self._log_end(tier)}")
 
     def _database_answers(self) -> bool:
-        with socket.create_connection((LOOPBACK, self._ports[DB]), timeout=2) as connection:
+        with socket.create_connection((LOOPBACK, self.ports[DB]), timeout=2) as connection:
             return connection.recv(5) != b""  # the beginning of its greeting
 
     def _page_answers(self) -> bool:
-        connection = http.client.HTTPConnection(LOOPBACK, self._ports[WEB], timeout=5)
+        connection = http.client.HTTPConnection(LOOPBACK, self.ports[WEB], timeout=5)
         with contextlib.closing(connection):
             connection.request("GET", "/health")
             return connection.getresponse().status == http.HTTPStatus.OK

@@ -1,0 +1,89 @@
+"""Instances of the lab's application, and what they need of the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab import LabError
+from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
+from lab.servers import Instance
+from tests.live.program import free_port
+from tools import programs
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: http.client.HTTPMessage
+    text: str
+
+
+def get(instance: Instance, path: str) -> Answer:
+    connection = http.client.HTTPConnection(instance.url.removeprefix("http://"), timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.headers, answer.read().decode())
+
+
+def name(suffix: str) -> str:
+    """An instance's name that no other run of these tests uses."""
+    return f"test-{os.getpid()}-{suffix}"
+
+
+def new_instance(suffix: str, folder: Path) -> Instance:
+    limits = TierLimits()
+    return Instance(name(suffix), folder / suffix, web_port=free_port(), db_port=free_port(), web=limits, db=limits)
+
+
+def require_cgroups() -> Hierarchies:
+    """Where cgroups can be made; skips where they can't."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may make cgroups: run this as root")
+    try:
+        found = mounted()
+        trial = Cgroup(name("trial"), found)
+        trial.make(TierLimits())
+        trial.remove()
+    except LabError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    return found
+
+
+def require_servers() -> None:
+    """Skip where Apache and MariaDB can't be had, or not be put into cgroups."""
+    require_cgroups()
+    try:
+        programs.LAB.root()
+    except programs.ProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no Apache and MariaDB: {error}")
+
+
+@pytest.fixture(scope="session")
+def hierarchies() -> Hierarchies:
+    return require_cgroups()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, Instance]]:
+    """Two instances side by side."""
+    require_servers()
+    folder = tmp_path_factory.mktemp("pair")
+    with new_instance("a", folder) as one, new_instance("b", folder) as other:
+        yield one, other
+
+
+@pytest.fixture
+def instance(pair: tuple[Instance, Instance]) -> Instance:
+    return pair[0]

@@ -1,0 +1,286 @@
+"""Real instances of the auction site: what visitors, sensors and the rest of the machine see of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab import LabError
+from lab.cgroups import Cgroup, Hierarchies, mounted
+from lab.servers import TIERS, Instance
+from lab.site import data
+from tests.lab.conftest import get, name, new_instance, require_servers
+from tests.live.privileges import NOBODY
+from tests.live.program import free_port
+
+PAGES = {
+    "/": "Welcome",
+    "/categories": "Categories",
+    "/category?id=3&page=2": "Books",
+    f"/item?id={data.item_count()}": None,
+    "/bids?item=7": None,
+    "/search?q=Brass+clock": "Search for Brass clock",
+    f"/user?id={data.USERS}": None,
+}
+NOT_THERE = (
+    "/nothing",
+    "/item?id=0",
+    "/item?id=one",
+    "/item",
+    f"/category?id={data.category_count() + 1}",
+    "/user?id=-1",
+)
+
+# The combined format and the time: what lab/servers promises to telegraf/sensors/apache_access_log.conf.
+LOG_LINE = re.compile(r'127\.0\.0\.1 - - \[[^]]+\] "GET (\S+) HTTP/1\.1" (\d{3}) \d+ "-" "-" (\d+)')
+
+
+def logged(instance: Instance) -> list[tuple[str, int, int]]:
+    """Path, status and microseconds of each line of the access log."""
+    matches = [LOG_LINE.fullmatch(line) for line in instance.web_log.read_text().splitlines()]
+    assert all(matches)
+    return [(match[1], int(match[2]), int(match[3])) for match in matches if match]
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize(("path", "heading"), PAGES.items())
+def test_page_is_answered_whole(instance: Instance, path: str, heading: str | None) -> None:
+    answer = get(instance, path)
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.text.startswith("<!DOCTYPE html>")
+    assert answer.text.rstrip().endswith("</html>")
+    if heading:
+        assert f"<h1>{heading}</h1>" in answer.text
+
+
+def test_every_link_of_a_page_leads_somewhere(instance: Instance) -> None:
+    links = {link for path in PAGES for link in re.findall(r'href="([^"]+)"', get(instance, path).text)}
+    assert {link.partition("?")[0] for link in links} >= {"/item", "/bids", "/category", "/user"}
+    for link in sorted(links)[::10]:
+        assert get(instance, link.replace("&amp;", "&")).status == 200, link
+
+
+def test_words_looked_for_are_found(instance: Instance) -> None:
+    for word in data.search_words()[::12]:
+        titles = re.findall(r'<td><a href="/item\?id=\d+">([^<]+)</a>', get(instance, f"/search?q={word}").text)
+        assert titles
+        assert all(word in title.lower() for title in titles)
+    assert "Nothing was found" in get(instance, "/search?q=unobtainium").text
+
+
+def test_what_visitors_type_is_text(instance: Instance) -> None:
+    page = get(instance, "/search?q=%3Cscript%3Ealert(1)%3C/script%3E%27%22").text
+    assert "<script" not in page
+    assert "Search for &lt;script&gt;" in page
+
+
+@pytest.mark.parametrize("path", NOT_THERE)
+def test_what_is_not_there_is_not_found(instance: Instance, path: str) -> None:
+    assert get(instance, path).status == 404
+
+
+def test_log_holds_visits_and_nothing_else(instance: Instance) -> None:
+    before = len(logged(instance))
+    assert get(instance, "/health").text == "ok\n"
+    assert "BusyWorkers: " in get(instance, "/server-status?auto").text
+    get(instance, "/item?id=5")
+    get(instance, "/nothing")
+    assert eventually(lambda: len(logged(instance)) >= before + 2)  # written after the answer
+    [item, nothing] = logged(instance)[before:]
+    assert item[:2] == ("/item?id=5", 200)
+    assert nothing[:2] == ("/nothing", 404)
+    assert 0 < item[2] < 30_000_000
+
+
+def test_renamed_log_gets_the_last_lines_and_a_new_one_the_next(instance: Instance) -> None:
+    get(instance, "/categories")
+    assert eventually(lambda: logged(instance)[-1:] != [] and logged(instance)[-1][0] == "/categories")
+    before = len(logged(instance))
+    old = instance.web_log.rename(instance.web_log.with_suffix(".1"))
+    get(instance, "/categories")
+    instance.reopen_log()
+    assert eventually(instance.web_log.exists)
+    get(instance, "/user?id=1")
+    assert eventually(lambda: len(old.read_text().splitlines()) == before + 1)
+    assert eventually(lambda: [visit[0] for visit in logged(instance)] == ["/user?id=1"])
+
+
+def test_servers_are_nobody_in_their_cgroups_and_on_loopback(instance: Instance, hierarchies: Hierarchies) -> None:
+    for tier in TIERS:
+        processes = Cgroup(f"{instance.name}-{tier}", hierarchies).processes()
+        assert processes
+        for pid in processes:
+            status = Path("/proc", str(pid), "status").read_text()
+            assert re.search(rf"^Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}$", status, re.MULTILINE)
+            assert re.search(r"^CapPrm:\t0+$", status, re.MULTILINE)
+            assert re.search(r"^NoNewPrivs:\t1$", status, re.MULTILINE)
+            groups = Path("/proc", str(pid), "cgroup").read_text().splitlines()
+            paths = [line.split(":", 2)[2] for line in groups]
+            assert paths.count(f"/virtscope/{instance.name}-{tier}") >= len(hierarchies.roots)
+    listening = [line.split()[1:4] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ports = {int(address.split(":")[1], 16): address.split(":")[0] for address, _, state in listening if state == "0A"}
+    assert {ports[port] for port in instance.ports.values()} == {"0100007F"}
+
+
+def test_servers_see_their_own_files_only(instance: Instance, hierarchies: Hierarchies) -> None:
+    for tier in TIERS:
+        pid = Cgroup(f"{instance.name}-{tier}", hierarchies).processes()[0]
+        seen = Path("/proc", str(pid), "root")
+        assert {path.name for path in (seen / "srv").iterdir()} == {"config", "site", "state"}
+        assert not list((seen / "home").glob("*"))
+        assert not (seen / "proc" / "self").exists()
+        assert {path.name for path in (seen / "dev").iterdir()} == {"null", "urandom"}
+        for folder in ("usr", "srv/config", "srv/site"):
+            written = subprocess.run(["touch", seen / folder / "x"], capture_output=True, text=True, check=False)
+            assert "Read-only file system" in written.stderr
+
+
+def test_dead_database_is_an_error_at_once_and_its_neighbour_has_none(pair: tuple[Instance, Instance]) -> None:
+    broken, neighbour = pair
+    get(broken, "/item?id=1")
+    broken.kill("db")
+    page = get(broken, "/item?id=1")
+    assert page.status == 503
+    assert "database does not answer" in page.text
+    assert get(broken, "/health").status == 503
+    assert eventually(lambda: logged(broken)[-1][:2] == ("/item?id=1", 503))
+    assert get(neighbour, "/item?id=1").status == 200
+    broken.restart("db")
+    assert [get(broken, "/item?id=1").status for _ in range(20)] == [200] * 20
+
+
+def test_instances_are_alike_but_each_has_its_own_data(pair: tuple[Instance, Instance]) -> None:
+    one, other = pair
+    assert get(one, "/item?id=77").text == get(other, "/item?id=77").text
+    assert one.db_dsn != other.db_dsn
+    used = [instance.cpu_seconds("web") for instance in pair]
+    for _ in range(20):
+        get(one, "/category?id=1")
+    rise = [instance.cpu_seconds("web") - before for instance, before in zip(pair, used, strict=True)]
+    assert rise[0] > 5 * rise[1]
+    assert all(instance.memory_bytes(tier) > 1_000_000 for instance in pair for tier in TIERS)
+
+
+def test_name_and_port_in_use_are_refused(instance: Instance, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=rf"{instance.name}-web is in use by another run"):
+        new_instance("a", tmp_path).start()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        blocked = new_instance("c", tmp_path)
+        blocked.ports["db"] = taken.getsockname()[1]
+        with pytest.raises(LabError, match=rf"port {blocked.ports['db']}, wanted for {blocked.name}'s db tier"):
+            blocked.start()
+    assert get(instance, "/health").status == 200
+    assert_nothing_left(name("c"), tmp_path / "c")
+
+
+def test_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    require_servers()
+    (tmp_path / "c").write_text("a file where its folder is to be")
+    with pytest.raises((LabError, OSError)):
+        new_instance("c", tmp_path).start()
+    assert_nothing_left(name("c"), tmp_path / "c" / "web")
+
+
+STARTS_ONE = """
+import sys, time
+from pathlib import Path
+from lab.servers import Instance, TierLimits
+name, folder, web_port, db_port = sys.argv[1:]
+instance = Instance(
+    name, Path(folder), web_port=int(web_port), db_port=int(db_port), web=TierLimits(), db=TierLimits()
+)
+instance.start()
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def start_one(suffix: str, folder: Path) -> subprocess.Popen[str]:
+    """A process that has started an instance and would go on."""
+    ports = str(free_port()), str(free_port())
+    process = subprocess.Popen(
+        [sys.executable, "-c", STARTS_ONE, name(suffix), str(folder), *ports],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+def guard_of(folder: Path) -> int:
+    [pid] = [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if b"lab.servers.guard" in (command := command_line(process)) and str(folder).encode() in command
+    ]
+    return pid
+
+
+def command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def assert_nothing_left(instance: str, folder: Path) -> None:
+    def all_gone() -> bool:
+        cgroups = [root / "virtscope" / f"{instance}-{tier}" for root in mounted().roots for tier in TIERS]
+        processes = [command_line(process) for process in Path("/proc").glob("[0-9]*")]
+        return not any(
+            [
+                folder.exists(),
+                *(cgroup.exists() for cgroup in cgroups),
+                *(str(folder).encode() in command for command in processes),
+            ]
+        )
+
+    assert eventually(all_gone)
+
+
+def test_killed_run_leaves_nothing(tmp_path: Path) -> None:
+    require_servers()
+    folder = tmp_path / "killed"
+    process = start_one("killed", folder)
+    pids = [pid for tier in TIERS for pid in Cgroup(f"{name('killed')}-{tier}", mounted()).processes()]
+    assert len(pids) > 2
+    process.kill()
+    process.wait()
+    assert_nothing_left(name("killed"), folder)
+    assert not [pid for pid in pids if command_line(Path("/proc", str(pid)))]
+
+
+def test_run_whose_guard_was_killed_too_is_cleared_by_the_next(tmp_path: Path) -> None:
+    require_servers()
+    folder = tmp_path / "again"
+    process = start_one("again", folder)
+    os.kill(guard_of(folder), 9)
+    process.kill()
+    process.wait()
+    left = [pid for tier in TIERS for pid in Cgroup(f"{name('again')}-{tier}", mounted()).processes()]
+    assert left
+    with new_instance("again", tmp_path) as instance:
+        assert get(instance, "/").status == 200
+        assert not [pid for pid in left if command_line(Path("/proc", str(pid)))]
+    assert_nothing_left(name("again"), folder)

@@ -1,0 +1,178 @@
+"""Cgroups of either version, on a made-up tree: which files are written, and what is said where it can't be done."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.cgroups import Cgroup, CgroupError, Hierarchies, TierLimits, parse_mounts, settings
+
+UNIFIED = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
+# systemd's hybrid layout.
+HYBRID = """\
+30 23 0:27 / /sys/fs/cgroup ro,nosuid shared:9 - tmpfs tmpfs ro,mode=755
+31 30 0:28 / /sys/fs/cgroup/unified rw,nosuid shared:10 - cgroup2 cgroup2 rw
+32 30 0:29 / /sys/fs/cgroup/systemd rw,nosuid shared:11 - cgroup cgroup rw,xattr,name=systemd
+36 30 0:33 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:15 - cgroup cgroup rw,cpu,cpuacct
+37 30 0:34 / /sys/fs/cgroup/cpuset rw,nosuid shared:16 - cgroup cgroup rw,cpuset
+38 30 0:35 / /sys/fs/cgroup/memory rw,nosuid shared:17 - cgroup cgroup rw,memory
+39 30 0:36 / /sys/fs/cgroup/perf_event rw,nosuid shared:18 - cgroup cgroup rw,perf_event
+"""
+SYS = Path("/sys/fs/cgroup")
+
+
+class Kernel:
+    """A tree of version 2 in which folders get the kernel's files as they are made."""
+
+    def __init__(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, controllers: str = "cpuset cpu io memory pids"
+    ) -> None:
+        self.root = root
+        self.controllers = controllers
+        monkeypatch.setattr(Path, "mkdir", self._made_by())
+        self._fill(root)
+
+    def _made_by(self) -> Callable[..., None]:
+        original = Path.mkdir
+
+        def mkdir(folder: Path, **options: bool) -> None:
+            there = folder.exists()
+            original(folder, **options)
+            if not there and self.root in folder.parents:
+                self._fill(folder)
+
+        return mkdir
+
+    def _fill(self, folder: Path) -> None:
+        (folder / "cgroup.controllers").write_text(f"{self.controllers}\n")
+        (folder / "cgroup.procs").write_text("")
+        (folder / "cpu.stat").write_text("usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\n")
+        (folder / "memory.current").write_text("4096\n")
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return Kernel(tmp_path, monkeypatch)
+
+
+def cgroup(kernel: Kernel) -> Cgroup:
+    return Cgroup("auction-1-web", Hierarchies(kernel.root, {}))
+
+
+def test_version_2_has_one_tree() -> None:
+    found = parse_mounts(UNIFIED)
+    assert found == Hierarchies(SYS, {})
+    assert found.version == 2
+    assert found.roots == (SYS,)
+
+
+def test_version_1_has_a_tree_for_each_controller_or_several_and_version_2_beside_them() -> None:
+    found = parse_mounts(HYBRID)
+    assert found.version == 1
+    assert found.by_controller["cpu"] == found.by_controller["cpuacct"] == SYS / "cpu,cpuacct"
+    assert found.roots[0] == SYS / "unified"
+    assert set(found.roots[1:]) == {SYS / name for name in ("cpu,cpuacct", "cpuset", "memory", "perf_event")}
+
+
+def test_controllers_of_version_1_that_limit_nothing_leave_version_2_in_charge() -> None:
+    net = "40 30 0:37 / /sys/fs/cgroup/net_cls rw - cgroup cgroup rw,net_cls\n"
+    perf = "41 30 0:38 / /sys/fs/cgroup/perf_event rw - cgroup cgroup rw,perf_event\n"
+    assert parse_mounts(net + perf + UNIFIED) == Hierarchies(SYS, {})
+
+
+@pytest.mark.parametrize(
+    ("mounts", "complaint"),
+    [
+        ("23 1 8:1 / / rw - ext4 /dev/sda1 rw\n", "no cgroups are mounted: mount -t cgroup2"),
+        (HYBRID.replace("cgroup rw,cpuset", "cgroup rw,net_cls"), "lacks a mount of cpuset"),
+    ],
+)
+def test_machine_without_what_is_needed_is_told(mounts: str, complaint: str) -> None:
+    with pytest.raises(CgroupError, match=complaint):
+        parse_mounts(mounts)
+
+
+def test_same_limits_in_the_words_of_either_version() -> None:
+    limits = TierLimits(cpu_weight=200, cap=0.25, cpus="0-1")
+    assert {(name, value) for _, name, value in settings(limits, 2)} == {
+        ("cpu.weight", "200"),
+        ("cpu.max", "5000 20000"),
+        ("cpuset.cpus", "0-1"),
+    }
+    assert {(name, value) for _, name, value in settings(limits, 1)} == {
+        ("cpu.shares", "2048"),
+        ("cpu.cfs_period_us", "20000"),
+        ("cpu.cfs_quota_us", "5000"),
+        ("cpuset.cpus", "0-1"),
+    }
+
+
+def test_no_limits_take_back_what_was_set() -> None:
+    assert ("cpu", "cpu.max", "max 20000") in settings(TierLimits(), 2)
+    assert ("cpu", "cpu.cfs_quota_us", "-1") in settings(TierLimits(), 1)
+    assert ("cpuset", "cpuset.cpus", "") in settings(TierLimits(), 2)
+
+
+@pytest.mark.parametrize("limits", [{"cpu_weight": 0}, {"cpu_weight": 10_001}, {"cap": 0.0}, {"cap": 0.01}])
+def test_impossible_limits_are_refused(limits: dict[str, int | float]) -> None:
+    with pytest.raises(CgroupError, match=f"of {next(iter(limits.values()))} .*is not possible: give"):
+        TierLimits(**limits)  # type: ignore[arg-type]
+
+
+def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(kernel: Kernel) -> None:
+    made = cgroup(kernel)
+    made.make(TierLimits(cpu_weight=50, cap=0.5, cpus="1"))
+    for parent in (".", "virtscope"):
+        assert kernel.read(f"{parent}/cgroup.subtree_control") == "+cpu +cpuset +memory"
+    assert kernel.read("virtscope/auction-1-web/cpu.weight") == "50"
+    assert kernel.read("virtscope/auction-1-web/cpu.max") == "10000 20000"
+    assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "1"
+    assert made.cpu_seconds() == pytest.approx(1.234567)
+    assert made.memory_bytes() == 4096
+
+
+def test_virtual_servers_compete_with_the_machine_one_by_one(kernel: Kernel) -> None:
+    web, db = (Cgroup(name, Hierarchies(kernel.root, {})) for name in ("web", "db"))
+    web.make(TierLimits(cpu_weight=300))
+    assert kernel.read("virtscope/cpu.weight") == "300"
+    db.make(TierLimits())
+    assert kernel.read("virtscope/cpu.weight") == "400"
+    web.limit(TierLimits(cpu_weight=10_000))
+    assert kernel.read("virtscope/cpu.weight") == "10000"
+
+
+def test_command_joins_before_it_is_what_it_is(kernel: Kernel) -> None:
+    made = cgroup(kernel)
+    made.make(TierLimits())
+    procs = kernel.root / "virtscope/auction-1-web/cgroup.procs"
+    said = subprocess.run(made.joining(["cat", procs, "a name; $HOME"]), capture_output=True, text=True, check=False)
+    assert said.stdout == "0\n"
+    assert "a name; $HOME" in said.stderr
+    procs.unlink()
+    procs.mkdir()
+    refused = subprocess.run(made.joining(["echo", "ran"]), capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert refused.stdout == ""
+    assert str(procs) in refused.stderr
+
+
+def test_controller_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(tmp_path, monkeypatch, controllers="cpu memory")
+    with pytest.raises(CgroupError, match=rf"{tmp_path}/cgroup\.controllers lacks cpuset: the lab needs"):
+        cgroup(kernel).make(TierLimits())
+
+
+def test_what_the_kernel_refuses_names_the_file_and_what_to_do(kernel: Kernel) -> None:
+    made = cgroup(kernel)
+    made.make(TierLimits())
+    file = kernel.root / "virtscope/auction-1-web/cpu.max"
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(CgroupError, match=rf"writing '2000 20000' to {file}: Is a directory; "):
+        made.limit(TierLimits(cap=0.1))
