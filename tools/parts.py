@@ -18,6 +18,7 @@ class Part:
     health_path: str  # answers 200 once the part is ready
     platform: str | None = None  # the only one that it runs on, as tools.targets finds it out
     capabilities: tuple[str, ...] = ()  # those of its unit in exporters/systemd
+    groups: tuple[str, ...] = ()  # whose files it may read, where root starts the stack
 
     @property
     def privileges_variable(self) -> str:
@@ -35,12 +36,13 @@ VESTAT_EXPORTER = Part(
 PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
+# adm is Debian's group for who reads logs.
+TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics", groups=("adm",))
 CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
-TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics")
 
 # In the order in which they are started and shown.
-PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, VESTAT_EXPORTER, PERF_EXPORTER, GRAFANA)
-DOCKER_PARTS = (*PARTS, CADVISOR, TELEGRAF)
+PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, VESTAT_EXPORTER, PERF_EXPORTER, TELEGRAF, GRAFANA)
+DOCKER_PARTS = (*PARTS, CADVISOR)
 
 
 def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[str, int]:

@@ -20,12 +20,25 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from tools import StackError, grafana, health, privileges, programs, python_packages, sockets, supervision, targets
-from tools.parts import ALERTMANAGER, GRAFANA, PARTS, PERF_EXPORTER, PROMETHEUS, Part, ports
+from tools import (
+    StackError,
+    go_programs,
+    grafana,
+    health,
+    privileges,
+    programs,
+    python_packages,
+    sockets,
+    supervision,
+    targets,
+    telegraf,
+)
+from tools.parts import ALERTMANAGER, GRAFANA, PARTS, PERF_EXPORTER, PROMETHEUS, TELEGRAF, Part, ports
 from tools.programs import CHECKOUT, ProgramsError
 from tools.targets import Machine
 
@@ -52,6 +65,11 @@ class Plan:
     parts: tuple[Part, ...]
     ports: dict[str, int]
 
+    @property
+    def ready(self) -> tuple[Part, ...]:
+        """The parts that can answer: Telegraf may still have to be built."""
+        return tuple(part for part in self.parts if part is not TELEGRAF or telegraf.state().name == "built")
+
 
 def up() -> None:
     """Start the stack, or bring a running one up to date, and return once all of it works."""
@@ -72,7 +90,7 @@ def up() -> None:
         with _step("Installing Python packages (.stack/venv)"):
             python_packages.install()
         with _step("Checking the configuration"):
-            _check_configuration()
+            _check_configuration(plan)
 
         settings = _settings(plan, unpacked)
         if running_settings == settings:
@@ -108,9 +126,11 @@ def status() -> bool:
     parts = [("PART", "STATE", "SINCE", "ADDRESS")]
     for part in PARTS:
         process = processes[part.name]
-        if part in plan.parts:
-            since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
+        since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
+        if part in plan.ready:
             parts.append((part.name, process.state, since, f"http://127.0.0.1:{plan.ports[part.name]}"))
+        elif part in plan.parts:
+            parts.append((part.name, *_build_state(process, since)))
         else:
             parts.append((part.name, "not used", "", _why_not_used(part, plan.machine)))
     _print_table(parts)
@@ -137,13 +157,26 @@ def _plan(settings: Mapping[str, str]) -> Plan:
     parts = tuple(
         part
         for part in PARTS
-        if part.platform in {None, machine.platform} and (part is not GRAFANA or grafana.home() is not None)
+        if part.platform in {None, machine.platform}
+        and (part is not GRAFANA or grafana.home() is not None)
+        and (part is not TELEGRAF or telegraf.is_wanted())
     )
     return Plan(machine, parts, ports(settings))
 
 
+def _build_state(telegraf_process: supervision.Process, since: str) -> tuple[str, str, str]:
+    """What `status` says of Telegraf before it is there, in its three columns."""
+    began = telegraf.state().since or telegraf_process.since
+    if telegraf_process.state not in {"starting", "running"} or began is None:
+        return "not built", since, f"{telegraf.why_not_built() or 'it was interrupted'}; to try again: make up"
+    minutes = (datetime.now(UTC) - began).total_seconds() / 60
+    return f"building, {minutes:.0f} min so far", since, f"takes {telegraf.BUILD_TIME}, then it starts by itself"
+
+
 def _why_not_used(part: Part, machine: Machine) -> str:
-    return f"not installed: {grafana.HOW_TO_GET_IT}" if part is GRAFANA else machine.why
+    if part is GRAFANA:
+        return f"not installed: {grafana.HOW_TO_GET_IT}"
+    return telegraf.HOW_TO_USE_IT if part is TELEGRAF else machine.why
 
 
 def _require_ports(plan: Plan) -> None:
@@ -160,8 +193,8 @@ def _require_space() -> None:
         raise StackError(f"only {free // 10**6} MB are free where this checkout is, and {needed // 10**6} are needed")
 
 
-def _check_configuration() -> None:
-    """Raise `StackError` with the first complaint of Prometheus's and Alertmanager's own checkers."""
+def _check_configuration(plan: Plan) -> None:
+    """Raise `StackError` with the first complaint of the checkers that Prometheus, Alertmanager and Telegraf bring."""
     for program, arguments in (
         ("promtool", ["check", "config", "prometheus/prometheus.yml"]),
         ("amtool", ["check-config", "alerts/alertmanager.yml"]),
@@ -179,6 +212,8 @@ def _check_configuration() -> None:
                 )
             complaint = said.partition("FAILED:")[2].partition("FAILED:")[0] or said
             raise StackError(f"{arguments[-1]} is not valid: {' '.join(complaint.split())}")
+    if TELEGRAF in plan.ready:
+        telegraf.check()
 
 
 def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
@@ -186,9 +221,10 @@ def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
     configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.wanted().encode())
     for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".py", ".yml"}):
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
+    configuration.update(go_programs.PROGRAMS["telegraf"].module.content.encode())
     return {
         **{part.port_variable: str(plan.ports[part.name]) for part in PARTS},
-        **{part.privileges_variable: " ".join(privileges.setpriv(part.capabilities)) for part in PARTS},
+        **{part.privileges_variable: " ".join(privileges.setpriv(part.capabilities, part.groups)) for part in PARTS},
         "VIRTSCOPE_PROGRAMS": str(unpacked.relative_to(CHECKOUT)),
         "VIRTSCOPE_CONFIGURATION": configuration.hexdigest(),
         "GRAFANA_HOME": str(grafana.home() or ""),
@@ -210,7 +246,8 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
                 grafana.make_password()
             supervision.RUN.mkdir(parents=True, exist_ok=True)
             SETTINGS_FILE.write_text(json.dumps(settings))
-            targets.write(plan.machine, plan.ports)
+            _write_targets(plan)
+            telegraf.has_changed()  # it starts with what there is now
             for part in (PROMETHEUS, ALERTMANAGER):
                 privileges.hand_over(DATA / part.name)
             supervision.start(settings)
@@ -226,22 +263,30 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
 def _refresh(plan: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
     with _step("Reading the configuration again"):
-        targets.write(plan.machine, plan.ports)
+        _write_targets(plan)
         for part in PARTS:
             if part not in plan.parts:
                 supervision.stop_program(part.name)
         for part in plan.parts:
             supervision.start_program(part.name)
-        for part in (PROMETHEUS, ALERTMANAGER):
+        # Telegraf's own figures start at 0 again when it reads: not without need.
+        for part in (PROMETHEUS, ALERTMANAGER, *([TELEGRAF] if telegraf.has_changed() else [])):
             supervision.reload_program(part.name)
 
 
+def _write_targets(plan: Plan) -> None:
+    """Have Prometheus scrape the parts that can answer; a Telegraf that is being built tells by itself when it can."""
+    unknown = {TELEGRAF} & (set(plan.parts) - set(plan.ready))
+    jobs = {job: part for job, part in targets.JOBS.items() if part not in unknown}
+    targets.write(plan.machine, {part.name: plan.ports[part.name] for part in plan.ready}, jobs=jobs)
+
+
 def _wait(plan: Plan) -> None:
-    for part in plan.parts:
+    for part in plan.ready:
         with _step(f"Waiting until {part.name} is ready"):
             health.wait_until_healthy(part, plan.ports[part.name])
     with _step("Waiting until Prometheus has scraped all of them"):
-        health.wait_until_scraped([part for part in plan.parts if part is not GRAFANA], plan.ports)
+        health.wait_until_scraped([part for part in plan.ready if part is not GRAFANA], plan.ports)
 
 
 def _describe(plan: Plan) -> None:
@@ -261,8 +306,10 @@ def _describe(plan: Plan) -> None:
     login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
     addresses = [
         (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}")
-        for part in plan.parts
+        for part in plan.ready
     ]
+    if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
+        addresses.append((TELEGRAF.name, f"is being built, once, for {telegraf.BUILD_TIME}; then it starts by itself"))
     if GRAFANA not in plan.parts:
         addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
     _print_table(addresses)

@@ -17,6 +17,7 @@ from tools.parts import (
     TELEGRAF,
     VESTAT_EXPORTER,
     XENTOP_EXPORTER,
+    Part,
 )
 from tools.programs import CHECKOUT
 
@@ -73,14 +74,14 @@ def _xen(sysfs: Path, procfs: Path) -> tuple[str, str]:
     return "xen", f"Dom0 of a Xen host: {capabilities} says control_d"
 
 
-def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> None:
+def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER, jobs: Mapping[str, Part] = JOBS) -> None:
     """Write the stack's own addresses, one file per job of prometheus.yml, for the machine it runs on.
 
     A part without a port, and an exporter of another platform, gets an empty file: it doesn't run here, or no longer.
     """
     folder.mkdir(parents=True, exist_ok=True)
     containers = CADVISOR.name in ports
-    for job, part in JOBS.items():
+    for job, part in jobs.items():
         runs = part.name in ports and part.platform in {None, machine.platform}
         platform = machine.platform
         # Containers are virtual servers of a platform of their own, in which a host without another one has its

@@ -107,7 +107,7 @@ def test_what_runs_only_in_docker_is_scraped_only_there(tmp_path: Path) -> None:
         [group] = yaml.safe_load((tmp_path / f"{job}.yml").read_text())
         # Containers are virtual servers, and what isn't virtualised else runs its applications in them.
         assert group == {"targets": [address], "labels": {"host": "vm", "platform": "cgroup"}}
-    targets.write(machine, ports({}), tmp_path)  # `make up` after `make compose-down`
+    targets.write(machine, {}, tmp_path)  # `make up` after `make compose-down`
     for job in ("cadvisor", "telegraf"):
         assert yaml.safe_load((tmp_path / f"{job}.yml").read_text()) == []
 

@@ -1,0 +1,149 @@
+"""tools/go_programs.py with a stand-in for Go: what is built, when, and what others see of it. Needs no network."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.stack.conftest import eventually
+from tools import go_programs
+from tools.go_programs import PROGRAMS, GoProgramsError
+
+# Builds what it is asked for once a file is there, or fails with what is in the file.
+GO = """\
+#!/bin/sh
+echo "$GOCACHE" >> "{folder}/started"
+while [ "$1" != -o ]; do shift; done
+folder=$2; shift 2
+for tenth in $(seq 300); do
+  [ -s "{folder}/go-on" ] && cat "{folder}/go-on" >&2 && exit 1
+  if [ -e "{folder}/go-on" ]; then
+    mkdir -p "$folder" "$GOCACHE"
+    for package in "$@"; do echo "$package" > "$folder/${{package##*/}}"; done
+    exit 0
+  fi
+  sleep 0.1
+done
+"""
+
+
+class Go:
+    """The stand-in, in the place of the pinned Go of a cache of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        pin = hashlib.sha256(go_programs.TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]
+        program = folder / "cache" / "go" / f"toolchain-{pin}" / "go" / "bin" / "go"
+        program.parent.mkdir(parents=True)
+        program.write_text(GO.format(folder=folder))
+        program.chmod(0o755)
+
+    def go_on(self, complaint: str = "") -> None:
+        (self.folder / "go-on").write_text(complaint)
+
+    def builds(self) -> list[str]:
+        """What was compiled before, for each build."""
+        started = self.folder / "started"
+        return started.read_text().splitlines() if started.exists() else []
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Go:
+    monkeypatch.setenv("VIRTSCOPE_CACHE", str(tmp_path / "cache"))
+    return Go(tmp_path)
+
+
+def test_a_build_is_seen_while_it_lasts(go: Go) -> None:
+    assert go_programs.state("telegraf").name == "missing"
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    with ThreadPoolExecutor() as builder:
+        telegraf = builder.submit(go_programs.path, "telegraf")
+        assert eventually(lambda: go.builds() != [])
+        state = go_programs.state("telegraf")
+        assert state.name == "building"
+        assert state.since is not None
+        assert before < state.since <= datetime.now(UTC)
+        assert go_programs.state("sloth").name == "missing"
+        go.go_on()
+        assert telegraf.result().read_text() == "github.com/influxdata/telegraf/cmd/telegraf\n"
+    assert go_programs.state("telegraf") == go_programs.State("built")
+
+
+def test_the_programs_of_a_module_are_built_together_and_once(go: Go) -> None:
+    go.go_on()
+    together = threading.Barrier(3)
+
+    def path(name: str) -> Path:
+        together.wait(timeout=30)
+        return go_programs.path(name)
+
+    with ThreadPoolExecutor() as builders:
+        paths = list(builders.map(path, ["prometheus3", "promtool3", "prometheus3"]))
+    assert [path.name for path in paths] == ["prometheus", "promtool", "prometheus"]
+    assert all(path.is_file() for path in paths)
+    assert len(go.builds()) == 1
+
+
+def test_nothing_but_the_programs_is_left(go: Go) -> None:
+    go.go_on()
+    built = go_programs.path("prometheus3").parent
+    assert {file.name for file in built.iterdir()} == {"prometheus", "promtool", ".lock"}
+
+
+def test_a_failed_build_says_why_and_what_it_had_done_counts_the_next_time(go: Go) -> None:
+    go.go_on("go: downloading much\nmain.go:7:2: no such package\n")
+    with pytest.raises(GoProgramsError, match=r"^cannot build cadvisor \d+\.\d+\.\d+: main\.go:7:2: no such package$"):
+        go_programs.path("cadvisor")
+    assert go_programs.state("cadvisor").name == "missing"
+    go.go_on()
+    assert go_programs.path("cadvisor").is_file()
+    first, second = go.builds()
+    assert first == second
+
+
+def test_no_network_is_told(go: Go) -> None:
+    go.go_on('go: module: Get "https://example.org/": dial tcp: lookup example.org: no such host\n')
+    with pytest.raises(GoProgramsError, match="check the network"):
+        go_programs.path("sloth")
+
+
+def test_too_small_a_disk_is_told_before_it_is_full(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(go_programs, "NEEDED_BYTES", 10**18)
+    with pytest.raises(GoProgramsError, match=r"GB are free in .* and building telegraf needs 1000000000 GB"):
+        go_programs.path("telegraf")
+    assert go.builds() == []
+
+
+def test_another_pin_or_another_plugin_is_another_build(tmp_path: Path) -> None:
+    telegraf = PROGRAMS["telegraf"].module
+    for name in ("go.mod", "go.sum"):
+        (tmp_path / name).write_bytes((telegraf.folder / name).read_bytes())
+    same = replace(telegraf, folder=tmp_path)
+    assert same.content == telegraf.content
+    assert replace(same, tags=(*telegraf.tags, "inputs.cpu")).content != telegraf.content
+    (tmp_path / "go.sum").write_text("other\n")
+    assert same.content != telegraf.content
+
+
+@pytest.mark.parametrize(("pin", "version"), [("v1.37.2", "1.37.2"), ("v0.315.0", "3.15.0")])
+def test_the_version_is_the_release_s(tmp_path: Path, pin: str, version: str) -> None:
+    (tmp_path / "go.mod").write_text(f"module tools\n\nrequire (\n\texample.org/program {pin}\n)\n")
+    module = replace(PROGRAMS["sloth"].module, folder=tmp_path, released_in="example.org/program")
+    assert module.version == version
+    with pytest.raises(GoProgramsError, match=r"go\.mod does not pin example\.org/another"):
+        _ = replace(module, released_in="example.org/another").version
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_program_is_in_its_module(name: str) -> None:
+    module = PROGRAMS[name].module
+    pins = {line.strip() for line in (module.folder / "go.mod").read_text().splitlines()}
+    for package in module.packages:
+        assert pins & {f"module {package}", f"tool {package}", package}  # the last in a block of tools
+    assert PROGRAMS[name].file in {package.rpartition("/")[2] for package in module.packages}

@@ -1,0 +1,143 @@
+"""The stack's Telegraf: wanted once a sensor is there, built once, beside the running stack, and then run.
+
+    python -m tools.telegraf [OPTION OF SETPRIV]...
+
+is what supervisord runs, with the rights that `make up` has: it builds Telegraf if that is missing, and becomes it with
+the rights that the options leave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from tools import StackError, go_programs, privileges, supervision, targets
+from tools.go_programs import GoProgramsError, State
+from tools.parts import TELEGRAF, ports
+from tools.programs import CHECKOUT
+
+CONFIGURATION = CHECKOUT / "telegraf"
+SENSORS = CONFIGURATION / "local"
+HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
+# A copy that is in reach from the checkout for nobody too, wherever the cache is.
+PROGRAM = CHECKOUT / ".stack" / "programs" / "telegraf"
+STATE = CHECKOUT / ".stack" / "data" / "telegraf"  # how far the sensors have read each log
+_SEEN = supervision.RUN / "telegraf.sha256"  # the configuration that the running one has read
+BUILD_TIME = "about 4 minutes"
+NOT_BUILT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
+
+
+def is_wanted() -> bool:
+    """Whether there is a sensor for it to run."""
+    return any(SENSORS.glob("*.conf"))
+
+
+def state() -> State:
+    """Whether it is there, or being built."""
+    return go_programs.state("telegraf")
+
+
+def why_not_built() -> str:
+    """What the last try to build it ended with, by its log; empty if there was none."""
+    with contextlib.suppress(FileNotFoundError):
+        for line in reversed((supervision.LOG / f"{TELEGRAF.name}.log").read_text(errors="replace").splitlines()):
+            if line.startswith("error: "):
+                return line.removeprefix("error: ")
+    return ""
+
+
+def check() -> None:
+    """Raise `StackError` with Telegraf's first complaint about its configuration, if Telegraf is there to complain."""
+    if state().name != "built":
+        return
+    _put_within_reach()
+    command = ["setpriv", *privileges.setpriv(groups=TELEGRAF.groups), *_command("config", "check")]
+    checked = subprocess.run(
+        command, cwd=CHECKOUT, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if checked.returncode:
+        complaints = re.findall(r" E! (.*)", checked.stderr) or [f"it ended with status {checked.returncode}"]
+        hint = ""
+        if "undefined but requested" in complaints[0]:
+            hint = "; the stack's Telegraf has what telegraf/sensors use alone, for more install the vendor's"
+        raise StackError(f"Telegraf says: {complaints[0]}{hint}")
+
+
+def has_changed() -> bool:
+    """Whether its configuration is another one than at the last call."""
+    digest = hashlib.sha256()
+    for file in sorted(file for file in CONFIGURATION.rglob("*") if file.is_file()):
+        digest.update(file.read_bytes())
+    seen = _SEEN.read_text() if _SEEN.exists() else ""
+    _SEEN.write_text(digest.hexdigest())
+    return digest.hexdigest() != seen
+
+
+def run(setpriv_options: list[str]) -> NoReturn:
+    """Build Telegraf if it is missing, and become it; end with `NOT_BUILT` if it can't be built."""
+    # What asks Telegraf to read its configuration again comes too early: it is going to read it anyway.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the build ends with us
+    machine, job = targets.this_machine(), {"telegraf": TELEGRAF}
+    try:
+        if state().name != "built":
+            targets.write(machine, {}, jobs=job)  # it can't be scraped before
+            print(f"building Telegraf, which takes {BUILD_TIME}", flush=True)
+        _put_within_reach()
+    except (GoProgramsError, OSError) as error:
+        print(f"error: {error}", flush=True)
+        sys.exit(NOT_BUILT)
+    STATE.mkdir(parents=True, exist_ok=True)
+    privileges.hand_over(STATE)
+    targets.write(machine, ports(os.environ), jobs=job)
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)  # what is ignored stays so in the program that we become
+    command = ["setpriv", "--pdeathsig", "TERM", *setpriv_options, *_command()]
+    os.execvpe(command[0], command, _environment())
+
+
+def _command(*subcommand: str) -> list[str]:
+    relative = {path: str(path.relative_to(CHECKOUT)) for path in (PROGRAM, CONFIGURATION, SENSORS)}
+    configuration = ["--config", f"{relative[CONFIGURATION]}/telegraf.conf", "--config-directory", relative[SENSORS]]
+    return [relative[PROGRAM], *subcommand, *configuration]
+
+
+def _environment() -> dict[str, str]:
+    """What sensors are told: relative paths, since the folders above the checkout may be closed to nobody."""
+    return {
+        **os.environ,
+        "TELEGRAF_FOLDER": str(CONFIGURATION.relative_to(CHECKOUT)),
+        "STATE_DIRECTORY": str(STATE.relative_to(CHECKOUT)),
+    }
+
+
+def _put_within_reach() -> None:
+    """Make `PROGRAM` the built Telegraf, which is built first if it is missing."""
+    built = go_programs.path("telegraf")
+    if PROGRAM.exists() and _identity(PROGRAM) == _identity(built):
+        return
+    new = PROGRAM.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    try:
+        new.hardlink_to(built)
+    except OSError:  # another file system
+        shutil.copy2(built, new)
+    new.replace(PROGRAM)
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    """What a copy has in common with the original alone."""
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])
