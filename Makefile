@@ -24,6 +24,11 @@ compose-up: ## The same stack on Docker, Grafana included
 compose-down: ## Stop the stack on Docker; its volumes stay
 	@$(PYTHON) -m tools.compose down
 
+##@ Experiment
+.PHONY: lab
+lab: ## Consolidate applications on this machine and report: SCENARIO=smoke (3 minutes), scale, intensity, placement or a file
+	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(or $(SCENARIO),smoke)
+
 ##@ Test
 .PHONY: test lint types test-fast test-xen fuzz bench
 # These measure, or emulate a machine: they have this one for themselves. The others mostly wait, and so run side by side.

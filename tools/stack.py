@@ -84,11 +84,11 @@ def up() -> None:
                 supervision.require_short_path()
                 _require_ports(plan)
                 _require_space()
-            python_packages.require_venv()
+            python_packages.STACK.require_venv()
         with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
             unpacked = programs.STACK.root()
         with _step("Installing Python packages (.stack/venv)"):
-            python_packages.install()
+            python_packages.STACK.install()
         with _step("Checking the configuration"):
             _check_configuration(plan)
 
@@ -187,7 +187,7 @@ def _require_ports(plan: Plan) -> None:
 
 def _require_space() -> None:
     """Raise `StackError` unless there is space on the disk for what is still to come."""
-    needed = DATA_BYTES if python_packages.is_installed() else NEEDED_BYTES
+    needed = DATA_BYTES if python_packages.STACK.is_installed() else NEEDED_BYTES
     free = shutil.disk_usage(CHECKOUT).free
     if free < needed:
         raise StackError(f"only {free // 10**6} MB are free where this checkout is, and {needed // 10**6} are needed")
@@ -218,7 +218,7 @@ def _check_configuration(plan: Plan) -> None:
 
 def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
     """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
-    configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.wanted().encode())
+    configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
     for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".py", ".yml"}):
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
     configuration.update(go_programs.PROGRAMS["telegraf"].module.content.encode())

@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tools import StackError
+from tools import StackError, python_packages
 from tools.programs import CHECKOUT
-from tools.python_packages import PYTHON
 
 RUN = CHECKOUT / ".stack" / "run"
 LOG = CHECKOUT / ".stack" / "log"
@@ -69,7 +68,7 @@ def start(environment: Mapping[str, str]) -> None:
     """Start supervisord, which starts nothing by itself, with `environment` added to our own."""
     LOG.mkdir(parents=True, exist_ok=True)
     RUN.mkdir(parents=True, exist_ok=True)
-    command = [str(PYTHON), "-m", "supervisor.supervisord", "-c", "tools/supervisord.conf"]
+    command = [str(python_packages.STACK.python), "-m", "supervisor.supervisord", "-c", "tools/supervisord.conf"]
     supervisord = subprocess.run(
         command,
         cwd=CHECKOUT,

@@ -16,7 +16,7 @@ from lab.clients.orders import Habits
 
 # A page view has a connection of its own: visitors think longer than web servers keep an idle connection, and one that
 # the server is just closing would be an error that no visitor sees.
-HEADERS = {"Connection": "close", "Accept-Encoding": "identity"}
+HEADERS = {"Connection": "close", "Accept-Encoding": "gzip"}
 
 
 class Visitor(FastHttpUser):

@@ -86,10 +86,9 @@ def test_too_old_python_is_told_at_once(fresh: Checkout) -> None:
 
 
 def test_debian_python_without_venv_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_packages, "COMPLETE", tmp_path / "absent")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(StackError, match="apt-get install python3-venv"):
-        python_packages.require_venv()
+        python_packages.Environment(python_packages.STACK.requirements, tmp_path / "absent").require_venv()
 
 
 def test_too_long_path_is_told(tmp_path: Path) -> None:
@@ -164,7 +163,7 @@ def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkou
     outside = tmp_path / "tmp"
     outside.mkdir()
     with fresh.making("up", TMPDIR=str(outside)) as up:
-        scratch = fresh.folder / python_packages.SCRATCH.relative_to(ROOT)
+        scratch = fresh.folder / python_packages.STACK.scratch.relative_to(ROOT)
 
         def pip_unpacks_itself() -> bool:
             with suppress(FileNotFoundError):  # a folder that has just gone
