@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from lab import run
+from lab.report import command as report
 
 
 def main() -> int:
@@ -13,6 +14,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab", description="A consolidation experiment and its report.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run.add_to(commands)
+    report.add_to(commands)
     arguments = parser.parse_args()
     status: int = arguments.func(arguments)
     return status

@@ -1,0 +1,245 @@
+"""Line charts as SVG text that says the same in colour, in grey, to the colour-blind, and on paper.
+
+What tells curves apart is said three times: by a marker's shape, by lightness (from light to dark, in grey too), and by
+a label at the curve's end, so that no legend has to be matched. Placements differ by line style and by filled or hollow
+markers. All repetitions are drawn as ticks beside their mean. Absent points leave a gap.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from lab.report.units import significant
+
+SHADES = ("#74B0D8", "#4A7FC0", "#7A2476", "#46103F", "#000000")
+"""From light to dark, from blue to purple: told apart in grey, and with any colour vision."""
+MARKERS = ("o", "s", "^", "D", "v")
+LINES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+INK, FAINT = "#222222", "#767676"
+
+STYLE = Path(__file__).with_name("charts.mplstyle")
+POINTS = 72  # in an inch
+LABEL_GAP = 11.0  # points between two labels at curves' ends
+WIDTH, HEIGHT = 9.6, 3.1  # inches; the height of one row
+COLUMNS = 2
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+
+
+@dataclass(frozen=True)
+class Point:
+    """The figures of one load: of each repetition one, in the axis's unit. Empty where nothing was measured."""
+
+    x: float
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """NaN, which isn't drawn, if there is none."""
+        return sum(self.values) / len(self.values) if self.values else float("nan")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """`shade` and `line` are its places among what colour and line style tell apart, from 0."""
+
+    label: str
+    points: tuple[Point, ...]
+    shade: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. `limits` are lines across it, each with its name: an objective's threshold, a capacity."""
+
+    title: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    limits: tuple[tuple[float, str], ...] = ()
+    logarithmic: bool = False
+    bottom: float = 0
+    """Where a linear axis begins, unless a point lies below it."""
+    smooth: bool = True
+    """Lines between the points; without, they are dotted, as of loads that nobody has measured between."""
+
+
+@dataclass(frozen=True)
+class XAxis:
+    """What all panels of a report have below: the loads and how each is written."""
+
+    label: str
+    ticks: tuple[tuple[float, str], ...]
+
+
+def draw(panels: Sequence[Panel], x_axis: XAxis, name: str, description: str) -> str:
+    """Panels, two in a row, as an <svg> element; `name` keeps its ids apart from those of others on the same page."""
+    with matplotlib.rc_context(fname=STYLE):
+        columns = min(len(panels), COLUMNS)
+        rows = -(-len(panels) // columns)
+        height = HEIGHT * rows + 0.25
+        figure = Figure(figsize=(WIDTH, height))
+        every = list(figure.subplots(rows, columns, squeeze=False).flat)
+        # Direct labels stand in the free space to the right of each pair of axes.
+        figure.subplots_adjust(
+            left=0.07, right=0.84, bottom=0.75 / height, top=1 - 0.35 / height, wspace=0.66, hspace=0.45
+        )
+        axes = every[: len(panels)]
+        for panel, axis in zip(panels, axes, strict=True):
+            _draw_panel(axis, panel, x_axis)
+        for axis in every[len(panels) :]:
+            axis.remove()
+        figure.supxlabel(x_axis.label, x=(0.07 + 0.84) / 2, y=0.1 / height, fontsize="medium")
+        _share_scale(panels, axes)
+        for panel, axis in zip(panels, axes, strict=True):
+            _label_ends(axis, panel, figure.dpi)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return _standalone(out.getvalue(), name, description)
+
+
+def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:
+    axis.set_title(panel.title)
+    axis.set_ylabel(panel.y_label)
+    axis.set_xticks([x for x, _ in x_axis.ticks], [text for _, text in x_axis.ticks])
+    xs = [x for x, _ in x_axis.ticks]
+    room = 0.08 * (max(xs) - min(xs)) or 1
+    axis.set_xlim(min(xs) - room, max(xs) + room)
+    if panel.logarithmic:
+        axis.set_yscale("log")
+    for value, _ in panel.limits:
+        axis.axhline(value, color=INK, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
+    for curve in panel.curves:
+        _draw_curve(axis, curve, smooth=panel.smooth)
+    if not panel.logarithmic:
+        lowest = min((value for curve in panel.curves for point in curve.points for value in point.values), default=0)
+        axis.set_ylim(bottom=panel.bottom if lowest >= panel.bottom else None)
+
+
+def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
+    colour, marker = SHADES[curve.shade % len(SHADES)], MARKERS[curve.shade % len(MARKERS)]
+    points = sorted(curve.points, key=lambda point: point.x)
+    axis.plot(
+        [point.x for point in points],
+        [point.mean for point in points],
+        color=colour,
+        linestyle=LINES[curve.line % len(LINES)] if smooth else ":",
+        linewidth=1.7 if smooth else 1,
+        marker=marker,
+        markersize=6.5,
+        markerfacecolor="white" if curve.line % 2 else colour,
+        markeredgecolor=colour,
+        markeredgewidth=1.4,
+        zorder=3,
+    )
+    for point in points:
+        if len(point.values) > 1:
+            axis.vlines(point.x, min(point.values), max(point.values), color=colour, linewidth=1, zorder=2)
+            axis.plot(
+                [point.x] * len(point.values),
+                point.values,
+                "_",
+                color=colour,
+                markersize=7,
+                markeredgewidth=1,
+                zorder=2,
+            )
+
+
+def _share_scale(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
+    """Give panels of one unit one scale, so that eyes compare what numbers would; on log axes, plain numbers."""
+    for panel, axis in zip(panels, axes, strict=True):
+        same = [other for of, other in zip(panels, axes, strict=True) if of.y_label == panel.y_label]
+        drawn = [other.get_ylim() for other in same]
+        axis.set_ylim(min(low for low, _ in drawn), max(high for _, high in drawn))
+    for panel, axis in zip(panels, axes, strict=True):
+        if panel.logarithmic:
+            low, high = axis.get_ylim()
+            steps = (1.0, 2.0, 5.0) if high / low < 3000 else (1.0,)
+            axis.yaxis.set_major_locator(LogLocator(subs=steps))
+            axis.yaxis.set_minor_locator(NullLocator())
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
+            axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _label_ends(axis: Axes, panel: Panel, pixels: float) -> None:
+    """Name each curve beside its last point, and each limit at the axes' end, moved apart where names would overlap.
+
+    pixels: in an inch.
+    """
+    right = axis.get_xlim()[1]
+    ends = [(right, value, text, "italic") for value, text in panel.limits]
+    for curve in panel.curves:
+        last = max((point for point in curve.points if point.values), key=lambda point: point.x, default=None)
+        if last is not None:
+            ends.append((last.x, last.mean, curve.label, "normal"))
+    ends.sort(key=lambda end: end[1])
+    wanted = [float(axis.transData.transform((x, y))[1]) / pixels * POINTS for x, y, _, _ in ends]
+    column = float(axis.transData.transform((right, 1))[0])
+    for place, (x, y, text, slant), height in zip(spread(wanted, LABEL_GAP), ends, wanted, strict=True):
+        across = (column - float(axis.transData.transform((x, y))[0])) / pixels * POINTS
+        axis.annotate(
+            text,
+            (x, y),
+            (across + 6, place - height),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            fontstyle=slant,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4},
+        )
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Move places, in rising order, apart to at least `gap`, each group around its own middle.
+
+    >>> spread([0, 1, 50], 10)
+    [-4.5, 5.5, 50.0]
+    """
+    groups: list[list[float]] = []
+    for place in places:
+        groups.append([place])
+        while len(groups) > 1 and _top(groups[-2], gap) + gap > _bottom(groups[-1], gap):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [_bottom(group, gap) + gap * number for group in groups for number in range(len(group))]
+
+
+def _bottom(group: Sequence[float], gap: float) -> float:
+    return sum(group) / len(group) - gap * (len(group) - 1) / 2
+
+
+def _top(group: Sequence[float], gap: float) -> float:
+    return sum(group) / len(group) + gap * (len(group) - 1) / 2
+
+
+def _standalone(svg: str, name: str, description: str) -> str:
+    """Matplotlib's file as an element that can stand in a page beside others: no prologue, own ids, described."""
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    root = ElementTree.fromstring(svg)  # noqa: S314
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if key == "id":
+                element.set(key, f"{name}-{value}")
+            elif value.startswith("#") and key.endswith("href"):
+                element.set(key, f"#{name}-{value[1:]}")
+            elif "url(#" in value:
+                element.set(key, re.sub(r"url\(#", f"url(#{name}-", value))
+        # Matplotlib's rule is for `*`, which on a page would be for every other figure too; it says it is of no colour.
+        if element.tag == f"{{{SVG}}}style" and element.text:
+            element.text = element.text.replace("*", f"#{name} *")
+    root.set("id", name)
+    root.set("role", "img")
+    root.set("aria-label", description)
+    return ElementTree.tostring(root, encoding="unicode")

@@ -1,0 +1,87 @@
+"""Everything the report asks of Prometheus about one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lab import LabError
+from lab.report import queries
+from lab.report.prometheus import Prometheus, Sample
+from lab.report.runs import Run, Step, runs
+
+
+class NoSuchRunError(LabError):
+    """There is no run of this name, or none at all: the message has those there are."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What Prometheus knows of one step: by the query's name, its text and what it gave."""
+
+    step: Step
+    apps: tuple[str, ...]
+    """The applications that had clients in it."""
+    asked: Mapping[str, str]
+    given: Mapping[str, Sequence[Sample]]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What Prometheus knows of a run. `info` and `gauges` are the runner's own words on it; empty if it said none."""
+
+    run: Run
+    info: Mapping[str, str]
+    gauges: Mapping[str, float]
+    steps: tuple[Answers, ...]
+    asked_at: float
+
+
+def find_run(prometheus: Prometheus, name: str | None) -> Run:
+    """The run of this name, or the newest.
+
+    Raises `NoSuchRunError`, `PrometheusError`, and ValueError as `runs` does.
+    """
+    found = runs(prometheus.recorded(queries.RUNS))
+    if not found:
+        raise NoSuchRunError(
+            f"{prometheus.url} knows no run of the lab within the last 30 days: make one with `make lab SCENARIO=smoke`"
+        )
+    chosen = [run for run in found if name in {None, run.name}]
+    if not chosen:
+        raise NoSuchRunError(f"no run {name!r}; there are, newest first: {', '.join(run.name for run in found)}")
+    return chosen[0]
+
+
+def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
+    """Ask all there is to know of a run; raises `PrometheusError`."""
+    last = run.steps[-1]
+    info = prometheus.vector(queries.about_run("lab_run_info", last))
+    gauges = {
+        metric: samples[0].value
+        for metric in queries.RUN_GAUGES
+        if (samples := prometheus.vector(queries.about_run(metric, last)))
+    }
+    return Recording(
+        run, info[0].labels if info else {}, gauges, tuple(_answers(prometheus, step) for step in run.steps), asked_at
+    )
+
+
+def _answers(prometheus: Prometheus, step: Step) -> Answers:
+    if step.seconds == 0:
+        return Answers(step, (), {}, {})
+    clients = prometheus.vector(queries.applications(step))
+    apps = tuple(sorted((sample.labels["app"] for sample in clients), key=_natural))
+    asked = {name: query(step, apps) for name, query in queries.OF_STEP.items()}
+    given = {name: prometheus.vector(text) for name, text in asked.items()}
+    seconds = {sample.value for sample in given["thresholds"] if sample.labels["objective"] == "latency"}
+    if seconds:
+        # One file of objectives is one threshold; should applications differ, the strictest is asked for all.
+        asked["within"] = queries.within(min(seconds))(step, apps)
+        given["within"] = prometheus.vector(asked["within"])
+    return Answers(step, apps, asked, given)
+
+
+def _natural(name: str) -> tuple[int, str]:
+    """auction-2 before auction-10."""
+    return len(name), name

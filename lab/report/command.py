@@ -1,0 +1,52 @@
+"""`python -m lab report [RUN] [--prometheus URL] [--output DIR]`: the report of a run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from lab import LabError
+from lab.report.collection import collect, find_run
+from lab.report.document import document
+from lab.report.prometheus import Prometheus
+from lab.report.rendering import MARKDOWN_NAME, write
+from lab.report.study import load
+from tools.parts import PROMETHEUS, ports
+
+REPORTS = Path(__file__).resolve().parents[2] / ".stack" / "lab" / "reports"
+
+
+def add_to(commands: Any) -> None:
+    """Add the subcommand to argparse's; `func` of its arguments runs it and returns the exit status."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "report", help="write the report of a run, from what Prometheus recorded", description=__doc__
+    )
+    parser.add_argument("run", nargs="?", metavar="RUN", help="its name; without, the newest run")
+    parser.add_argument(
+        "--prometheus", metavar="URL", help="where it was recorded; default: the stack's own, on 127.0.0.1"
+    )
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, help="where the files go; default: .stack/lab/reports/RUN"
+    )
+    parser.set_defaults(func=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Exit status: 0 if the report was written, 1 if there is nothing to report or nobody to ask."""
+    prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{ports(os.environ)[PROMETHEUS.name]}")
+    try:
+        run = find_run(prometheus, arguments.run)
+        recording = collect(prometheus, run, time.time())
+    except (LabError, ValueError) as error:
+        print(f"lab report: {error}", file=sys.stderr)
+        return 1
+    report = document(recording, load(), prometheus.url)
+    folder = arguments.output or REPORTS / run.name
+    page = write(report, folder)
+    print("\n".join(report.verdict))
+    print(f"\n{page}\n{folder / MARKDOWN_NAME}")
+    return 0

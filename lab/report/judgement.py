@@ -1,0 +1,58 @@
+"""Objectives met or missed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """What an application promises; None where Prometheus knows of no such objective."""
+
+    mean_seconds: float | None
+    """Ceiling of the mean response time, as the studies used it."""
+    latency_seconds: float | None
+    latency_share: float | None
+    """Of answered requests, the share that is to take at most `latency_seconds`."""
+    availability_share: float | None
+    """Of all requests, the share that is to be answered without a server's error."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One objective in one step: what was measured beside what was promised.
+
+    `excess` is how far beyond the promise it was, 1 being just at it: of a share, the bad share over the one allowed.
+    """
+
+    objective: str
+    measured: float | None
+    promised: float
+    excess: float | None
+
+    @property
+    def met(self) -> bool | None:
+        """None if nothing was measured."""
+        return None if self.excess is None else self.excess <= 1 + 1e-9
+
+
+def judge(
+    objectives: Objectives, *, mean: float | None, within: float | None, errors: float | None
+) -> tuple[Judged, ...]:
+    """Hold a step's figures against the objectives there are.
+
+    mean: of answered requests, in seconds; within: their share under the latency threshold; errors: failed over all.
+    """
+    judged = []
+    if (ceiling := objectives.mean_seconds) is not None:
+        judged.append(Judged("mean", mean, ceiling, None if mean is None else mean / ceiling))
+    if (share := objectives.latency_share) is not None and objectives.latency_seconds is not None:
+        judged.append(Judged("latency", within, share, _excess(within, share)))
+    if (share := objectives.availability_share) is not None:
+        available = None if errors is None else 1 - errors
+        judged.append(Judged("availability", available, share, _excess(available, share)))
+    return tuple(judged)
+
+
+def _excess(good: float | None, promised: float) -> float | None:
+    return None if good is None else (1 - good) / (1 - promised)

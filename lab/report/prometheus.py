@@ -1,0 +1,81 @@
+"""Asking a Prometheus: instant queries over its HTTP API, and their answers as values."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab import LabError
+
+TIMEOUT_SECONDS = 60
+
+
+class PrometheusError(LabError):
+    """Prometheus can't be reached, or refuses a query: the message has its address and what it said."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One series of an instant vector."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One series of a range selector: the recorded samples themselves, as (Unix time in seconds, value)."""
+
+    labels: Mapping[str, str]
+    samples: tuple[tuple[float, float], ...]
+
+
+class Prometheus:
+    """A Prometheus at this address (`http://127.0.0.1:9090`), without the proxies of the environment."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def vector(self, query: str) -> list[Sample]:
+        """The series of a query that gives an instant vector; raises `PrometheusError`."""
+        return [Sample(series["metric"], float(series["value"][1])) for series in self._result(query, wanted="vector")]
+
+    def recorded(self, selector: str) -> list[Recorded]:
+        """The samples that a range selector (`up[1h]`) covers, with the times at which they were scraped.
+
+        Raises `PrometheusError`.
+        """
+        return [
+            Recorded(series["metric"], tuple((time, float(value)) for time, value in series["values"]))
+            for series in self._result(selector, wanted="matrix")
+        ]
+
+    def _result(self, query: str, wanted: str) -> list[Any]:
+        body = urllib.parse.urlencode({"query": query}).encode()
+        request = urllib.request.Request(f"{self.url}/api/v1/query", data=body)  # noqa: S310
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+                answer = json.load(response)
+        except urllib.error.HTTPError as error:
+            raise PrometheusError(f"{self.url} refuses a query: {_complaint(error)}\n{query}") from error
+        except (OSError, ValueError) as error:
+            raise PrometheusError(f"no Prometheus answers at {self.url}: {error}") from error
+        data = answer["data"]
+        if data["resultType"] != wanted:
+            raise PrometheusError(f"{self.url} gives a {data['resultType']} where a {wanted} was asked for: {query}")
+        result: list[Any] = data["result"]
+        return result
+
+
+def _complaint(error: urllib.error.HTTPError) -> str:
+    """What Prometheus says is wrong, or the HTTP status where something else answers."""
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}"

@@ -1,0 +1,264 @@
+"""What the report asks of Prometheus for each step: PromQL, complete with the times, ready to be copied.
+
+Two kinds of figures need two ways of being taken over a step.
+
+**Requests** are counted by counters of the lab's own sensors and clients, and a step's count is the difference of two
+of their values, `counter @ end - counter @ start`: exact to the request for any length of step. increase() and rate()
+would extrapolate to the edges of the range, and would lose what a series had counted when it was first scraped, as a
+status 5xx has that nobody had seen before. So a series that is not there at the start counts from 0; that its whole
+target was not there, or that it started anew within the step, is asked for beside it and makes the figures missing. A
+mean is the difference of `_sum` over the difference of `_count`, a percentile is of the difference of the buckets: each
+request weighs the same, which it would not in an average of recorded means.
+
+**CPU, events and waiting** come by the vocabulary's records, the same for every platform, and these are rates over a
+minute each. A step's figure is the average of those records whose whole minute lies within the step: all evaluations
+from a minute after its start to its end. A step of less than a minute and some seconds has none of these; there it is
+the last of the step, and `before_step` says by how much it reaches back beyond its start.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+
+from lab.report.runs import Step
+
+RATE_SECONDS = 60  # over which the records' rates are taken
+AVERAGED_SECONDS = 10  # at least: two evaluations, so that one is never missed
+
+Query = Callable[[Step, Sequence[str]], str]
+"""PromQL for a step and the applications that ran in it."""
+
+SENSOR = "app_request_duration_seconds"
+CLIENT = "lab_client_request_duration_seconds"
+LATENESS = "lab_client_start_lateness_seconds"
+WEB = 'tier="web"'  # where an application's users are answered
+# Fast errors are no good answers: failed requests have a figure of their own.
+ANSWERED = 'status!="5xx"'
+ANSWERED_TO_CLIENT = 'status!~"5xx|timeout|error"'
+
+RUNS = "lab_step_info[30d]"  # as long as the stack keeps data
+RUN_GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")
+
+
+def before_step(step: Step) -> int:
+    """By how many seconds the averaged records of a step reach back beyond its start: 0 if it is long enough."""
+    return max(RATE_SECONDS + AVERAGED_SECONDS - step.seconds, 0)
+
+
+def applications(step: Step) -> str:
+    """Which applications had clients in the step."""
+    return f'max by (app) (max_over_time(lab_clients{{host="{step.host}"}}[{step.seconds}s] @ {step.end})) > 0'
+
+
+def _of(step: Step, apps: Sequence[str], *more: str) -> str:
+    """A selector's braces: these applications on the step's host."""
+    return "{" + ", ".join((f'host="{step.host}"', f'app=~"{"|".join(apps)}"', *more)) + "}"
+
+
+def _group(*lines: str) -> str:
+    """A pair of parentheses around lines of their own."""
+    return "(\n" + textwrap.indent("\n".join(lines), "  ") + "\n)"
+
+
+def _counted(series: str, step: Step) -> str:
+    """By how much counters grew within the step; those born in it from 0."""
+    start, end = f"{series} @ {step.start}", f"{series} @ {step.end}"
+    return _group(end, "- " + _group(start, "or", f"0 * {end}"))
+
+
+def _over(part: str, whole: str) -> str:
+    """A quotient; absent where the whole is 0."""
+    return f"{part}\n/ {_group(f'{whole} > 0')}"
+
+
+def _rate(metric: str, *only: str) -> Query:
+    def query(step: Step, apps: Sequence[str]) -> str:
+        return f"sum by (app) {_counted(f'{metric}_count{_of(step, apps, *only)}', step)}\n/ {step.seconds}"
+
+    return query
+
+
+def _share(metric: str, part: str, *only: str) -> Query:
+    """Of the requests, the share that `part` selects as well; 0 where there is none of it."""
+
+    def query(step: Step, apps: Sequence[str]) -> str:
+        every = f"sum by (app) {_counted(f'{metric}_count{_of(step, apps, *only)}', step)}"
+        some = f"sum by (app) {_counted(f'{metric}_count{_of(step, apps, *only, part)}', step)}"
+        return _over(_group(some, "or", f"0 * {every}"), every)
+
+    return query
+
+
+def _mean(metric: str, *only: str) -> Query:
+    def query(step: Step, apps: Sequence[str]) -> str:
+        total, count = (_counted(f"{metric}_{part}{_of(step, apps, *only)}", step) for part in ("sum", "count"))
+        return _over(f"sum by (app) {total}", f"sum by (app) {count}")
+
+    return query
+
+
+def _quantile(q: float, metric: str, *only: str) -> Query:
+    def query(step: Step, apps: Sequence[str]) -> str:
+        buckets = _counted(f"{metric}_bucket{_of(step, apps, *only)}", step)
+        return "histogram_quantile" + _group(f"{q},", f"sum by (app, le) {buckets}")
+
+    return query
+
+
+def within(seconds: float) -> Query:
+    """The share of answered requests that took at most this long, which is an edge of the buckets."""
+    # Prometheus 3 writes a whole number as 1.0, and its predecessors take over what they are given.
+    le = f'le=~"{seconds:g}(\\\\.0)?"'
+
+    def query(step: Step, apps: Sequence[str]) -> str:
+        fast = _counted(f"{SENSOR}_bucket{_of(step, apps, WEB, ANSWERED, le)}", step)
+        every = _counted(f"{SENSOR}_count{_of(step, apps, WEB, ANSWERED)}", step)
+        return _over(f"sum by (app) {fast}", f"sum by (app) {every}")
+
+    return query
+
+
+def _seen_at_start(metric: str, *only: str) -> Query:
+    def query(step: Step, apps: Sequence[str]) -> str:
+        return f"group by (app) ({metric}_count{_of(step, apps, *only)} @ {step.start})"
+
+    return query
+
+
+def _restarts(metric: str, *only: str) -> Query:
+    def query(step: Step, apps: Sequence[str]) -> str:
+        series = f"{metric}_count{_of(step, apps, *only)}"
+        return f"max by (app) (resets({series}[{step.seconds}s] @ {step.end})) > 0"
+
+    return query
+
+
+def _average(series: str, step: Step) -> str:
+    """The average of a record over those of its evaluations whose minute lies within the step."""
+    seconds = max(step.seconds - RATE_SECONDS, AVERAGED_SECONDS)
+    return f"avg_over_time({series}[{seconds}s] @ {step.end})"
+
+
+def _averaged(record: str, by: str = "app") -> Query:
+    def query(step: Step, apps: Sequence[str]) -> str:
+        return f"sum by ({by}) ({_average(f'{record}{_of(step, apps)}', step)})"
+
+    return query
+
+
+def _of_tiers(record: str, step: Step, apps: Sequence[str]) -> str:
+    """A virtual servers' record, averaged, by the application and tier that each is."""
+    tiers = f"group by (host, vserver, app, tier) (vserver:app:info{_of(step, apps)} @ {step.end})"
+    average = _average(f'{record}{{host="{step.host}", role="guest"}}', step)
+    return "sum by (app, tier) " + _group(average, "* on (host, vserver) group_left (app, tier)", tiers)
+
+
+def _averaged_of_tiers(record: str) -> Query:
+    def query(step: Step, apps: Sequence[str]) -> str:
+        return _of_tiers(record, step, apps)
+
+    return query
+
+
+def _misses(step: Step, apps: Sequence[str]) -> str:
+    misses = _of_tiers("vserver:llc_misses:rate", step, apps)
+    instructions = _of_tiers("vserver:instructions:rate", step, apps)
+    return _over(misses, instructions)
+
+
+def _overhead(step: Step, _apps: Sequence[str]) -> str:
+    return f"sum ({_average(f'host:overhead_cpu:rate{_of_host(step)}', step)})"
+
+
+def _overhead_ratio(step: Step, apps: Sequence[str]) -> str:
+    every = f"sum ({_average(f'vserver:cpu_usage:rate{_of_host(step)}', step)})"
+    return _over(_overhead(step, apps), every)
+
+
+def _of_host(step: Step) -> str:
+    return f'{{host="{step.host}", platform="{step.platform}"}}'
+
+
+def _clients_cpu(step: Step, _apps: Sequence[str]) -> str:
+    own = f'process_cpu_seconds_total{{job="lab", host="{step.host}"}}'
+    clients = f'group by (job, instance) (lab_clients{{host="{step.host}"}} @ {step.end})'
+    return f"sum {_group(_counted(own, step), 'and on (job, instance)', clients)}\n/ {step.seconds}"
+
+
+def _lateness_mean(step: Step, _apps: Sequence[str]) -> str:
+    total, count = (_counted(f'{LATENESS}_{part}{{host="{step.host}"}}', step) for part in ("sum", "count"))
+    return _over(f"sum {total}", f"sum {count}")
+
+
+def _lateness_p95(step: Step, _apps: Sequence[str]) -> str:
+    buckets = _counted(f'{LATENESS}_bucket{{host="{step.host}"}}', step)
+    return "histogram_quantile" + _group("0.95,", f"sum by (le) {buckets}")
+
+
+def _causes(step: Step, apps: Sequence[str]) -> str:
+    return (
+        f"sum by (app, cause) (count_over_time(app:breach_cause:info{_of(step, apps)}[{step.seconds}s] @ {step.end}))"
+    )
+
+
+def _objectives(step: Step, apps: Sequence[str]) -> str:
+    """The share that is to be good, by application and objective (latency, availability)."""
+    return f"max by (app, objective) (app:slo_objective:ratio{_of(step, apps)} @ {step.end})"
+
+
+def _thresholds(step: Step, apps: Sequence[str]) -> str:
+    """The response time that is judged, by application and objective (latency, mean)."""
+    return f"max by (app, objective) (app:slo_threshold:seconds{_of(step, apps)} @ {step.end})"
+
+
+def _of_runner(metric: str) -> Query:
+    """What the runner says of the step beside its labels."""
+
+    def query(step: Step, _apps: Sequence[str]) -> str:
+        return f'max ({metric}{{run="{step.run}", step="{step.name}", repetition="{step.repetition}"}} @ {step.end})'
+
+    return query
+
+
+def _why_no_misses(step: Step, _apps: Sequence[str]) -> str:
+    """Why perf-exporter counts no cache misses on this machine: nothing if it does, or if there is no perf-exporter."""
+    return f'group by (reason) (perf_event_supported{{host="{step.host}", event="cache-misses"}} @ {step.end} == 0)'
+
+
+OF_STEP: Mapping[str, Query] = {
+    "requests": _rate(SENSOR, WEB),
+    "errors": _share(SENSOR, 'status="5xx"', WEB),
+    "mean": _mean(SENSOR, WEB, ANSWERED),
+    "p95": _quantile(0.95, SENSOR, WEB, ANSWERED),
+    "sensor_at_start": _seen_at_start(SENSOR, WEB),
+    "sensor_restarts": _restarts(SENSOR, WEB),
+    "client_requests": _rate(CLIENT),
+    "client_failures": _share(CLIENT, 'status=~"5xx|timeout|error"'),
+    "client_mean": _mean(CLIENT, ANSWERED_TO_CLIENT),
+    "client_at_start": _seen_at_start(CLIENT),
+    "client_restarts": _restarts(CLIENT),
+    "clients_cpu": _clients_cpu,
+    "lateness_mean": _lateness_mean,
+    "lateness_p95": _lateness_p95,
+    "tier_cpu": _averaged("app:tier_cpu_usage:rate", by="app, tier"),
+    "cpu_per_request": _averaged("app:cpu_per_request:seconds"),
+    "overhead": _overhead,
+    "overhead_ratio": _overhead_ratio,
+    "waiting": _averaged_of_tiers("vserver:cpu_wait:rate"),
+    "throttled": _averaged_of_tiers("vserver:cpu_throttled:rate"),
+    "misses": _misses,
+    "causes": _causes,
+    "objectives": _objectives,
+    "thresholds": _thresholds,
+    "step_clients": _of_runner("lab_step_clients"),
+    "step_cpus": _of_runner("lab_step_cpus"),
+    "planned_seconds": _of_runner("lab_step_planned_seconds"),
+    "why_no_misses": _why_no_misses,
+}
+"""The query of each figure by its name: a series per `app`, and `tier` or `cause`; one series if it is of the host."""
+
+
+def about_run(metric: str, step: Step) -> str:
+    """What the runner says of the run as a whole, as last seen in this step."""
+    return f'{metric}{{run="{step.run}"}} @ {step.end}'

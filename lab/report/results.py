@@ -1,0 +1,197 @@
+"""Figures of each step and of each instance in it, from Prometheus's answers. Absent is None, never 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.report import queries
+from lab.report.collection import Answers
+from lab.report.judgement import Judged, Objectives, judge
+from lab.report.prometheus import Sample
+from lab.report.runs import Step
+
+CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are before, between and after what is seen of it
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One application in one step. Times in seconds, rates per second, CPU in CPUs; tiers by their name."""
+
+    app: str
+    requests: float | None
+    errors: float | None
+    mean: float | None
+    p95: float | None
+    within: float | None
+    """The share of answered requests under the latency objective's threshold."""
+    client_requests: float | None
+    client_failures: float | None
+    client_mean: float | None
+    cpu_per_request: float | None
+    tier_cpu: Mapping[str, float]
+    waiting: Mapping[str, float]
+    throttled: Mapping[str, float]
+    misses: Mapping[str, float]
+    causes: Mapping[str, float]
+    """The share of the step in which each cause was the most likely one."""
+    judged: tuple[Judged, ...]
+
+    @property
+    def network(self) -> float | None:
+        """What a request took beyond the server's own time: network, queues before it, and the client."""
+        return None if self.client_mean is None or self.mean is None else self.client_mean - self.mean
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """One step: its instances, and what is of the whole machine. `remarks` are what a reader must know of it."""
+
+    step: Step
+    instances: tuple[Instance, ...]
+    overhead: float | None
+    overhead_ratio: float | None
+    clients_cpu: float | None
+    lateness_mean: float | None
+    lateness_p95: float | None
+    clients_run: float | None
+    cpus: float | None
+    why_no_misses: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = field(default=())
+
+    def cpu(self, tier: str) -> float | None:
+        """CPUs of this tier, mean over instances."""
+        return mean([instance.tier_cpu.get(tier) for instance in self.instances])
+
+    def of_instances(self, name: str) -> float | None:
+        """A figure of `Instance` by its name, mean over the instances that have it, as the studies give it."""
+        return mean([getattr(instance, name) for instance in self.instances])
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean of those there are; None if there is none.
+
+    >>> mean([1.0, None, 2.0])
+    1.5
+    """
+    there = [value for value in values if value is not None]
+    return sum(there) / len(there) if there else None
+
+
+def result(answers: Answers) -> StepResult:
+    """What one step showed."""
+    step = answers.step
+    if step.seconds == 0:
+        remark = "ended before Prometheus had scraped it three times: nothing can be said of it"
+        return StepResult(step, (), None, None, None, None, None, None, None, remarks=(remark,))
+    given = answers.given
+    clients_run, cpus, planned = (_one(given[name]) for name in ("step_clients", "step_cpus", "planned_seconds"))
+    instances = tuple(_instance(app, answers) for app in answers.apps)
+    return StepResult(
+        step,
+        instances,
+        overhead=_one(given["overhead"]),
+        overhead_ratio=_one(given["overhead_ratio"]),
+        clients_cpu=_one(given["clients_cpu"]),
+        lateness_mean=_one(given["lateness_mean"]),
+        lateness_p95=_one(given["lateness_p95"]),
+        clients_run=clients_run,
+        cpus=cpus,
+        why_no_misses=tuple(sample.labels["reason"] for sample in given["why_no_misses"]),
+        remarks=tuple(_remarks(answers, instances, planned)),
+    )
+
+
+def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | None) -> list[str]:
+    step = answers.step
+    remarks = []
+    if planned is not None and step.seconds + CUT_SHORT_SECONDS < planned:
+        remarks.append(f"cut short: {step.seconds} s were measured of {planned:.0f} s planned")
+    if step.attempts > 1:
+        remarks.append(f"begun {step.attempts} times; the longest attempt counts")
+    if reach := queries.before_step(step):
+        remarks.append(
+            f"short: its CPU figures, rates over a minute, reach up to {reach} s back into what was before it"
+        )
+    if len(instances) != step.instances:
+        there = ", ".join(instance.app for instance in instances) or "none"
+        remarks.append(f"clients used {len(instances)} of {step.instances} instances ({there}): means are over these")
+    for what, missing in (
+        ("sensor", [instance.app for instance in instances if instance.requests is None]),
+        ("client", [instance.app for instance in instances if instance.client_requests is None]),
+    ):
+        if missing:
+            why = (
+                "restarted" if _apps(answers.given[f"{what}_restarts"]) & set(missing) else "was not seen all the time"
+            )
+            remarks.append(f"no {what} figures of {', '.join(missing)}: the {what} {why}")
+    return remarks
+
+
+def _instance(app: str, answers: Answers) -> Instance:
+    given = {
+        name: [sample for sample in samples if sample.labels.get("app") == app]
+        for name, samples in answers.given.items()
+    }
+    sensor = _whole(given["sensor_at_start"], given["sensor_restarts"])
+    client = _whole(given["client_at_start"], given["client_restarts"])
+
+    def by_sensor(name: str) -> float | None:
+        return _one(given.get(name, ())) if sensor else None
+
+    def by_client(name: str) -> float | None:
+        return _one(given[name]) if client else None
+
+    mean_seconds, within, errors = by_sensor("mean"), by_sensor("within"), by_sensor("errors")
+    return Instance(
+        app,
+        requests=by_sensor("requests"),
+        errors=errors,
+        mean=mean_seconds,
+        p95=by_sensor("p95"),
+        within=within,
+        client_requests=by_client("client_requests"),
+        client_failures=by_client("client_failures"),
+        client_mean=by_client("client_mean"),
+        cpu_per_request=_one(given["cpu_per_request"]),
+        tier_cpu=_by("tier", given["tier_cpu"]),
+        waiting=_by("tier", given["waiting"]),
+        throttled=_by("tier", given["throttled"]),
+        misses=_by("tier", given["misses"]),
+        causes=_shares(_by("cause", given["causes"])),
+        judged=judge(_objectives(given), mean=mean_seconds, within=within, errors=errors),
+    )
+
+
+def _whole(at_start: Sequence[Sample], restarts: Sequence[Sample]) -> bool:
+    """Whether the counters were there from start to end, so that their difference is the step's count."""
+    return bool(at_start) and not restarts
+
+
+def _objectives(given: Mapping[str, Sequence[Sample]]) -> Objectives:
+    shares, seconds = _by("objective", given["objectives"]), _by("objective", given["thresholds"])
+    return Objectives(
+        mean_seconds=seconds.get("mean"),
+        latency_seconds=seconds.get("latency"),
+        latency_share=shares.get("latency"),
+        availability_share=shares.get("availability"),
+    )
+
+
+def _one(samples: Sequence[Sample]) -> float | None:
+    """The number of the one series; NaN, as of a percentile of no request, is none."""
+    return None if not samples or math.isnan(samples[0].value) else samples[0].value
+
+
+def _by(label: str, samples: Sequence[Sample]) -> dict[str, float]:
+    return {sample.labels[label]: sample.value for sample in samples if not math.isnan(sample.value)}
+
+
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
+    whole = sum(parts.values())
+    return {name: part / whole for name, part in sorted(parts.items(), key=lambda item: -item[1])}
+
+
+def _apps(samples: Sequence[Sample]) -> set[str]:
+    return {sample.labels["app"] for sample in samples}

@@ -1,0 +1,251 @@
+"""The report's sections: which quantities each shows, how it explains them, and the queries they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from lab.report import charts, units
+from lab.report.judgement import Judged
+from lab.report.loads import Layout, Load, curves
+from lab.report.results import StepResult, mean
+from lab.report.study import Study
+from lab.report.units import Unit
+from lab.report.verdict import total_cpu
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of each step: how to get it, how to write it, and which queries it comes from."""
+
+    title: str
+    unit: Unit
+    of: Callable[[StepResult], float | None]
+    asked: tuple[str, ...]
+    limit: Callable[[Load], Iterable[tuple[float, str]]] = lambda _load: ()
+    """Lines across its panel: what a load was held against, in the quantity's own unit, and how it is called."""
+    drawn: bool = True
+
+
+@dataclass(frozen=True)
+class Section:
+    """One figure with its table. `key` names its files and anchors, and what the study says of it."""
+
+    key: str
+    title: str
+    text: str
+    quantities: tuple[Quantity, ...]
+    why_absent: str
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of its queries, each once."""
+        return tuple(dict.fromkeys(name for quantity in self.quantities for name in quantity.asked))
+
+
+def _of(name: str) -> Callable[[StepResult], float | None]:
+    return lambda result: result.of_instances(name)
+
+
+def _tier(mapping: str, tier: str) -> Callable[[StepResult], float | None]:
+    return lambda result: mean([getattr(instance, mapping).get(tier) for instance in result.instances])
+
+
+def _promise(objective: str, unit: Unit) -> Callable[[Load], Iterable[tuple[float, str]]]:
+    def limit(load: Load) -> Iterable[tuple[float, str]]:
+        promised = {one.promised for one in load.judged if one.objective == objective}
+        return ((promise, f"objective: {unit.write(promise)}") for promise in promised)
+
+    return limit
+
+
+def _cpus(load: Load) -> Iterable[tuple[float, str]]:
+    return ((cpus, f"shared: {cpus:g} CPU") for cpus in set(load.values(lambda result: result.cpus)))
+
+
+_NO_SENSOR = "The sensors gave no figures: Prometheus has no app_request_duration_seconds of these applications."
+
+SECTIONS = (
+    Section(
+        "throughput",
+        "Throughput",
+        "Requests that each instance answered in a second, by its access log; mean over instances. As long as it grows "
+        "with the clients, each client gets its answer and goes on; where it stops growing, clients wait.",
+        (Quantity("Requests per instance", units.RATE, _of("requests"), ("requests",)),),
+        _NO_SENSOR,
+    ),
+    Section(
+        "response",
+        "Response time",
+        "Time from request to answer at the web tier, by its access log, of answered requests only (no 5xx); mean over "
+        "instances. The 95th percentile is interpolated within a bucket of the histogram, so it is as exact as the "
+        "buckets are wide; the mean and the share in time are exact.",
+        (
+            Quantity(
+                "Mean response time",
+                units.RESPONSE,
+                _of("mean"),
+                ("mean",),
+                _promise("mean", units.RESPONSE),
+            ),
+            Quantity("95th percentile", units.RESPONSE, _of("p95"), ("p95",)),
+            Quantity(
+                "Answered in time",
+                units.SHARE,
+                _of("within"),
+                ("within",),
+                _promise("latency", units.SHARE),
+            ),
+        ),
+        _NO_SENSOR,
+    ),
+    Section(
+        "cpu",
+        "CPU of each tier",
+        "CPU that a tier of one instance used, mean over instances; what all tiers of all instances used together; and "
+        "what one request cost: the CPU of its tiers and their share of the host's own, over the requests.",
+        (
+            Quantity("Web tier", units.CPUS, lambda result: result.cpu("web"), ("tier_cpu",)),
+            Quantity("Database tier", units.CPUS, lambda result: result.cpu("db"), ("tier_cpu",)),
+            Quantity("All tiers of all instances", units.CPUS, total_cpu, ("tier_cpu",), _cpus),
+            Quantity("One request", units.CPU_TIME, _of("cpu_per_request"), ("cpu_per_request",)),
+        ),
+        "Nothing gave the tiers' CPU: Prometheus has no app:tier_cpu_usage:rate of them; cAdvisor gives it.",
+    ),
+    Section(
+        "waiting",
+        "Waiting for a CPU",
+        "Time in which a tier could have run and did not: it waited for a CPU that others had, or its cap held it "
+        "back. Mean over instances, in seconds per second.",
+        (
+            Quantity("Web tier waiting", units.WAITING, _tier("waiting", "web"), ("waiting",)),
+            Quantity("Database tier waiting", units.WAITING, _tier("waiting", "db"), ("waiting",)),
+            Quantity("Web tier held by its cap", units.WAITING, _tier("throttled", "web"), ("throttled",), drawn=False),
+            Quantity("Database tier held", units.WAITING, _tier("throttled", "db"), ("throttled",), drawn=False),
+        ),
+        "Nothing tells how long tiers waited: Prometheus has no vserver:cpu_wait:rate of these tiers.",
+    ),
+    Section(
+        "overhead",
+        "Host overhead",
+        "CPU that no tier got: the host's own, and its share of all CPU used. Clients and monitoring run on the same "
+        "machine and are in it; the clients' part is in the section Clients.",
+        (
+            Quantity("Host's own CPU", units.CPUS, lambda result: result.overhead, ("overhead",)),
+            Quantity("Share of all CPU used", units.SHARE, lambda result: result.overhead_ratio, ("overhead_ratio",)),
+        ),
+        "Nothing gave the host's own CPU: Prometheus has no host:overhead_cpu:rate of this host and platform.",
+    ),
+    Section(
+        "misses",
+        "Cache misses",
+        "Misses of the last-level cache per instruction, by the processor's counters; mean over instances. They rise "
+        "where neighbours push each other out of the cache.",
+        (
+            Quantity("Web tier", units.PER_THOUSAND, _tier("misses", "web"), ("misses",)),
+            Quantity("Database tier", units.PER_THOUSAND, _tier("misses", "db"), ("misses",)),
+        ),
+        "No counts of cache misses for these tiers.",
+    ),
+    Section(
+        "sensors",
+        "Sensor and client",
+        "The same requests seen twice: by the web tier's access log, and by the clients. What the clients saw beyond "
+        "the server's own time is the network's share, which includes the time that a request lay in a queue before a "
+        "process of the server took it up, and the client's own delay.",
+        (
+            Quantity("Client saw beyond the server", units.DURATION, _of("network"), ("client_mean", "mean")),
+            Quantity("Mean by the client", units.DURATION, _of("client_mean"), ("client_mean",), drawn=False),
+            Quantity("Mean by the sensor", units.DURATION, _of("mean"), ("mean",), drawn=False),
+            Quantity("Requests by the client", units.RATE, _of("client_requests"), ("client_requests",), drawn=False),
+            Quantity("Requests by the sensor", units.RATE, _of("requests"), ("requests",), drawn=False),
+            Quantity("Failed for the client", units.SHARE, _of("client_failures"), ("client_failures",), drawn=False),
+        ),
+        "Sensor and client can't be compared: one of them gave no figures.",
+    ),
+    Section(
+        "clients",
+        "Clients",
+        "What making the load cost, on the same machine: this is the clients' CPU, not the applications'. Lateness is "
+        "how much later than planned a request was sent: where it nears the response times, the clients were too slow, "
+        "and these figures are theirs, not the applications'.",
+        (
+            Quantity("CPU of all clients", units.CPUS, lambda result: result.clients_cpu, ("clients_cpu",)),
+            Quantity(
+                "Lateness, 95th percentile", units.DURATION, lambda result: result.lateness_p95, ("lateness_p95",)
+            ),
+            Quantity(
+                "Lateness, mean", units.DURATION, lambda result: result.lateness_mean, ("lateness_mean",), drawn=False
+            ),
+        ),
+        "The clients told nothing of themselves.",
+    ),
+)
+
+
+def chart(section: Section, loads: Sequence[Load], layout: Layout, study: Study) -> str | None:
+    """The section's figure as SVG; None if there is not one number for it."""
+    drawn = [quantity for quantity in section.quantities if quantity.drawn]
+    panels = [_panel(quantity, loads, layout) for quantity in drawn]
+    if not any(panel.curves for panel in panels):
+        return None
+    if section.key == "response" and (published := _published(study, loads, layout)):
+        panels.insert(1, published)
+    words = "; ".join(f"{panel.title}: {', '.join(curve.label for curve in panel.curves)}" for panel in panels)
+    return charts.draw(panels, layout.x_axis, section.key, f"{section.title}. {words}".replace("\n", " "))
+
+
+def _panel(quantity: Quantity, loads: Sequence[Load], layout: Layout) -> charts.Panel:
+    return charts.Panel(
+        quantity.title,
+        quantity.unit.axis,
+        tuple(curves(loads, layout, quantity.of, quantity.unit.factor)),
+        _limits(quantity, loads),
+        logarithmic=quantity.unit.logarithmic,
+    )
+
+
+def _limits(quantity: Quantity, loads: Sequence[Load]) -> tuple[tuple[float, str], ...]:
+    limits = {limit for load in loads for limit in quantity.limit(load)}
+    return tuple((value * quantity.unit.factor, text) for value, text in sorted(limits))
+
+
+def _published(study: Study, loads: Sequence[Load], layout: Layout) -> charts.Panel | None:
+    """The study's mean response times on the axes of this run's; None if they have no load in common."""
+    xs = {x for x, _ in layout.x_axis.ticks}
+    levels = {load.clients for load in loads}
+    groups: dict[tuple[str, int], list[charts.Point]] = {}
+    for row in study.mean_response:
+        x = layout.x(row.instances, row.clients)
+        if x in xs and row.clients in levels:
+            points = groups.setdefault((row.placement, 0 if layout.along_instances else row.instances), [])
+            points.append(charts.Point(x, (row.value * units.RESPONSE.factor,)))
+    if not groups:
+        return None
+    placements = list(dict.fromkeys(placement for placement, _ in groups))
+    return charts.Panel(
+        f"{study.short}, Xen: mean",
+        units.RESPONSE.axis,
+        tuple(
+            layout.published(placement, instances, points, placements)
+            for (placement, instances), points in groups.items()
+        ),
+        logarithmic=True,
+        smooth=False,
+    )
+
+
+def verdict_cell(judged: Sequence[Judged], objective: str) -> str:
+    """One objective in one step, over its instances: `met, 34 ms`, `MISSED by 3 of 4, 310 ms`."""
+    of = [one for one in judged if one.objective == objective]
+    unit = units.RESPONSE if objective == "mean" else units.SHARE
+    measured = [one for one in of if one.excess is not None]
+    if not measured:
+        return "not judged"
+    furthest = max(measured, key=lambda one: one.excess or 0)
+    missed = sum(one.met is False for one in of)
+    unjudged = f", {len(of) - len(measured)} not judged" if len(measured) < len(of) else ""
+    if not missed:
+        return f"✓ met, {unit.write(furthest.measured)}{unjudged}"
+    by = f" by {missed} of {len(of)}" if len(of) > 1 else ""
+    return f"✗ MISSED{by}, {unit.write(furthest.measured)}{unjudged}"

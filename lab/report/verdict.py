@@ -1,0 +1,143 @@
+"""The run in a few sentences: where the knee is, what broke first, and why most likely."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from lab.report.judgement import Judged
+from lab.report.loads import Load, count
+from lab.report.results import StepResult, mean
+from lab.report.units import CPUS, RESPONSE, SHARE
+
+CAUSES = {
+    "self": "its own cap held it back",
+    "neighbour": "its neighbours on the same host took what it needed",
+    "hypervisor": "the host itself took the CPU",
+    "load": "it had more requests than ever",
+    "unknown": "nothing that is watched explains it",
+}
+
+
+def verdict(loads: Sequence[Load]) -> list[str]:
+    """Sentences for someone who reads no further."""
+    if not any(load.judged for load in loads):
+        return ["Prometheus knows of no objectives for these applications, so nothing can be said to be met or missed."]
+    broken = [load for load in loads if load.met is False]
+    sentences = [_knee(loads, broken)]
+    for (placement, instances), of in itertools.groupby(loads, key=lambda load: (load.placement, load.instances)):
+        sentences.append(_curve(list(of), _name(loads, placement, instances)))
+    if broken:
+        first = min(broken, key=_size)
+        sentences += [_first_to_break(first, loads), _why(first)]
+    return sentences
+
+
+def worst(judged: Sequence[Judged]) -> Judged | None:
+    """The one furthest beyond its promise; None if nothing was measured."""
+    return max((one for one in judged if one.excess is not None), key=lambda one: one.excess or 0, default=None)
+
+
+def describe(judged: Judged) -> str:
+    """What was measured beside what was promised, in words."""
+    if judged.objective == "mean":
+        measured, promised = RESPONSE.write(judged.measured), RESPONSE.write(judged.promised)
+        return f"mean response {measured} where at most {promised} is promised"
+    what = "answered in time" if judged.objective == "latency" else "answered without error"
+    return f"{SHARE.write(judged.measured)} {what} where {SHARE.write(judged.promised)} is promised"
+
+
+def _knee(loads: Sequence[Load], broken: Sequence[Load]) -> str:
+    if not broken:
+        return "No objective was missed: this run did not reach the knee."
+    held = [load for load in loads if load.met]
+    if not held:
+        return "Objectives were missed at every load: the knee is below the smallest load of this run."
+    first = min(broken, key=_size)
+    below = [load for load in held if load.placement == first.placement and _size(load) < _size(first)]
+    if not below:
+        return f"The knee is at or below {_load(first)}, the smallest load that missed an objective."
+    last = max(below, key=_size)
+    if last.instances == first.instances:
+        with_ = count(first.instances, "instance")
+        return f"The knee is with {with_}, between {last.clients} clients each (met) and {first.clients} (missed)."
+    return f"The knee is between {_load(last)} (met) and {_load(first)} (missed)."
+
+
+def _curve(loads: Sequence[Load], name: str) -> str:
+    met = [load.clients for load in loads if load.met]
+    missed = [load.clients for load in loads if load.met is False]
+    unsaid = [load.clients for load in loads if load.met is None]
+    unknown = f" Not judged: {_list(unsaid)} clients." if unsaid else ""
+    if not missed and not met:
+        return f"{name}: not judged."
+    if not missed:
+        return f"{name}: every objective met up to {max(met)} clients per instance.{unknown}"
+    if not met:
+        return f"{name}: objectives missed at every load judged, from {min(missed)} clients per instance on.{unknown}"
+    if max(met) < min(missed):
+        return f"{name}: met up to {max(met)} clients per instance, missed from {min(missed)} on.{unknown}"
+    return f"{name}: met at {_list(met)} clients per instance, missed at {_list(missed)}.{unknown}"
+
+
+def _first_to_break(load: Load, loads: Sequence[Load]) -> str:
+    missed = sorted((one for one in load.judged if one.met is False), key=lambda one: -(one.excess or 0))
+    by_objective = {one.objective: one for one in reversed(missed)}
+    worst_first = sorted(by_objective.values(), key=lambda one: -(one.excess or 0))
+    where = _load(load) + (f", {load.placement}" if len({other.placement for other in loads}) > 1 else "")
+    apps = {
+        app.app for result in load.results for app in result.instances if any(one.met is False for one in app.judged)
+    }
+    return (
+        f"First to break, at {where}: {'; '.join(describe(one) for one in worst_first)}"
+        f" (the worst of {count(len(apps), 'instance')} that missed)."
+    )
+
+
+def _why(load: Load) -> str:
+    broken = [
+        result for result in load.results if any(one.met is False for app in result.instances for one in app.judged)
+    ]
+    shares = causes(broken)
+    used = mean([total_cpu(result) for result in broken])
+    cpus = mean([result.cpus for result in broken])
+    full = ""
+    if used is not None:
+        full = f" All tiers together used {CPUS.write(used)}" + (f" of the {cpus:g} they share." if cpus else ".")
+    if not shares:
+        return f"Why is not known: Prometheus has no app:breach_cause:info of that time.{full}"
+    cause, share = next(iter(shares.items()))
+    return (
+        f"Most likely because {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time).{full}"
+    )
+
+
+def causes(results: Sequence[StepResult]) -> dict[str, float]:
+    """The share of the time, mean over instances, in which each cause was the most likely one; largest first."""
+    apps = [app.causes for result in results for app in result.instances if app.causes]
+    names = {name for shares in apps for name in shares}
+    means = {name: sum(shares.get(name, 0) for shares in apps) / len(apps) for name in names}
+    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+
+
+def total_cpu(result: StepResult) -> float | None:
+    """CPUs that all tiers of all instances used together."""
+    used = [cpu for app in result.instances for cpu in app.tier_cpu.values()]
+    return sum(used) if used else None
+
+
+def _size(load: Load) -> tuple[int, int]:
+    return load.instances * load.clients, load.instances
+
+
+def _load(load: Load) -> str:
+    return f"{count(load.instances, 'instance')} with {load.clients} clients" + (" each" if load.instances > 1 else "")
+
+
+def _name(loads: Sequence[Load], placement: str, instances: int) -> str:
+    many = len({load.placement for load in loads}) > 1
+    return count(instances, "instance").capitalize() + (f", {placement}" if many else "")
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))

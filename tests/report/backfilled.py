@@ -1,0 +1,26 @@
+"""A real Prometheus that knows what a test has written down."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.live.program import program_path
+from tests.live.prometheus import Prometheus
+from tests.report.synthetic_run import SyntheticRun
+
+
+@contextlib.contextmanager
+def backfilled(folder: Path, *runs: SyntheticRun) -> Iterator[Prometheus]:
+    """The project's Prometheus over blocks that promtool makes of these runs, oldest first."""
+    prometheus = Prometheus(folder, {})
+    samples = folder / "samples.om"
+    samples.write_text("".join(run.openmetrics() for run in runs) + "# EOF\n")
+    promtool = str(program_path("promtool"))
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(samples), str(prometheus.folder / "data")]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    with prometheus:
+        yield prometheus

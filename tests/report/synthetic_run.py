@@ -1,0 +1,261 @@
+"""A run of the lab whose true figures are known, as the samples that Prometheus would have of it.
+
+Loads are held in phases: a step, before it its warm-up at the same load, a pause. Every counter grows at a constant
+rate within a phase, and is scraped every 5 s, each target at its own moment; records are rates over the minute before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+HOST = "lab1"
+
+EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
+OFFSETS = {"lab": 0.7, "telegraf": 3.1, "rules": 1.9}  # of each target's scrapes within the interval, and of the rules
+SCRAPE_SECONDS = 5
+RATE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one instance does in a phase, per second and per request."""
+
+    requests: float = 10.0
+    errors: float = 0.0  # of the requests per second
+    seconds: float = 0.040  # of every answered request
+    slow: float = 0.0  # the share of answered requests that take `slow_seconds` instead
+    slow_seconds: float = 2.5
+    network: float = 0.004  # that the client sees beyond
+    web: float = 0.20  # CPU
+    db: float = 0.03
+    waiting: float = 0.1
+    misses: float | None = None  # per instruction
+    cause: str = "unknown"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of time: a step if it has a name, else warm-up or pause."""
+
+    seconds: float
+    loads: Mapping[str, Load]
+    name: str = ""
+    instances: int = 1
+    clients: int = 500
+    placement: str = "shared"
+    repetition: int = 1
+    planned: float | None = None
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What nobody recorded: metrics by their name's beginning, and applications without a sensor."""
+
+    metrics: tuple[str, ...] = ()
+    sensors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """A piecewise linear counter, or a gauge: `rates` are per phase."""
+
+    name: str
+    labels: Mapping[str, str]
+    rates: Sequence[float]
+    target: str = "lab"
+    kind: str = "counter"  # counter, record (rate over a minute), gauge (the value itself, absent where NaN)
+    born_by_counting: bool = False  # first exposed when it has counted something
+
+
+def hours_ago(hours: float) -> int:
+    """A time for a run to start, in the middle of a scrape interval; from now, as reports look back 30 days."""
+    return (int(time.time()) - int(hours * 3600)) // SCRAPE_SECONDS * SCRAPE_SECONDS + 2
+
+
+@dataclass
+class SyntheticRun:
+    """Phases one after another from `start`, a Unix time, on."""
+
+    name: str
+    start: int
+    phases: Sequence[Phase]
+    absent: Absent = field(default_factory=Absent)
+    extra: Sequence[Series] = ()
+
+    def openmetrics(self) -> str:
+        """All samples in the text form that promtool makes blocks of, without its last line, `# EOF`."""
+        lines = [
+            f"{series.name}{{{_labels(series.labels)}}} {value!r} {at:.3f}"
+            for series in (*self._series(), *self.extra)
+            if not series.name.startswith(self.absent.metrics or ("\0",))
+            for at, value in self._samples(series)
+        ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def bounds(self) -> list[tuple[float, float]]:
+        """When each phase begins and ends."""
+        ends = list(itertools.accumulate((phase.seconds for phase in self.phases), initial=float(self.start)))
+        return list(itertools.pairwise(ends))
+
+    def _samples(self, series: Series) -> Iterator[tuple[float, float]]:
+        bounds = self.bounds()
+        first = self.start // SCRAPE_SECONDS * SCRAPE_SECONDS + OFFSETS[series.target]
+        at = first if first >= self.start else first + SCRAPE_SECONDS
+        while at < bounds[-1][1]:
+            if series.kind == "gauge":
+                value = next(rate for rate, (start, end) in zip(series.rates, bounds, strict=True) if start <= at < end)
+                present = value == value  # noqa: PLR0124 - NaN stands for absent
+            else:
+                value = _grown(series.rates, bounds, at)
+                if series.kind == "record":
+                    value = (value - _grown(series.rates, bounds, at - RATE_SECONDS)) / min(
+                        RATE_SECONDS, at - self.start
+                    )
+                present = value > 0 or not series.born_by_counting
+            if present:
+                yield at, value
+            at += SCRAPE_SECONDS
+
+    def _series(self) -> Iterator[Series]:
+        apps = sorted({app for phase in self.phases for app in phase.loads})
+        for app in apps:
+            yield from self._of_app(app)
+        yield from self._of_runner()
+        busy = [sum(load.web + load.db for load in phase.loads.values()) for phase in self.phases]
+        host = {"host": HOST, "platform": "cgroup"}
+        overhead = [0.1 + cpu / 5 for cpu in busy]
+        yield Series("host:overhead_cpu:rate", host, overhead, "rules", "record")
+        yield Series("vserver:cpu_usage:rate", host | {"vserver": HOST, "role": "host"}, overhead, "rules", "record")
+
+    def _of_app(self, app: str) -> Iterator[Series]:
+        loads = [phase.loads.get(app, IDLE) for phase in self.phases]
+        target = {"host": HOST, "platform": "cgroup"}
+        if app not in self.absent.sensors:
+            yield from self._requests(app, loads, target)
+        yield from self._client(app, loads, target)
+        here = [1.0 if app in phase.loads else float("nan") for phase in self.phases]
+        for tier in ("web", "db"):
+            of_tier = target | {"app": app, "tier": tier}
+            vserver = target | {"vserver": f"virtscope/{app}-{tier}", "role": "guest"}
+            cpu = [getattr(load, tier) for load in loads]
+            yield Series("app:tier_cpu_usage:rate", of_tier, cpu, "rules", "record")
+            yield Series("vserver:cpu_usage:rate", vserver, cpu, "rules", "record")
+            yield Series("vserver:cpu_wait:rate", vserver, [load.waiting for load in loads], "rules", "record")
+            yield Series("vserver:app:info", vserver | {"app": app, "tier": tier}, here, "rules", "gauge")
+            if any(load.misses is not None for load in loads):
+                yield Series("vserver:instructions:rate", vserver, [1e9 * each for each in cpu], "rules", "record")
+                misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
+                yield Series("vserver:llc_misses:rate", vserver, misses, "rules", "record")
+        per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else float("nan") for load in loads]
+        yield Series("app:cpu_per_request:seconds", target | {"app": app}, per_request, "rules", "gauge")
+        for cause in sorted({load.cause for load in loads}):
+            seen = [
+                1.0 if app in phase.loads and load.cause == cause else float("nan")
+                for phase, load in zip(self.phases, loads, strict=True)
+            ]
+            yield Series("app:breach_cause:info", target | {"app": app, "cause": cause}, seen, "rules", "gauge")
+        for objective, share in (("latency", 0.95), ("availability", 0.999)):
+            labels = target | {"app": app, "objective": objective}
+            yield Series("app:slo_objective:ratio", labels, [share for _ in loads], "rules", "gauge")
+        for objective, seconds in (("latency", 0.3), ("mean", 0.1)):
+            labels = target | {"app": app, "objective": objective}
+            yield Series("app:slo_threshold:seconds", labels, [seconds for _ in loads], "rules", "gauge")
+
+    def _requests(self, app: str, loads: Sequence[Load], target: Mapping[str, str]) -> Iterator[Series]:
+        labels = {**target, "app": app, "tier": "web", "method": "GET"}
+        answered = [load.requests - load.errors for load in loads]
+        parts = [((1 - load.slow, load.seconds), (load.slow, load.slow_seconds)) for load in loads]
+        yield from _histogram("app_request_duration_seconds", labels | {"status": "2xx"}, answered, parts, "telegraf")
+        errors = [load.errors for load in loads]
+        at_once = [((1.0, 0.001),) for _ in loads]
+        for series in _histogram(
+            "app_request_duration_seconds", labels | {"status": "5xx"}, errors, at_once, "telegraf"
+        ):
+            yield replace(series, born_by_counting=True)
+
+    def _client(self, app: str, loads: Sequence[Load], target: Mapping[str, str]) -> Iterator[Series]:
+        labels = {**target, "job": "lab", "instance": "127.0.0.1:40001", "app": app}
+        answered = [load.requests - load.errors for load in loads]
+        parts = [
+            ((1 - load.slow, load.seconds + load.network), (load.slow, load.slow_seconds + load.network))
+            for load in loads
+        ]
+        name = "lab_client_request_duration_seconds"
+        yield from _histogram(name, labels | {"page": "item", "status": "2xx"}, answered, parts, "lab")
+        errors = [load.errors for load in loads]
+        yield from _histogram(
+            name, labels | {"page": "item", "status": "5xx"}, errors, [((1.0, 0.002),) for _ in loads], "lab"
+        )
+        yield Series("lab_clients", labels, [1.0 if app in phase.loads else 0.0 for phase in self.phases], kind="gauge")
+
+    def _of_runner(self) -> Iterator[Series]:
+        target = {"job": "lab", "host": HOST, "platform": "cgroup", "instance": "127.0.0.1:40001"}
+        requests = [sum(load.requests for load in phase.loads.values()) for phase in self.phases]
+        late = [((1.0, 0.0008),) for _ in self.phases]
+        yield from _histogram("lab_client_start_lateness_seconds", target, requests, late, "lab")
+        yield Series("process_cpu_seconds_total", target, [0.002 * each for each in requests])
+        always = [1.0 for _ in self.phases]
+        runner = target | {"instance": "127.0.0.1:40002"}
+        about = {
+            "run": self.name, "scenario": "scale", "seed": "7",
+            "cpu": "AMD EPYC", "cpus": "2", "kernel": "6.1.0",
+            "os": "Debian 12", "apache": "2.4.62", "php": "8.2.26", "mariadb": "10.11.6",
+            "telegraf": "1.37.2", "version": "v0.5.0",
+        }  # fmt: skip
+        yield Series("lab_run_info", runner | about, always, kind="gauge")
+        for name, value in (("lab_request_cpu_seconds", 0.0062), ("lab_study_clients", 20.0)):
+            yield Series(name, runner | {"run": self.name}, [value * each for each in always], kind="gauge")
+        by_step: dict[str, list[tuple[int, Phase]]] = {}
+        for number, phase in enumerate(self.phases):
+            if phase.name:
+                by_step.setdefault(f"{phase.name} {phase.repetition}", []).append((number, phase))
+        for of in by_step.values():
+            phase = of[0][1]
+            step = {
+                "run": self.name, "scenario": "scale", "step": phase.name, "instances": str(phase.instances),
+                "clients": str(phase.clients), "placement": phase.placement, "repetition": str(phase.repetition),
+            }  # fmt: skip
+            while_measured = [float("nan") for _ in self.phases]
+            for number, _ in of:
+                while_measured[number] = 1.0
+            planned = phase.seconds if phase.planned is None else phase.planned
+            for name, value in (
+                ("lab_step_info", 1.0),
+                ("lab_step_clients", phase.clients / 20),
+                ("lab_step_planned_seconds", planned),
+                ("lab_step_cpus", 1.0),
+            ):
+                yield Series(name, runner | step, [value * each for each in while_measured], kind="gauge")
+
+
+IDLE = Load(requests=0, errors=0, web=0, db=0, waiting=0)
+
+
+def _histogram(
+    name: str,
+    labels: Mapping[str, str],
+    rates: Sequence[float],
+    parts: Sequence[Sequence[tuple[float, float]]],
+    target: str,
+) -> Iterator[Series]:
+    """A histogram of requests of which each share took its seconds."""
+    for edge in (*EDGES, float("inf")):
+        within = [
+            rate * sum(share for share, seconds in of if seconds <= edge) for rate, of in zip(rates, parts, strict=True)
+        ]
+        le = "+Inf" if edge == float("inf") else f"{edge:g}"
+        yield Series(f"{name}_bucket", {**labels, "le": le}, within, target)
+    means = [sum(share * seconds for share, seconds in of) for of in parts]
+    yield Series(f"{name}_sum", labels, [rate * mean for rate, mean in zip(rates, means, strict=True)], target)
+    yield Series(f"{name}_count", labels, rates, target)
+
+
+def _grown(rates: Sequence[float], bounds: Iterable[tuple[float, float]], at: float) -> float:
+    return sum(rate * max(0.0, min(end, at) - start) for rate, (start, end) in zip(rates, bounds, strict=True))
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{value}"' for name, value in labels.items())

@@ -1,0 +1,263 @@
+"""The report's figures against runs whose true figures are known, through promtool and a real Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from lab.report import loads as grouping
+from lab.report.collection import Recording, collect, find_run
+from lab.report.document import Document, document
+from lab.report.judgement import Judged
+from lab.report.prometheus import Prometheus
+from lab.report.results import StepResult, result
+from lab.report.study import load
+from tests.report.backfilled import backfilled
+from tests.report.synthetic_run import Absent, Load, Phase, Series, SyntheticRun, hours_ago
+
+CALM = Load(requests=20, seconds=0.04, web=0.2, db=0.04, waiting=0.1, misses=0.002)
+# 8 % of the answered requests take 2.5 s: 0.92 * 0.06 + 0.08 * 2.5 = 0.2552 s in the mean. 1 request in 100 fails.
+BROKEN = Load(
+    requests=50, errors=0.5, seconds=0.06, slow=0.08, slow_seconds=2.5, network=0.007, web=0.3, db=0.05, waiting=0.9,
+    misses=0.006, cause="neighbour",
+)  # fmt: skip
+WARMING = Load(requests=3, seconds=0.9, web=0.9, db=0.5, errors=2, waiting=5, cause="load")
+
+
+def held(name: str, loads: Mapping[str, Load], clients: int, seconds: float = 180, repetition: int = 1) -> list[Phase]:
+    """A step after a warm-up that must not show in its figures, and a pause."""
+    return [
+        Phase(47, dict.fromkeys(loads, WARMING)),
+        Phase(seconds, loads, name, instances=len(loads), clients=clients, repetition=repetition),
+        Phase(33, {}),
+    ]
+
+
+def apps(count: int, of: Load) -> dict[str, Load]:
+    return {f"auction-{number}": of for number in range(1, count + 1)}
+
+
+WHOLE = SyntheticRun(
+    "20261121T090000-scale",
+    hours_ago(6),
+    [
+        *held("1x500", apps(1, CALM), 500),
+        *held("1x800", apps(1, replace(CALM, seconds=0.062)), 800),
+        *held("2x500", apps(2, CALM), 500),
+        *held("2x500 again", apps(2, replace(CALM, requests=24, seconds=0.046)), 500, repetition=2),
+        *held("2x800", apps(2, BROKEN), 800),
+    ],
+)
+
+# What can go wrong while a run is recorded.
+CUT = Phase(70, apps(1, CALM), "cut", instances=1, clients=500, planned=180)
+FIRST_TRY = Phase(40, apps(1, BROKEN), "resumed", instances=1, clients=600, planned=150)
+SECOND_TRY = Phase(150, apps(1, CALM), "resumed", instances=1, clients=600, planned=150)
+ONE_MISSING = Phase(150, apps(1, CALM), "one missing", instances=2, clients=500)
+NO_SENSOR = Phase(150, {"auction-1": CALM, "auction-9": CALM}, "no sensor", instances=2, clients=700)
+SHORT = Phase(4, apps(1, CALM), "gone at once", instances=1, clients=900)
+FIRST_FAILURES = Phase(150, {"auction-3": BROKEN}, "first failures", instances=1, clients=500)
+RESTARTS = Phase(150, {"auction-8": CALM}, "sensor restarts", instances=1, clients=500)
+PIECES = [FIRST_FAILURES, RESTARTS, CUT, FIRST_TRY, SECOND_TRY, ONE_MISSING, NO_SENSOR, SHORT]
+PAUSE = Phase(60, {})
+HARMED = SyntheticRun(
+    "20261121T110000-harmed",
+    hours_ago(3),
+    [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
+    absent=Absent(
+        metrics=(
+            "vserver:llc_misses",
+            "host:overhead",
+            "app:breach_cause",
+            "app:slo_",
+            "lab_run_info",
+            "lab_step_clients",
+        ),
+        sensors=("auction-8", "auction-9"),
+    ),
+)
+HARMED.extra = [
+    Series(
+        "app_request_duration_seconds_count",
+        {"host": "lab1", "app": "auction-8", "tier": "web", "status": "2xx"},
+        [-20.0 if phase is RESTARTS else 100.0 for phase in HARMED.phases],
+        "telegraf",
+    ),
+    Series(
+        "perf_event_supported",
+        {"host": "lab1", "platform": "base", "event": "cache-misses", "reason": "hidden_by_hypervisor"},
+        [0.0] * len(HARMED.phases),
+        kind="gauge",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with backfilled(tmp_path_factory.mktemp("report"), WHOLE, HARMED) as server:
+        yield Prometheus(server.url)
+
+
+def record(prometheus: Prometheus, run: SyntheticRun) -> Recording:
+    return collect(prometheus, find_run(prometheus, run.name), asked_at=0)
+
+
+@pytest.fixture(scope="module")
+def whole(prometheus: Prometheus) -> Recording:
+    return record(prometheus, WHOLE)
+
+
+@pytest.fixture(scope="module")
+def harmed(prometheus: Prometheus) -> dict[str, StepResult]:
+    return {answers.step.name: result(answers) for answers in record(prometheus, HARMED).steps}
+
+
+def of_step(recording: Recording, name: str) -> StepResult:
+    (found,) = [result(answers) for answers in recording.steps if answers.step.name == name]
+    return found
+
+
+def paper(recording: Recording) -> Document:
+    return document(recording, load(), "http://127.0.0.1:9090")
+
+
+class TestTrueFigures:
+    def test_steps_are_those_that_ran_in_their_order_without_warm_up(self, whole: Recording) -> None:
+        assert [step.name for step in whole.run.steps] == ["1x500", "1x800", "2x500", "2x500 again", "2x800"]
+        bounds = [bound for bound, phase in zip(WHOLE.bounds(), WHOLE.phases, strict=True) if phase.name]
+        for step, (start, end) in zip(whole.run.steps, bounds, strict=True):
+            # A scrape's interval may be lost at each end.
+            assert start <= step.start <= start + 11
+            assert end - 6 <= step.end <= end
+
+    def test_requests_and_response_times_of_each_instance(self, whole: Recording) -> None:
+        for app in of_step(whole, "2x800").instances:
+            assert app.requests == pytest.approx(50)
+            assert app.errors == pytest.approx(0.01)
+            assert app.mean == pytest.approx(0.2552)
+            # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is 3/8 into that bucket.
+            assert app.p95 == pytest.approx(2 + 3 / 8)
+            assert app.within == pytest.approx(0.92)
+
+    def test_cpu_and_waiting_are_of_the_step_alone(self, whole: Recording) -> None:
+        step = of_step(whole, "2x800")
+        assert step.cpu("web") == pytest.approx(0.3)
+        assert step.cpu("db") == pytest.approx(0.05)
+        assert step.of_instances("cpu_per_request") == pytest.approx(0.35 * 1.1 / 50)
+        for app in step.instances:
+            assert app.waiting == pytest.approx({"web": 0.9, "db": 0.9})
+            assert app.misses == pytest.approx({"web": 0.006, "db": 0.006})
+
+    def test_host_overhead(self, whole: Recording) -> None:
+        step = of_step(whole, "2x800")
+        assert step.overhead == pytest.approx(0.1 + 0.7 / 5)
+        assert step.overhead_ratio == pytest.approx(0.24 / (0.24 + 0.7))
+
+    def test_client_beside_sensor(self, whole: Recording) -> None:
+        for app in of_step(whole, "2x800").instances:
+            assert app.client_requests == pytest.approx(50)
+            assert app.client_failures == pytest.approx(0.01)
+            assert app.network == pytest.approx(0.007)
+
+    def test_what_the_clients_cost(self, whole: Recording) -> None:
+        step = of_step(whole, "2x800")
+        assert step.clients_cpu == pytest.approx(0.2)
+        assert step.lateness_mean == pytest.approx(0.0008)
+        assert step.lateness_p95 == pytest.approx(0.95 * 0.005)
+        assert step.clients_run == 40
+
+    def test_causes(self, whole: Recording) -> None:
+        for app in of_step(whole, "2x800").instances:
+            assert app.causes == {"neighbour": 1.0}
+
+    def test_each_objective_is_judged(self, whole: Recording) -> None:
+        assert [met(app.judged) for app in of_step(whole, "2x800").instances] == [
+            {"mean": False, "latency": False, "availability": False}
+        ] * 2
+        assert [met(app.judged) for app in of_step(whole, "1x800").instances] == [
+            {"mean": True, "latency": True, "availability": True}
+        ]
+
+    def test_repetitions_are_one_load_with_all_its_values(self, whole: Recording) -> None:
+        found = grouping.loads(result(answers) for answers in whole.steps)
+        (twice,) = [load for load in found if (load.instances, load.clients) == (2, 500)]
+        assert twice.values(lambda each: each.of_instances("requests")) == pytest.approx((20, 24))
+        table = next(part.table for part in paper(whole).parts if part.key == "response")
+        assert table
+        row = next(row for row in table.rows if row[:2] == ("2", "500 (25 run)"))
+        assert row[2:4] == ("2", "43 (40 to 46)")
+
+    def test_nothing_to_remark(self, whole: Recording) -> None:
+        assert paper(whole).remarks == ()
+
+
+class TestVerdict:
+    def test_says_where_the_knee_is_what_broke_first_and_why(self, whole: Recording) -> None:
+        said = paper(whole).verdict
+        assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
+        text = " ".join(said)
+        assert "1 instance: every objective met up to 800 clients" in text
+        assert "2 instances: met up to 500 clients per instance, missed from 800 on" in text
+        # 1 % of failures where 0.1 % are allowed: further off than the others.
+        assert "First to break, at 2 instances with 800 clients each: 99 % answered without error" in text
+        assert "cause neighbour, for 100 % of the time" in text
+        assert "used 0.7 CPU of the 1 they share" in text
+
+
+class TestHarm:
+    def test_failures_count_from_the_first_one_on(self, harmed: Mapping[str, StepResult]) -> None:
+        # auction-3 has not failed before: its series of status 5xx appears within the step.
+        assert harmed["first failures"].of_instances("errors") == pytest.approx(0.01)
+
+    def test_a_sensor_that_began_anew_has_no_figures_of_the_step(self, harmed: Mapping[str, StepResult]) -> None:
+        step = harmed["sensor restarts"]
+        assert step.of_instances("requests") is None
+        assert "no sensor figures of auction-8: the sensor restarted" in step.remarks
+
+    def test_a_step_cut_short_counts_for_what_was_measured(self, harmed: Mapping[str, StepResult]) -> None:
+        step = harmed["cut"]
+        assert step.of_instances("requests") == pytest.approx(20)
+        assert any(remark.startswith("cut short: 6") and "of 180 s planned" in remark for remark in step.remarks)
+
+    def test_a_short_step_says_that_its_cpu_reaches_back(self, harmed: Mapping[str, StepResult]) -> None:
+        assert any("reach up to" in remark for remark in harmed["cut"].remarks)
+
+    def test_a_resumed_step_is_its_longest_attempt(self, harmed: Mapping[str, StepResult]) -> None:
+        step = harmed["resumed"]
+        assert step.of_instances("mean") == pytest.approx(CALM.seconds)
+        assert "begun 2 times; the longest attempt counts" in step.remarks
+
+    def test_a_missing_instance_is_said(self, harmed: Mapping[str, StepResult]) -> None:
+        step = harmed["one missing"]
+        assert step.of_instances("requests") == pytest.approx(20)
+        assert "clients used 1 of 2 instances (auction-1): means are over these" in step.remarks
+
+    def test_an_instance_without_sensor_has_no_figures_of_it(self, harmed: Mapping[str, StepResult]) -> None:
+        step = harmed["no sensor"]
+        seen, unseen = step.instances
+        assert (seen.app, unseen.app) == ("auction-1", "auction-9")
+        assert unseen.requests is unseen.mean is unseen.p95 is unseen.network is None
+        assert unseen.client_requests == pytest.approx(20)
+        assert "no sensor figures of auction-9: the sensor was not seen all the time" in step.remarks
+
+    def test_a_step_that_was_hardly_seen_has_none(self, harmed: Mapping[str, StepResult]) -> None:
+        assert harmed["gone at once"].instances == ()
+        assert "nothing can be said of it" in harmed["gone at once"].remarks[0]
+
+    def test_what_is_absent_is_said_and_not_drawn(self, prometheus: Prometheus) -> None:
+        parts = {part.key: part for part in paper(record(prometheus, HARMED)).parts}
+        assert parts["misses"].figure is parts["overhead"].figure is None
+        assert "hidden_by_hypervisor" in parts["misses"].absent
+        assert "host:overhead_cpu:rate" in parts["overhead"].absent
+        assert "no objectives" in parts["objectives"].absent
+        assert parts["throughput"].figure
+
+    def test_without_objectives_there_is_no_verdict(self, prometheus: Prometheus) -> None:
+        (said,) = paper(record(prometheus, HARMED)).verdict
+        assert "no objectives" in said
+
+
+def met(judged: Sequence[Judged]) -> dict[str, bool | None]:
+    return {one.objective: one.met for one in judged}
