@@ -59,7 +59,7 @@ class Document:
     """Instances down, clients across: every load met or missed at a glance. None if nothing was judged."""
     steps: Table
     remarks: tuple[tuple[str, str], ...]
-    """What a reader must know of single steps."""
+    """What a reader must know of single steps: which, and what."""
     study: Study
 
 
@@ -76,9 +76,19 @@ def document(recording: Recording, study: Study, prometheus: str) -> Document:
         parts=(*parts[:AFTER], _objectives(recording, of, study), *parts[AFTER:]),
         overview=_overview(of),
         steps=_steps(results),
-        remarks=tuple((str(each.step), remark) for each in results for remark in each.remarks),
+        remarks=tuple(_remarks(results)),
         study=study,
     )
+
+
+def _remarks(results: Sequence[StepResult]) -> list[tuple[str, str]]:
+    """Each remark once, with the steps that it is of."""
+    steps: dict[str, list[str]] = {}
+    for each in results:
+        for remark in each.remarks:
+            steps.setdefault(remark, []).append(str(each.step))
+    every = len(results)
+    return [("Every step" if len(of) == every > 1 else ", ".join(of), remark) for remark, of in steps.items()]
 
 
 def _overview(of: Sequence[Load]) -> Table | None:

@@ -12,8 +12,8 @@ request weighs the same, which it would not in an average of recorded means.
 
 **CPU, events and waiting** come by the vocabulary's records, the same for every platform, and these are rates over a
 minute each. A step's figure is the average of those records whose whole minute lies within the step: all evaluations
-from a minute after its start to its end. A step of less than a minute and some seconds has none of these; there it is
-the last of the step, and `before_step` says by how much it reaches back beyond its start.
+from a minute after its start to its end. A step of less than a minute has none; there it is the last of the step, and
+`before_step` says by how much it reaches back beyond the start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lab.report.runs import Step
 
 RATE_SECONDS = 60  # over which the records' rates are taken
-AVERAGED_SECONDS = 10  # at least: two evaluations, so that one is never missed
+EVALUATION_SECONDS = 5  # prometheus.yml's
 
 Query = Callable[[Step, Sequence[str]], str]
 """PromQL for a step and the applications that ran in it."""
@@ -43,7 +43,7 @@ RUN_GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")
 
 def before_step(step: Step) -> int:
     """By how many seconds the averaged records of a step reach back beyond its start: 0 if it is long enough."""
-    return max(RATE_SECONDS + AVERAGED_SECONDS - step.seconds, 0)
+    return max(RATE_SECONDS - step.seconds, 0)
 
 
 def applications(step: Step) -> str:
@@ -136,7 +136,7 @@ def _restarts(metric: str, *only: str) -> Query:
 
 def _average(series: str, step: Step) -> str:
     """The average of a record over those of its evaluations whose minute lies within the step."""
-    seconds = max(step.seconds - RATE_SECONDS, AVERAGED_SECONDS)
+    seconds = max(step.seconds - RATE_SECONDS, EVALUATION_SECONDS)
     return f"avg_over_time({series}[{seconds}s] @ {step.end})"
 
 

@@ -112,7 +112,7 @@ def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | N
         remarks.append(f"begun {step.attempts} times; the longest attempt counts")
     if reach := queries.before_step(step):
         remarks.append(
-            f"short: its CPU figures, rates over a minute, reach up to {reach} s back into what was before it"
+            f"shorter than a minute: its CPU and waiting, as rates over a minute, reach {reach} s back into its warm-up"
         )
     if len(instances) != step.instances:
         there = ", ".join(instance.app for instance in instances) or "none"
