@@ -14,11 +14,13 @@
 use strict;
 use warnings;
 use Fcntl qw(:flock SEEK_SET);
+use List::Util qw(min);
 
 # Upper edges in seconds of the histogram's buckets. `make rules` reads them from this line: the threshold of an
 # objective has to be one of them.
-my @EDGES = qw(0.005 0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.25 0.3 0.4 0.5 0.75 1 1.5 2 3 5 10);
-my @EDGES_MICROSECONDS = map { sprintf '%.0f', $_ * 1e6 } @EDGES;
+my $EDGES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10];
+my @EDGES_MICROSECONDS = map { sprintf '%.0f', $_ * 1e6 } @$EDGES;
+my @NO_REQUESTS        = (0) x (1 + @$EDGES + 1);    # microseconds, then how many up to each edge, and above the last
 
 # Every label value that can be, whatever is in a log. The usual series are there from the start, at 0: rate() doesn't
 # see the increase that a series is born with, which would be the first errors of an application that had none before.
@@ -28,22 +30,24 @@ my %STATUS_CLASS   = map { $_ => /[1-5]/ ? "${_}xx" : 'other' } 0 .. 9;    # by 
 
 my $QUOTED = qr/"(?:[^"\\]++|\\.)*+"/;    # both programs escape quotes and backslashes inside with a backslash
 my $LINE   = qr{
-    ^\S+\ \S+\ (?:""|(?:[^"\\]|\\.)*?)                  # host, identity, user: "" is Apache's for an empty name
+    ^(?:\S+\ )?\S+\ \S+\ (?:""|(?:[^"\\]|\\.)*?)        # virtual host, client, identity, user: "" is one without a name
     \ \[\d\d/[A-Z][a-z][a-z]/\d{4}(?::\d\d){3}\ [-+]\d{4}\]
     \ "(?:(GET|POST)\ )?(?:[^"\\]++|\\.)*+"\ (\d)\d\d\ (?:\d+|-)
     (?:\ $QUOTED\ $QUOTED)?                             # referer and agent, in the combined format
     \ (\d{1,15})(?:\.(\d{3}))?\r?$
 }x;
 
-my $BYTES_PER_RUN  = 64 << 20;    # a longer backlog takes several runs, each well within Telegraf's timeout of 5 s
+my $BYTES_PER_RUN  = 16 << 20;    # a longer backlog takes several runs, each well within Telegraf's timeout of 5 s
 my $BYTES_PER_READ = 1 << 20;     # also the longest line: a longer one counts as several that don't parse
 my $HEAD_BYTES     = 512;         # of a file's first line: with its inode, what the file is known by
+my $REMEMBERED     = 20;          # files that have gone and may come back
 
+umask 077;    # a state has the first lines of logs in it
 @ARGV or die "usage: access_log.pl LOG...\n";
 my @complaints;
 my %requests = map {
     my $method = $_;
-    map { ("$method $_" => [(0) x (@EDGES + 2)]) } @USUAL_STATUSES
+    map { ("$method $_" => [@NO_REQUESTS]) } @USUAL_STATUSES
 } @METHODS;
 my ($lines, $unparsed) = (0, 0);
 for my $log (@ARGV) {
@@ -52,7 +56,7 @@ for my $log (@ARGV) {
     $lines    += $state->{lines};
     $unparsed += $state->{unparsed};
     while (my ($labels, $figures) = each %{$state->{requests}}) {
-        my $total = $requests{$labels} //= [(0) x @$figures];
+        my $total = $requests{$labels} //= [@NO_REQUESTS];
         $total->[$_] += $figures->[$_] for 0 .. $#$figures;
     }
 }
@@ -61,7 +65,7 @@ print exposition();
 
 # The state of a log after all that is new has been counted and saved. It is
 # {files => [{inode, head, offset}], lines, unparsed, requests => {"GET 2xx" => [microseconds, requests per bucket]}}
-# where `files` are the log and what rotation has made of it, as long as it is there.
+# where `files` are the log and what rotation has made of it.
 sub updated_state {
     my ($log) = @_;
     my ($folder) = split /:/, $ENV{STATE_DIRECTORY} // '/var/lib/telegraf';    # systemd's form: one or several
@@ -72,17 +76,18 @@ sub updated_state {
     flock $lock, LOCK_EX or die "cannot lock $path.lock: $!\n";
 
     my $state = saved_state($path);
-    my @open  = open_files($log);
+    my ($found, @gone) = recognised([open_files($log)], $state->{files});
     my $budget = $BYTES_PER_RUN;
-    $state->{files} = [recognised(\@open, $state->{files})];
-    $_->{offset} = count_lines($_->{handle}, $_->{offset}, $state, \$budget) for @{$state->{files}};
+    count_lines($_, $state, \$budget) for @$found;
+    $state->{files} = [@$found, @gone[0 .. min($#gone, $REMEMBERED - 1)]];
     save_state($path, $state);
     -r $log or die "cannot read $log: $!\n";
+    -f _    or die "$log is not a file\n";
     return $state;
 }
 
-# The log and its rotated versions, open: {handle, inode, head, size, is_log}. Those without a complete first line have
-# nothing to count yet, and nothing to be known by.
+# The log and its rotated versions, open: {path, handle, inode, head, size, is_log}. Those without a complete first line
+# have nothing to count yet, and nothing to be known by.
 sub open_files {
     my ($log) = @_;
     my ($folder, $name) = $log =~ m{^(.*/)?([^/]+)$} or die "$log is not a file's name\n";
@@ -90,58 +95,61 @@ sub open_files {
     opendir my $entries, $folder or die "cannot list $folder: $!\n";
     my @files;
     for my $entry (sort grep { /^\Q$name\E(?:[.-]|$)/ } readdir $entries) {
-        next if !-f "$folder$entry" or !open my $handle, '<:raw', "$folder$entry";
-        defined sysread $handle, my $head, $HEAD_BYTES or die "cannot read $folder$entry: $!\n";
-        $head =~ s/\n.*//s or length $head == $HEAD_BYTES or next;
-        my ($inode, $size) = (stat $handle)[1, 7];
-        push @files, {handle => $handle, inode => $inode, size => $size, head => unpack('H*', $head), is_log => $entry eq $name};
+        my %file = (path => "$folder$entry", is_log => $entry eq $name);
+        next if !-f $file{path} or !open $file{handle}, '<:raw', $file{path};
+        @file{qw(inode size)} = (stat $file{handle})[1, 7];
+        sysread($file{handle}, my $head, $HEAD_BYTES) // die "cannot read $file{path}: $!\n";
+        $head =~ s/\n.*/\n/s or length $head == $HEAD_BYTES or next;
+        $file{head} = unpack 'H*', $head;
+        push @files, \%file;
     }
     return @files;
 }
 
-# Those of the open files that are ours to read, each with the offset where the last run ended.
+# Those of the open files that are ours to read, each with the offset where the last run ended; then the known ones that
+# are not there, the last seen first.
 sub recognised {
     my ($open, $known) = @_;
     my @found;
     my @rules = (
-        sub { $_[0]{head} eq $_[1]{head} && $_[0]{inode} == $_[1]{inode} },    # the same file, whatever it is called now
+        sub { $_[0]{head} eq $_[1]{head} && $_[0]{inode} == $_[1]{inode} },    # the same file, however it is called
         sub { $_[0]{head} eq $_[1]{head} },                                    # its copy, such as copytruncate makes
     );
     my @missing = @{$known // []};
     for my $rule (@rules) {
         @missing = grep {
             my $known = $_;
-            my ($file) = grep { !defined $_->{offset} && $rule->($_, $known) && $_->{size} >= $known->{offset} } @$open;
+            my ($file) = grep { !defined $_->{offset} && $_->{size} >= $known->{offset} && $rule->($_, $known) } @$open;
             if ($file) { $file->{offset} = $known->{offset}; push @found, $file }
             !$file;
         } @missing;
     }
     # A log not seen before is counted from its start, except on the very first run: what a log had before it got
     # its sensor would look like a burst. Other files not seen before are none of ours.
-    for my $log (grep { $_->{is_log} && !defined $_->{offset} } @$open) {
-        $log->{offset} = $known ? 0 : $log->{size};
-        push @found, $log;
+    for my $file (grep { $_->{is_log} && !defined $_->{offset} } @$open) {
+        $file->{offset} = $known ? 0 : $file->{size};
+        push @found, $file;
     }
-    return @found;
+    return (\@found, @missing);
 }
 
-# Counts the complete lines from `offset`, and returns the offset behind the last of them.
+# Counts a file's complete lines from its offset on, and moves the offset behind the last of them.
 sub count_lines {
-    my ($handle, $offset, $state, $budget) = @_;
-    sysseek $handle, $offset, SEEK_SET or die "cannot seek: $!\n";
+    my ($file, $state, $budget) = @_;
+    sysseek $file->{handle}, $file->{offset}, SEEK_SET or die "cannot seek in $file->{path}: $!\n";
     my $text = '';
     while ($$budget > 0) {
-        my $read = sysread($handle, $text, $BYTES_PER_READ, length $text) // die "cannot read a log: $!\n";
+        my $read = sysread $file->{handle}, $text, $BYTES_PER_READ, length $text;
+        defined $read or die "cannot read $file->{path}: $!\n";
         last if !$read;
         $$budget -= $read;
         my $end = rindex($text, "\n") + 1;
         $end = length $text if !$end and length $text >= $BYTES_PER_READ;
-        $offset += $end;
+        $file->{offset} += $end;
         my @lines = split /\n/, substr($text, 0, $end, ''), -1;
         pop @lines if @lines and $lines[-1] eq '';    # what is behind the last line's end
         count_line($_, $state) for @lines;
     }
-    return $offset;
 }
 
 sub count_line {
@@ -149,7 +157,7 @@ sub count_line {
     $state->{lines}++;
     if ($line !~ $LINE) { $state->{unparsed}++; return }
     my $microseconds = defined $4 ? "$3$4" * 1000 : $3;
-    my $figures = $state->{requests}{($1 // 'other') . " $STATUS_CLASS{$2}"} //= [(0) x (@EDGES + 2)];
+    my $figures = $state->{requests}{($1 // 'other') . " $STATUS_CLASS{$2}"} //= [@NO_REQUESTS];
     my $bucket = 0;
     $bucket++ while $bucket < @EDGES_MICROSECONDS and $microseconds > $EDGES_MICROSECONDS[$bucket];
     $figures->[0] += $microseconds;
@@ -168,7 +176,7 @@ sub saved_state {
         if    ($kind eq 'lines')    { @state{qw(lines unparsed)} = @values }
         elsif ($kind eq 'file')     { my %file; @file{qw(inode offset head)} = @values; push @{$state{files}}, \%file }
         elsif ($kind eq 'requests') { $state{requests}{"$values[0] $values[1]"} = [@values[2 .. $#values]] }
-        elsif ($kind eq 'end')      { $edges eq "edges @EDGES\n" or $state{requests} = {}; return \%state }
+        elsif ($kind eq 'end')      { $edges eq "edges @$EDGES\n" or $state{requests} = {}; return \%state }
     }
     unlink $path;
     die "$path was damaged: deleted, the next run starts anew\n";
@@ -177,7 +185,7 @@ sub saved_state {
 sub save_state {
     my ($path, $state) = @_;
     open my $out, '>:raw', "$path.new" or die "cannot write $path.new: $!\n";
-    print $out "edges @EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
+    print $out "edges @$EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
         map({ "file $_->{inode} $_->{offset} $_->{head}\n" } @{$state->{files}}),
         map({ "requests $_ @{$state->{requests}{$_}}\n" } sort keys %{$state->{requests}}), "end\n"
         or die "cannot write $path.new: $!\n";
@@ -191,11 +199,12 @@ sub exposition {
         my ($microseconds, @buckets) = @{$requests{$key}};
         my $labels = qq(method="$method",status="$status");
         my $count = 0;
-        for my $edge (@EDGES, '+Inf') {
+        for my $edge (@$EDGES, '+Inf') {
             $count += shift @buckets;
             $text .= qq(app_request_duration_seconds_bucket{$labels,le="$edge"} $count\n);
         }
-        $text .= sprintf "app_request_duration_seconds_sum{%s} %d.%06d\n", $labels, $microseconds / 1e6, $microseconds % 1e6;
+        my $seconds = sprintf '%d.%06d', $microseconds / 1e6, $microseconds % 1e6;
+        $text .= "app_request_duration_seconds_sum{$labels} $seconds\n";
         $text .= "app_request_duration_seconds_count{$labels} $count\n";
     }
     return $text

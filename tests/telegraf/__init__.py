@@ -1,0 +1,1 @@
+"""The sensors as they ship, in the real Telegraf."""

@@ -1,0 +1,114 @@
+"""Telegraf with copies of the sensors, for the time of one test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+import requests
+
+from tests.live.program import free_port
+from tests.telegraf.page import Totals, totals
+from tools import go_programs
+
+FOLDER = Path(__file__).resolve().parents[2] / "telegraf"
+START_SECONDS = 60
+STOP_SECONDS = 30
+WAIT_SECONDS = 60
+
+
+def telegraf() -> Path:
+    """Telegraf, built if it is missing; skips the test on machines that can't have it, except in CI."""
+    try:
+        return go_programs.path("telegraf")
+    except go_programs.GoProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no Telegraf: {error}")
+
+
+class Agent:
+    """The project's Telegraf, with its files in `folder`. Sensors are asked twice a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        self.log = folder / "telegraf.log"
+        self._sensors = folder / "sensors"
+        self._sensors.mkdir(parents=True)
+        self.state.mkdir()
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def add(self, sensor: str, filled_in: dict[str, str]) -> None:
+        """A copy of a sensor, with each of these texts in place of one that is in the file."""
+        copy = (FOLDER / "sensors" / f"{sensor}.conf").read_text()
+        for old, new in {'interval = "5s"': 'interval = "500ms"', **filled_in}.items():
+            assert copy.count(old) == 1, f"{sensor}.conf has not one {old!r}"
+            copy = copy.replace(old, new)
+        (self._sensors / f"{len(list(self._sensors.iterdir()))}.conf").write_text(copy)
+
+    def add_access_log(self, log: Path, app: str = "shop", server: str = "apache") -> None:
+        """A copy of one of the two access-log sensors."""
+        default = {"apache": "/var/log/apache2/access.log", "nginx": "/var/log/nginx/access.log"}[server]
+        self.add(f"{server}_access_log", {f"access_log.pl {default}": f"access_log.pl '{log}'", '"shop"': f'"{app}"'})
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        command = [str(telegraf()), f"--config={FOLDER / 'telegraf.conf'}", f"--config-directory={self._sensors}"]
+        environment = {
+            **os.environ,
+            "TELEGRAF_PORT": str(self._port),
+            "TELEGRAF_FOLDER": str(FOLDER),
+            "STATE_DIRECTORY": str(self.state),
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with contextlib.suppress(requests.RequestException):
+                self.page()
+                return
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                self.stop()
+                raise RuntimeError(f"Telegraf does not answer:\n{self.log.read_text()}")
+            time.sleep(0.05)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End it, as a service is stopped or as the kernel does it."""
+        if self._process is None:
+            return
+        if not kill:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+        self._process.kill()
+        self._process.wait(STOP_SECONDS)
+        self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def page(self) -> str:
+        """What Prometheus reads."""
+        answer = requests.get(f"http://127.0.0.1:{self._port}/metrics", timeout=10)
+        answer.raise_for_status()
+        return answer.text
+
+    def wait_for_lines(self, lines: int, app: str = "shop") -> Totals:
+        """The totals of an app once that many lines have been counted; AssertionError if it isn't that many in time."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not (found := totals(self.page(), app)).requests or found.lines != lines:
+            assert found.lines <= lines, f"{found.lines} lines are counted of {lines}"
+            assert time.monotonic() < deadline, f"{found.lines} lines of {lines} are counted:\n{self.log.read_text()}"
+            time.sleep(0.05)
+        return found

@@ -1,0 +1,117 @@
+"""Lines of access logs, from plain to awkward, with what they are to be counted as."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Labels: TypeAlias = tuple[str, str]
+"""Method and status class: ("GET", "2xx")."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, without its end; `labels` and `microseconds` are None if it is no request with a time."""
+
+    text: bytes
+    labels: Labels | None
+    microseconds: int | None = None
+
+
+# What Apache's and nginx's manuals say that they write: quotes, backslashes and control characters escaped.
+APACHE_AWKWARD = [
+    *(rb"-", rb"", rb"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101", rb"a \"quoted\" agent", rb"ends in \\"),
+    *(rb"\\\" 200 5 \"x", rb"\xc3\xa4\xf0\x9f", rb"\t\n\r", rb"[21/Nov/2026:08:15:53 +0000]", rb"1234 5678"),
+]
+NGINX_AWKWARD = [
+    *(rb"-", rb"", rb"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101", rb"a \x22quoted\x22 agent", rb"ends in \x5C"),
+    *(rb"\x5C\x22 200 5 \x22x", "ä\u2603".encode(), rb"\x09\x0A", rb"[21/Nov/2026:08:15:53 +0000]", rb"0.123 5678"),
+]
+HOSTS = [b"192.0.2.7", b"2001:db8::1", b"::ffff:192.0.2.1", b"client.example.org", b"fe80::1%eth0"]
+APACHE_USERS = [b"-", b'""', b"alice", b"Alice van Blanks", rb"o\"brien", b"a [b] c", b"\\\\"]
+NGINX_USERS = [b"-", b"alice", b"Alice van Blanks", rb"o\x22brien", b"a [b] c"]
+# Request line, and the class of its method.
+REQUESTS = [
+    *((b"GET / HTTP/1.1", "GET"), (b"GET /item?id=1&x=%22 HTTP/2.0", "GET"), (b"POST /bid HTTP/1.0", "POST")),
+    *((b"HEAD / HTTP/1.1", "other"), (b"DELETE /x HTTP/3.0", "other"), (b"-", "other"), (b"", "other")),
+    *((rb"\x16\x03\x01\x02", "other"), (b"GETTING /x HTTP/1.1", "other"), (b"get / HTTP/1.1", "other")),
+    *((b"GET  /two blanks  HTTP/1.1", "GET"), (b"OPTIONS * HTTP/1.0", "other"), (b"GET", "other")),
+]
+STATUSES = [
+    *((200, "2xx"), (204, "2xx"), (301, "3xx"), (404, "4xx"), (499, "4xx"), (500, "5xx"), (503, "5xx")),
+    *((101, "1xx"), (0, "other"), (999, "other")),
+]
+GARBAGE = [
+    *(b"", b" ", b"garbage", b"\x00\x01\xff\xfe" * 20, b"-" * 70_000, b'"' * 200, b"\\" * 201, b"1 2 3 4 5 6 7 8 9 10"),
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12',  # no time
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 -5',  # the clock was set back meanwhile
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 1.5',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 1e3',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 ' + b"9" * 40,
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1 200 12 123',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" two 12 123',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" 123',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / "x" HTTP/1.1" 200 12 "-" "-" 123',  # not escaped
+    "192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] \u201cGET / HTTP/1.1\u201d 200 12 123".encode(),
+]
+# Nothing may depend on when a line says it was written, or on the order of that.
+TIMES = [b"[21/Nov/2026:08:15:53 +0000]", b"[01/Jan/1970:00:00:00 +0000]", b"[31/Dec/2099:23:59:59 -1130]"]
+
+FORMATS = ["apache common", "apache combined", "apache vhost_combined", "nginx common", "nginx combined"]
+
+
+def some_lines(form: str, count: int, seed: int, *, garbage: float = 0.02) -> list[Line]:
+    """`count` random lines in one of `FORMATS`, a share of which is no request in any format."""
+    chosen = random.Random(f"{form} {seed}")
+    return [_garbage(chosen) if chosen.random() < garbage else _request(form, chosen) for _ in range(count)]
+
+
+def _garbage(chosen: random.Random) -> Line:
+    if chosen.random() < 0.5:
+        return Line(chosen.choice(GARBAGE), None)
+    return Line(chosen.randbytes(chosen.randrange(300)).replace(b"\n", b"?"), None)
+
+
+def _request(form: str, chosen: random.Random) -> Line:
+    apache = form.startswith("apache")
+    request, method = chosen.choice(REQUESTS)
+    status, status_class = chosen.choice(STATUSES)
+    # Around every edge and beyond the last, and some exactly on one.
+    microseconds = chosen.choice(
+        [int(chosen.lognormvariate(11, 2)), 5_000, 100_000, 300_000, 10_000_000, 0, 10_000_001]
+    )
+    if not apache:
+        microseconds -= microseconds % 1000  # nginx counts milliseconds
+    users, texts = (APACHE_USERS, APACHE_AWKWARD) if apache else (NGINX_USERS, NGINX_AWKWARD)
+    size = chosen.choice([b"-", b"0", b"5123"]) if apache else chosen.choice([b"0", b"5123"])
+    words = [chosen.choice(HOSTS), b"-", chosen.choice(users), chosen.choice(TIMES), b'"%s"' % request]
+    words += [b"%03d" % status, size]
+    if "combined" in form:
+        words += [b'"%s"' % chosen.choice(texts), b'"%s"' % chosen.choice(texts)]
+    if "vhost" in form:
+        words.insert(0, b"www.example.org:443")
+    words.append(b"%d" % microseconds if apache else b"%.3f" % (microseconds / 1e6))
+    return Line(b" ".join(words), (method, status_class), microseconds)
+
+
+def text(lines: Iterable[Line]) -> bytes:
+    """The lines as a log has them."""
+    return b"".join(line.text + b"\n" for line in lines)
+
+
+def durations(lines: Iterable[Line]) -> dict[Labels, list[int]]:
+    """The requests' times in microseconds by their labels."""
+    found: dict[Labels, list[int]] = defaultdict(list)
+    for line in lines:
+        if line.labels is not None and line.microseconds is not None:
+            found[line.labels].append(line.microseconds)
+    return dict(found)
+
+
+def kinds(lines: Iterable[Line]) -> Counter[str]:
+    """How many lines there are in all ("lines"), and how many of them don't parse ("unparsed")."""
+    found = list(lines)
+    return Counter(lines=len(found), unparsed=sum(line.labels is None for line in found))

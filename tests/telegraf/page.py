@@ -1,0 +1,64 @@
+"""What the access-log sensor makes of a log, read from an exposition page as Prometheus reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.telegraf.lines import Labels
+
+DURATION = "app_request_duration_seconds"
+
+
+@dataclass
+class Histogram:
+    """One method and status: `buckets` is how many requests took at most so many seconds."""
+
+    buckets: dict[float, int] = field(default_factory=dict)
+    count: int = 0
+    sum: float = 0.0
+
+
+@dataclass
+class Totals:
+    """All that one app and tier has had."""
+
+    requests: dict[Labels, Histogram] = field(default_factory=dict)
+    lines: int = 0
+    unparsed: int = 0
+
+    @property
+    def count(self) -> int:
+        """All requests."""
+        return sum(histogram.count for histogram in self.requests.values())
+
+
+def totals(page: str, app: str | None = None) -> Totals:
+    """The totals of one app on Telegraf's page, or those on the page of access_log.pl, which names none."""
+    found = Totals()
+    for family in text_string_to_metric_families(page):
+        if not family.name.startswith("app_"):
+            continue
+        assert family.type == ("histogram" if family.name == DURATION else "counter"), family
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            if labels.pop("app", None) != app:
+                continue
+            assert labels.pop("tier", "web") == "web"
+            if sample.name == "app_log_lines_total":
+                found.lines = int(sample.value)
+            elif sample.name == "app_log_lines_unparsed_total":
+                found.unparsed = int(sample.value)
+            else:
+                le = labels.pop("le", "")
+                histogram = found.requests.setdefault((labels.pop("method"), labels.pop("status")), Histogram())
+                if sample.name == f"{DURATION}_bucket":
+                    histogram.buckets[float(le)] = int(sample.value)
+                elif sample.name == f"{DURATION}_count":
+                    histogram.count = int(sample.value)
+                else:
+                    assert sample.name == f"{DURATION}_sum"
+                    histogram.sum = sample.value
+            assert not labels, f"{sample} has labels that it should not have"
+    return found

@@ -1,0 +1,200 @@
+"""The access-log sensors in the real Telegraf: every request is counted exactly once, with its time."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.live.program import program_path
+from tests.telegraf import lines
+from tests.telegraf.agent import Agent
+from tests.telegraf.page import Totals, totals
+
+# The first run may build Telegraf.
+pytestmark = pytest.mark.timeout(1800)
+
+PLAIN = b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET /%d HTTP/1.1" 200 12 "-" "-" 1000\n'
+
+
+def test_every_line_of_every_format_is_counted_exactly(tmp_path: Path) -> None:
+    agent = Agent(tmp_path)
+    logs = {form: tmp_path / f"{form}.log" for form in lines.FORMATS}
+    written = {form: lines.some_lines(form, 10_000, seed=1) for form in lines.FORMATS}
+    for form, log in logs.items():
+        log.touch()
+        agent.add_access_log(log, app=form, server=form.split()[0])
+    with agent:
+        for form in logs:
+            agent.wait_for_lines(0, app=form)
+        for form, log in logs.items():
+            log.write_bytes(lines.text(written[form]))
+        for form in lines.FORMATS:
+            assert_exact(agent.wait_for_lines(10_000, app=form), written[form])
+        assert_tidy(agent.page())
+
+
+def test_rotation_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.touch()
+    agent = Agent(tmp_path / "agent")
+    agent.add_access_log(log)
+    with agent:
+        agent.wait_for_lines(0)
+        with writing(log) as server:
+            for _ in range(4):
+                time.sleep(0.8)
+                rotate(log)
+                time.sleep(
+                    0.3
+                )  # until logrotate's postrotate tells the server, which goes on in the old file meanwhile
+                server.reopen()
+            time.sleep(0.3)
+        found = agent.wait_for_lines(server.lines)
+    assert server.lines > 100
+    assert found.count == server.lines
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, kill: bool) -> None:
+    log = tmp_path / "access.log"
+    log.touch()
+    agent = Agent(tmp_path / "agent")
+    agent.add_access_log(log)
+    with agent:
+        agent.wait_for_lines(0)
+        with writing(log) as server:
+            seen = 0
+            for _ in range(3):
+                time.sleep(0.7)
+                now = totals(agent.page(), "shop").count
+                assert now >= seen
+                seen = now
+                agent.stop(kill=kill)
+                rotate(log)
+                server.reopen()
+                time.sleep(0.2)
+                agent.start()
+        found = agent.wait_for_lines(server.lines)
+    assert found.count == server.lines >= seen
+
+
+def test_several_sensors_do_not_disturb_each_other(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "agent")
+    logs = [tmp_path / f"access {number}.log" for number in range(4)]
+    for number, log in enumerate(logs):
+        log.touch()
+        agent.add_access_log(log, app=f"shop-{number}")
+    agent.add_access_log(logs[0], app="again")
+    with agent:
+        for number in range(len(logs)):
+            agent.wait_for_lines(0, app=f"shop-{number}")
+        for number, log in enumerate(logs):
+            log.write_bytes(PLAIN % number * (number + 1))
+        for number in range(len(logs)):
+            assert agent.wait_for_lines(number + 1, app=f"shop-{number}").count == number + 1
+        assert agent.wait_for_lines(1, app="again").count == 1
+
+
+def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    agent = Agent(tmp_path)
+    agent.add_access_log(tmp_path / "missing.log")
+    with agent:
+        deadline = time.monotonic() + 30
+        while "missing.log: No such file" not in agent.log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert not totals(agent.page(), "shop").requests
+        (tmp_path / "missing.log").write_bytes(PLAIN % 1)
+        assert agent.wait_for_lines(1).count == 1
+
+
+class Server:
+    """Writes requests into a log all the time, as a web server does: a write for each line, to a file it keeps open."""
+
+    def __init__(self, log: Path) -> None:
+        self.lines = 0
+        self._log = log
+        self._open = log.open("ab", buffering=0)
+        self._told = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def reopen(self) -> None:
+        """What the server does on logrotate's signal; returns when it has been done."""
+        self._told.set()
+        while self._told.is_set():
+            time.sleep(0.001)
+
+    def stop(self) -> None:
+        """Write no more."""
+        self._ended.set()
+        self._thread.join()
+        self._open.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.001):
+            if self._told.is_set():
+                self._open.close()
+                self._open = self._log.open("ab", buffering=0)
+                self._told.clear()
+            self._open.write(PLAIN % self.lines)
+            self.lines += 1
+
+
+@contextmanager
+def writing(log: Path) -> Iterator[Server]:
+    """A `Server` for the time of a block."""
+    server = Server(log)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def rotate(log: Path) -> None:
+    """What logrotate does by Debian's settings for Apache and nginx: rename, create, compress the one before."""
+    first, second = log.with_name(f"{log.name}.1"), log.with_name(f"{log.name}.2.gz")
+    if first.exists():
+        second.write_bytes(gzip.compress(first.read_bytes()))
+        first.unlink()
+    log.rename(first)
+    log.touch()
+
+
+def assert_exact(found: Totals, written: list[lines.Line]) -> None:
+    """The histograms are those that Prometheus's client would have made of the same requests."""
+    expected = lines.durations(written)
+    kinds = lines.kinds(written)
+    assert (found.lines, found.unparsed) == (kinds["lines"], kinds["unparsed"])
+    assert {labels for labels, histogram in found.requests.items() if histogram.count} == set(expected)
+    for labels, histogram in found.requests.items():
+        times = expected.get(labels, [])
+        assert histogram.count == len(times)
+        assert histogram.sum == pytest.approx(sum(times) / 1e6, abs=1e-6)
+        assert list(histogram.buckets)[-1] == float("inf")
+        assert len(histogram.buckets) == 20
+        for edge, count in histogram.buckets.items():
+            assert count == sum(time <= edge * 1e6 for time in times)
+
+
+def assert_tidy(page: str) -> None:
+    """promtool has nothing to say about the sensors' metrics, and there are no more series than there may be."""
+    result = subprocess.run(
+        [program_path("promtool"), "check", "metrics"],
+        input=page,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert not [line for line in result.stderr.splitlines() if line.startswith("app_")]
+    series = {labels for form in lines.FORMATS for labels in totals(page, form).requests}
+    assert series <= {(m, s) for m in ("GET", "POST", "other") for s in ("1xx", "2xx", "3xx", "4xx", "5xx", "other")}

@@ -1,0 +1,251 @@
+"""What happens to a log between two runs of access_log.pl: no line is lost, and none is counted twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.telegraf.agent import FOLDER
+from tests.telegraf.page import Totals, totals
+
+LINE = b'192.0.2.7 - - [21/Nov/2026:08:15:%02d +0000] "GET /%d HTTP/1.1" 200 12 "-" "-" 1000\n'
+
+
+class Sensor:
+    """access_log.pl on the log `path`, run by hand; `written` numbers the lines, so that no two are the same."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "logs" / "access.log"
+        self.path.parent.mkdir()
+        self.state = folder / "state"
+        self.state.mkdir()
+        self.written = 0
+
+    def write(self, count: int, path: Path | None = None) -> None:
+        """Append lines to the log, or to a file that was the log."""
+        with (path or self.path).open("ab") as log:
+            for _ in range(count):
+                log.write(LINE % (self.written // 10_000 % 60, self.written))
+                self.written += 1
+
+    def run(self, *logs: Path) -> subprocess.CompletedProcess[str]:
+        """One run, as it ended."""
+        return subprocess.run(
+            ["perl", FOLDER / "access_log.pl", *(logs or [self.path])],
+            env={**os.environ, "STATE_DIRECTORY": str(self.state)},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def totals(self, *logs: Path) -> Totals:
+        """What one run prints."""
+        result = self.run(*logs)
+        assert (result.returncode, result.stderr) == (0, "")
+        return totals(result.stdout)
+
+    def count(self) -> int:
+        """How many requests have been counted after one more run."""
+        found = self.totals()
+        assert found.unparsed == 0
+        assert found.count == found.lines
+        return found.count
+
+
+@pytest.fixture
+def sensor(tmp_path: Path) -> Sensor:
+    """A sensor that has run once, on a log that is empty yet."""
+    sensor = Sensor(tmp_path)
+    sensor.path.touch()
+    assert sensor.count() == 0
+    return sensor
+
+
+def test_what_a_log_had_before_its_sensor_is_not_counted(tmp_path: Path) -> None:
+    sensor = Sensor(tmp_path)
+    sensor.write(5)
+    assert sensor.count() == 0
+    sensor.write(2)
+    assert sensor.count() == 2
+
+
+def test_the_usual_series_are_there_before_the_first_request(sensor: Sensor) -> None:
+    usual = {(method, status) for method in ("GET", "POST", "other") for status in ("2xx", "3xx", "4xx", "5xx")}
+    assert set(sensor.totals().requests) == usual
+
+
+def test_renamed_with_lines_that_come_late(sensor: Sensor) -> None:
+    sensor.write(3)
+    assert sensor.count() == 3
+    sensor.write(2)
+    rotated = sensor.path.rename(sensor.path.with_name("access.log.1"))
+    sensor.write(4, rotated)  # the server hasn't been told yet
+    sensor.write(1)
+    assert sensor.count() == 10
+    sensor.write(2, rotated)  # one of its processes still answers a long request
+    sensor.write(1)
+    assert sensor.count() == 13
+
+
+def test_renamed_with_the_date(sensor: Sensor) -> None:
+    sensor.write(3)
+    assert sensor.count() == 3
+    sensor.write(2)
+    sensor.path.rename(sensor.path.with_name("access.log-20261121"))
+    assert "No such file" in sensor.run().stderr
+    sensor.write(1)
+    assert sensor.count() == 6
+
+
+def test_copied_and_truncated(sensor: Sensor) -> None:
+    sensor.write(6)
+    assert sensor.count() == 6
+    sensor.write(2)
+    shutil.copy(sensor.path, sensor.path.with_name("access.log.1"))
+    assert sensor.count() == 8  # in the middle of it
+    sensor.write(2)
+    shutil.copy(sensor.path, sensor.path.with_name("access.log.1"))
+    os.truncate(sensor.path, 0)
+    sensor.write(1)
+    assert sensor.count() == 11
+    sensor.write(20)  # longer than it was before
+    assert sensor.count() == 31
+
+
+def test_truncated(sensor: Sensor) -> None:
+    sensor.write(6)
+    assert sensor.count() == 6
+    os.truncate(sensor.path, 0)
+    assert sensor.count() == 6
+    sensor.write(9)
+    assert sensor.count() == 15
+
+
+def test_gone_and_back_again(sensor: Sensor) -> None:
+    sensor.write(6)
+    assert sensor.count() == 6
+    elsewhere = sensor.path.rename(sensor.path.parent.parent / "elsewhere.log")
+    assert sensor.run().returncode != 0
+    sensor.write(2, elsewhere)
+    elsewhere.rename(sensor.path)
+    assert sensor.count() == 8
+
+
+def test_deleted_and_made_anew(sensor: Sensor) -> None:
+    sensor.write(6)
+    assert sensor.count() == 6
+    sensor.path.unlink()
+    assert sensor.run().returncode != 0
+    sensor.write(2)
+    assert sensor.count() == 8
+
+
+def test_with_its_folder_gone_for_a_while(sensor: Sensor) -> None:
+    sensor.write(6)
+    assert sensor.count() == 6
+    folder = sensor.path.parent.rename(sensor.path.parent.with_name("unmounted"))
+    assert "cannot list" in sensor.run().stderr
+    folder.rename(sensor.path.parent)
+    sensor.write(1)
+    assert sensor.count() == 7
+
+
+def test_moved_to_another_disk(sensor: Sensor) -> None:
+    sensor.write(6)
+    assert sensor.count() == 6
+    copy = Path(shutil.copy(sensor.path, sensor.path.with_name("copy")))
+    copy.rename(sensor.path)
+    sensor.write(1)
+    assert sensor.count() == 7
+
+
+def test_others_files_beside_the_log_are_not_counted(sensor: Sensor) -> None:
+    sensor.write(2)
+    assert sensor.count() == 2
+    for name in ("access.log.2", "access.log-old", "access.log.3.gz", "access.logs", "other.access.log"):
+        sensor.path.with_name(name).write_bytes(b"not ours\n" * 5)
+    sensor.path.with_name("access.log.d").mkdir()
+    os.mkfifo(sensor.path.with_name("access.log.pipe"))
+    assert sensor.count() == 2
+
+
+def test_a_last_line_is_counted_when_it_is_complete(sensor: Sensor) -> None:
+    line = LINE % (0, 0)
+    with sensor.path.open("ab", buffering=0) as log:
+        for end in (1, 20, len(line) - 1):
+            log.write(line[:end])
+            assert sensor.count() == 0
+            os.truncate(sensor.path, 0)
+        log.write(line + line[:30])
+        assert sensor.count() == 1
+        log.write(line[30:] + line[:-1])
+        assert sensor.count() == 2
+        log.write(b"\n")
+        assert sensor.count() == 3
+
+
+def test_lines_without_an_end_are_not_kept_in_memory(sensor: Sensor) -> None:
+    sensor.write(1)
+    with sensor.path.open("ab") as log:
+        log.write(b"x" * 5_000_000 + b"\n")
+    sensor.write(1)
+    found = sensor.totals()
+    assert found.count == 2
+    assert found.unparsed >= 1
+
+
+def test_a_long_backlog_takes_several_runs(sensor: Sensor) -> None:
+    line = LINE % (0, 0)
+    lines = (20 << 20) // len(line)
+    sensor.path.write_bytes(line * lines)
+    assert 0 < sensor.count() < lines
+    assert sensor.count() == lines
+
+
+def test_logs_of_one_tier_are_added_up(sensor: Sensor) -> None:
+    other = sensor.path.with_name("other.log")
+    other.touch()
+    sensor.totals(sensor.path, other)
+    sensor.write(2)
+    sensor.write(3, other)
+    assert sensor.totals(sensor.path, other).count == 5
+    other.unlink()
+    missing = sensor.run(sensor.path, other)
+    assert missing.stdout == ""
+    assert f"cannot read {other}: No such file" in missing.stderr
+
+
+def test_no_place_for_its_state(sensor: Sensor) -> None:
+    shutil.rmtree(sensor.state)
+    result = sensor.run()
+    assert result.returncode != 0
+    assert f"cannot write {sensor.state}" in result.stderr
+
+
+def test_a_damaged_state_is_told_once(sensor: Sensor) -> None:
+    sensor.write(3)
+    assert sensor.count() == 3
+    (state,) = (path for path in sensor.state.iterdir() if path.suffix != ".lock")
+    assert state.stat().st_mode & 0o077 == 0  # it has a line of the log in it
+    state.write_bytes(state.read_bytes()[:-10])
+    assert "was damaged" in sensor.run().stderr
+    assert sensor.count() == 0
+    sensor.write(1)
+    assert sensor.count() == 1
+
+
+@pytest.mark.parametrize("log", ["", "/", "/dev/null", "/dev"])
+def test_what_is_no_log(sensor: Sensor, log: str) -> None:
+    result = (
+        sensor.run(Path(log))
+        if log
+        else subprocess.run(["perl", FOLDER / "access_log.pl"], check=False, capture_output=True, text=True, timeout=60)
+    )
+    assert result.returncode != 0
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
