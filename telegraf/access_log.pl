@@ -18,9 +18,9 @@ use List::Util qw(min);
 
 # Upper edges in seconds of the histogram's buckets. `make rules` reads them from this line: the threshold of an
 # objective has to be one of them.
-my $EDGES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10];
-my @EDGES_MICROSECONDS = map { sprintf '%.0f', $_ * 1e6 } @$EDGES;
-my @NO_REQUESTS        = (0) x (1 + @$EDGES + 1);    # microseconds, then how many up to each edge, and above the last
+my @EDGES = qw(0.005 0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.25 0.3 0.4 0.5 0.75 1 1.5 2 3 5 10);
+my @EDGES_MICROSECONDS = map { sprintf '%.0f', $_ * 1e6 } @EDGES;
+my @NO_REQUESTS        = (0) x (1 + @EDGES + 1);    # microseconds, then how many up to each edge, and above the last
 
 # Every label value that can be, whatever is in a log. The usual series are there from the start, at 0: rate() doesn't
 # see the increase that a series is born with, which would be the first errors of an application that had none before.
@@ -176,7 +176,7 @@ sub saved_state {
         if    ($kind eq 'lines')    { @state{qw(lines unparsed)} = @values }
         elsif ($kind eq 'file')     { my %file; @file{qw(inode offset head)} = @values; push @{$state{files}}, \%file }
         elsif ($kind eq 'requests') { $state{requests}{"$values[0] $values[1]"} = [@values[2 .. $#values]] }
-        elsif ($kind eq 'end')      { $edges eq "edges @$EDGES\n" or $state{requests} = {}; return \%state }
+        elsif ($kind eq 'end')      { $edges eq "edges @EDGES\n" or $state{requests} = {}; return \%state }
     }
     unlink $path;
     die "$path was damaged: deleted, the next run starts anew\n";
@@ -185,7 +185,7 @@ sub saved_state {
 sub save_state {
     my ($path, $state) = @_;
     open my $out, '>:raw', "$path.new" or die "cannot write $path.new: $!\n";
-    print $out "edges @$EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
+    print $out "edges @EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
         map({ "file $_->{inode} $_->{offset} $_->{head}\n" } @{$state->{files}}),
         map({ "requests $_ @{$state->{requests}{$_}}\n" } sort keys %{$state->{requests}}), "end\n"
         or die "cannot write $path.new: $!\n";
@@ -199,7 +199,7 @@ sub exposition {
         my ($microseconds, @buckets) = @{$requests{$key}};
         my $labels = qq(method="$method",status="$status");
         my $count = 0;
-        for my $edge (@$EDGES, '+Inf') {
+        for my $edge (@EDGES, '+Inf') {
             $count += shift @buckets;
             $text .= qq(app_request_duration_seconds_bucket{$labels,le="$edge"} $count\n);
         }
