@@ -52,12 +52,14 @@ bench: $(READY) ## What watching costs: encoding, scrapes, hosts of 10 to 1,000 
 	$(BIN)/python -m bench
 
 ##@ Develop
-.PHONY: format dashboards docs golden requirements tools-update wheel clean
+.PHONY: format rules dashboards docs golden requirements tools-update wheel clean
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 dashboards: $(READY) ## Write the dashboards' JSON from their Python sources
 	$(BIN)/python -m dashboards.build
+rules: $(READY) ## Write the rules of the applications' objectives and of their histograms (alerts/objectives/)
+	$(BIN)/python -m alerts.build
 docs: $(READY) ## Write docs/metrics.md from the golden expositions
 	$(BIN)/python -m tools.metric_reference
 golden: $(READY) ## Write the golden expositions anew; look at the diff before you commit it

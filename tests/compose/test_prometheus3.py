@@ -71,7 +71,8 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytes
 
 
 def rule_files() -> list[Path]:
-    return [*(CHECKOUT / "prometheus" / "rules").glob("*.yml"), *(CHECKOUT / "alerts" / "rules").glob("*.yml")]
+    folders = ["prometheus/rules", "prometheus/rules/generated", "alerts/rules", "alerts/generated"]
+    return [file for folder in folders for file in (CHECKOUT / folder).glob("*.yml")]
 
 
 def rule_health(url: str) -> dict[str, str]:

@@ -108,7 +108,7 @@ class Prometheus:
         self._configuration.write_text(yaml.safe_dump(configuration))
 
     def _set_alert_for(self, duration: str) -> None:
-        for file in (self.folder / "alerts" / "rules").glob("*.yml"):
+        for file in [*self.folder.glob("alerts/rules/*.yml"), *self.folder.glob("alerts/generated/*.yml")]:
             rules = yaml.safe_load(file.read_text())
             for group in rules["groups"]:
                 for rule in group["rules"]:

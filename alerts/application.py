@@ -1,0 +1,140 @@
+"""The files of `alerts/objectives/`: what an application is, and what it has promised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from alerts.document import FileError, Value, parse
+from alerts.names import Names, check_regex, names
+
+# The highest burn rate that pages: a budget that can't be burnt so fast would never page.
+_FASTEST_BURN = 14.4
+LEAST_SHARE = 1 - 1 / _FASTEST_BURN
+
+EXAMPLES = {
+    "app": "shop",
+    "about": "The web shop, front page to basket.",
+    "objectives": "{availability: {share: 0.999}}",
+    "low_traffic": "0.2",
+}
+
+
+@dataclass(frozen=True)
+class Latency:
+    """At least this share (0..1) of the answers within this many seconds; `place` is where the seconds stand."""
+
+    share: float
+    seconds: float
+    place: Value
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application, or many that have the same objectives, from one file.
+
+    tiers: for each tier the virtual servers that it runs on: a name or regular expression, with `{app}` for the
+    application's name.
+    availability: share (0..1) of the requests that must not end in an error. mean: ceiling of the mean response, in
+    seconds.
+    low_traffic: requests per second below which nothing is judged.
+    """
+
+    name: str
+    app: Names
+    about: str
+    host: Names | None
+    tiers: dict[str, str]
+    latency: Latency | None
+    availability: float | None
+    mean: float | None
+    low_traffic: float
+    place: Value
+
+    @property
+    def selector(self) -> str:
+        """Label matchers for its series, to stand between braces."""
+        return ", ".join([self.app.matcher("app"), *([self.host.matcher("host")] if self.host else [])])
+
+
+def read_application(text: str, file: str) -> Application:
+    """The application that a file's text describes; raises `FileError`. `file` is shown; its stem names the rules."""
+    stem = file.rpartition("/")[2].removesuffix(".yml")
+    if not re.fullmatch("[a-z0-9][a-z0-9-]*[a-z0-9]", stem):
+        raise FileError(f"{file}:1: the file's name must be small letters, digits and hyphens, such as shop.yml")
+    document = parse(text, file)
+    if document is None:
+        raise FileError(f"{file}:1: is empty; see docs/objectives.md for what belongs there")
+    fields = document.fields(EXAMPLES, optional=("host", "tiers"))
+    objectives = fields["objectives"].fields({}, optional=("latency", "availability", "mean"))
+    if not objectives:
+        fields["objectives"].refuse("names no objective; there are latency, availability, mean")
+    app = names(fields["app"])
+    return Application(
+        name=stem,
+        app=app,
+        about=fields["about"].text(),
+        host=names(fields["host"]) if "host" in fields else None,
+        tiers={tier: _tier(tier, value, app) for tier, value in fields["tiers"].entries().items()}
+        if "tiers" in fields
+        else {},
+        latency=_latency(objectives["latency"]) if "latency" in objectives else None,
+        availability=_share(objectives["availability"].fields({"share": "0.999"})["share"])
+        if "availability" in objectives
+        else None,
+        mean=_positive(objectives["mean"].fields({"seconds": "0.1"})["seconds"]) if "mean" in objectives else None,
+        low_traffic=_positive(fields["low_traffic"]),
+        place=fields["app"],
+    )
+
+
+def refuse_overlaps(applications: Iterable[Application]) -> None:
+    """Raises `FileError` if two files are known to judge one application of one host."""
+    seen: list[Application] = []
+    for application in applications:
+        for other in seen:
+            hosts_differ = (
+                application.host is not None and other.host is not None and not application.host.may_overlap(other.host)
+            )
+            if application.app.may_overlap(other.app) and not hosts_differ:
+                place = f"{other.place.file}:{other.place.node.start_mark.line + 1}"
+                application.place.refuse(f"{application.app.text} is {other.app.text} of {place} too; one file must go")
+        seen.append(application)
+
+
+def _latency(value: Value) -> Latency:
+    fields = value.fields({"share": "0.99", "seconds": "0.3"})
+    return Latency(_share(fields["share"]), _positive(fields["seconds"]), fields["seconds"])
+
+
+def _share(value: Value) -> float:
+    share = value.number()
+    if not 0 < share < 1:
+        hint = f"; {share:g} % is {share / 100:g}" if 1 < share < 100 else ""
+        value.refuse(f"{share:g} must be between 0 and 1{hint}")
+    if share <= LEAST_SHARE:
+        value.refuse(
+            f"{share:g} could never page: a burn of {_FASTEST_BURN} would be more than all requests; "
+            f"take more than {LEAST_SHARE:.3f}, and a longer time if that can't be kept"
+        )
+    return share
+
+
+def _positive(value: Value) -> float:
+    number = value.number()
+    if number <= 0:
+        value.refuse(f"{number:g} must be more than 0")
+    return number
+
+
+def _tier(tier: str, value: Value, app: Names) -> str:
+    if not re.fullmatch("[a-z][a-z0-9_]*", tier):
+        value.refuse("a tier's name must be small letters, digits and _, such as web")
+    text = value.text()
+    if "{app}" not in text and not app.single:
+        value.refuse(f"must say with {{app}} which of {app.text} a virtual server belongs to, such as '{{app}}-{tier}'")
+    if text.count("{app}") > 1:
+        value.refuse("{app} may stand there once")
+    check_regex(text.replace("{app}", "app"), value)
+    return text

@@ -1,0 +1,90 @@
+"""YAML files whose every value knows where it stands, so that an error names its file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import yaml
+
+
+class FileError(Exception):
+    """A file can't be used. The message is one line for the user: `FILE:LINE: KEY: what is wrong and what to do`."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a YAML file: its node, the file's name as shown to the user, its key such as "objectives.latency"."""
+
+    node: yaml.Node
+    file: str
+    key: str = ""
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raises `FileError` with the place of this value."""
+        place = f"{self.file}:{self.node.start_mark.line + 1}"
+        raise FileError(f"{place}: {self.key}: {problem}" if self.key else f"{place}: {problem}")
+
+    def text(self) -> str:
+        """A text that is not empty."""
+        if not isinstance(self.node, yaml.ScalarNode) or not self.node.value:
+            self.refuse("must be a text")
+        if not self.node.tag.endswith(":str"):
+            self.refuse(f"must be a text: write '{self.node.value}' in quotes")
+        return str(self.node.value)
+
+    def number(self) -> float:
+        """A finite number."""
+        # YAML has numbers such as .inf, 0x10 and 1:30 too.
+        if not isinstance(self.node, yaml.ScalarNode) or not re.fullmatch(r"[-+]?\d*\.?\d+", self.node.value):
+            self.refuse("must be a number, such as 0.5")
+        return float(self.node.value)
+
+    def items(self) -> list[Value]:
+        """The entries of a list; their keys are those of the list with a number: `histograms[2]`, from 1."""
+        if not isinstance(self.node, yaml.SequenceNode):
+            self.refuse("must be a list")
+        return [Value(node, self.file, f"{self.key}[{n}]") for n, node in enumerate(self.node.value, 1)]
+
+    def entries(self) -> dict[str, Value]:
+        """The values of a mapping by their keys, whatever these are."""
+        if not isinstance(self.node, yaml.MappingNode):
+            self.refuse("must be a mapping, such as `key: value`")
+        found: dict[str, Value] = {}
+        for key_node, node in self.node.value:
+            key = Value(key_node, self.file, self.key).text()
+            entry = Value(node, self.file, f"{self.key}.{key}" if self.key else key)
+            if key in found:
+                Value(key_node, self.file, entry.key).refuse("is there twice")
+            found[key] = entry
+        return found
+
+    def fields(self, required: Mapping[str, str], optional: Collection[str] = ()) -> dict[str, Value]:
+        """The values of a mapping that may have these keys alone; `required` has an example for each key."""
+        found = self.entries()
+        known = [*required, *optional]
+        for key, value in found.items():
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                value.refuse(
+                    "no such key; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}")
+                )
+        for key, example in required.items():
+            if key not in found:
+                self.refuse(f"{key} is missing, for example `{key}: {example}`")
+        return found
+
+
+def parse(text: str, file: str) -> Value | None:
+    """The whole of a file's text, None if there is nothing in it; raises `FileError` if it isn't YAML."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise FileError(f"{file}:{line}: is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:  # characters that YAML doesn't allow
+        raise FileError(f"{file}:1: is not YAML: {str(error).splitlines()[0]}") from error
+    return Value(node, file) if node else None

@@ -1,0 +1,131 @@
+"""Where an application's requests are counted: the sensors' histogram, and those of `prometheus/histograms.yml`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from alerts.document import FileError, Value, parse
+from alerts.names import Names, names
+
+EXAMPLES = {
+    "metric": "http_request_duration_seconds",
+    "app": "{is: shop}",
+    "tier": "{is: web}",
+    "method": "{label: method}",
+    "status": "{label: code}",
+    "edges": "[0.05, 0.1, 0.25, 0.5, 1]",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a label of the vocabulary comes from: one of the histogram's labels, or always the same text."""
+
+    label: str = ""
+    constant: str = ""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A histogram of response times in seconds.
+
+    metric: without `_bucket`. edges: upper edges of its buckets, rising, without +Inf.
+    """
+
+    metric: str
+    edges: tuple[float, ...]
+    selector: Mapping[str, Names] = field(default_factory=dict)
+    app: Source = Source(label="app")
+    tier: Source = Source(label="tier")
+    method: Source = Source(label="method")
+    status: Source = Source(label="status")
+
+    def may_give(self, app: Names) -> bool:
+        """Whether it may hold requests of one of these applications."""
+        return not self.app.constant or app.match(self.app.constant)
+
+
+def read_histograms(text: str, file: str) -> list[Histogram]:
+    """The histograms that the file maps; raises `FileError`."""
+    document = parse(text, file)
+    if document is None:
+        return []
+    listed = document.fields({"histograms": "[]"})["histograms"]
+    return [_histogram(value) for value in listed.items()]
+
+
+def _histogram(value: Value) -> Histogram:
+    fields = value.fields(EXAMPLES, optional=("selector",))
+    metric = fields["metric"].text()
+    if not re.fullmatch(r"[a-zA-Z_:][\w:]*", metric):
+        fields["metric"].refuse(f"{metric!r} is no name of a metric")
+    if suffix := re.search("_(bucket|sum|count)$", metric):
+        fields["metric"].refuse(f"name it without {suffix[0]}: {metric.removesuffix(suffix[0])}")
+    if re.search("milliseconds|_ms$|microseconds", metric):
+        fields["metric"].refuse("is not in seconds; all of the vocabulary is, and bucket edges can't be converted")
+    return Histogram(
+        metric=metric,
+        edges=_edges(fields["edges"]),
+        selector={label: names(entry) for label, entry in fields["selector"].entries().items()}
+        if "selector" in fields
+        else {},
+        **{label: _source(fields[label]) for label in ("app", "tier", "method", "status")},
+    )
+
+
+def _source(value: Value) -> Source:
+    fields = value.fields({}, optional=("label", "is"))
+    if len(fields) != 1:
+        value.refuse("must be {label: NAME}, one of the histogram's labels, or {is: TEXT}")
+    if "is" in fields:
+        return Source(constant=fields["is"].text())
+    label = fields["label"].text()
+    if not re.fullmatch(r"[a-zA-Z_]\w*", label):
+        fields["label"].refuse(f"{label!r} is no name of a label")
+    return Source(label=label)
+
+
+def _edges(value: Value) -> tuple[float, ...]:
+    edges = [(item, item.number()) for item in value.items()]
+    if not edges:
+        value.refuse("has no edge; copy the histogram's values of le, without +Inf")
+    for (_, lower), (item, upper) in itertools.pairwise(edges):
+        if upper <= lower:
+            item.refuse(f"{upper:g} must be more than the edge before it, {lower:g}")
+    return tuple(edge for _, edge in edges)
+
+
+def sensors_histogram(script: str, file: str) -> Histogram:
+    """The histogram that the sensors make, whose edges are a list of words in their script.
+
+    Raises `FileError` if they aren't.
+    """
+    listed = re.search(r"^my @EDGES = qw\(([\d.\s]+)\);", script, re.MULTILINE)
+    if listed is None:
+        raise FileError(f"{file}:1: has no line `my @EDGES = qw(...)`, the edges of the sensors' histogram")
+    return Histogram("app_request_duration_seconds", tuple(float(edge) for edge in listed[1].split()))
+
+
+def judged_by(app: Names, mapped: Iterable[Histogram], sensors: Histogram) -> list[Histogram]:
+    """The histograms that may hold an application's requests.
+
+    A mapping that names the application is the only one that counts. Else its requests may come from the sensors, or
+    from any histogram that has the application's name in a label.
+    """
+    mapped = [histogram for histogram in mapped if histogram.may_give(app)]
+    named = [histogram for histogram in mapped if histogram.app.constant]
+    return named or [*mapped, sensors]
+
+
+def check_threshold(place: Value, seconds: float, histograms: Sequence[Histogram]) -> None:
+    """Raises `FileError` unless the threshold is an edge of all of these histograms: else nobody could count."""
+    shared = set.intersection(*(set(histogram.edges) for histogram in histograms))
+    if seconds in shared:
+        return
+    nearest = sorted(shared, key=lambda edge: abs(edge - seconds))
+    whose = " and ".join(histogram.metric for histogram in histograms)
+    could = ", ".join(f"{edge:g}" for edge in nearest) or "none that they share"
+    place.refuse(f"{seconds:g} is no bucket edge of {whose}; nearest first, it could be {could}")

@@ -1,0 +1,63 @@
+"""Names as a user writes them: one name, or a regular expression for many, in Prometheus' (RE2's) syntax."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from alerts.document import Value
+
+_PLAIN = re.compile(r"[\w./:@ -]+")
+# What Python's regular expressions have and RE2 has not: looking around, backreferences, possessive and atomic groups.
+_NOT_RE2 = re.compile(r"\(\?(?!:|P<|[imsU-]+[:)])|(?<!\\)(?:\\\\)*\\[1-9]|[*+?}]\+")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which names are meant: one, if `text` has letters, digits and `_ . / : @ -` alone, else a regular expression."""
+
+    text: str
+
+    @property
+    def single(self) -> bool:
+        return _PLAIN.fullmatch(self.text) is not None
+
+    @property
+    def regex(self) -> str:
+        """The regular expression that matches them from end to end."""
+        return self.text.replace(".", r"\.") if self.single else self.text
+
+    def match(self, name: str) -> bool:
+        return re.fullmatch(self.regex, name) is not None
+
+    def may_overlap(self, other: Names) -> bool:
+        """Whether a name is known to be meant by both: two different regular expressions pass for disjoint."""
+        if self.single:
+            return other.match(self.text)
+        return self.match(other.text) if other.single else self.text == other.text
+
+    def matcher(self, label: str) -> str:
+        """The label matcher of a PromQL selector."""
+        return f"{label}={quoted(self.text)}" if self.single else f"{label}=~{quoted(self.text)}"
+
+
+def names(value: Value) -> Names:
+    """The names that a value means; raises `FileError` if it is a regular expression that Prometheus wouldn't take."""
+    text = value.text()
+    check_regex(text, value)
+    return Names(text)
+
+
+def check_regex(text: str, value: Value) -> None:
+    """Raises `FileError` at `value` if `text` is no regular expression for Prometheus."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        value.refuse(f"bad regular expression {text!r}: {error}")
+    if foreign := _NOT_RE2.search(text):
+        value.refuse(f"bad regular expression {text!r}: Prometheus has no {foreign[0]!r}")
+
+
+def quoted(text: str) -> str:
+    """A PromQL string."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,69 @@
+"""The rules that bring every histogram of response times into the normalised steps `requests:duration_seconds_*`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from alerts.histograms import Histogram, Source
+from alerts.names import quoted
+from alerts.rule_file import Rule
+
+_LABELS = ["host", "platform", "app", "tier", "method", "status"]
+
+
+def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]:
+    """One rule for each of bucket, sum and count. Where two histograms have one tier, the one mapped first is taken."""
+    return [
+        {
+            "record": f"requests:duration_seconds_{series}:rate1m",
+            "expr": "\nor on (host, platform, app, tier)\n".join(
+                [*(_of_client(histogram, series) for histogram in mapped), _of_sensors(sensors, series)]
+            ),
+        }
+        for series in ("bucket", "sum", "count")
+    ]
+
+
+def _of_sensors(histogram: Histogram, series: str) -> str:
+    """A host's Telegraf may be scraped twice and counts once; sensors in two guests of a host count both."""
+    return _by_edge(f"rate({histogram.metric}_{series}[1m])", series, "avg", ["vserver", *_LABELS])
+
+
+def _of_client(histogram: Histogram, series: str) -> str:
+    """Every scraped process of an instrumented application has counted requests of its own."""
+    matchers = ", ".join(names.matcher(label) for label, names in histogram.selector.items())
+    expr = f"rate({histogram.metric}_{series}{f'{{{matchers}}}' if matchers else ''}[1m])"
+    for label, source in (("app", histogram.app), ("tier", histogram.tier), ("method", histogram.method)):
+        expr = _labelled(expr, label, source, "(.+)", "$1")
+    expr = _labelled(expr, "status", histogram.status, "([1-5])(?:..|xx)", "${1}xx")
+    return _by_edge(expr, series, "sum", _LABELS)
+
+
+def _labelled(expr: str, label: str, source: Source, regex: str, replacement: str) -> str:
+    if source.constant:
+        return _call("label_replace", expr, f'"{label}", {quoted(source.constant)}, "", ""')
+    if source.label == label and replacement == "$1":
+        return expr
+    return _call("label_replace", expr, f'"{label}", "{replacement}", "{source.label}", "{regex}"')
+
+
+def _by_edge(expr: str, series: str, operator: str, labels: Sequence[str]) -> str:
+    """Rates brought together by these labels, then without those that are not the vocabulary's.
+
+    Of buckets, `le` as well: 1.0 and 1 are one edge, written as the client or Prometheus' release has it. Both may be
+    there in the minute after an upgrade, and must not become two series of one name before they are brought together.
+    """
+    if series != "bucket":
+        return _aggregated("sum", _LABELS, _aggregated(operator, labels, expr))
+    expr = _call("label_replace", expr, '"edge", "$1", "le", "(.+?)(?:[.]0)?"')
+    expr = _aggregated(operator, [*labels, "edge"], expr)
+    return _aggregated("sum", [*_LABELS, "le"], _call("label_replace", expr, '"le", "$1", "edge", "(.+)"'))
+
+
+def _aggregated(operator: str, labels: Sequence[str], expr: str) -> str:
+    return f"{operator} by ({', '.join(labels)}) (\n{textwrap.indent(expr, '  ')}\n)"
+
+
+def _call(function: str, expr: str, arguments: str) -> str:
+    return f"{function}(\n{textwrap.indent(expr, '  ')},\n  {arguments}\n)"

@@ -1,0 +1,102 @@
+"""Sloth (https://sloth.dev) makes an objective's records and multi-window, multi-burn-rate conditions from a spec."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from alerts.document import FileError
+from alerts.rule_file import Rule
+from tools import go_programs
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One condition of a burn alert: its short and its long window ("5m", "1h") must both burn too fast."""
+
+    short: str
+    long: str
+    long_record: str
+    expr: str
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What Sloth makes of one objective.
+
+    sli: records `slo:sli_error:ratio_rate5m` to `..._rate30d`, by window. budget: records about the budget, by name.
+    page, ticket: the pairs of windows, fastest first, either of which is reason for the alert.
+    """
+
+    sli: Mapping[str, Rule]
+    budget: Mapping[str, Rule]
+    page: tuple[Pair, Pair]
+    ticket: tuple[Pair, Pair]
+
+
+def generate(service: str, objective: str, share: float, bad: str, total: str) -> Generated:
+    """The rules of one objective over 30 days.
+
+    share: 0..1. bad, total: queries of the requests that broke it, and of all that are judged, with `{{.window}}` as
+    their range. Raises `FileError` if Sloth can't be had, or won't have the spec.
+    """
+    spec = {
+        "version": "prometheus/v1",
+        "service": service,
+        "slos": [
+            {
+                "name": objective,
+                "objective": round(share * 100, 10),  # 99.9, not 99.90000000000001
+                "labels": {"objective": objective},
+                "sli": {"events": {"error_query": bad, "total_query": total}},
+                "alerting": {"name": "Burns"},
+            }
+        ],
+    }
+    groups: list[list[dict[str, Any]]] = [group["rules"] for group in yaml.safe_load(_run(spec))["groups"]]
+    sli, budget, (page, ticket) = groups
+    return Generated(
+        sli={rule["labels"]["sloth_window"]: rule for rule in sli},
+        budget={rule["record"]: rule for rule in budget},
+        page=_pairs(page["expr"]),
+        ticket=_pairs(ticket["expr"]),
+    )
+
+
+def _pairs(expr: str) -> tuple[Pair, Pair]:
+    """Sloth writes an alert's two conditions as `(A) or (B)`, and in each the shorter window first."""
+    faster, slower = map(_pair, expr.split("\nor\n"))
+    return faster, slower
+
+
+def _pair(expr: str) -> Pair:
+    short, long = re.findall(r"ratio_rate(\w+)\{", expr)
+    _, long_record = re.findall(r"slo:[^}]*}", expr)
+    return Pair(short, long, long_record, expr.strip())
+
+
+def _run(spec: Mapping[str, object]) -> str:
+    try:
+        sloth = go_programs.path("sloth")
+    except go_programs.GoProgramsError as error:
+        raise FileError(f"no Sloth: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="objectives-") as folder:
+        file = Path(folder, "spec.yml")
+        file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+        # Not optimised: its 30 days would be the mean of all five minutes' ratios, in which a quiet night weighs as
+        # much as a busy day.
+        command = [str(sloth), "generate", "--no-log", "--disable-optimized-rules", "--input", str(file)]
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        )
+    if result.returncode:
+        complaint = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode}"]
+        raise FileError(f"Sloth refuses the objectives of {spec['service']}: {complaint[-1]}")
+    return result.stdout

@@ -1,0 +1,159 @@
+"""What the objectives' alerts say, in Prometheus' template language.
+
+`@NAME` is filled in here; lines are folded as in YAML, and `{{-` takes the blank before it away.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+
+from alerts.rule_file import Rule
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How an objective with a budget is put into words.
+
+    shop `headline`: 20% of its `requests` `broken`, `allowed` may.
+    """
+
+    headline: str
+    requests: str
+    broken: str
+    allowed: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """Which windows an alert about a budget tells of, in PromQL's form and in words.
+
+    since: range and step of the search for the last time that the short window kept the objective.
+    """
+
+    short: tuple[str, str]
+    long: tuple[str, str]
+    since: tuple[str, str]
+
+
+PAGE = Told(("5m", "five minutes"), ("1h", "hour"), ("6h:30s", "six hours"))
+TICKET = Told(("2h", "two hours"), ("1d", "day"), ("3d:10m", "three days"))
+
+
+class _Words(string.Template):
+    delimiter = "@"
+
+    def filled(self, **values: object) -> str:
+        return " ".join(self.substitute(values).split())
+
+
+_BURNS = _Words("""
+{{ $labels.app }} on host {{ $labels.host }} @headline:
+{{ $value | humanizePercentage }} of its @requests @broken, @allowed may.
+""")
+
+_ABOUT_BUDGET = _Words("""
+{{ $of := printf "host=%q,platform=%q,app=%q" $labels.host $labels.platform $labels.app -}}
+{{ $judged := printf "%s,objective=%q" $of $labels.objective -}}
+Of the @requests of {{ $labels.app }} on host {{ $labels.host }},
+{{ range printf "slo:sli_error:ratio_rate@short{%s}" $judged | query -}}
+  {{ .Value | humanizePercentage }} of the last @short_words{{ end }}
+{{- range printf "slo:sli_error:ratio_rate@long{%s}" $judged | query }}
+  and {{ .Value | humanizePercentage }} of the last @long_words{{ end }}
+@broken; its objective allows @allowed
+{{- range printf "vector(%g) / @budget" $value | query -}}
+  , so its error budget burns {{ .Value | printf "%.1f" }} times as fast as it may{{ end }}.
+{{ with printf "max_over_time(timestamp(slo:sli_error:ratio_rate@short{%s} <= @budget)[@since])" $judged | query -}}
+  It kept its objective until {{ . | first | value | humanizeTimestamp | reReplaceAll " .0000 UTC$" " UTC" }}.
+{{- else -}}
+  It has broken its objective for as long as is known, or for more than @since_words.
+{{- end }}
+{{- range printf "slo:period_error_budget_remaining:ratio{%s}" $judged | query }}
+  {{ if gt .Value 0.0 }}{{ .Value | humanizePercentage }}{{ else }}Nothing{{ end }}
+  is left of its error budget for 30 days.
+{{- end }}
+@evidence
+""")
+
+_OVER_CEILING = _Words("""
+{{ $labels.app }} on host {{ $labels.host }} takes {{ $value | humanizeDuration }} to answer on average;
+its ceiling is @ceiling s.
+""")
+
+_ABOUT_MEAN = _Words("""
+{{ $of := printf "host=%q,platform=%q,app=%q" $labels.host $labels.platform $labels.app -}}
+The mean response of {{ $labels.app }} on host {{ $labels.host }} was {{ $value | humanizeDuration }} over the last five
+minutes, and above its ceiling of @ceiling s for five minutes.
+{{- with printf "max_over_time(timestamp(app:response_seconds:mean{tier='web',%s} <= @ceiling)[6h:30s])" $of | query }}
+  It was last below it at {{ . | first | value | humanizeTimestamp | reReplaceAll " .0000 UTC$" " UTC" }}.
+{{- end }}
+@evidence
+""")
+
+# What speaks for the cause that the label names, in numbers, where the platform gives them. The cause in words is in
+# Alertmanager's message. A virtual server is the application's if vserver:app:info says so.
+_EVIDENCE = """
+{{- if eq $labels.cause "self" }}
+  {{- with printf "topk(1, (vserver:cpu_throttled:rate @its) > 0.01)" $of | query }}
+    {{ . | first | label "vserver" }} is held back by its CPU limit for
+    {{ . | first | value | humanizeDuration }} of each second.
+  {{- else }}
+    {{- range printf "topk(1, vserver:cpu_usage:rate / vserver:cpu_limit:cpus @its)" $of | query }}
+      {{ .Labels.vserver }} uses {{ .Value | humanizePercentage }} of the CPU that its limit allows.
+    {{- end }}
+  {{- end }}
+{{- else if eq $labels.cause "neighbour" }}
+  {{- range printf "topk(1, (vserver:cpu_wait:rate @its) > 0.01)" $of | query }}
+    {{ .Labels.vserver }} waits {{ .Value | humanizeDuration }} of each second for a CPU.
+  {{- end }}
+  {{- range printf "topk(1, vserver:cpu_usage:rate{role='guest',host=%q,platform=%q} @others)"
+      $labels.host $labels.platform $of | query }}
+    {{ .Labels.vserver }} beside it uses {{ .Value | printf "%.2g" }} CPUs.
+  {{- end }}
+{{- else if eq $labels.cause "hypervisor" }}
+  {{- range printf "host:overhead_cpu:rate{host=%q,platform=%q}" $labels.host $labels.platform | query }}
+    The host itself uses {{ .Value | printf "%.2g" }} CPUs.
+  {{- end }}
+{{- else if eq $labels.cause "load" }}
+  {{- range printf "app:requests:rate{tier='web',%s}" $of | query }}
+    It gets {{ .Value | printf "%.3g" }} requests a second
+    {{- range printf "app:requests:rate_max1w{%s} or app:requests:rate_max1h{%s}" $of $of | query -}}
+      , after {{ .Value | printf "%.3g" }} at most before
+    {{- end }}.
+  {{- end }}
+{{- end }}
+"""
+_EVIDENCE = _EVIDENCE.replace("@its", "and on (host, platform, vserver, role) vserver:app:info{%s}")
+_EVIDENCE = _EVIDENCE.replace("@others", "unless on (host, platform, vserver, role) vserver:app:info{%s}")
+
+
+def burning(alert: str, judged: Judged, told: Told, budget: float) -> Rule:
+    """The annotations of an alert about a budget that burns too fast; budget: the share (0..1) that may be bad."""
+    words = {
+        "requests": judged.requests,
+        "broken": judged.broken,
+        "allowed": judged.allowed,
+        "budget": f"{budget:g}",
+        "short": told.short[0],
+        "short_words": told.short[1],
+        "long": told.long[0],
+        "long_words": told.long[1],
+        "since": told.since[0],
+        "since_words": told.since[1],
+        "evidence": _EVIDENCE,
+    }
+    return _annotations(alert, _BURNS.filled(headline=judged.headline, **words), _ABOUT_BUDGET.filled(**words))
+
+
+def over_ceiling(alert: str, ceiling: float) -> Rule:
+    """The annotations of the alert about a mean response above its ceiling, in seconds."""
+    words = {"ceiling": f"{ceiling:g}", "evidence": _EVIDENCE}
+    return _annotations(alert, _OVER_CEILING.filled(**words), _ABOUT_MEAN.filled(**words))
+
+
+def _annotations(alert: str, summary: str, description: str) -> Rule:
+    return {
+        "summary": summary,
+        "description": description,
+        "runbook_url": f"{{{{ $externalURL }}}}/user/runbooks/{alert}.md",
+    }
