@@ -55,17 +55,19 @@ STACK_PACKAGES = (
 
 LAB_PACKAGES = (
     "apache2-bin",
-    "libapache2-mod-php8.2",
     "mariadb-server-core",
     "php8.2-common",
+    "php8.2-fpm",
     "php8.2-mysql",
     "php8.2-opcache",
     # What these load. The lab's tiers see nothing of the machine's own files, its libraries included.
-    *("libaio1", "libapr1", "libaprutil1", "libargon2-1", "libc6", "libcap2", "libcrypt1", "libexpat1", "libgcc-s1"),
-    *("libgcrypt20", "libgpg-error0", "libicu72", "liblz4-1", "liblzma5", "libnuma1", "libpcre2-8-0", "libsodium23"),
-    *("libssl3", "libstdc++6", "libsystemd0", "liburing2", "libuuid1", "libxml2", "libzstd1", "tzdata", "zlib1g"),
+    *("libacl1", "libaio1", "libapparmor1", "libapr1", "libaprutil1", "libargon2-1", "libc6", "libcap2", "libcrypt1"),
+    *("libexpat1", "libgcc-s1", "libgcrypt20", "libgpg-error0", "libicu72", "liblz4-1", "liblzma5", "libnuma1"),
+    *("libpcre2-8-0", "libsodium23", "libssl3", "libstdc++6", "libsystemd0", "liburing2", "libuuid1", "libxml2"),
+    *("libzstd1", "tzdata", "zlib1g"),
 )
 
+# Folders that lab/servers mounts something on.
 LAB_MOUNT_POINTS = ("dev", "srv/config", "srv/site", "srv/state", "tmp")
 
 # Name used by us -> file below the folder the packages are unpacked in.
@@ -350,7 +352,7 @@ def _free_alertmanager(unpacked: Path) -> None:
 
 
 def _adapt_lab(unpacked: Path) -> None:
-    """Make the folders that lab/servers mounts on: the packages have none of them."""
+    # The packages have none of them.
     for name in LAB_MOUNT_POINTS:
         (unpacked / name).mkdir(parents=True, exist_ok=True)
 

@@ -23,6 +23,8 @@ from tools import privileges
 from tools.programs import CHECKOUT, ProgramsError
 
 WEB, DB = TIERS = ("web", "db")
+PHP = ["/usr/sbin/php-fpm8.2", "-c", "/srv/config/php.ini", "-y", "/srv/config/php-fpm.conf"]
+APACHE = ["/usr/sbin/apache2", "-f", "/srv/config/apache.conf", "-DFOREGROUND"]
 START_SECONDS = 60.0  # for a server to answer, on a busy machine
 STOP_SECONDS = 5.0  # to end by itself; what is left is killed
 LOG_LINES = 5
@@ -52,7 +54,7 @@ class Instance:
         self._limits = {WEB: web, DB: db}
         hierarchies = mounted()
         self._cgroups = {tier: Cgroup(f"{name}-{tier}", hierarchies) for tier in TIERS}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, list[subprocess.Popen[bytes]]] = {tier: [] for tier in TIERS}
         self._guard: subprocess.Popen[bytes] | None = None
         # The databases listen where anybody on this machine can reach them.
         self._passwords = {user: secrets.token_urlsafe() for user in ("site", "sensor")}
@@ -109,8 +111,9 @@ class Instance:
     def kill(self, tier: str) -> None:
         """End a tier's processes at once, as the kernel does when it runs out of memory."""
         self._cgroups[tier].kill()
-        if tier in self._processes:
-            self._processes.pop(tier).wait()
+        for process in self._processes[tier]:
+            process.wait()
+        self._processes[tier].clear()
 
     def restart(self, tier: str) -> None:
         """Start a tier anew, and return once it answers; raises `ServerError`."""
@@ -122,12 +125,12 @@ class Instance:
 
     def reopen_log(self) -> None:
         """Have the web tier write to a new access log, after the old one was renamed; as Debian's logrotate does."""
-        self._processes[WEB].send_signal(signal.SIGUSR1)
+        self._processes[WEB][-1].send_signal(signal.SIGUSR1)
 
     def check(self) -> None:
         """Raise `ServerError` if a tier has ended by itself."""
-        for tier, process in self._processes.items():
-            if process.poll() is not None:
+        for tier, processes in self._processes.items():
+            if any(process.poll() is not None for process in processes):
                 raise ServerError(f"{self.name}'s {tier} tier has ended{self._log_end(tier)}")
 
     def cpu_seconds(self, tier: str) -> float:
@@ -175,19 +178,19 @@ class Instance:
         self._wait(DB, self._database_answers)
 
     def _start_web(self) -> None:
-        environment = {
-            "WEB_LISTEN": f"{LOOPBACK}:{self.ports[WEB]}",
+        database_address = {
             "DB_HOST": LOOPBACK,
             "DB_PORT": str(self.ports[DB]),
             "DB_PASSWORD": self._passwords["site"],
         }
-        self._start(WEB, ["/usr/sbin/apache2", "-f", "/srv/config/apache.conf", "-DFOREGROUND"], environment)
+        self._start(WEB, PHP, database_address)
+        self._start(WEB, APACHE, {"WEB_LISTEN": f"{LOOPBACK}:{self.ports[WEB]}"})
         self._wait(WEB, self._page_answers)
 
     def _start(self, tier: str, command: list[str], environment: dict[str, str]) -> None:
         with (self.folder / tier / "error.log").open("ab") as log:
             os.fchown(log.fileno(), privileges.NOBODY, privileges.NOBODY)  # Apache opens it by itself
-            self._processes[tier] = subprocess.Popen(
+            process = subprocess.Popen(
                 self._cgroups[tier].joining(enclosure.enclosed(self.folder / tier, command)),
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
                 stdin=subprocess.DEVNULL,
@@ -195,6 +198,7 @@ class Instance:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for who started us; we end our servers
             )
+        self._processes[tier].append(process)
 
     def _wait(self, tier: str, answers: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -217,14 +221,12 @@ class Instance:
             return connection.getresponse().status == http.HTTPStatus.OK
 
     def _end(self, tier: str) -> None:
-        process = self._processes.pop(tier, None)
-        if process is not None:
+        for process in self._processes[tier]:
             process.terminate()
+        for process in self._processes[tier]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_SECONDS)
-        self._cgroups[tier].kill()
-        if process is not None:
-            process.wait()
+        self.kill(tier)
 
     def _log_end(self, tier: str) -> str:
         log = self.folder / tier / "error.log"
