@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import gevent
 from locust import FastHttpUser, task
+from locust.contrib.fasthttp import LocustBadStatusCode
 from locust.env import Environment
 
 from lab.clients import mix
@@ -66,11 +67,16 @@ class Visitor(FastHttpUser):
     def _get(self, address: str) -> str:
         """Class of the answer ("2xx"), "timeout" or "error"."""
         # Locust's own time-outs are for each read; an answer that trickles must end as well.
-        with gevent.Timeout(self.habits.timeout_seconds) as patience:
-            answer = self.client.get(address, headers=HEADERS, allow_redirects=False)
-        if answer.status_code:
-            return f"{answer.status_code // 100}xx"
-        return "timeout" if getattr(answer, "error", None) is patience else "error"
+        with (
+            gevent.Timeout(self.habits.timeout_seconds) as patience,
+            self.client.get(address, headers=HEADERS, allow_redirects=False, catch_response=True) as answer,
+        ):
+            failure = answer.request_meta["exception"]  # patience's own may be wrapped into another
+            if not patience.pending:
+                return "timeout"
+            if failure is None or isinstance(failure, LocustBadStatusCode):
+                return f"{answer.status_code // 100}xx"
+            return "error"
 
     def _end_session(self, end: str) -> None:
         """The next request of this client is another visitor's first."""

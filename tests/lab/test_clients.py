@@ -1,0 +1,282 @@
+"""The clients' process against a server of our own, which keeps a record of what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from lab.clients import mix
+from lab.clients.child import Clients
+from lab.clients.orders import Application, Habits, Order
+from tools.programs import CHECKOUT
+
+QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
+
+
+class Server(ThreadingHTTPServer):
+    """Answers at once, but for the pages that are to hang or to trickle."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.asked: list[str] = []  # addresses, in order
+        self.broken_off = 0  # answers that nobody waited for
+        self.slow_pages: dict[str, str] = {}  # how
+        self.slow_seconds = 0.0
+        self.closing = threading.Event()
+
+    def pages(self) -> list[str]:
+        """Names of the pages that were asked for."""
+        names = {urlsplit(address).path: page for page, address in mix.PAGES.items()}
+        return [names[urlsplit(address).path] for address in self.asked]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        how = self.server.slow_pages.get(self.server.pages()[-1])
+        if how == "hangs":
+            self.server.closing.wait()
+            return
+        if how == "is slow":
+            self.server.closing.wait(self.server.slow_seconds)
+        self.send_response(503 if how == "fails" else 200)
+        self.send_header("Content-Length", "4")
+        self.end_headers()
+        try:
+            for _ in range(4):
+                self.wfile.write(b".")
+                if how == "trickles":
+                    self.server.closing.wait(0.2)
+                if how == "breaks off":
+                    return
+        except OSError:
+            self.server.broken_off += 1
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, args=[0.05])
+    thread.start()
+    yield server
+    server.closing.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """One process for all tests: what one test's clients have counted is told apart by the application's name."""
+    clients = Clients(tmp_path_factory.mktemp("clients") / "log", cpus=",".join(map(str, os.sched_getaffinity(0))))
+    yield clients
+    clients.stop()
+
+
+Figures = Mapping[str, list[tuple[Mapping[str, str], float]]]
+
+
+def figures(process: Clients, app: str) -> Figures:
+    """Samples of the clients' metrics for one application, by name."""
+    found: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+    text = requests.get(f"http://127.0.0.1:{process.port}/metrics", timeout=10).text
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.labels.get("app", app) == app:
+                found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def requests_by(label: str, process: Clients, app: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for labels, value in figures(process, app).get("lab_client_request_duration_seconds_count", []):
+        counts[labels[label]] += round(value)
+    return counts
+
+
+def visit(process: Clients, app: str, server: Server, clients: int, habits: Habits = QUICK) -> None:
+    process.carry_out(Order(habits, {app: Application(server.url, clients)}))
+
+
+def wait_for_requests(server: Server, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(server.asked) < count:
+        assert time.monotonic() < deadline, f"only {len(server.asked)} requests came"
+        time.sleep(0.02)
+
+
+def test_every_request_is_counted_once(process: Clients, server: Server) -> None:
+    server.slow_pages = {"search": "fails"}
+    visit(process, "counted", server, 20)
+    wait_for_requests(server, 500)
+    visit(process, "counted", server, 0)
+    assert requests_by("page", process, "counted") == Counter(server.pages())
+    searches = server.pages().count("search")
+    assert requests_by("status", process, "counted") == {"5xx": searches, "2xx": len(server.asked) - searches}
+
+
+def test_the_same_seed_gives_the_same_visits(process: Clients, server: Server) -> None:
+    asked = []
+    for seed in ("one", "one", "another"):
+        server.asked.clear()
+        visit(process, "seeded", server, 1, Habits(seed, think_seconds=0.005, timeout_seconds=5))
+        wait_for_requests(server, 40)
+        visit(process, "seeded", server, 0, Habits(seed, think_seconds=0.005, timeout_seconds=5))
+        asked.append(server.asked[:40])
+    assert asked[0] == asked[1]
+    assert asked[0] != asked[2]
+
+
+def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> None:
+    server.slow_pages = dict.fromkeys(mix.PAGES, "is slow")
+    server.slow_seconds = 0.3
+    for clients in (5, 2, 8, 0):
+        visit(process, "changing", server, clients)
+        [(_, gauge)] = figures(process, "changing")["lab_clients"]
+        assert gauge == clients
+        time.sleep(0.1)  # so that some are waiting for an answer when they are to go
+    asked = len(server.asked)
+    # Who had asked waited for the answer first.
+    assert server.broken_off == 0
+    assert requests_by("status", process, "changing") == {"2xx": asked}
+    time.sleep(0.2)
+    assert len(server.asked) == asked
+
+
+def test_applications_are_told_apart(process: Clients, server: Server) -> None:
+    other = Server()
+    thread = threading.Thread(target=other.serve_forever, args=[0.05])
+    thread.start()
+    try:
+        process.carry_out(Order(QUICK, {"left": Application(server.url, 3), "right": Application(other.url, 6)}))
+        wait_for_requests(server, 50)
+        wait_for_requests(other, 50)
+        process.carry_out(Order(QUICK, {"left": Application(server.url, 0)}))
+        quiet = len(server.asked)
+        wait_for_requests(other, len(other.asked) + 20)  # whom the order didn't name goes on
+        process.carry_out(Order(QUICK, {"right": Application(other.url, 0)}))
+        assert len(server.asked) == quiet
+        assert requests_by("app", process, "left") == {"left": len(server.asked)}
+        assert requests_by("app", process, "right") == {"right": len(other.asked)}
+    finally:
+        other.shutdown()
+        other.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize("how", ["hangs", "trickles"])
+def test_a_timeout_ends_the_session(process: Clients, server: Server, how: str) -> None:
+    server.slow_pages = {"category": how}
+    app = f"patience-{how}"
+    visit(process, app, server, 1, Habits("patience", think_seconds=0.01, timeout_seconds=0.3))
+    wait_for_requests(server, 60)
+    visit(process, app, server, 0, Habits("patience", think_seconds=0.01, timeout_seconds=0.3))
+    pages = server.pages()
+    followers = [after for before, after in itertools.pairwise(pages) if before == "category"]
+    assert followers
+    assert set(followers) == {mix.FIRST_PAGE}
+    assert requests_by("status", process, app)["timeout"] == pages.count("category")
+    ends = {labels["end"]: value for labels, value in figures(process, app)["lab_client_sessions_total"]}
+    assert ends["timeout"] == pages.count("category")
+
+
+def test_half_an_answer_is_an_error(process: Clients, server: Server) -> None:
+    server.slow_pages = dict.fromkeys(mix.PAGES, "breaks off")
+    visit(process, "half", server, 2)
+    wait_for_requests(server, 20)
+    visit(process, "half", server, 0)
+    assert requests_by("status", process, "half") == {"error": len(server.asked)}
+
+
+def test_a_server_that_is_down_is_an_error_and_no_answer(process: Clients, server: Server) -> None:
+    server.server_close()
+    visit(process, "down", server, 2)
+    deadline = time.monotonic() + 10
+    while requests_by("status", process, "down")["error"] < 10 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    visit(process, "down", server, 0)
+    statuses = requests_by("status", process, "down")
+    assert set(statuses) == {"error"}
+    assert process.counts().answers.get("down", 0) == 0
+
+
+def test_the_process_tells_its_own_cost(process: Clients, server: Server) -> None:
+    visit(process, "cost", server, 5)
+    wait_for_requests(server, 50)
+    visit(process, "cost", server, 0)
+    found = figures(process, "cost")
+    [(_, cpu_seconds)] = found["process_cpu_seconds_total"]
+    [(_, starts)] = found["lab_client_start_lateness_seconds_count"]
+    assert cpu_seconds > 0
+    assert starts >= len(server.asked)
+
+
+def test_think_times_are_exponential_and_follow_from_the_seed() -> None:
+    # In a process of its own: Locust replaces the sockets of whoever imports it.
+    program = """
+import json, sys
+from locust.env import Environment
+from lab.clients.figures import Figures
+from lab.clients.orders import Habits
+from lab.clients.visitor import Visitor
+def times(seed, count):
+    kind = type("app", (Visitor,), dict(application="app", figures=Figures(), host="http://localhost"))
+    kind.habits = Habits(seed, 7.0, 10.0)
+    visitors = [kind(Environment()) for _ in range(count)]
+    return [[visitor.wait_time() for _ in range(2000)] for visitor in visitors]
+json.dump([times("a", 2), times("a", 1), times("b", 1)], sys.stdout)
+"""
+    child = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    (first, second), [again], [other] = json.loads(child.stdout)
+    assert first == again
+    assert first != second  # two clients of one application
+    assert first != other
+    mean = sum(first) / len(first)
+    assert mean == pytest.approx(7.0, rel=0.07)  # three times its standard error, 1/sqrt(2000)
+    # An exponential distribution has 1/e of its values above its mean, and 1/e^3 above three times that.
+    assert sum(seconds > 7 for seconds in first) / 2000 == pytest.approx(0.368, abs=0.033)
+    assert sum(seconds > 21 for seconds in first) / 2000 == pytest.approx(0.050, abs=0.015)
+
+
+def test_it_ends_with_who_started_it(tmp_path: Path) -> None:
+    program = f"""
+import pathlib, time
+from lab.clients.child import Clients
+clients = Clients(pathlib.Path({str(tmp_path / "log")!r}), cpus="0-{max(os.sched_getaffinity(0))}")
+print(clients.process.pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    with contextlib.suppress(FileNotFoundError):
+        while Path("/proc", str(pid), "cmdline").read_bytes():  # empty once it has ended, whoever asks for its status
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -1,0 +1,99 @@
+"""What a run remembers, how it is scaled and placed, and what a person sees of it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from lab import LabError, calibration, machine, scenario
+from lab.calibration import Scale
+from lab.progress import Course
+from lab.sensors import edited
+from lab.state import State
+
+SCENARIO = scenario.load(scenario.find("scale"))
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    assert State.unfinished(SCENARIO, tmp_path) is None
+    begun = State.begin(SCENARIO, NOON, tmp_path)
+    assert begun.run == "20261121T120000-scale"
+    begun.calibrated(Scale(4.0, 0.0105))
+    begun.finish_step("1x500-1")
+    found = State.unfinished(SCENARIO, tmp_path)
+    assert found == begun
+    begun.finish()
+    assert State.unfinished(SCENARIO, tmp_path) is None
+
+
+def test_a_run_does_not_go_on_with_another_scenario(tmp_path: Path) -> None:
+    State.begin(SCENARIO, NOON, tmp_path)
+    assert State.unfinished(replace(SCENARIO, digest="another"), tmp_path) is None
+    assert State.unfinished(scenario.load(scenario.find("smoke")), tmp_path) is None
+
+
+def test_clients_follow_from_the_cost_of_a_request() -> None:
+    # 20 s of CPU for 2,000 answers is 10 ms each; 0.3 CPU are 30 of them per second, asked for by 30 * 7.01 clients.
+    scale = calibration.scale(cpu_seconds=20, answers=2000, think_seconds=7)
+    assert scale.request_cpu_seconds == pytest.approx(0.010)
+    assert scale.clients(800) == 210
+    assert scale.clients(400) == 105
+    assert scale.clients(1) == 1
+
+
+def test_clients_are_taken_as_they_are_without_calibration() -> None:
+    assert Scale().clients(3) == 3
+
+
+def test_too_few_answers_are_no_calibration() -> None:
+    with pytest.raises(LabError, match="only 12 answers"):
+        calibration.scale(cpu_seconds=1, answers=12, think_seconds=7)
+
+
+def test_one_node_is_the_last_cpu_and_clients_keep_off_it() -> None:
+    one = machine.cpus("one node", {0, 1, 2, 3})
+    assert one.by_tier == {"web": "3", "db": "3"}
+    assert one.others == "0,1,2"
+    assert one.count == 1
+
+
+def test_two_nodes_are_two_cpus() -> None:
+    two = machine.cpus("two nodes", {0, 1})
+    assert two.by_tier == {"web": "1", "db": "0"}
+    assert two.count == 2
+    with pytest.raises(LabError, match="needs two CPUs"):
+        machine.cpus("two nodes", {0})
+    assert machine.cpus("one node", {0}).others == "0"
+
+
+def test_a_sensor_that_has_changed_is_not_copied_half_edited() -> None:
+    assert edited('app = "shop"\n', {'app = "shop"': 'app = "auction-1"'}) == 'app = "auction-1"\n'
+    with pytest.raises(LabError, match="no longer has"):
+        edited('app = "shop"\n', {'tier = "web"': 'tier = "db"'})
+
+
+def test_without_a_terminal_progress_is_plain_lines() -> None:
+    out = io.StringIO()
+    with Course(90, Console(file=out, width=40)) as course:
+        course.doing("warming up")
+        course.pass_time(0, lambda: None)
+        course.say("A line that is longer than the terminal would be, if there were one.")
+        course.passed(60)
+        course.say("Done.")
+    assert out.getvalue() == (
+        "A line that is longer than the terminal would be, if there were one.  (1 min 30 s left)\nDone.  (30 s left)\n"
+    )
+
+
+def test_what_goes_wrong_meanwhile_is_not_waited_out() -> None:
+    def fails() -> None:
+        raise LabError("auction-1's db tier has ended")
+
+    with Course(90, Console(file=io.StringIO())) as course, pytest.raises(LabError, match="has ended"):
+        course.pass_time(60, fails)

@@ -1,0 +1,112 @@
+"""Scenario files: what they mean, and what is said of one with a mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import scenario
+from lab.scenario import Limit, ScenarioError, Step
+
+VALID = """\
+about: Two sites, one with less.
+instances: [1, 2]
+clients: [500, 800]
+duration: 2m
+"""
+
+
+@pytest.mark.parametrize("name", ["smoke", "intensity", "scale", "placement"])
+def test_shipped_scenarios_are_valid(name: str) -> None:
+    shipped = scenario.load(scenario.find(name))
+    assert shipped.name == name
+    assert len({step.name for step in shipped.steps}) == len(shipped.steps)
+
+
+def test_scale_has_the_studys_numbers() -> None:
+    scale = scenario.load(scenario.find("scale"))
+    assert scale.instances == (1, 2, 4)
+    assert scale.clients == (500, 600, 700, 800)
+
+
+def test_steps_run_one_after_the_other() -> None:
+    parsed = scenario.parse(VALID + "repetitions: 2\nplacement: [one node, two nodes]\n", "mine.yml")
+    assert parsed.steps[:5] == (
+        Step(1, 500, "one node", 1),
+        Step(1, 800, "one node", 1),
+        Step(2, 500, "one node", 1),
+        Step(2, 800, "one node", 1),
+        Step(1, 500, "two nodes", 1),
+    )
+    assert [parsed.steps[index].name for index in (0, 4, 8)] == ["1x500-1", "two-nodes-1x500-1", "1x500-2"]
+    assert parsed.duration == 120
+
+
+def test_limits_of_one_server_come_before_those_of_its_tier() -> None:
+    parsed = scenario.parse(VALID + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
+    assert parsed.limit("auction-1", "web") == Limit(weight=200)
+    assert parsed.limit("auction-2", "web") == Limit(cap=0.2)
+    assert parsed.limit("auction-2", "db") == Limit()
+
+
+KEYS = "about, instances, clients, duration, warm_up, repetitions, placement, think_time, timeout, seed, calibration"
+KEYS += " and limits"
+
+ERRORS = [
+    ("instanzes: 1\n", "mine.yml:5: instanzes: there is no such key; did you mean instances?"),
+    ("think-time: 7s\n", "mine.yml:5: think-time: there is no such key; did you mean think_time?"),
+    ("colour: red\n", f"mine.yml:5: colour: there is no such key; there are {KEYS}"),
+    ("warm_up: 20\n", "mine.yml:5: warm_up: '20' is not a time from 0s to 3600s, such as 90s or 2m"),
+    ("repetitions: many\n", "mine.yml:5: repetitions: 'many' is not a whole number from 1 to 100"),
+    ("repetitions: [1, 2]\n", "mine.yml:5: repetitions: must be a whole number from 1 to 100"),
+    ("seed: 1\nseed: 2\n", "mine.yml:6: seed: is there twice"),
+    ("placement: three nodes\n", "mine.yml:5: placement: there is no placement 'three nodes'; did you mean two nodes?"),
+    (
+        "placement:\n- one node\n- one node\n",
+        "mine.yml:7: placement: 'one node' is there twice; to run it again, use repetitions",
+    ),
+    ("placement: []\n", "mine.yml:5: placement: the list is empty"),
+    ("limits: 0.2\n", "mine.yml:5: limits: must be tiers with their limits, such as `web: {cap: 0.5}`"),
+    ("limits:\n  wed: {cap: 0.2}\n", "mine.yml:6: wed: there is no such key; did you mean web?"),
+    ("limits:\n  web:\n    cpa: 0.2\n", "mine.yml:7: cpa: there is no such key; did you mean cap?"),
+    ("limits: {web: {cap: 0.01}}\n", "mine.yml:5: cap: '0.01' is not a number of CPUs from 0.05, such as 0.2"),
+    ("limits:\n  db: {}\n  auction-3-db: {}\n", "mine.yml:7: auction-3-db: no such instance runs: there are at most 2"),
+    ("seed: [1\n", "mine.yml:6: this is not YAML: expected ',' or ']', but got '<stream end>'"),
+]
+
+
+@pytest.mark.parametrize(("added", "message"), ERRORS, ids=[message.split(": ")[1] for _, message in ERRORS])
+def test_mistakes_are_named_with_line_key_and_what_would_be_right(added: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        scenario.parse(VALID + added, "mine.yml")
+    assert str(error.value) == message
+
+
+NO_SCENARIOS = [
+    ("", "mine.yml:1: the scenario is empty: it must have about, instances, clients and duration"),
+    ("about: x\n", "mine.yml:1: the scenario lacks instances, clients and duration"),
+    ("- scale\n", "mine.yml:1: the scenario must be keys with values, such as `about: ...`"),
+    (VALID.replace("[1, 2]", "[1, 0]"), "mine.yml:2: instances: '0' is not a whole number from 1 to 32"),
+    (VALID.replace("2m", "2 h"), "mine.yml:4: duration: '2 h' is not a time from 1s to 86400s, such as 90s or 2m"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), NO_SCENARIOS, ids=["empty", "lacking", "list", "zero", "time"])
+def test_files_that_are_no_scenario(text: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        scenario.parse(text, "mine.yml")
+    assert str(error.value) == message
+
+
+def test_scenarios_are_found_by_name_and_by_path(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"there is no scenario 'sclae'; did you mean scale\?"):
+        scenario.find("sclae")
+    with pytest.raises(ScenarioError, match=r"mine\.yml: there is no such file"):
+        scenario.find(str(tmp_path / "mine.yml"))
+    mine = tmp_path / "mine.yml"
+    mine.write_text(VALID)
+    assert scenario.load(scenario.find(str(mine))).name == "mine"
+    mine.write_bytes(b"about: \xff\n")
+    with pytest.raises(ScenarioError, match="can't be read"):
+        scenario.load(mine)
