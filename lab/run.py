@@ -81,6 +81,7 @@ def run(what: Scenario, *, new: bool = False) -> None:
             for step in steps:
                 _measure(what, step, state, stage, course)
         state.finish()
+    _report(state.run, prometheus_port)
 
 
 def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Course) -> None:
@@ -152,6 +153,13 @@ def _stack() -> int:
         if up.returncode:
             raise LabError("the lab needs the stack, and it did not start: see above")
     return ports(json.loads(stack.SETTINGS_FILE.read_text()))[PROMETHEUS.name]
+
+
+def _report(run_name: str, prometheus_port: int) -> None:
+    """Write the report; its own words say where it is."""
+    command = [sys.executable, "-m", "lab", "report", run_name, "--prometheus", f"http://127.0.0.1:{prometheus_port}"]
+    if subprocess.run(command, cwd=CHECKOUT, check=False).returncode:
+        raise LabError(f"the run is complete but has no report; to try again: python -m lab report {run_name}")
 
 
 @contextlib.contextmanager
