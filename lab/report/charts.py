@@ -29,6 +29,7 @@ INK, FAINT = "#222222", "#767676"
 
 STYLE = Path(__file__).with_name("charts.mplstyle")
 POINTS = 72  # in an inch
+LEADER = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4}
 LABEL_GAP = 11.0  # points between two labels at curves' ends
 WIDTH, HEIGHT = 9.6, 3.1  # inches; the height of one row
 COLUMNS = 2
@@ -197,7 +198,7 @@ def _label_ends(axis: Axes, panel: Panel, pixels: float) -> None:
             fontsize=8,
             fontstyle=slant,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4},
+            arrowprops=LEADER if abs(place - height) > LABEL_GAP / 3 else None,
         )
 
 

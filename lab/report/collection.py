@@ -40,7 +40,7 @@ class Recording:
 def find_run(prometheus: Prometheus, name: str | None) -> Run:
     """The run of this name, or the newest.
 
-    Raises `NoSuchRunError`, `PrometheusError`, and ValueError as `runs` does.
+    Raises `NoSuchRunError`, `PrometheusError`, and `LabError` as `runs` does.
     """
     found = runs(prometheus.recorded(queries.RUNS))
     if not found:

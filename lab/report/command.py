@@ -11,10 +11,11 @@ from typing import Any
 
 from lab import LabError
 from lab.report.collection import collect, find_run
-from lab.report.document import document
+from lab.report.document import write_up
 from lab.report.prometheus import Prometheus
-from lab.report.rendering import MARKDOWN_NAME, write
+from lab.report.rendering import write
 from lab.report.study import load
+from tools import StackError
 from tools.parts import PROMETHEUS, ports
 
 REPORTS = Path(__file__).resolve().parents[2] / ".stack" / "lab" / "reports"
@@ -37,16 +38,19 @@ def add_to(commands: Any) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Exit status: 0 if the report was written, 1 if there is nothing to report or nobody to ask."""
-    prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{ports(os.environ)[PROMETHEUS.name]}")
     try:
-        run = find_run(prometheus, arguments.run)
-        recording = collect(prometheus, run, time.time())
-    except (LabError, ValueError) as error:
-        print(f"lab report: {error}", file=sys.stderr)
+        url = arguments.prometheus or f"http://127.0.0.1:{ports(os.environ)[PROMETHEUS.name]}"
+        print(report(arguments.run, url, arguments.output))
+    except (LabError, StackError) as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
-    report = document(recording, load(), prometheus.url)
-    folder = arguments.output or REPORTS / run.name
-    page = write(report, folder)
-    print("\n".join(report.verdict))
-    print(f"\n{page}\n{folder / MARKDOWN_NAME}")
     return 0
+
+
+def report(run_name: str | None, url: str, folder: Path | None = None) -> str:
+    """Write the report of a run, or of the newest, and return what to tell its reader. Raises `LabError`."""
+    prometheus = Prometheus(url)
+    run = find_run(prometheus, run_name)
+    document = write_up(collect(prometheus, run, time.time()), load(), prometheus.url)
+    page = write(document, folder or REPORTS / run.name)
+    return "\n".join([*document.verdict, "", f"Report: {page}, and as Markdown beside it"])

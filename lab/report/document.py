@@ -63,11 +63,11 @@ class Document:
     study: Study
 
 
-def document(recording: Recording, study: Study, prometheus: str) -> Document:
+def write_up(recording: Recording, study: Study, prometheus: str) -> Document:
     """Everything the report of a run says; `prometheus` is where it was asked."""
     results = [result(answers) for answers in recording.steps]
     of = loads(results)
-    laid_out = layout(of, also_instances={row.instances for row in study.mean_response})
+    laid_out = layout(of, study.mean_response)
     parts = [_part(section, recording, of, laid_out, study) for section in SECTIONS]
     return Document(
         title=f"Run {recording.run.name}: scenario {recording.run.scenario}",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lab.report.charts import Curve, Point, XAxis
 from lab.report.judgement import Judged
 from lab.report.results import StepResult
+from lab.report.study import Published
 from lab.report.units import significant
 
 
@@ -59,32 +60,24 @@ class Layout:
     shades: tuple[int, ...]
     """The numbers of instances there are; the place of one among them gives its shade and marker."""
     placements: tuple[str, ...]
+    """Likewise for line style and filling."""
     x_axis: XAxis
 
     def curve(self, placement: str, instances: int, points: Sequence[Point], *, many_placements: bool) -> Curve:
         """A curve, labelled with what tells it from others."""
-        if self.along_instances:
-            return Curve(placement, tuple(points), self._line(placement), self._line(placement))
-        label = count(instances, "instance") + (f", {placement}" if many_placements else "")
-        return Curve(label, tuple(points), self.shades.index(instances), self._line(placement))
-
-    def published(self, placement: str, instances: int, points: Sequence[Point], placements: Sequence[str]) -> Curve:
-        """A curve of published numbers, whose placements are others: in the shade of as many instances of this run."""
-        line = placements.index(placement)
+        line = self.placements.index(placement)
         if self.along_instances:
             return Curve(placement, tuple(points), line, line)
-        return Curve(f"{count(instances, 'instance')}, {placement}", tuple(points), self.shades.index(instances), line)
-
-    def _line(self, placement: str) -> int:
-        return self.placements.index(placement)
+        label = count(instances, "instance") + (f", {placement}" if many_placements else "")
+        return Curve(label, tuple(points), self.shades.index(instances), line)
 
     def x(self, instances: int, clients: int) -> int:
         """Where a load stands along the axis."""
         return instances if self.along_instances else clients
 
 
-def layout(of: Sequence[Load], also_instances: Iterable[int] = ()) -> Layout:
-    """The layout for these loads; `also_instances` are those of published numbers drawn in the same shades."""
+def layout(of: Sequence[Load], published: Sequence[Published] = ()) -> Layout:
+    """The layout for these loads, with a place for published numbers that are drawn beside them."""
     instances = sorted({load.instances for load in of})
     clients = sorted({load.clients for load in of})
     along_instances = len(clients) == 1 and len(instances) > 1
@@ -100,8 +93,8 @@ def layout(of: Sequence[Load], also_instances: Iterable[int] = ()) -> Layout:
         x_axis = XAxis("clients per instance" + (", in the study's numbers (really run)" if scaled else ""), ticks)
     return Layout(
         along_instances,
-        tuple(sorted({*instances, *also_instances})),
-        tuple(sorted({load.placement for load in of})),
+        tuple(sorted({*instances, *(row.instances for row in published)})),
+        tuple(dict.fromkeys([*sorted({load.placement for load in of}), *(row.placement for row in published)])),
         x_axis,
     )
 
@@ -115,7 +108,7 @@ def curves(
         points = groups.setdefault((load.placement, 0 if laid_out.along_instances else load.instances), [])
         values = tuple(number * factor for number in load.values(value))
         points.append(Point(laid_out.x(load.instances, load.clients), values))
-    many = len(laid_out.placements) > 1
+    many = len({load.placement for load in of}) > 1
     return [
         laid_out.curve(placement, instances, points, many_placements=many)
         for (placement, instances), points in groups.items()

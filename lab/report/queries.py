@@ -3,12 +3,12 @@
 Two kinds of figures need two ways of being taken over a step.
 
 **Requests** are counted by counters of the lab's own sensors and clients, and a step's count is the difference of two
-of their values, `counter @ end - counter @ start`: exact to the request for any length of step. increase() and rate()
-would extrapolate to the edges of the range, and would lose what a series had counted when it was first scraped, as a
-status 5xx has that nobody had seen before. So a series that is not there at the start counts from 0; that its whole
-target was not there, or that it started anew within the step, is asked for beside it and makes the figures missing. A
-mean is the difference of `_sum` over the difference of `_count`, a percentile is of the difference of the buckets: each
-request weighs the same, which it would not in an average of recorded means.
+of their sums, `sum(counter @ end) - sum(counter @ start)`: exact to the request for any length of step. increase() and
+rate() would extrapolate to the edges of the range, and would lose what a series had counted when it was first scraped,
+as a status 5xx has that nobody had seen before. Where a counter began anew within the step, the difference would be
+wrong; that is asked for beside it, and the figures are missing then. A mean is the difference of `_sum` over the
+difference of `_count`, a percentile is of the difference of the buckets: each request weighs the same, which it would
+not in an average of recorded means.
 
 **CPU, events and waiting** come by the vocabulary's records, the same for every platform, and these are rates over a
 minute each. A step's figure is the average of those records whose whole minute lies within the step: all evaluations
@@ -61,10 +61,9 @@ def _group(*lines: str) -> str:
     return "(\n" + textwrap.indent("\n".join(lines), "  ") + "\n)"
 
 
-def _counted(series: str, step: Step) -> str:
-    """By how much counters grew within the step; those born in it from 0."""
-    start, end = f"{series} @ {step.start}", f"{series} @ {step.end}"
-    return _group(end, "- " + _group(start, "or", f"0 * {end}"))
+def _counted(series: str, step: Step, by: str = "by (app) ") -> str:
+    """By how much counters grew within the step, those born in it from 0; absent if none of them was there before."""
+    return _group(f"sum {by}({series} @ {step.end})", f"- sum {by}({series} @ {step.start})")
 
 
 def _over(part: str, whole: str) -> str:
@@ -74,7 +73,7 @@ def _over(part: str, whole: str) -> str:
 
 def _rate(metric: str, *only: str) -> Query:
     def query(step: Step, apps: Sequence[str]) -> str:
-        return f"sum by (app) {_counted(f'{metric}_count{_of(step, apps, *only)}', step)}\n/ {step.seconds}"
+        return f"{_counted(f'{metric}_count{_of(step, apps, *only)}', step)}\n/ {step.seconds}"
 
     return query
 
@@ -83,25 +82,29 @@ def _share(metric: str, part: str, *only: str) -> Query:
     """Of the requests, the share that `part` selects as well; 0 where there is none of it."""
 
     def query(step: Step, apps: Sequence[str]) -> str:
-        every = f"sum by (app) {_counted(f'{metric}_count{_of(step, apps, *only)}', step)}"
-        some = f"sum by (app) {_counted(f'{metric}_count{_of(step, apps, *only, part)}', step)}"
-        return _over(_group(some, "or", f"0 * {every}"), every)
+        every = f"{metric}_count{_of(step, apps, *only)}"
+        some = f"{metric}_count{_of(step, apps, *only, part)}"
+        at_end, at_start = (
+            f"(sum by (app) ({some} @ {time}) or 0 * sum by (app) ({every} @ {time}))"
+            for time in (step.end, step.start)
+        )
+        return _over(_group(at_end, f"- {at_start}"), _counted(every, step))
 
     return query
 
 
 def _mean(metric: str, *only: str) -> Query:
     def query(step: Step, apps: Sequence[str]) -> str:
-        total, count = (_counted(f"{metric}_{part}{_of(step, apps, *only)}", step) for part in ("sum", "count"))
-        return _over(f"sum by (app) {total}", f"sum by (app) {count}")
+        of = _of(step, apps, *only)
+        return _over(_counted(f"{metric}_sum{of}", step), _counted(f"{metric}_count{of}", step))
 
     return query
 
 
 def _quantile(q: float, metric: str, *only: str) -> Query:
     def query(step: Step, apps: Sequence[str]) -> str:
-        buckets = _counted(f"{metric}_bucket{_of(step, apps, *only)}", step)
-        return "histogram_quantile" + _group(f"{q},", f"sum by (app, le) {buckets}")
+        buckets = _counted(f"{metric}_bucket{_of(step, apps, *only)}", step, by="by (app, le) ")
+        return f"histogram_quantile({q}, {buckets})"
 
     return query
 
@@ -113,23 +116,18 @@ def within(seconds: float) -> Query:
 
     def query(step: Step, apps: Sequence[str]) -> str:
         fast = _counted(f"{SENSOR}_bucket{_of(step, apps, WEB, ANSWERED, le)}", step)
-        every = _counted(f"{SENSOR}_count{_of(step, apps, WEB, ANSWERED)}", step)
-        return _over(f"sum by (app) {fast}", f"sum by (app) {every}")
+        return _over(fast, _counted(f"{SENSOR}_count{_of(step, apps, WEB, ANSWERED)}", step))
 
     return query
 
 
-def _seen_at_start(metric: str, *only: str) -> Query:
-    def query(step: Step, apps: Sequence[str]) -> str:
-        return f"group by (app) ({metric}_count{_of(step, apps, *only)} @ {step.start})"
+def _broken(metric: str, *only: str) -> Query:
+    """Applications of which a counter began anew within the step, or went away."""
 
-    return query
-
-
-def _restarts(metric: str, *only: str) -> Query:
     def query(step: Step, apps: Sequence[str]) -> str:
         series = f"{metric}_count{_of(step, apps, *only)}"
-        return f"max by (app) (resets({series}[{step.seconds}s] @ {step.end})) > 0"
+        began_anew = f"resets({series}[{step.seconds}s] @ {step.end}) > 0"
+        return "group by (app) " + _group(began_anew, "or", f"({series} @ {step.start} unless {series} @ {step.end})")
 
     return query
 
@@ -182,18 +180,17 @@ def _of_host(step: Step) -> str:
 
 def _clients_cpu(step: Step, _apps: Sequence[str]) -> str:
     own = f'process_cpu_seconds_total{{job="lab", host="{step.host}"}}'
-    clients = f'group by (job, instance) (lab_clients{{host="{step.host}"}} @ {step.end})'
-    return f"sum {_group(_counted(own, step), 'and on (job, instance)', clients)}\n/ {step.seconds}"
+    return f"{_counted(own, step, by='')}\n/ {step.seconds}"
 
 
 def _lateness_mean(step: Step, _apps: Sequence[str]) -> str:
-    total, count = (_counted(f'{LATENESS}_{part}{{host="{step.host}"}}', step) for part in ("sum", "count"))
-    return _over(f"sum {total}", f"sum {count}")
+    total, count = (_counted(f'{LATENESS}_{part}{{host="{step.host}"}}', step, by="") for part in ("sum", "count"))
+    return _over(total, count)
 
 
 def _lateness_p95(step: Step, _apps: Sequence[str]) -> str:
-    buckets = _counted(f'{LATENESS}_bucket{{host="{step.host}"}}', step)
-    return "histogram_quantile" + _group("0.95,", f"sum by (le) {buckets}")
+    buckets = _counted(f'{LATENESS}_bucket{{host="{step.host}"}}', step, by="by (le) ")
+    return f"histogram_quantile(0.95, {buckets})"
 
 
 def _causes(step: Step, apps: Sequence[str]) -> str:
@@ -231,13 +228,11 @@ OF_STEP: Mapping[str, Query] = {
     "errors": _share(SENSOR, 'status="5xx"', WEB),
     "mean": _mean(SENSOR, WEB, ANSWERED),
     "p95": _quantile(0.95, SENSOR, WEB, ANSWERED),
-    "sensor_at_start": _seen_at_start(SENSOR, WEB),
-    "sensor_restarts": _restarts(SENSOR, WEB),
+    "sensor_broken": _broken(SENSOR, WEB),
     "client_requests": _rate(CLIENT),
     "client_failures": _share(CLIENT, 'status=~"5xx|timeout|error"'),
     "client_mean": _mean(CLIENT, ANSWERED_TO_CLIENT),
-    "client_at_start": _seen_at_start(CLIENT),
-    "client_restarts": _restarts(CLIENT),
+    "client_broken": _broken(CLIENT),
     "clients_cpu": _clients_cpu,
     "lateness_mean": _lateness_mean,
     "lateness_p95": _lateness_p95,

@@ -86,6 +86,7 @@ def result(answers: Answers) -> StepResult:
         remark = "ended before Prometheus had scraped it three times: nothing can be said of it"
         return StepResult(step, (), None, None, None, None, None, None, None, remarks=(remark,))
     given = answers.given
+    clients_whole = not given["client_broken"]
     clients_run, cpus, planned = (_one(given[name]) for name in ("step_clients", "step_cpus", "planned_seconds"))
     instances = tuple(_instance(app, answers) for app in answers.apps)
     return StepResult(
@@ -93,9 +94,9 @@ def result(answers: Answers) -> StepResult:
         instances,
         overhead=_one(given["overhead"]),
         overhead_ratio=_one(given["overhead_ratio"]),
-        clients_cpu=_one(given["clients_cpu"]),
-        lateness_mean=_one(given["lateness_mean"]),
-        lateness_p95=_one(given["lateness_p95"]),
+        clients_cpu=_one(given["clients_cpu"]) if clients_whole else None,
+        lateness_mean=_one(given["lateness_mean"]) if clients_whole else None,
+        lateness_p95=_one(given["lateness_p95"]) if clients_whole else None,
         clients_run=clients_run,
         cpus=cpus,
         why_no_misses=tuple(sample.labels["reason"] for sample in given["why_no_misses"]),
@@ -112,7 +113,7 @@ def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | N
         remarks.append(f"begun {step.attempts} times; the longest attempt counts")
     if reach := queries.before_step(step):
         remarks.append(
-            f"shorter than a minute: its CPU and waiting, as rates over a minute, reach {reach} s back into its warm-up"
+            f"shorter than a minute: its CPU and waiting, rates over a minute, reach {reach} s back beyond it"
         )
     if len(instances) != step.instances:
         there = ", ".join(instance.app for instance in instances) or "none"
@@ -122,9 +123,7 @@ def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | N
         ("client", [instance.app for instance in instances if instance.client_requests is None]),
     ):
         if missing:
-            why = (
-                "restarted" if _apps(answers.given[f"{what}_restarts"]) & set(missing) else "was not seen all the time"
-            )
+            why = "restarted" if _apps(answers.given[f"{what}_broken"]) & set(missing) else "was not seen all the time"
             remarks.append(f"no {what} figures of {', '.join(missing)}: the {what} {why}")
     return remarks
 
@@ -134,14 +133,12 @@ def _instance(app: str, answers: Answers) -> Instance:
         name: [sample for sample in samples if sample.labels.get("app") == app]
         for name, samples in answers.given.items()
     }
-    sensor = _whole(given["sensor_at_start"], given["sensor_restarts"])
-    client = _whole(given["client_at_start"], given["client_restarts"])
 
     def by_sensor(name: str) -> float | None:
-        return _one(given.get(name, ())) if sensor else None
+        return _one(given.get(name, ())) if not given["sensor_broken"] else None
 
     def by_client(name: str) -> float | None:
-        return _one(given[name]) if client else None
+        return _one(given[name]) if not given["client_broken"] else None
 
     mean_seconds, within, errors = by_sensor("mean"), by_sensor("within"), by_sensor("errors")
     return Instance(
@@ -162,11 +159,6 @@ def _instance(app: str, answers: Answers) -> Instance:
         causes=_shares(_by("cause", given["causes"])),
         judged=judge(_objectives(given), mean=mean_seconds, within=within, errors=errors),
     )
-
-
-def _whole(at_start: Sequence[Sample], restarts: Sequence[Sample]) -> bool:
-    """Whether the counters were there from start to end, so that their difference is the step's count."""
-    return bool(at_start) and not restarts
 
 
 def _objectives(given: Mapping[str, Sequence[Sample]]) -> Objectives:

@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lab import LabError
 from lab.report.prometheus import Recorded
 
 LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition", "host", "platform")
@@ -72,7 +73,7 @@ class Run:
 def runs(recorded: Iterable[Recorded]) -> list[Run]:
     """Every run there are samples of, newest first.
 
-    Raises ValueError, naming the series, if a label that should be a number is none or a label is missing.
+    Raises `LabError`, naming the series, if a label that should be a number is none or a label is missing.
     """
     times: dict[tuple[str, ...], set[float]] = {}
     for series in recorded:
@@ -92,7 +93,7 @@ def runs(recorded: Iterable[Recorded]) -> list[Run]:
 def _identity(labels: Mapping[str, str]) -> tuple[str, ...]:
     missing = [label for label in LABELS if label not in labels]
     if missing:
-        raise ValueError(f"lab_step_info without {', '.join(missing)}: {dict(labels)}")
+        raise LabError(f"lab_step_info without {', '.join(missing)}: {dict(labels)}")
     return tuple(labels[label] for label in LABELS)
 
 
@@ -102,7 +103,7 @@ def _step(identity: Sequence[str], attempts: Sequence[Sequence[float]]) -> Step:
     try:
         instances, clients, repetition = int(of["instances"]), int(of["clients"]), int(of["repetition"])
     except ValueError as error:
-        raise ValueError(f"lab_step_info with a label that is no number ({error}): {of}") from error
+        raise LabError(f"lab_step_info with a label that is no number ({error}): {of}") from error
     attempt = max(reversed(attempts), key=lambda seen: seen[-1] - seen[0])
     interval = statistics.median(b - a for a, b in itertools.pairwise(attempt)) if len(attempt) > 1 else SCRAPE_SECONDS
     # Other targets are scraped at other moments than the lab's, each at its own fixed place within the interval. What

@@ -115,8 +115,8 @@ SECTIONS = (
     Section(
         "waiting",
         "Waiting for a CPU",
-        "Time in which a tier could have run and did not: it waited for a CPU that others had, or its cap held it "
-        "back. Mean over instances, in seconds per second.",
+        "Time in which a tier could have run and did not, because others had the CPU; and, where it has a cap, the "
+        "time in which that held it back. Mean over instances, in seconds per second.",
         (
             Quantity("Web tier waiting", units.WAITING, _tier("waiting", "web"), ("waiting",)),
             Quantity("Database tier waiting", units.WAITING, _tier("waiting", "db"), ("waiting",)),
@@ -222,12 +222,11 @@ def _published(study: Study, loads: Sequence[Load], layout: Layout) -> charts.Pa
             points.append(charts.Point(x, (row.value * units.RESPONSE.factor,)))
     if not groups:
         return None
-    placements = list(dict.fromkeys(placement for placement, _ in groups))
     return charts.Panel(
         f"{study.short}, Xen: mean",
         units.RESPONSE.axis,
         tuple(
-            layout.published(placement, instances, points, placements)
+            layout.curve(placement, instances, points, many_placements=True)
             for (placement, instances), points in groups.items()
         ),
         logarithmic=True,

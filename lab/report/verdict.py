@@ -22,7 +22,10 @@ CAUSES = {
 def verdict(loads: Sequence[Load]) -> list[str]:
     """Sentences for someone who reads no further."""
     if not any(load.judged for load in loads):
-        return ["Prometheus knows of no objectives for these applications, so nothing can be said to be met or missed."]
+        return [
+            "Prometheus knows of no objectives for these applications, so nothing can be said to be met or missed.",
+            *_response(loads),
+        ]
     broken = [load for load in loads if load.met is False]
     sentences = [_knee(loads, broken)]
     for (placement, instances), of in itertools.groupby(loads, key=lambda load: (load.placement, load.instances)):
@@ -31,6 +34,16 @@ def verdict(loads: Sequence[Load]) -> list[str]:
         first = min(broken, key=_size)
         sentences += [_first_to_break(first, loads), _why(first)]
     return sentences
+
+
+def _response(loads: Sequence[Load]) -> list[str]:
+    """From the smallest to the largest load."""
+    ends = [
+        f"{RESPONSE.write(seconds)} ({_load(load)})"
+        for load in (loads[0], loads[-1])
+        if (seconds := mean(load.values(lambda result: result.of_instances("mean")))) is not None
+    ]
+    return [f"The mean response time went from {ends[0]} to {ends[1]}."] if len(loads) > 1 and len(ends) > 1 else []
 
 
 def worst(judged: Sequence[Judged]) -> Judged | None:
