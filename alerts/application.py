@@ -11,7 +11,6 @@ from alerts.names import Names, check_regex, names
 
 # The highest burn rate that pages: a budget that can't be burnt so fast would never page.
 _FASTEST_BURN = 14.4
-LEAST_SHARE = 1 - 1 / _FASTEST_BURN
 
 EXAMPLES = {
     "app": "shop",
@@ -23,11 +22,11 @@ EXAMPLES = {
 
 @dataclass(frozen=True)
 class Latency:
-    """At least this share (0..1) of the answers within this many seconds; `place` is where the seconds stand."""
+    """At least this share (0..1) of the answers within this many seconds; `at` is where the seconds stand."""
 
     share: float
     seconds: float
-    place: Value
+    at: Value
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Application:
     availability: float | None
     mean: float | None
     low_traffic: float
-    place: Value
+    at: Value
 
     @property
     def selector(self) -> str:
@@ -85,7 +84,7 @@ def read_application(text: str, file: str) -> Application:
         else None,
         mean=_positive(objectives["mean"].fields({"seconds": "0.1"})["seconds"]) if "mean" in objectives else None,
         low_traffic=_positive(fields["low_traffic"]),
-        place=fields["app"],
+        at=fields["app"],
     )
 
 
@@ -98,8 +97,7 @@ def refuse_overlaps(applications: Iterable[Application]) -> None:
                 application.host is not None and other.host is not None and not application.host.may_overlap(other.host)
             )
             if application.app.may_overlap(other.app) and not hosts_differ:
-                place = f"{other.place.file}:{other.place.node.start_mark.line + 1}"
-                application.place.refuse(f"{application.app.text} is {other.app.text} of {place} too; one file must go")
+                application.at.refuse(f"{application.app.text} is judged by {other.at.place} too; one of them must go")
         seen.append(application)
 
 
@@ -113,11 +111,8 @@ def _share(value: Value) -> float:
     if not 0 < share < 1:
         hint = f"; {share:g} % is {share / 100:g}" if 1 < share < 100 else ""
         value.refuse(f"{share:g} must be between 0 and 1{hint}")
-    if share <= LEAST_SHARE:
-        value.refuse(
-            f"{share:g} could never page: a burn of {_FASTEST_BURN} would be more than all requests; "
-            f"take more than {LEAST_SHARE:.3f}, and a longer time if that can't be kept"
-        )
+    if _FASTEST_BURN * (1 - share) >= 1:
+        value.refuse(f"{share:g} could never page: a burn of {_FASTEST_BURN} would be more than all of the requests")
     return share
 
 

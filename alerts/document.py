@@ -17,16 +17,25 @@ class FileError(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a YAML file: its node, the file's name as shown to the user, its key such as "objectives.latency"."""
+    """A value of a YAML file: the file's name as shown to the user, its line, its key such as "objectives.latency"."""
 
     node: yaml.Node
     file: str
+    line: int
     key: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, FILE:LINE."""
+        return f"{self.file}:{self.line}"
+
+    def said(self, what: str) -> str:
+        """Something about this value, with its place and key before it."""
+        return f"{self.place}: {self.key}: {what}" if self.key else f"{self.place}: {what}"
 
     def refuse(self, problem: str) -> NoReturn:
         """Raises `FileError` with the place of this value."""
-        place = f"{self.file}:{self.node.start_mark.line + 1}"
-        raise FileError(f"{place}: {self.key}: {problem}" if self.key else f"{place}: {problem}")
+        raise FileError(self.said(problem))
 
     def text(self) -> str:
         """A text that is not empty."""
@@ -47,7 +56,7 @@ class Value:
         """The entries of a list; their keys are those of the list with a number: `histograms[2]`, from 1."""
         if not isinstance(self.node, yaml.SequenceNode):
             self.refuse("must be a list")
-        return [Value(node, self.file, f"{self.key}[{n}]") for n, node in enumerate(self.node.value, 1)]
+        return [Value(node, self.file, _line(node), f"{self.key}[{n}]") for n, node in enumerate(self.node.value, 1)]
 
     def entries(self) -> dict[str, Value]:
         """The values of a mapping by their keys, whatever these are."""
@@ -55,10 +64,11 @@ class Value:
             self.refuse("must be a mapping, such as `key: value`")
         found: dict[str, Value] = {}
         for key_node, node in self.node.value:
-            key = Value(key_node, self.file, self.key).text()
-            entry = Value(node, self.file, f"{self.key}.{key}" if self.key else key)
+            line = _line(key_node)
+            key = Value(key_node, self.file, line, self.key).text()
+            entry = Value(node, self.file, line, f"{self.key}.{key}" if self.key else key)
             if key in found:
-                Value(key_node, self.file, entry.key).refuse("is there twice")
+                entry.refuse("is there twice")
             found[key] = entry
         return found
 
@@ -83,8 +93,14 @@ def parse(text: str, file: str) -> Value | None:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise FileError(f"{file}:{line}: is not YAML: {error.problem}") from error
+        line = error.problem_mark.line if error.problem_mark else 0
+        written = text.splitlines()[line] if line < len(text.splitlines()) else ""
+        hint = "; a text that begins with { or [ needs quotes" if re.search(r"[:-]\s+[{[]", written) else ""
+        raise FileError(f"{file}:{line + 1}: is not YAML: {error.problem}{hint}") from error
     except yaml.YAMLError as error:  # characters that YAML doesn't allow
         raise FileError(f"{file}:1: is not YAML: {str(error).splitlines()[0]}") from error
-    return Value(node, file) if node else None
+    return Value(node, file, _line(node)) if node else None
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

@@ -9,7 +9,7 @@ from alerts.document import Value
 
 _PLAIN = re.compile(r"[\w./:@ -]+")
 # What Python's regular expressions have and RE2 has not: looking around, backreferences, possessive and atomic groups.
-_NOT_RE2 = re.compile(r"\(\?(?!:|P<|[imsU-]+[:)])|(?<!\\)(?:\\\\)*\\[1-9]|[*+?}]\+")
+_NOT_RE2 = re.compile(r"\(\?(?!:|P<|[imsU-]+[:)])<?.|(?<!\\)(?:\\\\)*\\[1-9]|[*+?}]\+")
 
 
 @dataclass(frozen=True)

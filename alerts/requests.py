@@ -13,7 +13,11 @@ _LABELS = ["host", "platform", "app", "tier", "method", "status"]
 
 
 def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]:
-    """One rule for each of bucket, sum and count. Where two histograms have one tier, the one mapped first is taken."""
+    """One rule for each of bucket, sum and count. Where two histograms have one tier, the first of them is taken.
+
+    The order is that of `judged_by`: those that name their application, those that may have any, the sensors.
+    """
+    mapped = sorted(mapped, key=lambda histogram: not histogram.app.constant)
     return [
         {
             "record": f"requests:duration_seconds_{series}:rate1m",

@@ -1,0 +1,259 @@
+"""What `make rules` refuses is told in one line: the file, the line, the key, what is wrong and what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from alerts.application import read_application
+from alerts.build import CHECKOUT, read, unknown
+from alerts.document import FileError
+from alerts.histograms import read_histograms, sensors_histogram
+
+SHOP = """\
+app: shop
+about: The web shop.
+host: xen1
+tiers:
+  web: shop-web
+  db: shop-db
+objectives:
+  latency: {share: 0.99, seconds: 0.3}
+  availability: {share: 0.999}
+  mean: {seconds: 0.1}
+low_traffic: 0.2
+"""
+MAPPED = """\
+histograms:
+  - metric: http_request_duration_seconds
+    selector: {job: app, handler: /api/.*}
+    app: {label: service}
+    tier: {is: web}
+    method: {label: method}
+    status: {label: code}
+    edges: [0.1, 0.25, 0.5, 1]
+"""
+SENSORS = "my @EDGES = qw(0.005 0.1 0.25 0.3 0.4 1);\n"
+
+
+def checkout(folder: Path, histograms: str = "histograms: []\n", **applications: str) -> Path:
+    """A checkout with these inputs and nothing else."""
+    for name in ("alerts/objectives", "prometheus", "telegraf/local"):
+        (folder / name).mkdir(parents=True)
+    (folder / "prometheus" / "histograms.yml").write_text(histograms)
+    (folder / "telegraf" / "access_log.pl").write_text(SENSORS)
+    for name, text in applications.items():
+        (folder / "alerts" / "objectives" / f"{name}.yml").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "refusal"),
+    [
+        # Keys.
+        ("low_traffic: 0.2", "low_trafic: 0.2", "11: low_trafic: no such key; did you mean low_traffic?"),
+        (
+            "about: The",
+            "colour: The",
+            "2: colour: no such key; there are app, about, objectives, low_traffic, host, tiers",
+        ),
+        ("latency:", "latenzy:", "8: objectives.latenzy: no such key; did you mean latency?"),
+        ("seconds: 0.3", "second: 0.3", "8: objectives.latency.second: no such key; did you mean seconds?"),
+        ("low_traffic: 0.2\n", "", "1: low_traffic is missing, for example `low_traffic: 0.2`"),
+        ("{share: 0.999}", "{}", "9: objectives.availability: share is missing, for example `share: 0.999`"),
+        ("about: The web shop.", "app: shop2", "2: app: is there twice"),
+        # Values.
+        ("share: 0.99,", "share: 99,", "8: objectives.latency.share: 99 must be between 0 and 1; 99 % is 0.99"),
+        ("{share: 0.999}", "{share: 1}", "9: objectives.availability.share: 1 must be between 0 and 1"),
+        ("{share: 0.999}", "{share: 0}", "9: objectives.availability.share: 0 must be between 0 and 1"),
+        ("{share: 0.999}", "{share: .nan}", "9: objectives.availability.share: must be a number, such as 0.5"),
+        ("{share: 0.999}", "{share: most}", "9: objectives.availability.share: must be a number, such as 0.5"),
+        (
+            "share: 0.99,",
+            "share: 0.9,",
+            "8: objectives.latency.share: 0.9 could never page: a burn of 14.4 would be more than all of the requests",
+        ),
+        ("{seconds: 0.1}", "{seconds: -1}", "10: objectives.mean.seconds: -1 must be more than 0"),
+        ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: 0 must be more than 0"),
+        ("app: shop", "app: 404", "1: app: must be a text: write '404' in quotes"),
+        ("about: The web shop.", "about:", "2: about: must be a text"),
+        ("{seconds: 0.1}", "0.1", "10: objectives.mean: must be a mapping, such as `key: value`"),
+        # Names.
+        (
+            "app: shop",
+            "app: shop-[0-9+",
+            "1: app: bad regular expression 'shop-[0-9+': unterminated character set at position 5",
+        ),
+        ("host: xen1", "host: (?!xen1).*", "3: host: bad regular expression '(?!xen1).*': Prometheus has no '(?!'"),
+        ("web: shop-web", r"web: (s)\1", r"5: tiers.web: bad regular expression '(s)\\1': Prometheus has no '\\1'"),
+        (
+            "app: shop",
+            "app: shop-[0-9]+",
+            "5: tiers.web: must say with {app} which of shop-[0-9]+ a virtual server belongs to, such as '{app}-web'",
+        ),
+        ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may stand there once"),
+        (
+            "web: shop-web",
+            "Web: shop-web",
+            "5: tiers.Web: a tier's name must be small letters, digits and _, such as web",
+        ),
+        # YAML.
+        ("low_traffic: 0.2", "low_traffic: 0.2\n]", "12: is not YAML: expected <block end>, but found ']'"),
+        ("app: shop", "app: \x07", "1: is not YAML: unacceptable character #x0007: special characters are not allowed"),
+        (
+            "web: shop-web",
+            "web: {app}-web",
+            "5: is not YAML: expected <block end>, but found '<scalar>'; a text that begins with { or [ needs quotes",
+        ),
+    ],
+)
+def test_an_application(was: str, becomes: str, refusal: str) -> None:
+    assert was in SHOP
+    with pytest.raises(FileError) as refused:
+        read_application(SHOP.replace(was, becomes, 1), "alerts/objectives/shop.yml")
+    assert str(refused.value) == f"alerts/objectives/shop.yml:{refusal}"
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("# nothing yet\n", "1: is empty; see docs/objectives.md for what belongs there"),
+        ("- app: shop\n", "1: must be a mapping, such as `key: value`"),
+        (
+            "app: a\nabout: b\nobjectives: {}\nlow_traffic: 1\n",
+            "3: objectives: names no objective; there are latency, availability, mean",
+        ),
+    ],
+)
+def test_an_application_without_objectives(text: str, refusal: str) -> None:
+    with pytest.raises(FileError) as refused:
+        read_application(text, "alerts/objectives/shop.yml")
+    assert str(refused.value) == f"alerts/objectives/shop.yml:{refusal}"
+
+
+def test_a_file_whose_name_would_make_no_rules_file() -> None:
+    with pytest.raises(FileError, match=r"^alerts/objectives/My Shop\.yml:1: the file's name must be small letters"):
+        read_application(SHOP, "alerts/objectives/My Shop.yml")
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "refusal"),
+    [
+        (
+            "_seconds\n",
+            "_seconds_bucket\n",
+            "2: histograms[1].metric: name it without _bucket: http_request_duration_seconds",
+        ),
+        (
+            "_seconds\n",
+            "_milliseconds\n",
+            "2: histograms[1].metric: is not in seconds; all of the vocabulary is, and bucket edges can't be converted",
+        ),
+        ("http_request_duration", "http time", "2: histograms[1].metric: 'http time_seconds' is no name of a metric"),
+        (
+            "{is: web}",
+            "web",
+            "5: histograms[1].tier: must be a mapping, such as `key: value`",
+        ),
+        (
+            "{is: web}",
+            "{is: web, label: tier}",
+            "5: histograms[1].tier: must be {label: NAME}, one of the histogram's labels, or {is: TEXT}",
+        ),
+        ("{label: code}", "{label: http-code}", "7: histograms[1].status.label: 'http-code' is no name of a label"),
+        ("0.25, 0.5", "0.5, 0.25", "8: histograms[1].edges[3]: 0.25 must be more than the edge before it, 0.5"),
+        ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: must be a number, such as 0.5"),
+        (
+            "[0.1, 0.25, 0.5, 1]",
+            "[]",
+            "8: histograms[1].edges: has no edge; copy the histogram's values of le, without +Inf",
+        ),
+        ("histograms:", "histogramms:", "1: histogramms: no such key; did you mean histograms?"),
+    ],
+)
+def test_a_mapped_histogram(was: str, becomes: str, refusal: str) -> None:
+    assert was in MAPPED
+    with pytest.raises(FileError) as refused:
+        read_histograms(MAPPED.replace(was, becomes, 1), "prometheus/histograms.yml")
+    assert str(refused.value) == f"prometheus/histograms.yml:{refusal}"
+
+
+def test_a_sensor_without_edges() -> None:
+    with pytest.raises(FileError, match=r"^telegraf/access_log.pl:1: has no line `my @EDGES = qw\(...\)`"):
+        sensors_histogram("my @BOUNDS = qw(1);", "telegraf/access_log.pl")
+
+
+def test_the_sensors_edges_are_read_where_they_are_used() -> None:
+    script = CHECKOUT / "telegraf" / "access_log.pl"
+    edges = sensors_histogram(script.read_text(), "telegraf/access_log.pl").edges
+    assert {0.1, 0.3, 1.0} <= set(edges)
+    assert list(edges) == sorted(set(edges))
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(FileError) as refused:
+        read(folder)
+    return str(refused.value)
+
+
+def test_a_threshold_that_is_no_edge_and_the_nearest_that_are(tmp_path: Path) -> None:
+    shop = SHOP.replace("seconds: 0.3}", "seconds: 0.35}")
+    assert refusal(checkout(tmp_path, shop=shop)) == (
+        "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.35 is no bucket edge of "
+        "app_request_duration_seconds; nearest first, it could be 0.3, 0.4, 0.25, 0.1, 0.005, 1"
+    )
+
+
+def test_a_threshold_is_an_edge_of_every_histogram_that_may_have_the_application(tmp_path: Path) -> None:
+    """The mapped histogram has applications by a label: this one may be there, or come from a sensor."""
+    assert refusal(checkout(tmp_path, MAPPED, shop=SHOP)) == (
+        "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.3 is no bucket edge of "
+        "http_request_duration_seconds and app_request_duration_seconds; nearest first, it could be 0.25, 0.1, 1"
+    )
+
+
+def test_an_application_that_a_histogram_names_is_judged_by_that_one_alone(tmp_path: Path) -> None:
+    named = MAPPED.replace("{label: service}", "{is: shop}")
+    half = SHOP.replace("seconds: 0.3}", "seconds: 0.5}")  # no edge of the sensors
+    other = SHOP.replace("app: shop", "app: cart")
+    assert len(read(checkout(tmp_path, named, shop=half, cart=other)).applications) == 2
+
+
+@pytest.mark.parametrize(
+    ("app", "refused"),
+    [("shop", True), ("sh.*", True), ("cart", False), ("shop-[0-9]+", False)],
+)
+def test_two_files_for_one_application(tmp_path: Path, app: str, refused: bool) -> None:
+    second = SHOP.replace("app: shop", f"app: {app}").replace(" shop-", " x{app}-")
+    folder = checkout(tmp_path, shop=SHOP, second=second)
+    if refused:
+        assert refusal(folder) == (
+            "alerts/objectives/shop.yml:1: app: shop is judged by "
+            "alerts/objectives/second.yml:1 too; one of them must go"
+        )
+    else:
+        assert len(read(folder).applications) == 2
+
+
+def test_one_application_may_have_other_objectives_on_another_host(tmp_path: Path) -> None:
+    other = SHOP.replace("host: xen1", "host: xen2")
+    assert len(read(checkout(tmp_path, shop=SHOP, shop2=other)).applications) == 2
+
+
+def test_an_application_that_no_sensor_of_this_machine_names_is_told_of(tmp_path: Path) -> None:
+    folder = checkout(
+        tmp_path,
+        shpo=SHOP.replace("app: shop", "app: shpo"),
+        many=SHOP.replace("app: shop", "app: s.x+").replace(" shop-", " x{app}-"),
+    )
+    inputs = read(folder)
+    assert unknown(inputs, folder) == []  # nothing is known here: its sensors may be anywhere
+
+    for name in ("cart", "shop"):
+        (folder / "telegraf" / "local" / f"{name}.conf").write_text(f'[inputs.exec.tags]\n  app = "{name}"\n')
+    (line,) = unknown(inputs, folder)
+    assert line == (
+        "alerts/objectives/shpo.yml:1: app: "
+        "no sensor in telegraf/local and no histogram names shpo; there are shop, cart"
+    )
