@@ -53,7 +53,7 @@ def description(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-r
         "kernel": platform.release(),
         "os": system[1] if system else "",
         "apache": _upstream(packages.get("apache2-bin", "")),
-        "php": _upstream(packages.get("libapache2-mod-php8.2", "")),
+        "php": _upstream(packages.get("php8.2-common", "")),
         "mariadb": _upstream(packages.get("mariadb-server-core", "")),
         "telegraf": go_programs.PROGRAMS["telegraf"].version,
         "version": _checkout_version(),

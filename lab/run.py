@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from lab import LabError, calibration, machine, scenario
+from lab import LabError, calibration, machine, scenario, sensors
 from lab.calibration import Scale
 from lab.clients.child import LATE_SECONDS, Counts
 from lab.progress import Course
@@ -66,6 +66,7 @@ def run(what: Scenario, *, new: bool = False) -> None:
     console = Console()
     with _alone():
         prometheus_port = _stack()
+        sensors.build()
         programs.LAB.root()
         state = (None if new else State.unfinished(what)) or State.begin(what, datetime.now(UTC))
         steps = [step for step in what.steps if step.name not in state.finished]

@@ -1,0 +1,142 @@
+"""A short scenario on real instances: killed in the middle, resumed, interrupted. `make lab` gives the same command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.cgroups import mounted
+from tests.lab.conftest import require_servers
+from tests.stack.conftest import Checkout, eventually
+from tests.telegraf.agent import telegraf
+
+SCENARIO = """\
+about: Two steps of a few seconds.
+instances: 1
+clients: [2, 3]
+duration: 6s
+warm_up: 1s
+calibration: 0s
+think_time: 0.2s
+"""
+RUN_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """A checkout with the stack running in it."""
+    require_servers()
+    telegraf()
+    checkout = Checkout(tmp_path_factory.mktemp("l") / "c")
+    try:
+        up = checkout.make("up")
+        assert up.returncode == 0, up.stdout
+        (checkout.folder / "short.yml").write_text(SCENARIO)
+        yield checkout
+    finally:
+        checkout.make("down")
+        checkout.kill_all()
+
+
+def start(checkout: Checkout, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "lab", "run", *options, "short.yml"],
+        cwd=checkout.folder,
+        env={**checkout.environment, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def read_until(run: subprocess.Popen[str], text: str) -> str:
+    """What the run says up to the line that begins so."""
+    assert run.stdout is not None
+    said = ""
+    while not (line := run.stdout.readline()).startswith(text):
+        assert line, said  # it has ended
+        said += line
+    return said + line
+
+
+def left(checkout: Checkout, stack: set[int]) -> list[str]:
+    """What a lab has left behind: its processes, cgroups, target files, databases."""
+    processes = [command for pid, command in checkout.processes().items() if pid not in stack]
+    cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob("auction-1-*")]
+    targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab.*")]
+    folders = [str(folder) for name in ("instances", "sensors") for folder in lab(checkout, name).glob("*")]
+    return [*processes, *cgroups, *targets, *folders]
+
+
+def lab(checkout: Checkout, name: str) -> Path:
+    return checkout.folder / ".stack" / "lab" / name
+
+
+def finished_steps(checkout: Checkout) -> list[list[str]]:
+    """Those of each run, oldest first."""
+    return [json.loads(file.read_text())["finished"] for file in sorted(lab(checkout, "runs").glob("*/state.json"))]
+
+
+def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkout: Checkout) -> None:
+    stack = set(checkout.processes())
+
+    # Killed in the middle of its second step, it can clean up nothing; others do.
+    with start(checkout) as run:
+        said = read_until(run, "1x2-1: 1 instance with 2 clients each")
+        time.sleep(2)
+        run.send_signal(signal.SIGKILL)
+    assert "going on" not in said
+    # What tells Prometheus where to look is taken away by the next run.
+    assert eventually(lambda: all(name.endswith("-lab.yml") or "/sensors/" in name for name in left(checkout, stack)))
+    assert finished_steps(checkout) == [["1x2-1"]]
+
+    # The same command does what is left, and no more.
+    with start(checkout) as run:
+        said, _ = run.communicate(timeout=RUN_SECONDS)
+    assert run.returncode == 0, said
+    assert "going on after 1 of 2 steps" in said
+    assert "1x2-1: 1 instance" not in said
+    assert "1x3-1: 1 instance with 3 clients each" in said
+    assert left(checkout, stack) == []
+    [name] = [file.parent.name for file in lab(checkout, "runs").glob("*/state.json")]
+    assert (lab(checkout, "reports") / name / "report.html").is_file()
+    steps = checkout.query(f'count by (step) (count_over_time(lab_step_info{{run="{name}"}}[10m]))')
+    assert {step["metric"]["step"] for step in steps} == {"1x2-1", "1x3-1"}
+
+    # A run that is over isn't gone on with. Interrupted, it leaves nothing.
+    with start(checkout) as run:
+        said = read_until(run, f"Run {time.strftime('%Y', time.gmtime())}")
+        assert eventually(lambda: any("/auction-1-web" in thing for thing in left(checkout, stack)))
+        time.sleep(1)
+        os.kill(run.pid, signal.SIGINT)
+        os.kill(run.pid, signal.SIGINT)  # people press Ctrl-C twice
+        said, _ = run.communicate(timeout=RUN_SECONDS)
+    assert run.returncode == 130, said
+    assert "going on" not in said
+    assert "Interrupted; nothing of it is left running." in said
+    assert left(checkout, stack) == []
+    assert finished_steps(checkout)[0] == ["1x2-1", "1x3-1"]
+
+
+def test_a_scenario_with_a_mistake_starts_nothing(checkout: Checkout) -> None:
+    stack = set(checkout.processes())
+    (checkout.folder / "wrong.yml").write_text(SCENARIO.replace("warm_up", "warmup"))
+    run = subprocess.run(
+        [sys.executable, "-m", "lab", "run", "wrong.yml"],
+        cwd=checkout.folder,
+        env=checkout.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert run.stderr == "error: wrong.yml:5: warmup: there is no such key; did you mean warm_up?\n"
+    assert left(checkout, stack) == []
