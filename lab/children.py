@@ -26,6 +26,7 @@ class Child:
         log: Path,
         cpus: str,
         environment: Mapping[str, str] | None = None,
+        niceness: int = 0,
         talks: bool = False,
     ) -> None:
         """Start it in the checkout, on these CPUs (such as "0-2"); what it complains about goes to `log`."""
@@ -34,7 +35,10 @@ class Child:
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 # --pdeathsig: should the lab be killed, they end too.
-                ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cpus, *map(str, command)],
+                [
+                    *("setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cpus, "nice", "-n", str(niceness)),
+                    *map(str, command),
+                ],
                 cwd=CHECKOUT,
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.PIPE if talks else subprocess.DEVNULL,

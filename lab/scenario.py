@@ -40,7 +40,7 @@ class ScenarioError(LabError):
 class Limit:
     """What virtual servers may use of their CPU; see lab.cgroups.TierLimits."""
 
-    weight: int = 100
+    weight: int = 10_000  # the most there is: nothing else that runs on this CPU comes between the applications
     cap: float | None = None
 
 

@@ -45,7 +45,7 @@ def test_steps_run_one_after_the_other() -> None:
 
 def test_limits_of_one_server_come_before_those_of_its_tier() -> None:
     parsed = scenario.parse(VALID + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
-    assert parsed.limit("auction-1", "web") == Limit(weight=200)
+    assert parsed.limit("auction-1", "web") == Limit(weight=200, cap=None)
     assert parsed.limit("auction-2", "web") == Limit(cap=0.2)
     assert parsed.limit("auction-2", "db") == Limit()
 
