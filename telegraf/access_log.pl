@@ -37,13 +37,17 @@ my $LINE   = qr{
     \ (\d{1,15})(?:\.(\d{3}))?\r?$
 }x;
 
-my $BYTES_PER_RUN  = 16 << 20;    # a longer backlog takes several runs, each well within Telegraf's timeout of 5 s
-my $BYTES_PER_READ = 1 << 20;     # also the longest line: a longer one counts as several that don't parse
-my $HEAD_BYTES     = 512;         # of a file's first line: with its inode, what the file is known by
-my $REMEMBERED     = 20;          # files that have gone and may come back
+my $SECONDS_PER_RUN = 2;         # a backlog takes several runs, as Telegraf kills one that has not ended in 5
+my $BYTES_PER_READ  = 1 << 20;   # also the longest line: a longer one counts as several that don't parse
+my $HEAD_BYTES      = 512;       # of a file's first line: with its inode, what the file is known by
+my $REMEMBERED      = 20;        # files that have gone and may come back
 
 umask 077;    # a state has the first lines of logs in it
 @ARGV or die "usage: access_log.pl LOG...\n";
+my $time_is_up;
+local $SIG{ALRM} = sub { $time_is_up = 1 };
+alarm $SECONDS_PER_RUN;
+
 my @complaints;
 my %requests = map {
     my $method = $_;
@@ -77,8 +81,7 @@ sub updated_state {
 
     my $state = saved_state($path);
     my ($found, @gone) = recognised([open_files($log)], $state->{files});
-    my $budget = $BYTES_PER_RUN;
-    count_lines($_, $state, \$budget) for @$found;
+    count_lines($_, $state) for @$found;
     $state->{files} = [@$found, @gone[0 .. min($#gone, $REMEMBERED - 1)]];
     save_state($path, $state);
     -r $log or die "cannot read $log: $!\n";
@@ -135,14 +138,13 @@ sub recognised {
 
 # Counts a file's complete lines from its offset on, and moves the offset behind the last of them.
 sub count_lines {
-    my ($file, $state, $budget) = @_;
+    my ($file, $state) = @_;
     sysseek $file->{handle}, $file->{offset}, SEEK_SET or die "cannot seek in $file->{path}: $!\n";
     my $text = '';
-    while ($$budget > 0) {
+    while (!$time_is_up) {
         my $read = sysread $file->{handle}, $text, $BYTES_PER_READ, length $text;
         defined $read or die "cannot read $file->{path}: $!\n";
         last if !$read;
-        $$budget -= $read;
         my $end = rindex($text, "\n") + 1;
         $end = length $text if !$end and length $text >= $BYTES_PER_READ;
         $file->{offset} += $end;

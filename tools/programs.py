@@ -1,6 +1,6 @@
-"""Third-party programs of the stack and of the lab: which versions, where they come from, where they are.
+"""Third-party programs of the stack, of the lab and of the tests: which versions, where they come from, where they are.
 
-They are Debian's own packages, at the versions and SHA-256 checksums of a lock file for each of the two, taken from the
+They are Debian's own packages, at the versions and SHA-256 checksums of a lock file for each of these, taken from the
 mirrors this machine already uses and unpacked (not installed) below `.stack`. No root is needed, and nothing outside
 the checkout changes: apt works on a throw-away state folder of its own. Packages are kept in `.stack/cache`, or in
 `$VIRTSCOPE_CACHE`, so that a second checkout needs no network.
@@ -65,6 +65,16 @@ LAB_PACKAGES = (
     *("libexpat1", "libgcc-s1", "libgcrypt20", "libgpg-error0", "libicu72", "liblz4-1", "liblzma5", "libnuma1"),
     *("libpcre2-8-0", "libsodium23", "libssl3", "libstdc++6", "libsystemd0", "liburing2", "libuuid1", "libxml2"),
     *("libzstd1", "tzdata", "zlib1g"),
+)
+
+TESTS_PACKAGES = (
+    "nginx",
+    "postgresql-15",
+    # What PostgreSQL loads, and what that loads.
+    *("libcom-err2", "libffi8", "libgmp10", "libgnutls30", "libgssapi-krb5-2", "libhogweed6", "libicu72", "libidn2-0"),
+    *("libk5crypto3", "libkeyutils1", "libkrb5-3", "libkrb5support0", "libldap-2.5-0", "liblz4-1", "libnettle8"),
+    *("libp11-kit0", "libpam0g", "libpcre2-8-0", "libpq5", "libsasl2-2", "libssl3", "libsystemd0", "libtasn1-6"),
+    *("libunistring2", "libxml2", "libzstd1"),
 )
 
 # Folders that lab/servers mounts something on.
@@ -373,6 +383,13 @@ LAB = PackageSet(
     _adapt_lab,
     " ".join(LAB_MOUNT_POINTS),
 )
+TESTS = PackageSet(
+    "the sensors' tests",
+    TESTS_PACKAGES,
+    CHECKOUT / "tools" / "debian-12-tests.lock",
+    CHECKOUT / ".stack" / "tests" / "programs",
+    lambda _unpacked: None,
+)
 
 
 def cache(kind: str) -> Path:
@@ -400,7 +417,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.update:
-            for packages in (STACK, LAB):
+            for packages in (STACK, LAB, TESTS):
                 packages.update_lock()
                 print(f"wrote {packages.lock_file}")
         for name in PROGRAMS:

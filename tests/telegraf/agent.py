@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -48,9 +49,10 @@ class Agent:
     def add(self, sensor: str, filled_in: dict[str, str]) -> None:
         """A copy of a sensor, with each of these texts in place of one that is in the file."""
         copy = (FOLDER / "sensors" / f"{sensor}.conf").read_text()
-        for old, new in {'interval = "5s"': 'interval = "500ms"', **filled_in}.items():
+        for old, new in filled_in.items():
             assert copy.count(old) == 1, f"{sensor}.conf has not one {old!r}"
             copy = copy.replace(old, new)
+        copy = re.sub('interval = "(5|10)s"', 'interval = "500ms"', copy)
         (self._sensors / f"{len(list(self._sensors.iterdir()))}.conf").write_text(copy)
 
     def add_access_log(self, log: Path, app: str = "shop", server: str = "apache") -> None:
@@ -104,11 +106,19 @@ class Agent:
         answer.raise_for_status()
         return answer.text
 
+    def totals(self, app: str = "shop") -> Totals:
+        """The totals of an app; waits for its sensor's first ones."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not (found := totals(self.page(), app)).requests:
+            assert time.monotonic() < deadline, f"nothing about {app}:\n{self.log.read_text()}"
+            time.sleep(0.05)
+        return found
+
     def wait_for_lines(self, lines: int, app: str = "shop") -> Totals:
         """The totals of an app once that many lines have been counted; AssertionError if it isn't that many in time."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while not (found := totals(self.page(), app)).requests or found.lines != lines:
-            assert found.lines <= lines, f"{found.lines} lines are counted of {lines}"
+        while (found := self.totals(app)).lines != lines:
+            assert found.lines < lines, f"{found.lines} lines are counted of {lines}"
             assert time.monotonic() < deadline, f"{found.lines} lines of {lines} are counted:\n{self.log.read_text()}"
             time.sleep(0.05)
         return found

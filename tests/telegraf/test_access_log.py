@@ -73,9 +73,8 @@ def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, 
             seen = 0
             for _ in range(3):
                 time.sleep(0.7)
-                now = totals(agent.page(), "shop").count
-                assert now >= seen
-                seen = now
+                before, seen = seen, agent.totals().count
+                assert seen >= before
                 agent.stop(kill=kill)
                 rotate(log)
                 server.reopen()

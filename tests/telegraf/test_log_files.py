@@ -199,14 +199,6 @@ def test_lines_without_an_end_are_not_kept_in_memory(sensor: Sensor) -> None:
     assert found.unparsed >= 1
 
 
-def test_a_long_backlog_takes_several_runs(sensor: Sensor) -> None:
-    line = LINE % (0, 0)
-    lines = (20 << 20) // len(line)
-    sensor.path.write_bytes(line * lines)
-    assert 0 < sensor.count() < lines
-    assert sensor.count() == lines
-
-
 def test_logs_of_one_tier_are_added_up(sensor: Sensor) -> None:
     other = sensor.path.with_name("other.log")
     other.touch()

@@ -1,0 +1,206 @@
+"""The servers that the sensors are for, from Debian's unpacked packages, for the time of one test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.live.program import free_port
+from tools import programs
+
+START_SECONDS = 60
+STOP_SECONDS = 30
+
+APACHE = """\
+ServerRoot {root}/usr/lib/apache2
+ServerName localhost
+Listen 127.0.0.1:{port}
+PidFile {folder}/pid
+ErrorLog {folder}/error.log
+Mutex pthread
+LoadModule mpm_event_module modules/mod_mpm_event.so
+LoadModule auth_basic_module modules/mod_auth_basic.so
+LoadModule authn_anon_module modules/mod_authn_anon.so
+LoadModule authn_core_module modules/mod_authn_core.so
+LoadModule authz_core_module modules/mod_authz_core.so
+LoadModule authz_user_module modules/mod_authz_user.so
+LoadModule status_module modules/mod_status.so
+DocumentRoot {folder}/site
+<Location /server-status>
+  SetHandler server-status
+</Location>
+<Location /private>
+  AuthType Basic
+  AuthName "anybody"
+  AuthBasicProvider anon
+  Anonymous *
+  Anonymous_NoUserID on
+  Anonymous_MustGiveEmail off
+  Require valid-user
+</Location>
+KeepAliveTimeout 1
+GracefulShutdownTimeout 1
+LogFormat "%h %l %u %t \\"%r\\" %>s %b %D" common
+LogFormat "%h %l %u %t \\"%r\\" %>s %O \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\" %D" combined
+LogFormat "%v:%p %h %l %u %t \\"%r\\" %>s %O \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\" %D" vhost_combined
+CustomLog {folder}/common.log common
+CustomLog {folder}/combined.log combined
+CustomLog {folder}/vhost_combined.log vhost_combined
+"""
+
+NGINX = """\
+daemon off;
+user root root;
+worker_processes 1;
+pid {folder}/pid;
+error_log {folder}/error.log;
+events {{}}
+http {{
+  log_format common_time '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time';
+  log_format combined_time '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent '
+                           '"$http_referer" "$http_user_agent" $request_time';
+  lingering_close off;
+  access_log {folder}/common.log common_time;
+  access_log {folder}/combined.log combined_time;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  server {{
+    listen 127.0.0.1:{port};
+    root {folder}/site;
+    location = /nginx_status {{
+      stub_status;
+      access_log off;
+    }}
+  }}
+}}
+"""
+
+
+@contextlib.contextmanager
+def apache(folder: Path) -> Iterator[int]:
+    """Apache with one page; the port. Its logs are common.log, combined.log and vhost_combined.log in the folder."""
+    root, port = _unpacked(programs.LAB), free_port()
+    _site(folder)
+    (folder / "apache.conf").write_text(APACHE.format(root=root, folder=folder, port=port))
+    command = [f"{root}/usr/sbin/apache2", "-D", "FOREGROUND", "-f", f"{folder}/apache.conf"]
+    with _running(command, root, folder, ("127.0.0.1", port)):
+        yield port
+
+
+@contextlib.contextmanager
+def nginx(folder: Path) -> Iterator[int]:
+    """nginx with one page; the port. Its logs are common.log and combined.log in the folder."""
+    root, port = _unpacked(programs.TESTS), free_port()
+    _site(folder)
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
+    command = [f"{root}/usr/sbin/nginx", "-c", f"{folder}/nginx.conf", "-e", f"{folder}/error.log"]
+    with _running(command, root, folder, ("127.0.0.1", port)):
+        yield port
+
+
+@contextlib.contextmanager
+def mariadb(folder: Path) -> Iterator[Path]:
+    """MariaDB that trusts everybody; its socket."""
+    root = _unpacked(programs.LAB)
+    (folder / "data").mkdir(parents=True)
+    options = ["--no-defaults", f"--datadir={folder}/data", f"--socket={folder}/socket", f"--pid-file={folder}/pid"]
+    options += ["--skip-networking", "--skip-grant-tables", f"--lc-messages-dir={root}/usr/share/mysql"]
+    options += ["--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M", "--innodb-use-native-aio=off"]
+    if os.geteuid() == 0:
+        options.append("--user=root")
+    with _running([f"{root}/usr/sbin/mariadbd", *options], root, folder, folder / "socket"):
+        yield folder / "socket"
+
+
+@contextlib.contextmanager
+def postgresql(folder: Path) -> Iterator[Path]:
+    """PostgreSQL that trusts everybody; the folder of its socket."""
+    root = _unpacked(programs.TESTS)
+    (folder / "socket").mkdir(parents=True)
+    binaries = root / "usr/lib/postgresql/15/bin"
+    initdb = [*_not_as_root(), f"{binaries}/initdb", f"--pgdata={folder}/data", "--auth=trust", "--no-sync"]
+    initdb += ["--username=telegraf", "--encoding=UTF8", "--locale=C"]
+    made = subprocess.run(initdb, env=_environment(root), check=False, capture_output=True, text=True, timeout=120)
+    assert made.returncode == 0, made.stderr
+    command = [*_not_as_root(), f"{binaries}/postgres", "-D", f"{folder}/data", "-c", "listen_addresses=", "-F"]
+    command += ["-c", f"unix_socket_directories={folder}/socket", "-c", "jit=off", "-c", "port=5432"]
+    with _running(command, root, folder, folder / "socket" / ".s.PGSQL.5432"):
+        yield folder / "socket"
+
+
+def send(port: int, request: bytes) -> None:
+    """Send bytes to a web server, and wait until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(request)
+        with contextlib.suppress(ConnectionError):  # it may have heard enough
+            while connection.recv(65536):
+                pass
+
+
+def _unpacked(packages: programs.PackageSet) -> Path:
+    try:
+        return packages.root()
+    except programs.ProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no packages of {packages.title}: {error}")
+
+
+def _site(folder: Path) -> None:
+    (folder / "site").mkdir(parents=True)
+    for page in ("index.html", "private"):
+        (folder / "site" / page).write_text("<html>hello</html>")
+    for path in (folder, folder / "site"):
+        path.chmod(0o755)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """The server's own libraries, which this machine needn't have."""
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(str(path) for path in root.glob("usr/lib/*-linux-gnu"))}
+
+
+def _not_as_root() -> list[str]:
+    """A command that goes before one that refuses to be run by root: to it, root is nobody."""
+    return ["unshare", "--user", "--map-user=65534", "--map-group=65534"] if os.geteuid() == 0 else []
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], root: Path, folder: Path, address: Path | tuple[str, int]) -> Iterator[None]:
+    """Run a server in the foreground; the block begins when it takes connections."""
+    log = folder / "output"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=_environment(root), cwd=folder, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _takes_connections(address):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} does not start:\n{log.read_text(errors='replace')}")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _takes_connections(address: Path | tuple[str, int]) -> bool:
+    family = socket.AF_UNIX if isinstance(address, Path) else socket.AF_INET
+    with socket.socket(family) as connection:
+        try:
+            connection.connect(str(address) if isinstance(address, Path) else address)
+        except OSError:
+            return False
+    return True

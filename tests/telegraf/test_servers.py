@@ -1,0 +1,163 @@
+"""The sensors on the servers they are for: the logs and status pages are the servers' own."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.live.endpoints import Exposition
+from tests.live.program import free_port, program_path
+from tests.telegraf import servers
+from tests.telegraf.agent import WAIT_SECONDS, Agent
+
+# The first run may build Telegraf.
+pytestmark = pytest.mark.timeout(1800)
+
+
+def request(line: bytes, agent: bytes = b"test", user: bytes | None = None) -> bytes:
+    """A whole HTTP request."""
+    headers = [b"Host: localhost", b"Connection: close", b"User-Agent: " + agent, b"Referer: http://a/?q=" + agent]
+    if user is not None:
+        headers.append(b"Authorization: Basic " + base64.b64encode(user + b":secret"))
+    return b"\r\n".join([line, *headers, b"", b""])
+
+
+REQUESTS = {
+    request(b"GET / HTTP/1.1"): "GET",
+    request(b"GET /?q=%22%20200%205 HTTP/1.1", agent=b'a "quoted" \\ agent \\" 200 5'): "GET",
+    request(b'GET /a"b\\c HTTP/1.1', agent=b"\xc3\xa4\xf0\xff\x01\t"): "GET",
+    request(b"GET / HTTP/1.1", agent=b""): "GET",
+    request(b"GET /private HTTP/1.1", user=b"Alice van Blanks"): "GET",
+    request(b"GET /private HTTP/1.1", user=b'o"brien [x] \\'): "GET",
+    request(b"GET /private HTTP/1.1", user=b""): "GET",
+    request(b"GET /missing HTTP/1.0"): "GET",
+    request(b"POST / HTTP/1.1"): "POST",
+    request(b"HEAD / HTTP/1.1"): "other",
+    request(b"BREW /pot HTTP/1.1"): "other",
+    request(b"GET /" + b"x" * 7000 + b" HTTP/1.1"): "GET",
+    request(b"GET /" + b"x" * 9000 + b" HTTP/1.1"): "GET",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n": "other",  # somebody tries TLS
+    b"GET /\r\n\r\n": "GET",
+    b"nonsense\r\n\r\n": "other",
+}
+
+
+@pytest.mark.parametrize(
+    ("server", "forms"), [("apache", "common combined vhost_combined"), ("nginx", "common combined")]
+)
+def test_every_request_is_in_the_histogram(tmp_path: Path, server: str, forms: str) -> None:
+    agent = Agent(tmp_path / "agent")
+    folder = tmp_path / "server"
+    for form in forms.split():
+        agent.add_access_log(folder / f"{form}.log", app=form, server=server)
+    with getattr(servers, server)(folder) as port, agent:
+        for form in forms.split():
+            agent.wait_for_lines(0, app=form)
+        for text in REQUESTS:
+            servers.send(port, text)
+        for form in forms.split():
+            found = agent.wait_for_lines(len(REQUESTS), app=form)
+            log = (folder / f"{form}.log").read_text(errors="backslashreplace")
+            assert found.unparsed == 0, log
+            methods = Counter({method: 0 for method, _ in found.requests})
+            for (method, _), histogram in found.requests.items():
+                methods[method] += histogram.count
+            assert methods == Counter(REQUESTS.values()), log
+            assert found.requests["GET", "2xx"].count >= 3
+            assert found.requests["GET", "4xx"].count >= 2
+            assert 0 <= sum(histogram.sum for histogram in found.requests.values()) < 60
+
+
+def test_apache_status(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "agent")
+    with servers.apache(tmp_path / "apache") as port:
+        agent.add("apache_status", {"http://127.0.0.1/": f"http://127.0.0.1:{port}/"})
+        with agent:
+            metrics = wait_for(agent, "apache_busy_workers")
+            assert metrics["apache_busy_workers"] >= 1
+            assert metrics["apache_idle_workers"] >= 1
+            assert metrics["apache_uptime_seconds"] >= 0
+            assert metrics["apache_scboard_open"] > 0
+            assert metrics["apache_accesses_total"] >= 0
+
+
+def test_nginx_status(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "agent")
+    with servers.nginx(tmp_path / "nginx") as port:
+        agent.add("nginx_status", {"http://127.0.0.1/": f"http://127.0.0.1:{port}/"})
+        with agent:
+            metrics = wait_for(agent, "nginx_requests_total")
+            assert metrics["nginx_active"] >= 1
+            assert metrics["nginx_accepts_total"] == metrics["nginx_handled_total"] >= 1
+
+
+def test_mariadb_status(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "agent")
+    with servers.mariadb(tmp_path / "db") as address:
+        agent.add("mysql", {"/run/mysqld/mysqld.sock": str(address)})
+        with agent:
+            metrics = wait_for(agent, "mysql_threads_running")
+            assert metrics["mysql_threads_connected"] >= 1
+            assert metrics["mysql_questions"] >= 1
+            assert len([name for name in metrics if name.startswith("mysql_")]) == 25
+
+
+def test_postgresql_status(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "agent")
+    with servers.postgresql(tmp_path / "db") as address:
+        agent.add("postgresql", {"/run/postgresql": str(address), '["shop"]': '["postgres"]'})
+        with agent:
+            metrics = wait_for(agent, "postgresql_numbackends")
+            assert metrics["postgresql_numbackends"] >= 1
+            assert metrics["postgresql_xact_commit"] >= 1
+            assert len([name for name in metrics if name.startswith("postgresql_")]) == 17
+
+
+def test_probes(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "agent")
+    with Exposition("all well</html>") as page:
+        for app, address in {"well": page.address, "dead": f"127.0.0.1:{free_port()}"}.items():
+            agent.add(
+                "http_probe",
+                {"https://shop.example.org/": f"http://{address}/", '"shop"': f'"{app}"'},
+            )
+        with agent:
+            assert wait_for(agent, "probe_success", app="well")["probe_success"] == 1
+            metrics = wait_for(agent, "probe_success", app="dead")
+            assert metrics["probe_success"] == 0
+            assert "probe_duration_seconds" not in metrics
+            metrics = wait_for(agent, "probe_duration_seconds", app="well")
+            assert 0 < metrics["probe_duration_seconds"] < 30
+            assert metrics["probe_http_status_code"] == 200
+            page.text = "an error page with status 200"
+            deadline = time.monotonic() + WAIT_SECONDS
+            while wait_for(agent, "probe_success", app="well")["probe_success"] != 0:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+
+def wait_for(agent: Agent, name: str, app: str = "shop") -> dict[str, float]:
+    """All metrics of an app by name, once there is the one named; promtool must have nothing to say about them."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        page = agent.page()
+        found = {
+            sample.name: sample.value
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+            if sample.labels.get("app") == app
+        }
+        if name in found:
+            break
+        assert time.monotonic() < deadline, agent.log.read_text()
+        time.sleep(0.1)
+    command = [str(program_path("promtool")), "check", "metrics"]
+    said = subprocess.run(command, input=page, check=False, capture_output=True, text=True, timeout=60).stderr
+    assert not [line for line in said.splitlines() if line.split()[0] in found]
+    return found
