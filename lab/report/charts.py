@@ -101,7 +101,9 @@ def draw(panels: Sequence[Panel], x_axis: XAxis, name: str, description: str) ->
         for axis in every[len(panels) :]:
             axis.remove()
         figure.supxlabel(x_axis.label, x=(0.07 + 0.84) / 2, y=0.1 / height, fontsize="medium")
-        _share_scale(panels, axes)
+        drawn = list(zip(panels, axes, strict=True))
+        for first in range(0, len(drawn), columns):
+            _share_scale(drawn[first : first + columns])
         for panel, axis in zip(panels, axes, strict=True):
             _label_ends(axis, panel, figure.dpi)
         out = io.StringIO()
@@ -157,20 +159,23 @@ def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
             )
 
 
-def _share_scale(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
-    """Give panels of one unit one scale, so that eyes compare what numbers would; on log axes, plain numbers."""
-    for panel, axis in zip(panels, axes, strict=True):
-        same = [other for of, other in zip(panels, axes, strict=True) if of.y_label == panel.y_label]
-        drawn = [other.get_ylim() for other in same]
-        axis.set_ylim(min(low for low, _ in drawn), max(high for _, high in drawn))
-    for panel, axis in zip(panels, axes, strict=True):
+def _share_scale(row: Sequence[tuple[Panel, Axes]]) -> None:
+    """Give panels side by side that have one unit one scale, so that eyes compare what numbers would."""
+    limits = [axis.get_ylim() for _, axis in row]
+    for panel, axis in row:
+        same = [drawn for drawn, (other, _) in zip(limits, row, strict=True) if other.y_label == panel.y_label]
+        axis.set_ylim(min(low for low, _ in same), max(high for _, high in same))
         if panel.logarithmic:
-            low, high = axis.get_ylim()
-            steps = (1.0, 2.0, 5.0) if high / low < 3000 else (1.0,)
-            axis.yaxis.set_major_locator(LogLocator(subs=steps))
-            axis.yaxis.set_minor_locator(NullLocator())
-            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
-            axis.yaxis.set_minor_formatter(NullFormatter())
+            _write_plain_numbers(axis)
+
+
+def _write_plain_numbers(axis: Axes) -> None:
+    """20, 50, 100 instead of powers of ten on a logarithmic axis."""
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 3000 else (1.0,)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _label_ends(axis: Axes, panel: Panel, pixels: float) -> None:

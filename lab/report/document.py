@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab.report.collection import Answers, Recording
+from lab.report.judgement import Judged
 from lab.report.loads import Layout, Load, count, layout, loads
 from lab.report.results import StepResult, mean, result
 from lab.report.sections import SECTIONS, Quantity, Section, chart, verdict_cell
@@ -208,7 +209,7 @@ def _cell(quantity: Quantity, load: Load) -> str:
         return MISSING
     number = quantity.unit.number
     text = number(sum(values) / len(values))
-    if len(values) > 1:
+    if number(min(values)) != number(max(values)):
         text += f" ({number(min(values))} to {number(max(values))})"
     return text if len(values) == len(load.results) else f"{text}, {len(values)} of {len(load.results)} repetitions"
 
@@ -216,7 +217,7 @@ def _cell(quantity: Quantity, load: Load) -> str:
 def _objectives(recording: Recording, of: Sequence[Load], study: Study) -> Part:
     judged = [one for load in of for one in load.judged]
     heads = {
-        objective: _promise(objective, [one.promised for one in judged if one.objective == objective])
+        objective: " or ".join(sorted({_promise(one) for one in judged if one.objective == objective}))
         for objective in ("mean", "latency", "availability")
         if any(one.objective == objective for one in judged)
     }
@@ -253,14 +254,11 @@ def _objectives(recording: Recording, of: Sequence[Load], study: Study) -> Part:
     )
 
 
-def _promise(objective: str, promised: Sequence[float]) -> str:
-    unit = RESPONSE if objective == "mean" else SHARE
-    values = " or ".join(unit.write(value) for value in sorted(set(promised)))
-    return {
-        "mean": f"Mean response, at most {values}",
-        "latency": f"In time, at least {values}",
-        "availability": f"Without error, at least {values}",
-    }[objective]
+def _promise(judged: Judged) -> str:
+    if judged.objective == "mean":
+        return f"Mean response at most {RESPONSE.write(judged.promised)}"
+    what = f"Within {RESPONSE.write(judged.seconds)}" if judged.seconds else "Without error"
+    return f"{what} at least {SHARE.write(judged.promised)}"
 
 
 def _asked(answers: Answers, names: Sequence[str]) -> Asked:

@@ -29,6 +29,8 @@ class Judged:
     measured: float | None
     promised: float
     excess: float | None
+    seconds: float | None = None
+    """The response time that a share is of."""
 
     @property
     def met(self) -> bool | None:
@@ -47,7 +49,7 @@ def judge(
     if (ceiling := objectives.mean_seconds) is not None:
         judged.append(Judged("mean", mean, ceiling, None if mean is None else mean / ceiling))
     if (share := objectives.latency_share) is not None and objectives.latency_seconds is not None:
-        judged.append(Judged("latency", within, share, _excess(within, share)))
+        judged.append(Judged("latency", within, share, _excess(within, share), objectives.latency_seconds))
     if (share := objectives.availability_share) is not None:
         available = None if errors is None else 1 - errors
         judged.append(Judged("availability", available, share, _excess(available, share)))

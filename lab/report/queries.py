@@ -111,8 +111,8 @@ def _quantile(q: float, metric: str, *only: str) -> Query:
 
 def within(seconds: float) -> Query:
     """The share of answered requests that took at most this long, which is an edge of the buckets."""
-    # Prometheus 3 writes a whole number as 1.0, and its predecessors take over what they are given.
-    le = f'le=~"{seconds:g}(\\\\.0)?"'
+    # Prometheus 3 writes whole numbers as 1.0, its predecessors as they come.
+    le = f'le=~"{seconds:g}|{seconds:g}[.]0"' if seconds == int(seconds) else f'le="{seconds:g}"'
 
     def query(step: Step, apps: Sequence[str]) -> str:
         fast = _counted(f"{SENSOR}_bucket{_of(step, apps, WEB, ANSWERED, le)}", step)

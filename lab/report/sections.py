@@ -53,7 +53,7 @@ def _tier(mapping: str, tier: str) -> Callable[[StepResult], float | None]:
 
 def _promise(objective: str, unit: Unit) -> Callable[[Load], Iterable[tuple[float, str]]]:
     def limit(load: Load) -> Iterable[tuple[float, str]]:
-        promised = {one.promised for one in load.judged if one.objective == objective}
+        promised = [one.promised for one in load.judged if one.objective == objective]
         return ((promise, f"objective: {unit.write(promise)}") for promise in promised)
 
     return limit
@@ -79,7 +79,7 @@ SECTIONS = (
         "Response time",
         "Time from request to answer at the web tier, by its access log, of answered requests only (no 5xx); mean over "
         "instances. The 95th percentile is interpolated within a bucket of the histogram, so it is as exact as the "
-        "buckets are wide; the mean and the share in time are exact.",
+        "buckets are wide, and at 10 s, the last edge, it is that or more; the mean and the share in time are exact.",
         (
             Quantity(
                 "Mean response time",
@@ -90,7 +90,7 @@ SECTIONS = (
             ),
             Quantity("95th percentile", units.RESPONSE, _of("p95"), ("p95",)),
             Quantity(
-                "Answered in time",
+                "Answered in the objective's time",
                 units.SHARE,
                 _of("within"),
                 ("within",),

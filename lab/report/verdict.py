@@ -56,7 +56,7 @@ def describe(judged: Judged) -> str:
     if judged.objective == "mean":
         measured, promised = RESPONSE.write(judged.measured), RESPONSE.write(judged.promised)
         return f"mean response {measured} where at most {promised} is promised"
-    what = "answered in time" if judged.objective == "latency" else "answered without error"
+    what = f"answered within {RESPONSE.write(judged.seconds)}" if judged.seconds else "answered without error"
     return f"{SHARE.write(judged.measured)} {what} where {SHARE.write(judged.promised)} is promised"
 
 
