@@ -29,7 +29,6 @@ from tools.parts import PROMETHEUS, ports
 from tools.programs import CHECKOUT, ProgramsError
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-START_SECONDS = 4.0  # of an instance, for the estimate of the time left
 LATE_SHARE = 0.01  # of requests; above it what clients saw says more about them than about the applications
 
 
@@ -46,6 +45,7 @@ def add_to(commands: Any) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Exit status: 0 if all steps are done, 1 if something failed, 130 if interrupted."""
+    os.umask(0o022)  # the stack's Prometheus, which may be another user, reads what is written
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("Interrupted; nothing of it is left running. The same command goes on where it was.", file=sys.stderr)
         return 130
-    except (LabError, StackError, ProgramsError) as error:
+    except (LabError, StackError, ProgramsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
@@ -122,7 +122,7 @@ def _summary(what: Scenario, step: Step, clients: int, counts: Counts, cpu_secon
 
 
 def _calibrate(what: Scenario, stage: Stage, course: Course) -> Scale:
-    """Measure what a request costs on this machine, with one instance that nothing holds back."""
+    """Measure what a request costs on this machine, with one instance under a light load."""
     if not what.calibration:
         return Scale()
     course.doing("calibrating: what does a request cost here?")

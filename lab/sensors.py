@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lab import LabError
 from lab.children import Child
 from lab.servers import WEB, Instance
-from tools import go_programs, targets
+from tools import go_programs
 from tools.go_programs import GoProgramsError
 from tools.programs import CHECKOUT
 
@@ -107,28 +106,3 @@ def edited(configuration: str, replacements: Mapping[str, str]) -> str:
             )
         configuration = configuration.replace(before, after)
     return configuration
-
-
-class Targets:
-    """The files by which the stack's Prometheus finds the lab: `JOB-lab.yml` for each job."""
-
-    JOBS = ("telegraf", "cadvisor", "lab")
-
-    def write(self, ports: Mapping[str, Iterable[int]]) -> None:
-        """Show Prometheus these ports, by job."""
-        targets.FOLDER.mkdir(parents=True, exist_ok=True)
-        host = json.dumps(targets.this_machine().host, ensure_ascii=False)
-        for job in self.JOBS:
-            addresses = json.dumps([f"127.0.0.1:{port}" for port in ports[job]])
-            new = targets.FOLDER / f"{job}-lab.new"
-            new.write_text(
-                "# Written by the lab, and removed at its end.\n"
-                f"- targets: {addresses}\n  labels: {{host: {host}, platform: cgroup}}\n"
-            )
-            new.replace(new.with_suffix(".yml"))
-
-    def remove(self) -> None:
-        """Take them away; nothing happens where they are gone."""
-        for job in self.JOBS:
-            for suffix in ("yml", "new"):
-                (targets.FOLDER / f"{job}-lab.{suffix}").unlink(missing_ok=True)

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from lab import LabError
+from lab import LabError, targets
 from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.figures import Figures
 from lab.machine import Cpus, cpus
 from lab.scenario import Scenario
-from lab.sensors import Sensors, Targets
+from lab.sensors import Sensors
 from lab.servers import DB, TIERS, WEB, Instance, TierLimits
 from tools import health
 from tools.programs import CHECKOUT
@@ -75,7 +75,6 @@ class Stage:
             self._ending.callback(self._sensors.stop)
             self._clients = Clients(self._logs / "clients.log", self._cpus_of_others)
             self._ending.callback(self._clients.stop)
-            targets = Targets()
             self._ending.callback(targets.remove)
             targets.write(self._ports_by_job)
         except BaseException:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,10 +43,6 @@ class State:
             if state.digest == scenario.digest:
                 return None if state.over else state
         return None
-
-    def remaining(self, scenario: Scenario) -> Sequence[str]:
-        """Names of the steps still to come."""
-        return [step.name for step in scenario.steps if step.name not in self.finished]
 
     def calibrated(self, scale: Scale) -> None:
         """Remember the scale."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
-from lab import LabError, calibration, machine, scenario
+from lab import LabError, calibration, machine, scenario, targets
 from lab.calibration import Scale
 from lab.progress import Course
 from lab.sensors import edited
 from lab.state import State
+from tools.targets import this_machine
 
 SCENARIO = scenario.load(scenario.find("scale"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -70,6 +73,29 @@ def test_two_nodes_are_two_cpus() -> None:
     with pytest.raises(LabError, match="needs two CPUs"):
         machine.cpus("two nodes", {0})
     assert machine.cpus("one node", {0}).others == "0"
+
+
+def test_prometheus_is_shown_where_to_look_and_no_longer(tmp_path: Path) -> None:
+    targets.write({"telegraf": [1], "cadvisor": [2], "lab": [3, 4]}, tmp_path)
+    [group] = yaml.safe_load((tmp_path / "lab-lab.yml").read_text())
+    assert group["targets"] == ["127.0.0.1:3", "127.0.0.1:4"]
+    assert group["labels"] == {"host": this_machine().host, "platform": "cgroup"}
+    (tmp_path / "lab.yml").touch()  # somebody else's
+    targets.remove(tmp_path)
+    targets.remove(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["lab.yml"]
+
+
+def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A Good CPU @ 3 GHz\n")
+    (tmp_path / "os-release").write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
+    known = machine.description(tmp_path, tmp_path / "os-release")
+    assert known["cpu"] == "A Good CPU @ 3 GHz"
+    assert known["os"] == "Debian GNU/Linux 12 (bookworm)"
+    for program in ("apache", "php", "mariadb", "telegraf"):
+        assert re.fullmatch(r"\d+\.\d+\.\d+", known[program]), program
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nBogoMIPS\t: 100.00\n")  # arm64 has no model's name
+    assert machine.description(tmp_path, tmp_path / "os-release")["cpu"]
 
 
 def test_a_sensor_that_has_changed_is_not_copied_half_edited() -> None:

@@ -1,0 +1,32 @@
+"""The files by which the stack's Prometheus finds the lab: `JOB-lab.yml` for each of its jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tools import targets
+
+JOBS = ("telegraf", "cadvisor", "lab")
+
+
+def write(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -> None:
+    """Show Prometheus these ports on loopback, by job."""
+    folder.mkdir(parents=True, exist_ok=True)
+    host = json.dumps(targets.this_machine().host, ensure_ascii=False)
+    for job in JOBS:
+        addresses = json.dumps([f"127.0.0.1:{port}" for port in ports[job]])
+        new = folder / f"{job}-lab.new"
+        new.write_text(
+            "# Written by the lab, and removed at its end.\n"
+            f"- targets: {addresses}\n  labels: {{host: {host}, platform: cgroup}}\n"
+        )
+        new.replace(new.with_suffix(".yml"))
+
+
+def remove(folder: Path = targets.FOLDER) -> None:
+    """Take them away; nothing happens where they are gone."""
+    for job in JOBS:
+        for suffix in ("yml", "new"):
+            (folder / f"{job}-lab.{suffix}").unlink(missing_ok=True)
