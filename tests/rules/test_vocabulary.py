@@ -288,6 +288,13 @@ def test_containers_stand_beside_the_machine_that_they_are_on(prometheus: Promet
     }
 
 
+def test_what_the_sensor_and_the_containers_of_an_application_tell_is_joined(prometheus: Prometheus) -> None:
+    # The web tier's one CPU, no overhead, as the machine uses no more than its containers; one request a second.
+    prometheus.wait_for('app:cpu_per_request:seconds{app="auction-1"} > 0.9 < 1.1', seconds=60)
+    prometheus.wait_for('app:response_seconds:p95{app="auction-1",tier="web"} > 0 < 0.1', seconds=30)
+    assert prometheus.value('app:errors:ratio{app="auction-1",tier="web"}') == 0
+
+
 def test_records_are_named_level_metric_operations() -> None:
     for record in RECORDS:
         assert re.fullmatch("(?:[a-z][a-z0-9_]*:){2}[a-z][a-z0-9_]*", record)
