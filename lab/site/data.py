@@ -181,7 +181,7 @@ def _description(chance: random.Random, words: dict[str, str]) -> str:
     """Paragraphs and a list, in the markup that src/markup.php reads."""
     blocks = [
         " ".join(_fill(chance, sentence, words) for sentence in chance.sample(SENTENCES, chance.randint(3, 5)))
-        for _ in range(chance.randint(5, 7))
+        for _ in range(chance.randint(9, 12))
     ]
     blocks.insert(1, "\n".join(f"- {_fill(chance, point, words)}" for point in chance.sample(POINTS, 4)))
     return "\n\n".join(blocks)
