@@ -68,7 +68,7 @@ class Plan:
     @property
     def ready(self) -> tuple[Part, ...]:
         """The parts that can answer: Telegraf may still have to be built."""
-        return tuple(part for part in self.parts if part is not TELEGRAF or telegraf.state().name == "built")
+        return tuple(part for part in self.parts if part is not TELEGRAF or telegraf.is_ready())
 
 
 def up() -> None:
@@ -89,6 +89,8 @@ def up() -> None:
             unpacked = programs.STACK.root()
         with _step("Installing Python packages (.stack/venv)"):
             python_packages.STACK.install()
+        if TELEGRAF in plan.parts:
+            telegraf.take_if_built()
         with _step("Checking the configuration"):
             _check_configuration(plan)
 
@@ -166,10 +168,9 @@ def _plan(settings: Mapping[str, str]) -> Plan:
 
 def _build_state(telegraf_process: supervision.Process, since: str) -> tuple[str, str, str]:
     """What `status` says of Telegraf before it is there, in its three columns."""
-    began = telegraf.state().since or telegraf_process.since
-    if telegraf_process.state not in {"starting", "running"} or began is None:
-        return "not built", since, f"{telegraf.why_not_built() or 'it was interrupted'}; to try again: make up"
-    minutes = (datetime.now(UTC) - began).total_seconds() / 60
+    if telegraf_process.state not in {"starting", "running"} or telegraf_process.since is None:
+        return "not built", since, f"{telegraf.why_not_built()}; to try again: make up"
+    minutes = (datetime.now(UTC) - telegraf_process.since).total_seconds() / 60
     return f"building, {minutes:.0f} min so far", since, f"takes {telegraf.BUILD_TIME}, then it starts by itself"
 
 
@@ -263,15 +264,18 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
 def _refresh(plan: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
     with _step("Reading the configuration again"):
+        telegraf_ran = supervision.processes()[TELEGRAF.name].state == "running"
         _write_targets(plan)
         for part in PARTS:
             if part not in plan.parts:
                 supervision.stop_program(part.name)
         for part in plan.parts:
             supervision.start_program(part.name)
-        # Telegraf's own figures start at 0 again when it reads: not without need.
-        for part in (PROMETHEUS, ALERTMANAGER, *([TELEGRAF] if telegraf.has_changed() else [])):
+        for part in (PROMETHEUS, ALERTMANAGER):
             supervision.reload_program(part.name)
+        # Its own figures start at 0 again when it reads: not without need.
+        if telegraf.has_changed() and telegraf_ran:
+            supervision.reload_program(TELEGRAF.name)
 
 
 def _write_targets(plan: Plan) -> None:

@@ -8,7 +8,6 @@ the rights that the options leave.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -16,22 +15,22 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import NoReturn
 
 from tools import StackError, go_programs, privileges, supervision, targets
-from tools.go_programs import GoProgramsError, State
+from tools.go_programs import GoProgramsError
 from tools.parts import TELEGRAF, ports
 from tools.programs import CHECKOUT
 
 CONFIGURATION = CHECKOUT / "telegraf"
 SENSORS = CONFIGURATION / "local"
 HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
-# A copy that is in reach from the checkout for nobody too, wherever the cache is.
-PROGRAM = CHECKOUT / ".stack" / "programs" / "telegraf"
+# In reach of nobody too, from the checkout, wherever the cache is. Named after its content, as in the cache.
+PROGRAM = CHECKOUT / ".stack" / "programs" / f"telegraf-{go_programs.PROGRAMS['telegraf'].module.content}"
 STATE = CHECKOUT / ".stack" / "data" / "telegraf"  # how far the sensors have read each log
 _SEEN = supervision.RUN / "telegraf.sha256"  # the configuration that the running one has read
 BUILD_TIME = "about 4 minutes"
+BUILDING = "building Telegraf"
 NOT_BUILT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
 
 
@@ -40,25 +39,27 @@ def is_wanted() -> bool:
     return any(SENSORS.glob("*.conf"))
 
 
-def state() -> State:
-    """Whether it is there, or being built."""
-    return go_programs.state("telegraf")
+def is_ready() -> bool:
+    """Whether it is there to be run: it is built, and has been taken from the cache."""
+    return PROGRAM.exists()
+
+
+def take_if_built() -> None:
+    """Take it from the cache if it is there, so that it needn't be waited for."""
+    if go_programs.state("telegraf").name == "built":
+        _take()
 
 
 def why_not_built() -> str:
-    """What the last try to build it ended with, by its log; empty if there was none."""
-    with contextlib.suppress(FileNotFoundError):
-        for line in reversed((supervision.LOG / f"{TELEGRAF.name}.log").read_text(errors="replace").splitlines()):
-            if line.startswith("error: "):
-                return line.removeprefix("error: ")
-    return ""
+    """What the last try to build it ended with, by its log."""
+    log = supervision.LOG / f"{TELEGRAF.name}.log"
+    last_try = log.read_text(errors="replace").rpartition(BUILDING)[2] if log.exists() else ""
+    complaint = re.search(r"^error: (.*)", last_try, re.MULTILINE)
+    return complaint[1] if complaint else "it was interrupted"
 
 
 def check() -> None:
-    """Raise `StackError` with Telegraf's first complaint about its configuration, if Telegraf is there to complain."""
-    if state().name != "built":
-        return
-    _put_within_reach()
+    """Raise `StackError` with Telegraf's first complaint about its configuration."""
     command = ["setpriv", *privileges.setpriv(groups=TELEGRAF.groups), *_command("config", "check")]
     checked = subprocess.run(
         command, cwd=CHECKOUT, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -67,7 +68,9 @@ def check() -> None:
         complaints = re.findall(r" E! (.*)", checked.stderr) or [f"it ended with status {checked.returncode}"]
         hint = ""
         if "undefined but requested" in complaints[0]:
-            hint = "; the stack's Telegraf has what telegraf/sensors use alone, for more install the vendor's"
+            hint = "; this Telegraf has only the plugins that telegraf/sensors use: for others install the vendor's"
+        elif "permission denied" in complaints[0]:
+            hint = f"; {'user nobody' if os.getuid() == 0 else 'you'} must be able to read it: chmod -R go+rX telegraf"
         raise StackError(f"Telegraf says: {complaints[0]}{hint}")
 
 
@@ -88,10 +91,10 @@ def run(setpriv_options: list[str]) -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the build ends with us
     machine, job = targets.this_machine(), {"telegraf": TELEGRAF}
     try:
-        if state().name != "built":
+        if not is_ready():
             targets.write(machine, {}, jobs=job)  # it can't be scraped before
-            print(f"building Telegraf, which takes {BUILD_TIME}", flush=True)
-        _put_within_reach()
+            print(f"{BUILDING}, which takes {BUILD_TIME}", flush=True)
+        _take()
     except (GoProgramsError, OSError) as error:
         print(f"error: {error}", flush=True)
         sys.exit(NOT_BUILT)
@@ -119,24 +122,21 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _put_within_reach() -> None:
-    """Make `PROGRAM` the built Telegraf, which is built first if it is missing."""
-    built = go_programs.path("telegraf")
-    if PROGRAM.exists() and _identity(PROGRAM) == _identity(built):
+def _take() -> None:
+    """Have the built Telegraf as `PROGRAM`; it is built first if it is missing."""
+    if PROGRAM.exists():
         return
+    built = go_programs.path("telegraf")
     new = PROGRAM.with_suffix(".new")
     new.unlink(missing_ok=True)
     try:
         new.hardlink_to(built)
     except OSError:  # another file system
         shutil.copy2(built, new)
+    for old in PROGRAM.parent.glob("telegraf-*"):
+        if old != new:
+            old.unlink()
     new.replace(PROGRAM)
-
-
-def _identity(file: Path) -> tuple[int, int]:
-    """What a copy has in common with the original alone."""
-    status = file.stat()
-    return status.st_size, status.st_mtime_ns
 
 
 if __name__ == "__main__":

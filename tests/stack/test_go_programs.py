@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,51 +11,16 @@ from pathlib import Path
 import pytest
 
 from tests.stack.conftest import eventually
+from tests.stack.go import Go
 from tools import go_programs
 from tools.go_programs import PROGRAMS, GoProgramsError
-
-# Builds what it is asked for once a file is there, or fails with what is in the file.
-GO = """\
-#!/bin/sh
-echo "$GOCACHE" >> "{folder}/started"
-while [ "$1" != -o ]; do shift; done
-folder=$2; shift 2
-for tenth in $(seq 300); do
-  [ -s "{folder}/go-on" ] && cat "{folder}/go-on" >&2 && exit 1
-  if [ -e "{folder}/go-on" ]; then
-    mkdir -p "$folder" "$GOCACHE"
-    for package in "$@"; do echo "$package" > "$folder/${{package##*/}}"; done
-    exit 0
-  fi
-  sleep 0.1
-done
-"""
-
-
-class Go:
-    """The stand-in, in the place of the pinned Go of a cache of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        pin = hashlib.sha256(go_programs.TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]
-        program = folder / "cache" / "go" / f"toolchain-{pin}" / "go" / "bin" / "go"
-        program.parent.mkdir(parents=True)
-        program.write_text(GO.format(folder=folder))
-        program.chmod(0o755)
-
-    def go_on(self, complaint: str = "") -> None:
-        (self.folder / "go-on").write_text(complaint)
-
-    def builds(self) -> list[str]:
-        """What was compiled before, for each build."""
-        started = self.folder / "started"
-        return started.read_text().splitlines() if started.exists() else []
 
 
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Go:
-    monkeypatch.setenv("VIRTSCOPE_CACHE", str(tmp_path / "cache"))
-    return Go(tmp_path)
+    go = Go(tmp_path)
+    monkeypatch.setenv("VIRTSCOPE_CACHE", str(go.cache))
+    return go
 
 
 def test_a_build_is_seen_while_it_lasts(go: Go) -> None:
