@@ -90,12 +90,12 @@ def test_it_comes_and_goes_with_the_sensors(built: Path, running: Checkout, sens
     assert running.pid("supervisor.supervisord") == supervisor  # the rest of the stack went on
     assert row(running).startswith("running")
     assert addresses(running) == [f"127.0.0.1:{running.ports['TELEGRAF_PORT']}"]
-    assert eventually(lambda: [series["value"][1] for series in running.query("requests_value")] == ["7"])
+    assert eventually(lambda: [series["value"][1] for series in running.query("requests")] == ["7"])
 
     pid = running.pid("/telegraf-")
     sensor.write_text(SENSOR.replace("NAME", "changed"))
     up(running)
-    assert eventually(lambda: running.query("changed_value") != [])
+    assert eventually(lambda: running.query("changed") != [])
     assert running.pid("/telegraf-") == pid
 
     said = running.folder / ".stack" / "log" / "telegraf.log"

@@ -1,0 +1,163 @@
+"""The cAdvisor of tools/go/cadvisor, on cgroups of this machine: what it tells is what the kernel counts."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from lab.cgroups import Cgroup, TierLimits, mounted
+from tests.lab.conftest import name, require_cgroups
+from tests.live.program import free_port
+from tests.stack.conftest import eventually
+from tools import go_programs
+
+pytestmark = pytest.mark.timeout(600)  # where it isn't in the cache, it is built first
+
+BUSY = [sys.executable, "-c", "while True: pass"]
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    try:
+        return go_programs.path("cadvisor")
+    except go_programs.GoProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+
+
+class Cadvisor:
+    """It, running on a port of loopback."""
+
+    def __init__(self, program: Path, *options: str) -> None:
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            [program, "--listen_ip=127.0.0.1", f"--port={self.port}", *options],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def page(self) -> dict[str, dict[str, float]]:
+        """What it tells now of each cgroup: value by metric, by the cgroup's path."""
+        answer = requests.get(f"http://127.0.0.1:{self.port}/metrics", params={"max_age": "0s"}, timeout=30)
+        found: dict[str, dict[str, float]] = {}
+        for family in text_string_to_metric_families(answer.text):
+            for sample in family.samples:
+                found.setdefault(sample.labels.get("id", ""), {})[sample.name] = sample.value
+        return found
+
+    def stop(self) -> int:
+        """End it as supervisors do; return its exit status."""
+        self.process.terminate()
+        self.process.communicate(timeout=30)
+        return self.process.returncode
+
+
+@pytest.fixture
+def capped() -> Iterator[Cgroup]:
+    """A cgroup that may use a third of a CPU, and wants all of it."""
+    cgroup = Cgroup(name("capped"), require_cgroups())
+    cgroup.make(TierLimits(cap=0.3))
+    busy = subprocess.Popen(cgroup.joining(BUSY))
+    yield cgroup
+    cgroup.remove()
+    busy.wait(timeout=30)
+
+
+def kernel(cgroup: Cgroup) -> dict[str, float]:
+    """What the kernel counts at this moment, under cAdvisor's names."""
+    trees = mounted()
+    root = trees.by_controller.get("cpu", trees.unified)
+    assert root is not None
+    statistics = (root / cgroup.path[1:] / "cpu.stat").read_text()
+    [throttled] = re.findall(r"^throttled_(?:usec|time) (\d+)$", statistics, re.MULTILINE)
+    counted = {
+        "container_cpu_usage_seconds_total": cgroup.cpu_seconds(),
+        "container_cpu_cfs_throttled_seconds_total": int(throttled) / {1: 1e9, 2: 1e6}[trees.version],
+    }
+    if trees.unified is not None and (pressure := trees.unified / cgroup.path[1:] / "cpu.pressure").exists():
+        [waited] = re.findall(r"^some .*total=(\d+)$", pressure.read_text(), re.MULTILINE)
+        counted["container_pressure_cpu_waiting_seconds_total"] = int(waited) / 1e6
+    return counted
+
+
+def test_it_tells_what_the_kernel_counts_at_the_time_of_the_scrape(program: Path, capped: Cgroup) -> None:
+    cadvisor = Cadvisor(program, "--housekeeping_interval=1m", "--max_housekeeping_interval=1m")
+    try:
+        assert eventually(lambda: cadvisor.page().get(capped.path, {}).get("container_cpu_usage_seconds_total", 0) > 1)
+        for _ in range(3):
+            before = kernel(capped)
+            told = cadvisor.page()[capped.path]
+            after = kernel(capped)
+            for metric, value in before.items():
+                assert 0 < value <= told[metric] <= after[metric], metric
+        limit = told["container_spec_cpu_quota"] / told["container_spec_cpu_period"]
+        assert limit == pytest.approx(0.3)
+        assert told["container_memory_usage_bytes"] > 0
+        assert cadvisor.page()[""]["process_cpu_seconds_total"] > 0  # what it costs itself
+    finally:
+        assert cadvisor.stop() == 0
+
+
+def test_a_cgroup_comes_and_goes_while_it_watches(program: Path) -> None:
+    cadvisor = Cadvisor(program, "--raw_cgroup_prefix_whitelist=/virtscope/")
+    try:
+        assert eventually(lambda: "/" in cadvisor.page())
+        cgroup = Cgroup(name("passing"), require_cgroups())
+        cgroup.make(TierLimits())
+        try:
+            assert eventually(lambda: cgroup.path in cadvisor.page())
+            # The machine as a whole is always told, and nothing else that wasn't asked for.
+            assert all(
+                path.startswith("/virtscope/") for path in cadvisor.page() if path.startswith("/") and path != "/"
+            )
+        finally:
+            cgroup.remove()
+        assert eventually(lambda: cgroup.path not in cadvisor.page())
+    finally:
+        cadvisor.stop()
+
+
+def test_it_is_the_release_that_is_pinned(program: Path) -> None:
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=30)
+    assert version.stdout == f"cAdvisor version {go_programs.PROGRAMS['cadvisor'].version}\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--enable_metrics=cpu,memroy", 'unsupported metric "memroy"'),
+        ("--no_such_option", "flag provided but not defined"),
+        ("cpu", '"cpu" is no option'),
+    ],
+)
+def test_what_it_cannot_use_is_told(program: Path, option: str, said: str) -> None:
+    ended = subprocess.run([program, option], capture_output=True, text=True, check=False, timeout=30)
+    assert ended.returncode != 0
+    assert said in ended.stderr
+
+
+def test_a_taken_port_is_told_with_the_way_around(program: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ended = subprocess.run(
+            [program, "--listen_ip=127.0.0.1", f"--port={port}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    assert ended.returncode == 1
+    assert re.fullmatch(
+        rf"error: .*127\.0\.0\.1:{port}.*address already in use: choose another --port.*\n", ended.stderr
+    )
