@@ -300,5 +300,10 @@ def test_records_are_named_level_metric_operations() -> None:
         assert re.fullmatch("(?:[a-z][a-z0-9_]*:){2}[a-z][a-z0-9_]*", record)
 
 
+def test_users_can_look_up_every_record_and_no_other() -> None:
+    page = (ROOT / "docs" / "vocabulary.md").read_text()
+    assert set(re.findall(r"`((?:\w+:){2}\w+)`", page)) == set(VOCABULARY)
+
+
 def test_what_is_not_vocabulary_is_marked_as_a_step_on_the_way() -> None:
     assert {record for record in RECORDS - set(VOCABULARY) if not record.startswith(STEPS)} == set()
