@@ -225,21 +225,21 @@ def _objectives(recording: Recording, of: Sequence[Load], study: Study) -> Part:
     for load in of:
         for each in load.results:
             verdicts = [one for app in each.instances for one in app.judged]
-            shares = causes([each])
+            shares = causes([each]) if any(one.met is False for one in verdicts) else {}
             rows.append(
                 (
                     str(each.step),
                     *_load(load)[:3],
                     *(verdict_cell(verdicts, objective) for objective in heads),
-                    ", ".join(f"{cause} {SHARE.write(share)}" for cause, share in shares.items()) or MISSING,
+                    ", ".join(f"{cause} {SHARE.write(share)}" for cause, share in shares.items()),
                 )
             )
-    table = Table(("Step", *_LOAD[:3], *heads.values(), "Most likely cause"), tuple(rows))
+    table = Table(("Step", *_LOAD[:3], *heads.values(), "Most likely cause of a miss"), tuple(rows))
     return Part(
         "objectives",
         "Objectives",
         "Each objective in each step: met if every instance met it. The number is of the instance furthest from its "
-        "promise. The last column is the most likely cause, by the share of the step in which it was that.",
+        "promise. Of a miss, the most likely cause is given with the share of the step in which it was that.",
         None,
         absent=""
         if judged

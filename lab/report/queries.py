@@ -145,6 +145,12 @@ def _averaged(record: str, by: str = "app") -> Query:
     return query
 
 
+def _cpu_per_request(step: Step, apps: Sequence[str]) -> str:
+    cpu = _average(f"app:tier_cpu_usage:rate{_of(step, apps)}", step)
+    requests = _average(f"app:requests:rate{_of(step, apps, WEB)}", step)
+    return _over(f"sum by (app) ({cpu})", f"sum by (app) ({requests})")
+
+
 def _of_tiers(record: str, step: Step, apps: Sequence[str]) -> str:
     """A virtual servers' record, averaged, by the application and tier that each is."""
     tiers = f"group by (host, vserver, app, tier) (vserver:app:info{_of(step, apps)} @ {step.end})"
@@ -237,7 +243,8 @@ OF_STEP: Mapping[str, Query] = {
     "lateness_mean": _lateness_mean,
     "lateness_p95": _lateness_p95,
     "tier_cpu": _averaged("app:tier_cpu_usage:rate", by="app, tier"),
-    "cpu_per_request": _averaged("app:cpu_per_request:seconds"),
+    "cpu_per_request": _cpu_per_request,
+    "cpu_per_request_with_host": _averaged("app:cpu_per_request:seconds"),
     "overhead": _overhead,
     "overhead_ratio": _overhead_ratio,
     "waiting": _averaged_of_tiers("vserver:cpu_wait:rate"),

@@ -30,6 +30,8 @@ class Instance:
     client_failures: float | None
     client_mean: float | None
     cpu_per_request: float | None
+    cpu_per_request_with_host: float | None
+    """With its share of the host's own CPU."""
     tier_cpu: Mapping[str, float]
     waiting: Mapping[str, float]
     throttled: Mapping[str, float]
@@ -152,6 +154,7 @@ def _instance(app: str, answers: Answers) -> Instance:
         client_failures=by_client("client_failures"),
         client_mean=by_client("client_mean"),
         cpu_per_request=_one(given["cpu_per_request"]),
+        cpu_per_request_with_host=_one(given["cpu_per_request_with_host"]),
         tier_cpu=_by("tier", given["tier_cpu"]),
         waiting=_by("tier", given["waiting"]),
         throttled=_by("tier", given["throttled"]),

@@ -103,12 +103,20 @@ SECTIONS = (
         "cpu",
         "CPU of each tier",
         "CPU that a tier of one instance used, mean over instances; what all tiers of all instances used together; and "
-        "what one request cost: the CPU of its tiers and their share of the host's own, over the requests.",
+        "what one request cost: the CPU of its tiers over the requests, and the same with their share of the host's "
+        "own CPU, which is that of everything else on the machine.",
         (
             Quantity("Web tier", units.CPUS, lambda result: result.cpu("web"), ("tier_cpu",)),
             Quantity("Database tier", units.CPUS, lambda result: result.cpu("db"), ("tier_cpu",)),
             Quantity("All tiers of all instances", units.CPUS, total_cpu, ("tier_cpu",), _cpus),
             Quantity("One request", units.CPU_TIME, _of("cpu_per_request"), ("cpu_per_request",)),
+            Quantity(
+                "One request with the host's share",
+                units.CPU_TIME,
+                _of("cpu_per_request_with_host"),
+                ("cpu_per_request_with_host",),
+                drawn=False,
+            ),
         ),
         "Nothing gave the tiers' CPU: Prometheus has no app:tier_cpu_usage:rate of them; cAdvisor gives it.",
     ),
@@ -128,8 +136,8 @@ SECTIONS = (
     Section(
         "overhead",
         "Host overhead",
-        "CPU that no tier got: the host's own, and its share of all CPU used. Clients and monitoring run on the same "
-        "machine and are in it; the clients' part is in the section Clients.",
+        "CPU that no tier got: the host's own, and its share of all CPU used. Clients, monitoring and whatever else ran "
+        "on the machine are in it; the clients' part is in the section Clients.",
         (
             Quantity("Host's own CPU", units.CPUS, lambda result: result.overhead, ("overhead",)),
             Quantity("Share of all CPU used", units.SHARE, lambda result: result.overhead_ratio, ("overhead_ratio",)),

@@ -149,6 +149,8 @@ class SyntheticRun:
                 yield Series("vserver:instructions:rate", vserver, [1e9 * each for each in cpu], "rules", "record")
                 misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
                 yield Series("vserver:llc_misses:rate", vserver, misses, "rules", "record")
+        requests = [load.requests for load in loads]
+        yield Series("app:requests:rate", target | {"app": app, "tier": "web"}, requests, "rules", "record")
         per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else float("nan") for load in loads]
         yield Series("app:cpu_per_request:seconds", target | {"app": app}, per_request, "rules", "gauge")
         for cause in sorted({load.cause for load in loads}):

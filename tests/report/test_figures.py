@@ -146,7 +146,8 @@ class TestTrueFigures:
         step = of_step(whole, "2x800")
         assert step.cpu("web") == pytest.approx(0.3)
         assert step.cpu("db") == pytest.approx(0.05)
-        assert step.of_instances("cpu_per_request") == pytest.approx(0.35 * 1.1 / 50)
+        assert step.of_instances("cpu_per_request") == pytest.approx(0.35 / 50)
+        assert step.of_instances("cpu_per_request_with_host") == pytest.approx(0.35 * 1.1 / 50)
         for app in step.instances:
             assert app.waiting == pytest.approx({"web": 0.9, "db": 0.9})
             assert app.misses == pytest.approx({"web": 0.006, "db": 0.006})
