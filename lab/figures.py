@@ -45,6 +45,8 @@ class Figures:
         labels = {"run": run, "scenario": scenario.name, "seed": str(scenario.seed), **machine}
         info = Gauge("lab_run_info", "What runs, on what and with what.", list(labels), registry=self._registry)
         info.labels(**labels).set(1)
+        steps = Gauge("lab_run_planned_steps", "Steps of the whole run.", ["run"], registry=self._registry)
+        steps.labels(run).set(len(scenario.steps))
 
     def describe_scale(self, run: str, scale: Scale) -> None:
         """Say what calibration has found."""

@@ -30,6 +30,7 @@ INK, FAINT = "#222222", "#767676"
 STYLE = Path(__file__).with_name("charts.mplstyle")
 POINTS = 72  # in an inch
 LEADER = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4}
+FAR = 30  # points from a curve to its label; beyond, and wherever they are not level, a thin line joins them
 LABEL_GAP = 11.0  # points between two labels at curves' ends
 WIDTH, HEIGHT = 9.6, 3.1  # inches; the height of one row
 COLUMNS = 2
@@ -203,7 +204,7 @@ def _label_ends(axis: Axes, panel: Panel, pixels: float) -> None:
             fontsize=8,
             fontstyle=slant,
             annotation_clip=False,
-            arrowprops=LEADER if abs(place - height) > LABEL_GAP / 3 else None,
+            arrowprops=LEADER if abs(place - height) > LABEL_GAP / 3 or across > FAR else None,
         )
 
 

@@ -72,13 +72,22 @@ def write_up(recording: Recording, study: Study, prometheus: str) -> Document:
     parts = [_part(section, recording, of, laid_out, study) for section in SECTIONS]
     return Document(
         title=f"Run {recording.run.name}: scenario {recording.run.scenario}",
-        verdict=tuple(verdict(of)),
+        verdict=(*verdict(of), *_incomplete(recording)),
         facts=tuple(_facts(recording, results, prometheus)),
         parts=(*parts[:AFTER], _objectives(recording, of, study), *parts[AFTER:]),
         overview=_overview(of),
         steps=_steps(results),
         remarks=tuple(_remarks(results)),
         study=study,
+    )
+
+
+def _incomplete(recording: Recording) -> list[str]:
+    """That a run was interrupted, or still goes on, if it says how many steps it was to have."""
+    planned = recording.gauges.get("lab_run_planned_steps", 0)
+    recorded = len(recording.steps)
+    return (
+        [f"The run is not complete: {recorded} of its {planned:.0f} steps are recorded."] if recorded < planned else []
     )
 
 

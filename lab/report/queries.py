@@ -38,7 +38,7 @@ ANSWERED = 'status!="5xx"'
 ANSWERED_TO_CLIENT = 'status!~"5xx|timeout|error"'
 
 RUNS = "lab_step_info[30d]"  # as long as the stack keeps data
-RUN_GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")
+RUN_GAUGES = ("lab_run_planned_steps", "lab_request_cpu_seconds", "lab_study_clients")
 
 
 def before_step(step: Step) -> int:

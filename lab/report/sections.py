@@ -136,8 +136,8 @@ SECTIONS = (
     Section(
         "overhead",
         "Host overhead",
-        "CPU that no tier got: the host's own, and its share of all CPU used. Clients, monitoring and whatever else ran "
-        "on the machine are in it; the clients' part is in the section Clients.",
+        "CPU that no tier got: the host's own, and its share of all CPU used. Clients, monitoring and whatever else "
+        "ran on the machine are in it; the clients' part is in the section Clients.",
         (
             Quantity("Host's own CPU", units.CPUS, lambda result: result.overhead, ("overhead",)),
             Quantity("Share of all CPU used", units.SHARE, lambda result: result.overhead_ratio, ("overhead_ratio",)),

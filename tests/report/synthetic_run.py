@@ -82,6 +82,7 @@ class SyntheticRun:
     name: str
     start: int
     phases: Sequence[Phase]
+    planned_steps: int = 0
     absent: Absent = field(default_factory=Absent)
     extra: Sequence[Series] = ()
 
@@ -208,7 +209,12 @@ class SyntheticRun:
             "telegraf": "1.37.2", "version": "v0.5.0",
         }  # fmt: skip
         yield Series("lab_run_info", runner | about, always, kind="gauge")
-        for name, value in (("lab_request_cpu_seconds", 0.0062), ("lab_study_clients", 20.0)):
+        of_run = {
+            "lab_run_planned_steps": float(self.planned_steps),
+            "lab_request_cpu_seconds": 0.0062,
+            "lab_study_clients": 20.0,
+        }
+        for name, value in of_run.items():
             yield Series(name, runner | {"run": self.name}, [value * each for each in always], kind="gauge")
         by_step: dict[str, list[tuple[int, Phase]]] = {}
         for number, phase in enumerate(self.phases):

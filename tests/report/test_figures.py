@@ -67,6 +67,7 @@ HARMED = SyntheticRun(
     "20261121T110000-harmed",
     hours_ago(3),
     [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
+    planned_steps=9,
     absent=Absent(
         metrics=(
             "vserver:llc_misses",
@@ -247,6 +248,9 @@ class TestHarm:
     def test_a_step_that_was_hardly_seen_has_none(self, harmed: Mapping[str, StepResult]) -> None:
         assert harmed["gone at once"].instances == ()
         assert "nothing can be said of it" in harmed["gone at once"].remarks[0]
+
+    def test_a_run_that_came_to_no_end_says_so(self, prometheus: Prometheus) -> None:
+        assert "The run is not complete: 8 of its 9 steps are recorded." in paper(record(prometheus, HARMED)).verdict
 
     def test_what_is_absent_is_said_and_not_drawn(self, prometheus: Prometheus) -> None:
         parts = {part.key: part for part in paper(record(prometheus, HARMED)).parts}
