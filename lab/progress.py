@@ -22,7 +22,13 @@ class Course:
         self._console = console
         # The plan is known to the second, so what is left is too: no need to guess it from the speed so far.
         columns = (BarColumn(), TextColumn("{task.fields[left]} left"), TextColumn("{task.description}"))
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._bar = Progress(
+            *columns,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            refresh_per_second=1 / TICK_SECONDS,  # not rich's ten times: this machine has work to do
+        )
         self._task = self._bar.add_task("", total=self._planned, left=self._left())
 
     def __enter__(self) -> Self:
