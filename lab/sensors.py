@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab import LabError
 from lab.children import Child
-from lab.servers import WEB, Instance
+from lab.servers import Instance
 from tools import go_programs
 from tools.go_programs import GoProgramsError
 from tools.programs import CHECKOUT
@@ -39,7 +39,7 @@ class Sensors:
         `folder` is made: it holds Telegraf's configuration and what it remembers.
         """
         telegraf_port, cadvisor_port = ports
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, mode=0o700)  # the databases' passwords are in it
         for instance in instances:
             _copy_sensors(instance, folder)
         self._telegraf = Child(
@@ -85,15 +85,14 @@ class Sensors:
 
 def _copy_sensors(instance: Instance, folder: Path) -> None:
     """Make the copies for one instance."""
-    edits = {
-        "apache_access_log": {
-            "/var/log/apache2/access.log": str(instance.web_log),
-            'app = "shop"': f'app = "{instance.name}"',
-            'tier = "web"': f'tier = "{WEB}"',
-        },
+    places = {
+        "apache_access_log": ("/var/log/apache2/access.log", str(instance.web_log)),
+        "apache_status": ("http://127.0.0.1/server-status?auto", instance.status_url),
+        "mysql": ("telegraf@unix(/run/mysqld/mysqld.sock)/", instance.db_dsn),
     }
-    for sensor, replacements in edits.items():
-        copy = edited((TELEGRAF / "sensors" / f"{sensor}.conf").read_text(), replacements)
+    for sensor, (before, after) in places.items():
+        original = (TELEGRAF / "sensors" / f"{sensor}.conf").read_text()
+        copy = edited(original, {before: after, 'app = "shop"': f'app = "{instance.name}"'})
         (folder / f"{instance.name}-{sensor}.conf").write_text(copy)
 
 
