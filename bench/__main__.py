@@ -17,7 +17,7 @@ from typing import NamedTuple
 from prometheus_client import Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from bench import counters, hosts, scraping
+from bench import counters, hosts, scraping, sensors
 from bench.guests import Guests, by_add_metric
 from tools import programs
 from virtscope.shell.exposition import Encoder
@@ -40,6 +40,7 @@ def main() -> None:
     _whole_scrapes()
     hosts.measure()
     counters.measure()
+    sensors.measure()
 
 
 def _verdict(ratio: float, bar: float) -> str:
