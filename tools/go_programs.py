@@ -5,7 +5,8 @@ library, and whose `go.sum` holds the checksums of all that goes into them. They
 `$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go the machine has. Nothing is left elsewhere.
 
 The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf and cAdvisor in the lab,
-Sloth when objectives change. Prometheus 3 is what compose.yaml runs; the tests run it without Docker.
+Sloth when objectives change. Prometheus 3 and Alertmanager 0.31 are what compose.yaml runs; the tests run them without
+Docker.
 """
 
 from __future__ import annotations
@@ -117,6 +118,12 @@ _PROMETHEUS = Module(
     # The clouds' client libraries for service discovery take most of Prometheus's compile time; file_sd stays.
     tags=("remove_all_sd",),
 )
+_ALERTMANAGER = Module(
+    MODULES / "alertmanager",
+    ("github.com/prometheus/alertmanager/cmd/alertmanager", "github.com/prometheus/alertmanager/cmd/amtool"),
+    released_in="github.com/prometheus/alertmanager",
+    version_variable="github.com/prometheus/common/version.Version",
+)
 _TELEGRAF = Module(
     MODULES / "telegraf",
     ("github.com/influxdata/telegraf/cmd/telegraf",),
@@ -140,6 +147,8 @@ _CADVISOR = Module(
 PROGRAMS = {
     "prometheus3": Program(_PROMETHEUS, "prometheus"),
     "promtool3": Program(_PROMETHEUS, "promtool"),
+    "alertmanager031": Program(_ALERTMANAGER, "alertmanager"),
+    "amtool031": Program(_ALERTMANAGER, "amtool"),
     "telegraf": Program(_TELEGRAF, "telegraf"),
     "sloth": Program(_SLOTH, "sloth"),
     "cadvisor": Program(_CADVISOR, "cadvisor"),

@@ -176,5 +176,6 @@ def test_no_password_in_clear(services: dict[str, dict[str, Any]]) -> None:
     )
 
 
-def test_prometheus_is_the_release_that_the_tests_run(services: dict[str, dict[str, Any]]) -> None:
-    assert services["prometheus"]["image"] == f"prom/prometheus:v{go_programs.PROGRAMS['prometheus3'].version}"
+def test_prometheus_and_alertmanager_are_the_releases_that_the_tests_run(services: dict[str, dict[str, Any]]) -> None:
+    for service, program in (("prometheus", "prometheus3"), ("alertmanager", "alertmanager031")):
+        assert services[service]["image"] == f"prom/{service}:v{go_programs.PROGRAMS[program].version}"

@@ -128,29 +128,97 @@ def test_an_exporter_that_goes_down_silences_what_follows_from_it(
         webhook.wait_for(lambda message: "ExporterDown" in names(message, "resolved"), 60)
 
 
+def test_a_host_that_goes_down_is_one_page(tmp_path: Path, webhook: Webhook) -> None:
+    dom0 = Dom0({"Domain-0": 1.0, "web": 8.0})
+    with (
+        Exposition(dom0) as xentop,
+        Exposition("telegraf_up 1\n") as telegraf,
+        # Long enough for what falls silent at the same time, a scrape sooner or later.
+        Alertmanager(tmp_path, webhook.url, group_wait="5s") as alertmanager,
+        Prometheus(
+            tmp_path,
+            {"xentop": [xentop.group("xen1")], "telegraf": [telegraf.group("xen1")]},
+            alertmanager=alertmanager.address,
+            interval="1s",
+            alert_for="0s",
+        ) as prometheus,
+    ):
+        prometheus.wait_for("count(up == 1) == 2", 30)
+        xentop.text = telegraf.text = None
+        message = webhook.wait_for(about("xen1"), 60)
+        assert message["receiver"] == "page"
+        assert names(message, "firing") == {"HostDown"}
+        assert suppressed(alertmanager) == {"ExporterDown"}
+
+        # The first that answers again ends it, and what still doesn't is told.
+        xentop.text = dom0
+        webhook.wait_for(lambda message: names(message, "resolved") == {"HostDown"}, 60)
+        webhook.wait_for(lambda message: "ExporterDown" in names(message, "firing"), 60)
+    assert [names(message, "firing") for message in webhook.messages if message["receiver"] == "page"][:2] == [
+        {"HostDown"},
+        set(),
+    ]
+
+
+HOST_DOWN = {"alertname": "HostDown", "severity": "critical", "host": "xen1"}
 EXPORTER_DOWN = {"alertname": "ExporterDown", "host": "xen1", "platform": "xen", "job": "xentop", "instance": "a:1"}
 SOURCE_FAILING = {**EXPORTER_DOWN, "alertname": "SourceFailing"}
-OVERHEAD_HIGH = {"alertname": "HostOverheadHigh", "host": "xen1", "platform": "xen"}
+OVERHEAD_HIGH = {"alertname": "HostOverheadHigh", "severity": "warning", "host": "xen1", "platform": "xen"}
+SHOP = {"host": "xen1", "platform": "xen", "app": "shop", "objective": "latency", "cause": "self"}
+PAGE = {**SHOP, "alertname": "ObjectiveBurnsFast", "severity": "critical"}
+TICKET = {**SHOP, "alertname": "ObjectiveBurnsSlowly", "severity": "warning"}
+WATCHDOG = {"alertname": "Watchdog", "severity": "none"}
 
 
 @pytest.mark.parametrize(
-    ("exporter_down", "other", "silenced"),
+    ("firing", "other", "silenced"),
     [
-        pytest.param(EXPORTER_DOWN, SOURCE_FAILING, True, id="its own source"),
-        pytest.param(EXPORTER_DOWN, {**SOURCE_FAILING, "instance": "b:1"}, False, id="a second exporter's source"),
-        pytest.param(EXPORTER_DOWN, {**SOURCE_FAILING, "job": "node"}, False, id="another exporter's source"),
-        pytest.param(EXPORTER_DOWN, OVERHEAD_HIGH, True, id="overhead of its host"),
-        pytest.param(EXPORTER_DOWN, {**OVERHEAD_HIGH, "host": "xen2"}, False, id="overhead of another host"),
-        pytest.param({**EXPORTER_DOWN, "job": "node"}, OVERHEAD_HIGH, False, id="overhead is told by another exporter"),
+        pytest.param(HOST_DOWN, PAGE, True, id="host down: its applications"),
+        pytest.param(HOST_DOWN, TICKET, True, id="host down: its applications' tickets"),
+        pytest.param(HOST_DOWN, EXPORTER_DOWN, True, id="host down: its exporters"),
+        pytest.param(HOST_DOWN, OVERHEAD_HIGH, True, id="host down: what is known of its past"),
+        pytest.param(HOST_DOWN, {**PAGE, "host": "xen2"}, False, id="host down: not another host's applications"),
+        pytest.param(HOST_DOWN, WATCHDOG, False, id="host down: not the dead man's switch"),
+        pytest.param(PAGE, TICKET, True, id="page: the ticket about the same"),
+        pytest.param(PAGE, {**TICKET, "objective": "mean"}, True, id="page: a ticket about another objective"),
+        pytest.param(PAGE, {**TICKET, "cause": "load"}, True, id="page: a ticket with another cause"),
+        pytest.param(PAGE, {**TICKET, "app": "blog"}, False, id="page: not another application's ticket"),
+        pytest.param(PAGE, {**TICKET, "host": "xen2"}, False, id="page: not a ticket about another host"),
+        pytest.param(PAGE, {**TICKET, "platform": "base"}, False, id="page: not a ticket about another platform"),
+        pytest.param(PAGE, OVERHEAD_HIGH, False, id="page: not what is wrong with the host"),
+        pytest.param(PAGE, {**PAGE, "objective": "availability"}, False, id="page: not another page"),
+        pytest.param(HOST_DOWN, {**HOST_DOWN, "host": "xen2"}, False, id="host down: not another host that is down"),
+        pytest.param(EXPORTER_DOWN, SOURCE_FAILING, True, id="exporter down: its own source"),
+        pytest.param(
+            EXPORTER_DOWN, {**SOURCE_FAILING, "instance": "b:1"}, False, id="exporter down: not a second's source"
+        ),
+        pytest.param(EXPORTER_DOWN, {**SOURCE_FAILING, "job": "node"}, False, id="exporter down: not another's source"),
+        pytest.param(EXPORTER_DOWN, OVERHEAD_HIGH, True, id="exporter down: overhead of its host"),
+        pytest.param(EXPORTER_DOWN, {**OVERHEAD_HIGH, "host": "xen2"}, False, id="exporter down: not of another host"),
+        pytest.param(
+            {**EXPORTER_DOWN, "job": "node"}, OVERHEAD_HIGH, False, id="exporter down: not what another tells"
+        ),
+        pytest.param(EXPORTER_DOWN, PAGE, False, id="exporter down: not what its applications' sensors tell"),
     ],
 )
-def test_what_a_down_exporter_silences(
-    alertmanager: Alertmanager, webhook: Webhook, exporter_down: dict[str, str], other: dict[str, str], silenced: bool
+def test_what_silences_what(
+    alertmanager: Alertmanager, webhook: Webhook, firing: dict[str, str], other: dict[str, str], silenced: bool
 ) -> None:
-    alerts = [{"labels": exporter_down}, {"labels": other}]
-    requests.post(f"{alertmanager.url}/api/v2/alerts", json=alerts, timeout=10).raise_for_status()
-    webhook.wait_for(lambda message: exporter_down["alertname"] in names(message, "firing"), 30)
-    assert (other["alertname"] in suppressed(alertmanager)) == silenced
+    alertmanager.tell({"labels": firing}, {"labels": other})
+    webhook.wait_for(lambda message: firing["alertname"] in names(message, "firing"), 30)
+    assert suppressed(alertmanager) == ({other["alertname"]} if silenced else set())
+
+
+def test_one_breaking_host_is_one_message_for_each_who_is_told(alertmanager: Alertmanager, webhook: Webhook) -> None:
+    pages = [{**PAGE, "app": app} for app in ("shop", "blog", "wiki")]
+    alertmanager.tell(*({"labels": labels} for labels in [*pages, OVERHEAD_HIGH, {**PAGE, "host": "xen2"}]))
+    for host in ("xen1", "xen2"):
+        webhook.wait_for(about(host), 30)
+    webhook.wait_for(lambda message: message["receiver"] == "ticket", 30)
+    told = sorted(
+        (message["receiver"], message["groupLabels"]["host"], len(message["alerts"])) for message in webhook.messages
+    )
+    assert told == [("page", "xen1", 3), ("page", "xen2", 1), ("ticket", "xen1", 1)]
 
 
 def suppressed(alertmanager: Alertmanager) -> set[str]:

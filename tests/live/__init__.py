@@ -8,7 +8,7 @@ which a test can't do without: whom to scrape, and how long to wait. Everything 
 """
 
 from tests.live.alertmanager import Alertmanager
-from tests.live.endpoints import Exposition, Webhook
+from tests.live.endpoints import Exposition, Mailbox, Webhook
 from tests.live.prometheus import Prometheus
 
-__all__ = ["Alertmanager", "Exposition", "Prometheus", "Webhook"]
+__all__ = ["Alertmanager", "Exposition", "Mailbox", "Prometheus", "Webhook"]

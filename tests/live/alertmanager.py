@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,17 +17,30 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Alertmanager:
-    """The project's Alertmanager, whose every receiver sends to one webhook.
+    """The project's Alertmanager, with its templates, routes and inhibitions.
 
+    receivers: the URL of a webhook that every receiver sends to, or what stands in the place of `receivers`.
     group_wait, group_interval: in place of every route's own, which are made for people.
+    program: as in tools/programs.py or tools/go_programs.py.
     """
 
-    def __init__(self, folder: Path, webhook_url: str, *, group_wait: str = "1s", group_interval: str = "1s") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        receivers: str | Sequence[Mapping[str, Any]],
+        *,
+        group_wait: str = "1s",
+        group_interval: str = "1s",
+        program: str = "alertmanager",
+    ) -> None:
         self.folder = folder / "alertmanager-under-test"
-        self.folder.mkdir(parents=True)
+        shutil.copytree(ROOT / "alerts" / "templates", self.folder / "templates")
         configuration = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())
-        for receiver in configuration["receivers"]:
-            receiver["webhook_configs"] = [{"url": webhook_url, "send_resolved": True}]
+        if isinstance(receivers, str):
+            for receiver in configuration["receivers"]:
+                receiver["webhook_configs"] = [{"url": receivers, "send_resolved": True}]
+        else:
+            configuration["receivers"] = list(receivers)
         routes = [configuration["route"]]
         for route in routes:  # grows while it is walked: the routes under a route
             routes += route.get("routes", [])
@@ -33,7 +48,7 @@ class Alertmanager:
                 if key in route:
                     route[key] = duration
         (self.folder / "alertmanager.yml").write_text(yaml.safe_dump(configuration))
-        self._program = Program("alertmanager", self.folder)
+        self._program = Program(program, self.folder)
         self.url = self._program.url
         self.address = f"127.0.0.1:{self._program.port}"
 
@@ -49,6 +64,10 @@ class Alertmanager:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._program.stop()
+
+    def tell(self, *alerts: Mapping[str, Any]) -> None:
+        """Alerts as Prometheus sends them: `{"labels": {...}, "annotations": {...}, "startsAt": "2026-..."}`."""
+        requests.post(f"{self.url}/api/v2/alerts", json=alerts, timeout=10).raise_for_status()
 
     def alerts(self) -> list[dict[str, Any]]:
         """What it holds, muted or not: `[{"labels": {...}, "status": {"state": "active", "inhibitedBy": []}}]`."""

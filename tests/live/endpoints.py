@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import email
+import email.message
+import email.policy
 import http.server
 import json
+import socketserver
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
+
+Received = TypeVar("Received")
 
 Group: TypeAlias = dict[str, Any]
 """One entry of a targets file: `{"targets": ["127.0.0.1:1234"], "labels": {"host": "xen1", "platform": "xen"}}`."""
@@ -34,7 +40,7 @@ class Exposition:
                     text = text()
                 self.reply(500 if text is None else 200, (text or "").encode(), "text/plain; version=0.0.4")
 
-        self._server = BackgroundServer(Handler)
+        self._server = http_server(Handler)
         self.address = self._server.address
         return self
 
@@ -47,7 +53,7 @@ class Exposition:
 
 
 class Webhook:
-    """Records what Alertmanager sends: `messages` are the JSON bodies, oldest first."""
+    """Records what Alertmanager sends: `messages` are the JSON bodies, oldest first. It passes for Slack as well."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -58,9 +64,9 @@ class Webhook:
         class Handler(QuietHandler):
             def do_POST(self) -> None:
                 messages.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.reply(200, b"", "text/plain")
+                self.reply(200, b"ok", "text/plain")
 
-        self._server = BackgroundServer(Handler)
+        self._server = http_server(Handler)
         self.url = f"http://{self._server.address}/"
         return self
 
@@ -69,14 +75,64 @@ class Webhook:
 
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
         """The first message that is `wanted`; AssertionError, naming what came instead, if there is none in time."""
-        deadline = time.monotonic() + seconds
-        while True:
-            for message in list(self.messages):
-                if wanted(message):
-                    return message
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no such message within {seconds} s among {self.messages}")
-            time.sleep(0.1)
+        return first(self.messages, wanted, seconds)
+
+
+class Mailbox:
+    """An SMTP server without encryption that takes every mail: `mails` are what it got, oldest first."""
+
+    def __init__(self) -> None:
+        self.mails: list[email.message.EmailMessage] = []
+
+    def __enter__(self) -> Self:
+        mails = self.mails
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                self._say("220 ready")
+                while line := self.rfile.readline():
+                    match line.split()[0].upper() if line.split() else b"":
+                        case b"DATA":
+                            self._say("354 go on")
+                            mails.append(email.message_from_bytes(self._data(), policy=email.policy.default))
+                            self._say("250 taken")
+                        case b"QUIT":
+                            self._say("221 bye")
+                            return
+                        case _:
+                            self._say("250 ok")
+
+            def _data(self) -> bytes:
+                lines = iter(self.rfile.readline, b".\r\n")
+                return b"".join(line.removeprefix(b".") for line in lines)
+
+            def _say(self, line: str) -> None:
+                self.wfile.write(f"{line}\r\n".encode())
+
+        self._server = BackgroundServer(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler))
+        self.address = self._server.address
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.close()
+
+    def wait_for(
+        self, wanted: Callable[[email.message.EmailMessage], bool], seconds: float
+    ) -> email.message.EmailMessage:
+        """The first mail that is `wanted`; AssertionError, naming what came instead, if there is none in time."""
+        return first(self.mails, wanted, seconds)
+
+
+def first(received: list[Received], wanted: Callable[[Received], bool], seconds: float) -> Received:
+    """The first of a growing list that is `wanted`; AssertionError, naming the others, if there is none in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        for message in list(received):
+            if wanted(message):
+                return message
+        if time.monotonic() > deadline:
+            raise AssertionError(f"no such message within {seconds} s among {[str(message) for message in received]}")
+        time.sleep(0.1)
 
 
 class QuietHandler(http.server.BaseHTTPRequestHandler):
@@ -94,11 +150,11 @@ class QuietHandler(http.server.BaseHTTPRequestHandler):
 
 
 class BackgroundServer:
-    """An HTTP server on a free loopback port, in a thread."""
+    """A server on a loopback port, in a thread."""
 
-    def __init__(self, handler: type[http.server.BaseHTTPRequestHandler]) -> None:
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.address = f"127.0.0.1:{self._server.server_port}"
+    def __init__(self, server: socketserver.TCPServer) -> None:
+        self._server = server
+        self.address = f"127.0.0.1:{server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
 
@@ -106,3 +162,8 @@ class BackgroundServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=15)
+
+
+def http_server(handler: type[http.server.BaseHTTPRequestHandler]) -> BackgroundServer:
+    """An HTTP server on a free loopback port."""
+    return BackgroundServer(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))

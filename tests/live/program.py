@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import requests
 
-from tools import programs
+from tools import go_programs, programs
 
 START_SECONDS = 60  # for a program to become ready on a busy machine
 STOP_SECONDS = 15
 
 
 class Program:
-    """A server of the stack on a free port, which says at /-/ready when it is; `name` as in tools/programs.py."""
+    """A server of the stack on a free port, which says at /-/ready when it is; `name` as for program_path."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -67,10 +67,10 @@ class Program:
 
 
 def program_path(name: str) -> Path:
-    """Where a program of tools/programs.py is; skips the test on machines that can't have it, except in CI."""
+    """Where a program of tools/programs.py or go_programs.py is; skips on machines that can't have it, except in CI."""
     try:
-        return programs.path(name)
-    except programs.ProgramsError as error:
+        return go_programs.path(name) if name in go_programs.PROGRAMS else programs.path(name)
+    except (programs.ProgramsError, go_programs.GoProgramsError) as error:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"no {name}: {error}")

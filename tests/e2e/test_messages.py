@@ -1,0 +1,179 @@
+"""What people are told: the mails and the chat messages that the real Alertmanager sends, with the shipped templates.
+
+The receivers are those of the example in alerts/alertmanager.yml, with the addresses of this test in them.
+"""
+
+from __future__ import annotations
+
+import email.message
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.live import Alertmanager, Mailbox, Webhook
+from tests.rules.test_alertmanager import example_receivers
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "messages"
+RELEASES = ["alertmanager", "alertmanager031"]  # Debian's, and that of compose.yaml
+
+# The first run builds the newer Alertmanager.
+pytestmark = pytest.mark.timeout(1200)
+
+Alert: TypeAlias = dict[str, Any]
+
+# Told to the ticket receiver by mail and to the page receiver in the chat; a story each, on a host of its own.
+RUNBOOKS = "http://prometheus.example.org:9090/user/runbooks"
+
+
+def objective(host: str, app: str, cause: str, severity: str = "critical", **labels: str) -> Alert:
+    """An alert about an objective, as alerts/generated words it."""
+    name = "ObjectiveBurnsFast" if severity == "critical" else "ObjectiveBurnsSlowly"
+    about = {"host": host, "platform": "xen", "app": app, "objective": "latency", "cause": cause}
+    return {
+        "labels": {"alertname": name, "severity": severity, **about, **labels},
+        "annotations": {
+            "summary": f"{app} on host {host} answers too slowly: 31% of its requests took 0.3 s or longer, 1% may.",
+            "description": "It kept its objective until 08:11 UTC. 62% is left of its error budget for 30 days.",
+            "runbook_url": f"{RUNBOOKS}/{name}.md",
+        },
+        "startsAt": "2026-03-02T08:12:00Z",
+    }
+
+
+def overhead(host: str) -> Alert:
+    return {
+        "labels": {"alertname": "HostOverheadHigh", "severity": "warning", "host": host, "platform": "xen"},
+        "annotations": {
+            "summary": f"Virtualisation overhead is 61% of all CPU used on host {host}.",
+            "description": f"Domain-0 uses 61% of all CPU used on host {host} (1.2 CPUs of 2).",
+            "runbook_url": f"{RUNBOOKS}/HostOverheadHigh.md",
+        },
+        "startsAt": "2026-03-02T08:05:00Z",
+    }
+
+
+def over(alert: Alert, at: str = "2026-03-02T08:37:00Z") -> Alert:
+    return {**alert, "endsAt": at}
+
+
+class Told:
+    """Both ends: whom Alertmanager tells, and what it is told."""
+
+    def __init__(self, alertmanager: Alertmanager, mailbox: Mailbox, chat: Webhook) -> None:
+        self.alertmanager = alertmanager
+        self.mailbox = mailbox
+        self.chat = chat
+
+    def mail(self, host: str, *alerts: Alert, containing: str = "") -> str:
+        """The first mail about a host that contains this text, after Alertmanager is told of the alerts."""
+        self.alertmanager.tell(*alerts)
+
+        def wanted(mail: email.message.EmailMessage) -> bool:
+            return f"on host {host}" in readable(mail) and containing in readable(mail)
+
+        return readable(self.mailbox.wait_for(wanted, 30))
+
+    def post(self, host: str, *alerts: Alert, title: str = "") -> dict[str, Any]:
+        """The same in the chat: the message's one attachment."""
+        self.alertmanager.tell(*alerts)
+
+        def wanted(message: dict[str, Any]) -> bool:
+            (attachment,) = message["attachments"]
+            return f"on host {host}" in attachment["title"] and title in attachment["title"]
+
+        message = self.chat.wait_for(wanted, 30)
+        assert message["channel"] == "#operators"
+        (attachment,) = message["attachments"]
+        return {key: attachment[key] for key in ("title", "text", "fallback", "color")}
+
+
+def readable(mail: email.message.EmailMessage) -> str:
+    """The subject and the one part of a mail, which is plain text."""
+    (part,) = [part for part in mail.walk() if not part.is_multipart()]
+    assert part.get_content_type() == "text/plain"
+    return f"Subject: {mail['Subject']}\n\n{part.get_content()}".replace("\r\n", "\n")
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    folder = tmp_path_factory.mktemp("told")
+    with Mailbox() as mailbox, Webhook() as chat, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TZ", "UTC")
+        page, ticket, watchdog = example_receivers()
+        (folder / "slack-url").write_text(chat.url)
+        page["slack_configs"][0]["api_url_file"] = str(folder / "slack-url")
+        ticket["email_configs"][0] |= {"smarthost": mailbox.address, "require_tls": False}
+        watchdog["webhook_configs"][0]["url"] = chat.url
+        with Alertmanager(folder, [page, ticket, watchdog], program=request.param) as alertmanager:
+            yield Told(alertmanager, mailbox, chat)
+
+
+def assert_golden(name: str, message: str) -> None:
+    """UPDATE_GOLDEN=1 rewrites it."""
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(message)
+    assert message == file.read_text()
+
+
+def test_a_mail_about_one_alert_and_that_it_is_over(told: Told) -> None:
+    alert = objective("one", "shop", "neighbour", "warning")
+    assert_golden("one-firing", told.mail("one", alert))
+    assert_golden("one-resolved", told.mail("one", over(alert), containing="RESOLVED"))
+
+
+def test_a_chat_message_about_one_alert_and_that_it_is_over(told: Told) -> None:
+    alert = objective("chat", "shop", "self")
+    firing = told.post("chat", alert)
+    assert firing["title"] == f"[PAGE] {alert['annotations']['summary']}"
+    assert firing["fallback"] == firing["title"]
+    assert firing["color"] == "danger"
+    assert_golden("chat-firing", firing["text"])
+    resolved = told.post("chat", over(alert), title="RESOLVED")
+    assert resolved["title"] == f"[RESOLVED] after 25m: {alert['annotations']['summary']}"
+    assert resolved["color"] == "good"
+    assert_golden("chat-resolved", resolved["text"])
+
+
+def test_a_few_alerts_of_a_host_are_told_in_full_and_in_one_message(told: Told) -> None:
+    alerts = [objective("few", "shop", "hypervisor", "warning"), overhead("few")]
+    assert_golden("few-firing", told.mail("few", *alerts))
+    # One is over, the other goes on.
+    assert_golden("few-one-resolved", told.mail("few", alerts[0], over(alerts[1]), containing="Over at"))
+
+
+def test_many_alerts_of_a_host_are_a_line_each(told: Told) -> None:
+    alerts = [objective("many", f"shop-{number:02}", "neighbour", "warning") for number in range(1, 13)]
+    assert_golden("many-firing", told.mail("many", *alerts))
+    assert_golden("many-resolved", told.mail("many", *map(over, alerts), containing="RESOLVED"))
+
+
+def test_many_alerts_of_several_kinds_name_each_cause_and_each_runbook_once(told: Told) -> None:
+    apps = [objective("kinds", app, cause, "warning") for app, cause in (("blog", "self"), ("shop", "unknown"))]
+    slow = objective("kinds", "shop", "unknown", "warning", objective="availability")
+    assert_golden("kinds-firing", told.mail("kinds", *apps, slow, overhead("kinds")))
+
+
+def test_a_changed_cause_is_not_told_as_the_end(told: Told) -> None:
+    before = objective("changed", "shop", "unknown", "warning")
+    assert "unknown" in told.mail("changed", before)
+    after = objective("changed", "shop", "load", "warning")
+    assert_golden("changed-cause", told.mail("changed", over(before), after, containing="more requests than"))
+
+
+@pytest.mark.parametrize("cause", ["self", "neighbour", "hypervisor", "load", "unknown"])
+def test_each_cause_is_put_into_words(told: Told, cause: str) -> None:
+    mail = told.mail(f"by-{cause}", objective(f"by-{cause}", "shop", cause, "warning"))
+    (line,) = re.findall("^Most likely cause: (.+)$", mail, re.MULTILINE)
+    assert re.fullmatch(r"[a-zA-Z ]+\. [A-Z].+\.", line)
+
+
+def test_an_alert_of_the_users_own_without_our_annotations_is_told_too(told: Told) -> None:
+    alert = {"labels": {"alertname": "DiskFull", "host": "own"}, "startsAt": "2026-03-02T08:12:00Z"}
+    assert_golden("own-rule", told.mail("own", alert))
