@@ -10,8 +10,11 @@ from alerts.application import Application
 from alerts.names import Names, quoted
 from alerts.rule_file import Group, Rule
 
-# What a page needs within seconds. The other windows change slowly, and have many samples to read.
+# What a page needs within seconds. The other windows change slowly, and would have many samples to read: they are made
+# once a minute, from one sample a minute, each of a whole minute.
 _FAST_WINDOWS = ("5m", "30m", "1h")
+_FAST = "{{if or " + " ".join(f'(eq .window "{window}")' for window in _FAST_WINDOWS) + "}}"
+_STEP = _FAST + "rate1m{{else}}rate1m_minutely{{end}}"
 _FAST_BUDGET = ("slo:error_budget:ratio", "slo:current_burn_rate:ratio")
 _SLOW_BUDGET = ("slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio")
 
@@ -37,8 +40,8 @@ def groups(application: Application) -> list[Group]:
             application.name,
             budget.objective,
             budget.share,
-            f"sum_over_time(objective:bad_requests:rate1m{selector}[{{{{.window}}}}])",
-            f"sum_over_time(objective:requests:rate1m{selector}[{{{{.window}}}}]) > 0",
+            f"sum_over_time(objective:bad_requests:{_STEP}{selector}[{{{{.window}}}}])",
+            f"sum_over_time(objective:requests:{_STEP}{selector}[{{{{.window}}}}]) > 0",
         )
         fast += [
             _record("objective:requests:rate1m", budget.total, objective=budget.objective),
@@ -49,6 +52,14 @@ def groups(application: Application) -> list[Group]:
             _page(application, budget, made.page),
         ]
         slow += [
+            _record(
+                "objective:requests:rate1m_minutely", f"objective:requests:rate1m{selector}", objective=budget.objective
+            ),
+            _record(
+                "objective:bad_requests:rate1m_minutely",
+                f"objective:bad_requests:rate1m{selector}",
+                objective=budget.objective,
+            ),
             *(rule for window, rule in made.sli.items() if window not in _FAST_WINDOWS),
             *(made.budget[name] for name in _SLOW_BUDGET),
             _ticket(application, budget, made.ticket),
