@@ -35,7 +35,7 @@ my $LINE   = qr{
     \ \[\d\d/[A-Z][a-z][a-z]/\d{4}(?::\d\d){3}\ [-+]\d{4}\]
     \ "(?:(GET|POST)\ )?(?:[^"\\]++|\\.)*+"\ (\d)\d\d\ (?:\d+|-)
     (?:\ $QUOTED\ $QUOTED)?                             # referer and agent, in the combined format
-    \ (\d{1,15})(?:\.(\d{3}))?\r?$
+    \ (\d{1,12})(?:\.(\d{3}))?\r?$
 }x;
 
 my $SECONDS_PER_RUN = 2;         # a backlog takes several runs, as Telegraf kills one that has not ended in 5
@@ -169,12 +169,13 @@ sub count_line {
 
 sub saved_state {
     my ($path) = @_;
-    my %new = (lines => 0, unparsed => 0, requests => {});
+    my %new = (saved => '', lines => 0, unparsed => 0, requests => {});
     -e $path or return \%new;
     open my $in, '<:raw', $path or die "cannot read $path: $!\n";
-    my %state = (%new, files => []);
     my $edges = <$in> // '';
+    my %state = (%new, saved => $edges, files => []);
     while (my $line = <$in>) {
+        $state{saved} .= $line;
         chomp $line;
         my ($kind, @values) = split / /, $line;
         if    ($kind eq 'lines')    { @state{qw(lines unparsed)} = @values }
@@ -188,11 +189,12 @@ sub saved_state {
 
 sub save_state {
     my ($path, $state) = @_;
-    open my $out, '>:raw', "$path.new" or die "cannot write $path.new: $!\n";
-    print $out "edges @EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
+    my $text = join '', "edges @EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
         map({ "file $_->{inode} $_->{offset} $_->{head}\n" } @{$state->{files}}),
-        map({ "requests $_ @{$state->{requests}{$_}}\n" } sort keys %{$state->{requests}}), "end\n"
-        or die "cannot write $path.new: $!\n";
+        map({ "requests $_ @{$state->{requests}{$_}}\n" } sort keys %{$state->{requests}}), "end\n";
+    return if $text eq $state->{saved};    # an idle application's disk may sleep
+    open my $out, '>:raw', "$path.new" or die "cannot write $path.new: $!\n";
+    print $out $text or die "cannot write $path.new: $!\n";
     close $out and rename "$path.new", $path or die "cannot write $path: $!\n";
 }
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,8 @@ class Sensor:
         self.state = folder / "state"
         self.state.mkdir()
         self.written = 0
+        self.command = ["perl", str(FOLDER / "access_log.pl"), str(self.path)]
+        self.environment = {**os.environ, "STATE_DIRECTORY": str(self.state)}
 
     def write(self, count: int, path: Path | None = None) -> None:
         """Append lines to the log, or to a file that was the log."""
@@ -34,14 +38,8 @@ class Sensor:
 
     def run(self, *logs: Path) -> subprocess.CompletedProcess[str]:
         """One run, as it ended."""
-        return subprocess.run(
-            ["perl", FOLDER / "access_log.pl", *(logs or [self.path])],
-            env={**os.environ, "STATE_DIRECTORY": str(self.state)},
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        command = [*self.command[:2], *map(str, logs)] if logs else self.command
+        return subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True, timeout=60)
 
     def totals(self, *logs: Path) -> Totals:
         """What one run prints."""
@@ -210,6 +208,24 @@ def test_logs_of_one_tier_are_added_up(sensor: Sensor) -> None:
     missing = sensor.run(sensor.path, other)
     assert missing.stdout == ""
     assert f"cannot read {other}: No such file" in missing.stderr
+
+
+def test_a_run_that_is_killed_counts_in_the_next_one(sensor: Sensor) -> None:
+    chosen = random.Random(5)
+    for _ in range(30):
+        sensor.write(500)
+        with subprocess.Popen(sensor.command, env=sensor.environment, stdout=subprocess.DEVNULL) as run:
+            time.sleep(chosen.uniform(0, 0.04))
+            run.kill()
+    assert sensor.count() == 30 * 500
+
+
+def test_nothing_is_written_while_nothing_is_logged(sensor: Sensor) -> None:
+    sensor.write(2)
+    sensor.count()
+    before = {path: path.stat() for path in sensor.state.iterdir()}
+    sensor.count()
+    assert {path: path.stat() for path in sensor.state.iterdir()} == before
 
 
 def test_no_place_for_its_state(sensor: Sensor) -> None:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.live.endpoints import Exposition
 from tests.live.program import free_port, program_path
 from tests.telegraf import servers
-from tests.telegraf.agent import WAIT_SECONDS, Agent
+from tests.telegraf.agent import FOLDER, WAIT_SECONDS, Agent
 
 # The first run may build Telegraf.
 pytestmark = pytest.mark.timeout(1800)
@@ -140,6 +140,19 @@ def test_probes(tmp_path: Path) -> None:
             while wait_for(agent, "probe_success", app="well")["probe_success"] != 0:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
+
+
+def test_two_copies_of_each_sensor_get_along(tmp_path: Path) -> None:
+    agent = Agent(tmp_path)
+    sensors = sorted(path.stem for path in (FOLDER / "sensors").glob("*.conf"))
+    for app in ("one", "two"):
+        for sensor in sensors:
+            url = {"https://shop.example.org/": f"http://127.0.0.1:{free_port()}/"} if sensor == "http_probe" else {}
+            agent.add(sensor, {'app = "shop"': f'app = "{app}"', **url})
+    with agent:
+        for app in ("one", "two"):
+            assert wait_for(agent, "probe_success", app=app)["probe_success"] == 0
+    assert "Traceback" not in agent.log.read_text()  # of Starlark
 
 
 def wait_for(agent: Agent, name: str, app: str = "shop") -> dict[str, float]:
