@@ -122,7 +122,8 @@ def _really_run(of: Sequence[Load]) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """
+    """So many of them, in words.
+
     >>> count(1, "instance"), count(4, "instance")
     ('1 instance', '4 instances')
     """

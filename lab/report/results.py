@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lab.report import queries
 from lab.report.collection import Answers
 from lab.report.judgement import Judged, Objectives, judge
 from lab.report.prometheus import Sample
 from lab.report.runs import Step
+from lab.report.units import SHARE
 
+UNSEEN_SHARE = 0.001  # of failures, that a reader must know of
 CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are before, between and after what is seen of it
 
 
@@ -45,22 +47,27 @@ class Instance:
         """What a request took beyond the server's own time: network, queues before it, and the client."""
         return None if self.client_mean is None or self.mean is None else self.client_mean - self.mean
 
+    @property
+    def unseen_failures(self) -> float | None:
+        """The share of requests that failed for the client alone: it gave up, or got no answer."""
+        return None if self.client_failures is None or self.errors is None else self.client_failures - self.errors
+
 
 @dataclass(frozen=True)
 class StepResult:
     """One step: its instances, and what is of the whole machine. `remarks` are what a reader must know of it."""
 
     step: Step
-    instances: tuple[Instance, ...]
-    overhead: float | None
-    overhead_ratio: float | None
-    clients_cpu: float | None
-    lateness_mean: float | None
-    lateness_p95: float | None
-    clients_run: float | None
-    cpus: float | None
+    instances: tuple[Instance, ...] = ()
+    overhead: float | None = None
+    overhead_ratio: float | None = None
+    clients_cpu: float | None = None
+    lateness_mean: float | None = None
+    lateness_p95: float | None = None
+    clients_run: float | None = None
+    cpus: float | None = None
     why_no_misses: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
 
     def cpu(self, tier: str) -> float | None:
         """CPUs of this tier, mean over instances."""
@@ -86,7 +93,7 @@ def result(answers: Answers) -> StepResult:
     step = answers.step
     if step.seconds == 0:
         remark = "ended before Prometheus had scraped it three times: nothing can be said of it"
-        return StepResult(step, (), None, None, None, None, None, None, None, remarks=(remark,))
+        return StepResult(step, remarks=(remark,))
     given = answers.given
     clients_whole = not given["client_broken"]
     clients_run, cpus, planned = (_one(given[name]) for name in ("step_clients", "step_cpus", "planned_seconds"))
@@ -127,6 +134,12 @@ def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | N
         if missing:
             why = "restarted" if _apps(answers.given[f"{what}_broken"]) & set(missing) else "was not seen all the time"
             remarks.append(f"no {what} figures of {', '.join(missing)}: the {what} {why}")
+    remarks += [
+        f"{SHARE.write(instance.unseen_failures)} of {instance.app}'s requests failed for the clients and not by its "
+        "log: they timed out or never got there, and no objective counts them"
+        for instance in instances
+        if (instance.unseen_failures or 0) > UNSEEN_SHARE
+    ]
     return remarks
 
 

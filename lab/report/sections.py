@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lab.report import charts, units
-from lab.report.judgement import Judged
-from lab.report.loads import Layout, Load, curves
+from lab.report import units
+from lab.report.loads import Load
 from lab.report.results import StepResult, mean
-from lab.report.study import Study
 from lab.report.units import Unit
 from lab.report.verdict import total_cpu
 
@@ -189,70 +187,3 @@ SECTIONS = (
         "The clients told nothing of themselves.",
     ),
 )
-
-
-def chart(section: Section, loads: Sequence[Load], layout: Layout, study: Study) -> str | None:
-    """The section's figure as SVG; None if there is not one number for it."""
-    drawn = [quantity for quantity in section.quantities if quantity.drawn]
-    panels = [_panel(quantity, loads, layout) for quantity in drawn]
-    if not any(panel.curves for panel in panels):
-        return None
-    if section.key == "response" and (published := _published(study, loads, layout)):
-        panels.insert(1, published)
-    words = "; ".join(f"{panel.title}: {', '.join(curve.label for curve in panel.curves)}" for panel in panels)
-    return charts.draw(panels, layout.x_axis, section.key, f"{section.title}. {words}".replace("\n", " "))
-
-
-def _panel(quantity: Quantity, loads: Sequence[Load], layout: Layout) -> charts.Panel:
-    return charts.Panel(
-        quantity.title,
-        quantity.unit.axis,
-        tuple(curves(loads, layout, quantity.of, quantity.unit.factor)),
-        _limits(quantity, loads),
-        logarithmic=quantity.unit.logarithmic,
-    )
-
-
-def _limits(quantity: Quantity, loads: Sequence[Load]) -> tuple[tuple[float, str], ...]:
-    limits = {limit for load in loads for limit in quantity.limit(load)}
-    return tuple((value * quantity.unit.factor, text) for value, text in sorted(limits))
-
-
-def _published(study: Study, loads: Sequence[Load], layout: Layout) -> charts.Panel | None:
-    """The study's mean response times on the axes of this run's; None if they have no load in common."""
-    xs = {x for x, _ in layout.x_axis.ticks}
-    levels = {load.clients for load in loads}
-    groups: dict[tuple[str, int], list[charts.Point]] = {}
-    for row in study.mean_response:
-        x = layout.x(row.instances, row.clients)
-        if x in xs and row.clients in levels:
-            points = groups.setdefault((row.placement, 0 if layout.along_instances else row.instances), [])
-            points.append(charts.Point(x, (row.value * units.RESPONSE.factor,)))
-    if not groups:
-        return None
-    return charts.Panel(
-        f"{study.short}, Xen: mean",
-        units.RESPONSE.axis,
-        tuple(
-            layout.curve(placement, instances, points, many_placements=True)
-            for (placement, instances), points in groups.items()
-        ),
-        logarithmic=True,
-        smooth=False,
-    )
-
-
-def verdict_cell(judged: Sequence[Judged], objective: str) -> str:
-    """One objective in one step, over its instances: `met, 34 ms`, `MISSED by 3 of 4, 310 ms`."""
-    of = [one for one in judged if one.objective == objective]
-    unit = units.RESPONSE if objective == "mean" else units.SHARE
-    measured = [one for one in of if one.excess is not None]
-    if not measured:
-        return "not judged"
-    furthest = max(measured, key=lambda one: one.excess or 0)
-    missed = sum(one.met is False for one in of)
-    unjudged = f", {len(of) - len(measured)} not judged" if len(measured) < len(of) else ""
-    if not missed:
-        return f"✓ met, {unit.write(furthest.measured)}{unjudged}"
-    by = f" by {missed} of {len(of)}" if len(of) > 1 else ""
-    return f"✗ MISSED{by}, {unit.write(furthest.measured)}{unjudged}"

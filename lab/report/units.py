@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,15 +16,18 @@ class Unit:
     axis: str
     factor: float
     text: Callable[[float], str]
+    """A value in base units with its unit, as in a sentence."""
+    digits: Callable[[float], str]
+    """A value in the axis's unit, as in a column that has the unit above it."""
     logarithmic: bool = False
     """Drawn on a logarithmic axis, as what grows by orders of magnitude."""
 
     def number(self, value: float) -> str:
-        """The value in the axis's unit, for a column that has the unit above it."""
-        return significant(value * self.factor)
+        """The value in the axis's unit, without it."""
+        return self.digits(value * self.factor)
 
     def write(self, value: float | None) -> str:
-        """The value with its unit, or a dash where there is none."""
+        """The value with its unit, or that there is none."""
         return MISSING if value is None else self.text(value)
 
 
@@ -38,19 +42,31 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.{digits - 1}e}"
 
 
+def percent(value: float) -> str:
+    """A percentage; close to 100 with as many digits as tell how far from it.
+
+    >>> percent(7.25), percent(92.14), percent(95), percent(99.852), percent(100)
+    ('7.25', '92.1', '95', '99.85', '100')
+    """
+    lacking = 100 - value
+    if not 0 < lacking < 10:
+        return significant(value)
+    return f"{value:.{1 - math.floor(math.log10(lacking))}f}".rstrip("0").rstrip(".")
+
+
 def _duration(seconds: float) -> str:
     return f"{significant(seconds)} s" if abs(seconds) >= 1 else f"{significant(seconds * 1000)} ms"
 
 
-def _percent(ratio: float) -> str:
-    return f"{significant(ratio * 100)} %"
+def _with(unit: str) -> Callable[[float], str]:
+    return lambda value: f"{significant(value)} {unit}"
 
 
-RESPONSE = Unit("ms", 1000, _duration, logarithmic=True)
-DURATION = Unit("ms", 1000, _duration)
-RATE = Unit("per second", 1, lambda value: f"{significant(value)} /s")
-CPUS = Unit("CPUs", 1, lambda value: f"{significant(value)} CPU")
-CPU_TIME = Unit("ms of CPU", 1000, _duration)
-WAITING = Unit("s/s", 1, lambda value: f"{significant(value)} s/s")
-SHARE = Unit("%", 100, _percent)
-PER_THOUSAND = Unit("per 1,000 instructions", 1000, lambda value: f"{significant(value * 1000)} ‰")
+RESPONSE = Unit("ms", 1000, _duration, significant, logarithmic=True)
+DURATION = Unit("ms", 1000, _duration, significant)
+RATE = Unit("per second", 1, _with("per second"), significant)
+CPUS = Unit("CPUs", 1, _with("CPU"), significant)
+CPU_TIME = Unit("ms of CPU", 1000, _duration, significant)
+WAITING = Unit("s/s", 1, _with("s/s"), significant)
+SHARE = Unit("%", 100, lambda ratio: f"{percent(ratio * 100)} %", percent)
+PER_THOUSAND = Unit("per 1,000 instructions", 1000, lambda ratio: f"{significant(ratio * 1000)} per 1,000", significant)

@@ -46,12 +46,7 @@ def _response(loads: Sequence[Load]) -> list[str]:
     return [f"The mean response time went from {ends[0]} to {ends[1]}."] if len(loads) > 1 and len(ends) > 1 else []
 
 
-def worst(judged: Sequence[Judged]) -> Judged | None:
-    """The one furthest beyond its promise; None if nothing was measured."""
-    return max((one for one in judged if one.excess is not None), key=lambda one: one.excess or 0, default=None)
-
-
-def describe(judged: Judged) -> str:
+def _describe(judged: Judged) -> str:
     """What was measured beside what was promised, in words."""
     if judged.objective == "mean":
         measured, promised = RESPONSE.write(judged.measured), RESPONSE.write(judged.promised)
@@ -62,7 +57,8 @@ def describe(judged: Judged) -> str:
 
 def _knee(loads: Sequence[Load], broken: Sequence[Load]) -> str:
     if not broken:
-        return "No objective was missed: this run did not reach the knee."
+        judged = " where one could be judged" if any(load.met is None for load in loads) else ""
+        return f"No objective was missed{judged}: this run did not reach the knee."
     held = [load for load in loads if load.met]
     if not held:
         return "Objectives were missed at every load: the knee is below the smallest load of this run."
@@ -102,7 +98,7 @@ def _first_to_break(load: Load, loads: Sequence[Load]) -> str:
         app.app for result in load.results for app in result.instances if any(one.met is False for one in app.judged)
     }
     return (
-        f"First to break, at {where}: {'; '.join(describe(one) for one in worst_first)}"
+        f"First to break, at {where}: {'; '.join(_describe(one) for one in worst_first)}"
         f" (the worst of {count(len(apps), 'instance')} that missed)."
     )
 

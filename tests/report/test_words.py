@@ -1,0 +1,106 @@
+"""What the report says in words: the verdict, remarks, and numbers as people read them."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import lab.report
+from lab.report import tables
+from lab.report.judgement import Objectives, judge
+from lab.report.loads import Load, loads
+from lab.report.results import Instance, StepResult
+from lab.report.runs import Step
+from lab.report.verdict import verdict
+
+OBJECTIVES = Objectives(mean_seconds=0.1, latency_seconds=0.3, latency_share=0.95, availability_share=0.999)
+
+
+def instance(mean: float | None, within: float | None = 1.0, errors: float | None = 0.0, **given: Any) -> Instance:
+    of_none: dict[str, Any] = dict.fromkeys((field.name for field in fields(Instance)), None)
+    nothing: dict[str, Any] = {name: {} for name in ("tier_cpu", "waiting", "throttled", "misses", "causes")}
+    judged = judge(OBJECTIVES, mean=mean, within=within, errors=errors)
+    known = {"app": "auction-1", "mean": mean, "errors": errors, "judged": judged}
+    return Instance(**{**of_none, **nothing, **known, **given})
+
+
+def step(clients: int, *of: Instance, placement: str = "one node", repetition: int = 1, **known: Any) -> StepResult:
+    name = f"{len(of)}x{clients}-{repetition}"
+    at = Step("run", "scale", name, len(of), clients, placement, repetition, "vm", "cgroup", start=0, end=120)
+    return StepResult(at, of, **known)
+
+
+def found(*results: StepResult) -> list[Load]:
+    return loads(results)
+
+
+class TestVerdict:
+    def test_no_knee(self) -> None:
+        said = verdict(found(step(500, instance(0.02)), step(800, instance(0.09))))
+        assert said == [
+            "No objective was missed: this run did not reach the knee.",
+            "1 instance: every objective met up to 800 clients per instance.",
+        ]
+
+    def test_what_was_not_judged_is_not_met(self) -> None:
+        said = verdict(found(step(500, instance(0.02)), step(800, instance(None, None, None))))
+        assert said[0].startswith("No objective was missed where one could be judged")
+        assert said[1] == "1 instance: every objective met up to 500 clients per instance. Not judged: 800 clients."
+
+    def test_the_knee_between_numbers_of_instances(self) -> None:
+        calm, slow = instance(0.03), instance(0.25, app="auction-2", causes={"load": 0.75, "neighbour": 0.25})
+        said = verdict(found(step(800, calm), step(500, calm, calm), step(800, calm, slow, cpus=1.0)))
+        assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
+        assert said[-2] == (
+            "First to break, at 2 instances with 800 clients each: mean response 250 ms where at most 100 ms is "
+            "promised (the worst of 1 instance that missed)."
+        )
+        assert said[-1] == "Most likely because it had more requests than ever (cause load, for 75 % of the time)."
+
+    def test_everything_broken(self) -> None:
+        said = verdict(found(step(500, instance(0.3)), step(800, instance(0.9))))
+        assert said[0].startswith("Objectives were missed at every load")
+        assert said[-1].startswith("Why is not known")
+
+    def test_placements_are_told_apart(self) -> None:
+        said = verdict(
+            found(step(800, instance(0.02), placement="two nodes"), step(800, instance(0.2), placement="one node"))
+        )
+        assert (
+            said[0]
+            == "The knee is at or below 1 instance with 800 clients, the smallest load that missed an objective."
+        )
+        assert "1 instance, two nodes: every objective met up to 800 clients per instance." in said
+        assert any(
+            sentence.startswith("First to break, at 1 instance with 800 clients, one node:") for sentence in said
+        )
+
+    def test_one_bad_repetition_is_a_miss(self) -> None:
+        (load,) = found(step(800, instance(0.02)), step(800, instance(0.2), repetition=2))
+        assert load.met is False
+
+
+class TestObjectives:
+    def test_a_share_just_at_its_promise_is_met(self) -> None:
+        assert all(one.met for one in instance(0.1, 0.95, 0.001).judged)
+
+    def test_each_is_judged_apart(self) -> None:
+        judged = instance(0.05, 0.94, 0.0).judged
+        assert {one.objective: one.met for one in judged} == {"mean": True, "latency": False, "availability": True}
+
+    def test_the_table_counts_instances_and_shows_the_worst(self) -> None:
+        load = step(800, instance(0.05), instance(0.2), instance(None, None, None))
+        table = tables.objectives(found(load))
+        assert table
+        assert table.head[3:5] == ("Mean response at most 100 ms", "Within 300 ms at least 95 %")
+        assert table.rows[0][3] == "✗ MISSED by 1 of 3, 200 ms, 1 not judged"
+
+
+@pytest.mark.parametrize("module", [module.name for module in pkgutil.iter_modules(lab.report.__path__)])
+def test_examples_in_the_documentation_are_true(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"lab.report.{module}")).failed == 0
