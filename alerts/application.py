@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from alerts.document import FileError, Value, parse
 from alerts.names import Names, check_regex, names
@@ -66,6 +67,9 @@ def read_application(text: str, file: str) -> Application:
     if document is None:
         raise FileError(f"{file}:1: is empty; see docs/objectives.md for what belongs there")
     fields = document.fields(EXAMPLES, optional=("host", "tiers"))
+    about = fields["about"].text()
+    if "{{" in about:
+        fields["about"].refuse("may not have {{, which would begin a template in the alerts' words")
     objectives = fields["objectives"].fields({}, optional=("latency", "availability", "mean"))
     if not objectives:
         fields["objectives"].refuse("names no objective; there are latency, availability, mean")
@@ -73,16 +77,12 @@ def read_application(text: str, file: str) -> Application:
     return Application(
         name=stem,
         app=app,
-        about=fields["about"].text(),
-        host=names(fields["host"]) if "host" in fields else None,
-        tiers={tier: _tier(tier, value, app) for tier, value in fields["tiers"].entries().items()}
-        if "tiers" in fields
-        else {},
-        latency=_latency(objectives["latency"]) if "latency" in objectives else None,
-        availability=_share(objectives["availability"].fields({"share": "0.999"})["share"])
-        if "availability" in objectives
-        else None,
-        mean=_positive(objectives["mean"].fields({"seconds": "0.1"})["seconds"]) if "mean" in objectives else None,
+        about=about,
+        host=_optional(fields, "host", names),
+        tiers=_optional(fields, "tiers", lambda value: _tiers(value, app)) or {},
+        latency=_optional(objectives, "latency", _latency),
+        availability=_optional(objectives, "availability", _availability),
+        mean=_optional(objectives, "mean", _mean),
         low_traffic=_positive(fields["low_traffic"]),
         at=fields["app"],
     )
@@ -106,6 +106,14 @@ def _latency(value: Value) -> Latency:
     return Latency(_share(fields["share"]), _positive(fields["seconds"]), fields["seconds"])
 
 
+def _availability(value: Value) -> float:
+    return _share(value.fields({"share": "0.999"})["share"])
+
+
+def _mean(value: Value) -> float:
+    return _positive(value.fields({"seconds": "0.1"})["seconds"])
+
+
 def _share(value: Value) -> float:
     share = value.number()
     if not 0 < share < 1:
@@ -123,7 +131,11 @@ def _positive(value: Value) -> float:
     return number
 
 
-def _tier(tier: str, value: Value, app: Names) -> str:
+def _tiers(value: Value, app: Names) -> dict[str, str]:
+    return {tier: _servers(tier, servers, app) for tier, servers in value.entries().items()}
+
+
+def _servers(tier: str, value: Value, app: Names) -> str:
     if not re.fullmatch("[a-z][a-z0-9_]*", tier):
         value.refuse("a tier's name must be small letters, digits and _, such as web")
     text = value.text()
@@ -133,3 +145,10 @@ def _tier(tier: str, value: Value, app: Names) -> str:
         value.refuse("{app} may stand there once")
     check_regex(text.replace("{app}", "app"), value)
     return text
+
+
+T = TypeVar("T")
+
+
+def _optional(fields: Mapping[str, Value], key: str, read: Callable[[Value], T]) -> T | None:
+    return read(fields[key]) if key in fields else None

@@ -41,7 +41,7 @@ class Generated:
     ticket: tuple[Pair, Pair]
 
 
-def generate(service: str, objective: str, share: float, bad: str, total: str) -> Generated:
+def generate(service: str, objective: str, share: float, *, bad: str, total: str) -> Generated:
     """The rules of one objective over 30 days.
 
     share: 0..1. bad, total: queries of the requests that broke it, and of all that are judged, with `{{.window}}` as

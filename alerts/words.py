@@ -8,24 +8,28 @@ from __future__ import annotations
 import string
 from dataclasses import dataclass
 
-from alerts.rule_file import Rule
-
 
 @dataclass(frozen=True)
 class Judged:
-    """How an objective with a budget is put into words.
+    """An objective with a budget, and how it is put into words.
 
-    shop `headline`: 20% of its `requests` `broken`, `allowed` may.
+    share: of the requests (0..1) that must be good. "shop `headline`: 20% of its `requests` `broken`, 1% may."
     """
 
+    objective: str
+    share: float
     headline: str
     requests: str
     broken: str
-    allowed: str
+
+    @property
+    def budget(self) -> float:
+        """The share of the requests that may be bad (0..1): 0.001 for 0.999, not 0.0010000000000000009."""
+        return round(1 - self.share, 12)
 
 
 @dataclass(frozen=True)
-class Told:
+class Windows:
     """Which windows an alert about a budget tells of, in PromQL's form and in words.
 
     since: range and step of the search for the last time that the short window kept the objective.
@@ -36,8 +40,16 @@ class Told:
     since: tuple[str, str]
 
 
-PAGE = Told(("5m", "five minutes"), ("1h", "hour"), ("6h:30s", "six hours"))
-TICKET = Told(("2h", "two hours"), ("1d", "day"), ("3d:10m", "three days"))
+PAGE = Windows(("5m", "five minutes"), ("1h", "hour"), ("6h:30s", "six hours"))
+TICKET = Windows(("2h", "two hours"), ("1d", "day"), ("3d:10m", "three days"))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an alert says: one line, and the rest."""
+
+    summary: str
+    description: str
 
 
 class _Words(string.Template):
@@ -55,6 +67,7 @@ _BURNS = _Words("""
 _ABOUT_BUDGET = _Words("""
 {{ $of := printf "host=%q,platform=%q,app=%q" $labels.host $labels.platform $labels.app -}}
 {{ $judged := printf "%s,objective=%q" $of $labels.objective -}}
+@about
 Of the @requests of {{ $labels.app }} on host {{ $labels.host }},
 {{ range printf "slo:sli_error:ratio_rate@short{%s}" $judged | query -}}
   {{ .Value | humanizePercentage }} of the last @short_words{{ end }}
@@ -82,8 +95,9 @@ its ceiling is @ceiling s.
 
 _ABOUT_MEAN = _Words("""
 {{ $of := printf "host=%q,platform=%q,app=%q" $labels.host $labels.platform $labels.app -}}
-The mean response of {{ $labels.app }} on host {{ $labels.host }} was {{ $value | humanizeDuration }} over the last five
-minutes, and above its ceiling of @ceiling s for five minutes.
+@about
+The mean response of {{ $labels.app }} on host {{ $labels.host }} was {{ $value | humanizeDuration }}
+over the last five minutes, and above its ceiling of @ceiling s for five minutes.
 {{- with printf "max_over_time(timestamp(app:response_seconds:mean{tier='web',%s} <= @ceiling)[6h:30s])" $of | query }}
   It was last below it at {{ . | first | value | humanizeTimestamp | reReplaceAll " .0000 UTC$" " UTC" }}.
 {{- end }}
@@ -127,33 +141,30 @@ _EVIDENCE = _EVIDENCE.replace("@its", "and on (host, platform, vserver, role) vs
 _EVIDENCE = _EVIDENCE.replace("@others", "unless on (host, platform, vserver, role) vserver:app:info{%s}")
 
 
-def burning(alert: str, judged: Judged, told: Told, budget: float) -> Rule:
-    """The annotations of an alert about a budget that burns too fast; budget: the share (0..1) that may be bad."""
+def burning(about: str, judged: Judged, windows: Windows) -> Told:
+    """Of a budget that burns too fast; about: what the application is."""
     words = {
+        "about": _sentence(about),
         "requests": judged.requests,
         "broken": judged.broken,
-        "allowed": judged.allowed,
-        "budget": f"{budget:g}",
-        "short": told.short[0],
-        "short_words": told.short[1],
-        "long": told.long[0],
-        "long_words": told.long[1],
-        "since": told.since[0],
-        "since_words": told.since[1],
+        "budget": judged.budget,
+        "allowed": f"{judged.budget * 100:.4g}%",
+        "short": windows.short[0],
+        "short_words": windows.short[1],
+        "long": windows.long[0],
+        "long_words": windows.long[1],
+        "since": windows.since[0],
+        "since_words": windows.since[1],
         "evidence": _EVIDENCE,
     }
-    return _annotations(alert, _BURNS.filled(headline=judged.headline, **words), _ABOUT_BUDGET.filled(**words))
+    return Told(_BURNS.filled(headline=judged.headline, **words), _ABOUT_BUDGET.filled(**words))
 
 
-def over_ceiling(alert: str, ceiling: float) -> Rule:
-    """The annotations of the alert about a mean response above its ceiling, in seconds."""
-    words = {"ceiling": f"{ceiling:g}", "evidence": _EVIDENCE}
-    return _annotations(alert, _OVER_CEILING.filled(**words), _ABOUT_MEAN.filled(**words))
+def over_ceiling(about: str, ceiling: float) -> Told:
+    """Of a mean response above its ceiling, in seconds."""
+    words = {"about": _sentence(about), "ceiling": ceiling, "evidence": _EVIDENCE}
+    return Told(_OVER_CEILING.filled(**words), _ABOUT_MEAN.filled(**words))
 
 
-def _annotations(alert: str, summary: str, description: str) -> Rule:
-    return {
-        "summary": summary,
-        "description": description,
-        "runbook_url": f"{{{{ $externalURL }}}}/user/runbooks/{alert}.md",
-    }
+def _sentence(about: str) -> str:
+    return about if about.endswith((".", "!", "?")) else f"{about}."

@@ -78,6 +78,11 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
         ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: 0 must be more than 0"),
         ("app: shop", "app: 404", "1: app: must be a text: write '404' in quotes"),
         ("about: The web shop.", "about:", "2: about: must be a text"),
+        (
+            "The web shop.",
+            "The {{shop}}.",
+            "2: about: may not have {{, which would begin a template in the alerts' words",
+        ),
         ("{seconds: 0.1}", "0.1", "10: objectives.mean: must be a mapping, such as `key: value`"),
         # Names.
         (

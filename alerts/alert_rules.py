@@ -1,0 +1,92 @@
+"""The alerts about objectives: Sloth's conditions and the mean's, a gate for low traffic, and the cause as a label."""
+
+from __future__ import annotations
+
+import textwrap
+
+from alerts import words
+from alerts.application import Application
+from alerts.names import quoted
+from alerts.rule_file import Rule
+from alerts.sloth import Pair
+from alerts.words import Judged
+
+
+def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
+    """The faster pair judges a young system too, by what there is: what breaks right after a start must page."""
+    faster, slower = pairs
+    either = f"{faster.expr}\nor\n{_when_watched(slower)}"
+    told = words.burning(application.about, judged, words.PAGE)
+    return _alert("ObjectiveBurnsFast", application, judged.objective, either, told, severity="critical")
+
+
+def ticket(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
+    """Nobody gets up for these, so that they can wait until their windows mean what they say."""
+    either = "\nor\n".join(_when_watched(pair) for pair in pairs)
+    told = words.burning(application.about, judged, words.TICKET)
+    return _alert("ObjectiveBurnsSlowly", application, judged.objective, either, told, severity="warning")
+
+
+def over_ceiling(application: Application, ceiling: float) -> Rule:
+    """The mean over five minutes, above its ceiling (seconds) for five minutes.
+
+    A warning: the mean has no budget that says how urgent it is, and one slow page in a hundred can lift it.
+    """
+    steps = f'{{{application.selector}, objective="mean"}}'
+    above = f"""\
+sum_over_time(objective:response_seconds:rate1m{steps}[5m])
+/ (sum_over_time(objective:requests:rate1m{steps}[5m]) > 0)
+> {ceiling}"""
+    told = words.over_ceiling(application.about, ceiling)
+    return {
+        **_alert("MeanResponseOverCeiling", application, "mean", above, told, severity="warning"),
+        "for": "5m",
+    }
+
+
+def _when_watched(pair: Pair) -> str:
+    """Sloth's condition, once the application has been watched for all of the pair's short window.
+
+    Before, both windows hold the same few minutes, and a bad start would stay in them for hours.
+    """
+    watched = f"present_over_time({pair.long_record}[{pair.long}] offset {pair.short})"
+    return f"{pair.expr}\nand on (host, platform, app)\n{watched}"
+
+
+def _alert(
+    name: str, application: Application, objective: str, condition: str, told: words.Told, *, severity: str
+) -> Rule:
+    """The alert for a condition, where there is traffic, with the cause.
+
+    Few requests say little. They count over full five minutes, also where there are less of them: so it takes as many
+    after a start. The cause is one for each application whatever is recorded, and "unknown" if nothing is.
+    """
+    steps = f"objective:requests:rate1m{{{application.selector}, objective={quoted(objective)}}}"
+    return {
+        "alert": name,
+        "expr": f"""\
+(
+  max by (host, platform, app, objective) (
+{textwrap.indent(condition, "    ")}
+  )
+  and
+  sum_over_time({steps}[5m:15s]) / {5 * 60 // 15} >= {application.low_traffic}
+)
+* on (host, platform, app) group_left (cause)
+(
+  group by (host, platform, app, cause) (
+    topk by (host, platform, app) (1, app:breach_cause:info{{{application.selector}}})
+  )
+  or on (host, platform, app)
+  label_replace(
+    group by (host, platform, app) ({steps}),
+    "cause", "unknown", "", ""
+  )
+)""",
+        "labels": {"severity": severity, "objective": objective},
+        "annotations": {
+            "summary": told.summary,
+            "description": told.description,
+            "runbook_url": f"{{{{ $externalURL }}}}/user/runbooks/{name}.md",
+        },
+    }

@@ -1,0 +1,31 @@
+"""Which virtual servers are an application's, and of which tier: `vserver:app:info`."""
+
+from __future__ import annotations
+
+from alerts.application import Application
+from alerts.names import Names, quoted
+from alerts.rule_file import Rule
+
+
+def mapping_rules(application: Application) -> list[Rule]:
+    """One rule for each tier. Of many applications, a virtual server's name says whose it is: `virtscope/{app}-web`."""
+    return [_mapping(application, tier, servers) for tier, servers in application.tiers.items()]
+
+
+def _mapping(application: Application, tier: str, servers: str) -> Rule:
+    app, host = application.app, [application.host.matcher("host")] if application.host else []
+    # What is around {app} is a regular expression if it isn't plain, be it before or after.
+    plain = Names(servers.replace("{app}", "")).single
+    before, _, after = (Names(part).regex if plain else part for part in servers.partition("{app}"))
+    if app.single:
+        vserver = Names(servers.replace("{app}", app.text if plain else app.regex)).matcher("vserver")
+        expr, labels = _running(*host, vserver), {"app": app.text, "tier": tier}
+    else:
+        regex = quoted(f"{before}(?P<app>{app.text}){after}")
+        expr = f'label_replace(\n  {_running(*host, f"vserver=~{regex}")},\n  "app", "${{app}}", "vserver", {regex}\n)'
+        labels = {"tier": tier}
+    return {"record": "vserver:app:info", "expr": expr, "labels": labels}
+
+
+def _running(*matchers: str) -> str:
+    return f"group by (host, platform, vserver, role) (vserver:cpu_usage:rate{{{', '.join(matchers)}}})"
