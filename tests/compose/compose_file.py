@@ -1,4 +1,4 @@
-"""compose.yaml as Docker's own tools read it."""
+"""compose.yaml, and the lab's, as Docker's own tools read them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ import yaml
 
 from tools import StackError, compose
 
-PATH = Path(__file__).resolve().parents[2] / "compose.yaml"
+CHECKOUT = Path(__file__).resolve().parents[2]
+PATH = CHECKOUT / "compose.yaml"
+LAB = CHECKOUT / "lab" / "compose.yaml"
 
 
-def services(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def services(variables: Mapping[str, str], path: Path = PATH) -> dict[str, dict[str, Any]]:
     """All services, those of every profile too, with variables, anchors and relative paths filled in."""
     result = subprocess.run(
-        [*_compose(), "--file", PATH, "config"],
+        [*command(), "--file", path, "config"],
         env={**os.environ, **variables, "COMPOSE_PROFILES": compose.PROFILES},
         check=False,
         capture_output=True,
@@ -31,8 +33,8 @@ def services(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _compose() -> list[str]:
-    """The command that reads compose files; it needs no running engine for that."""
+def command() -> list[str]:
+    """The command that reads compose files; it needs no running engine for that. Skips where there is none."""
     try:
         return compose.command()
     except StackError:
