@@ -10,6 +10,10 @@ wrong; that is asked for beside it, and the figures are missing then. A mean is 
 difference of `_count`, a percentile is of the difference of the buckets: each request weighs the same, which it would
 not in an average of recorded means.
 
+How many requests a sensor counts in a step is exact up to a batch: it reads its log every 5 s and is scraped every 5 s,
+and which comes first may change. So throughput is taken from the clients, who count as they go. Means, percentiles and
+shares are of whole batches, and don't change with that.
+
 **CPU, events and waiting** come by the vocabulary's records, the same for every platform, and these are rates over a
 minute each. A step's figure is the average of those records whose whole minute lies within the step: all evaluations
 from a minute after its start to its end. A step of less than a minute has none; there it is the last of the step, and
@@ -236,6 +240,7 @@ OF_STEP: Mapping[str, Query] = {
     "p95": _quantile(0.95, SENSOR, WEB, ANSWERED),
     "sensor_broken": _broken(SENSOR, WEB),
     "client_requests": _rate(CLIENT),
+    "client_answers": _rate(CLIENT, ANSWERED_TO_CLIENT),
     "client_failures": _share(CLIENT, 'status=~"5xx|timeout|error"'),
     "client_mean": _mean(CLIENT, ANSWERED_TO_CLIENT),
     "client_broken": _broken(CLIENT),

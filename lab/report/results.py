@@ -29,6 +29,8 @@ class Instance:
     within: float | None
     """The share of answered requests under the latency objective's threshold."""
     client_requests: float | None
+    client_answers: float | None
+    """Those requests of the clients that didn't fail."""
     client_failures: float | None
     client_mean: float | None
     cpu_per_request: float | None
@@ -122,7 +124,7 @@ def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | N
         remarks.append(f"begun {step.attempts} times; the longest attempt counts")
     if reach := queries.before_step(step):
         remarks.append(
-            f"shorter than a minute: its CPU and waiting, rates over a minute, reach {reach} s back beyond it"
+            f"shorter than a minute: its CPU and waiting, rates over a minute, reach back to {reach} s before it"
         )
     if len(instances) != step.instances:
         there = ", ".join(instance.app for instance in instances) or "none"
@@ -164,6 +166,7 @@ def _instance(app: str, answers: Answers) -> Instance:
         p95=by_sensor("p95"),
         within=within,
         client_requests=by_client("client_requests"),
+        client_answers=by_client("client_answers"),
         client_failures=by_client("client_failures"),
         client_mean=by_client("client_mean"),
         cpu_per_request=_one(given["cpu_per_request"]),

@@ -67,10 +67,10 @@ SECTIONS = (
     Section(
         "throughput",
         "Throughput",
-        "Requests that each instance answered in a second, by its access log; mean over instances. As long as it grows "
-        "with the clients, each client gets its answer and goes on; where it stops growing, clients wait.",
-        (Quantity("Requests per instance", units.RATE, _of("requests"), ("requests",)),),
-        _NO_SENSOR,
+        "Answers of one instance in a second, counted by the clients, as in the study; mean over instances. As long as "
+        "it grows with the clients, each of them gets its answer and goes on; where it stops growing, they wait.",
+        (Quantity("Answers of an instance", units.RATE, _of("client_answers"), ("client_answers",)),),
+        "The clients gave no figures: Prometheus has no lab_client_request_duration_seconds of these applications.",
     ),
     Section(
         "response",
@@ -158,7 +158,9 @@ SECTIONS = (
         "Sensor and client",
         "The same requests seen twice: by the web tier's access log, and by the clients. What the clients saw beyond "
         "the server's own time is the network's share, which includes the time that a request lay in a queue before a "
-        "process of the server took it up, and the client's own delay.",
+        "process of the server took it up, and the client's own delay: where it is large, users felt worse than the "
+        "log says. The sensor counts in batches of 5 s, one of which may fall into a step or out of it; means are not "
+        "touched by that.",
         (
             Quantity("Client saw beyond the server", units.DURATION, _of("network"), ("client_mean", "mean")),
             Quantity("Mean by the client", units.DURATION, _of("client_mean"), ("client_mean",), drawn=False),

@@ -161,6 +161,7 @@ class TestTrueFigures:
     def test_client_beside_sensor(self, whole: Recording) -> None:
         for app in of_step(whole, "2x800").instances:
             assert app.client_requests == pytest.approx(50)
+            assert app.client_answers == pytest.approx(49.5)
             assert app.client_failures == pytest.approx(0.01)
             assert app.network == pytest.approx(0.007)
 
@@ -225,7 +226,7 @@ class TestHarm:
         assert any(remark.startswith("cut short: 6") and "of 180 s planned" in remark for remark in step.remarks)
 
     def test_a_short_step_says_that_its_cpu_reaches_back(self, harmed: Mapping[str, StepResult]) -> None:
-        assert any("reach 15 s back" in remark for remark in harmed["gone soon"].remarks)
+        assert any("reach back to 15 s before" in remark for remark in harmed["gone soon"].remarks)
 
     def test_a_resumed_step_is_its_longest_attempt(self, harmed: Mapping[str, StepResult]) -> None:
         step = harmed["resumed"]
