@@ -194,7 +194,7 @@ def test_a_timeout_ends_the_session(process: Clients, server: Server, how: str) 
     server.slow_pages = {"category": how}
     app = f"patience-{how}"
     visit(process, app, server, 1, Habits("patience", think_seconds=0.01, timeout_seconds=0.3))
-    wait_for_requests(server, 60)
+    wait_for_requests(server, 40)
     visit(process, app, server, 0, Habits("patience", think_seconds=0.01, timeout_seconds=0.3))
     pages = server.pages()
     followers = [after for before, after in itertools.pairwise(pages) if before == "category"]

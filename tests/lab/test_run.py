@@ -22,7 +22,7 @@ SCENARIO = """\
 about: Two steps of a few seconds.
 instances: 1
 clients: [2, 3]
-duration: 6s
+duration: 4s
 warm_up: 1s
 calibration: 0s
 think_time: 0.2s
@@ -91,7 +91,7 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkou
     # Killed in the middle of its second step, it can clean up nothing; others do.
     with start(checkout) as run:
         said = read_until(run, "1x2-1: 1 instance with 2 clients each")
-        time.sleep(2)
+        time.sleep(1.5)
         run.send_signal(signal.SIGKILL)
     assert "going on" not in said
     # What tells Prometheus where to look is taken away by the next run.
