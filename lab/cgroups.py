@@ -130,6 +130,11 @@ class Cgroup:
         self._folders = [root / PARENT / name for root in hierarchies.roots]
         self.lock: int | None = None  # a descriptor: as long as it is open anywhere, the cgroup has an owner
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this object has made it, and it is there still."""
+        return self.lock is not None
+
     def make(self, limits: TierLimits) -> None:
         """Make it with limits, in place of what a run that was killed has left; raises `CgroupError`."""
         self._remove_left_over()
@@ -144,7 +149,7 @@ class Cgroup:
                 _inherit_cpuset(self._folder("cpuset") / name)
             self.limit(limits)
         except CgroupError:
-            if self.lock is not None:  # else it is not ours
+            if self.is_ours:
                 self.remove()
             raise
 
@@ -289,7 +294,7 @@ def _remove(folder: Path) -> None:
 
 def _write(file: Path, value: str) -> None:
     with _explained(file, value):
-        file.write_text(value)
+        file.write_text(f"{value}\n")  # nothing at all would not be a write
 
 
 @contextlib.contextmanager

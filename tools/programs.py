@@ -34,6 +34,7 @@ APT_CONF = CHECKOUT / "tools" / "apt.conf"
 DEBIAN_RELEASE = "12"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 APT_SECONDS = 600
+USE_DOCKER = "use Docker: make compose-up for the stack, lab/compose.yaml for the lab's applications"
 
 STACK_PACKAGES = (
     "prometheus",
@@ -190,11 +191,11 @@ def debian_architecture(os_release: Path = Path("/etc/os-release")) -> str:
         name = fields.get("PRETTY_NAME", "an unknown system").strip('"')
         raise ProgramsError(
             f"this machine runs {name} on {platform.machine()}, but the pinned programs are for Debian "
-            f"{DEBIAN_RELEASE} on {' or '.join(ARCHITECTURES)}; use Docker instead: make compose-up"
+            f"{DEBIAN_RELEASE} on {' or '.join(ARCHITECTURES)}; {USE_DOCKER}"
         )
     for tool in ("apt-get", "dpkg"):
         if shutil.which(tool) is None:
-            raise ProgramsError(f"{tool} is not in PATH, and the stack's programs are unpacked from Debian packages")
+            raise ProgramsError(f"{tool} is not in PATH, and the programs are unpacked from Debian packages")
     return architecture
 
 
@@ -304,7 +305,7 @@ def _fetch(apt: _Apt, packages: list[Package]) -> None:
         elif "was not found" in str(error) or "Unable to locate" in str(error):
             message = (
                 f"the mirror no longer has a pinned version: {error}; run `make tools-update` to pin what it has now, "
-                "or use Docker: make compose-up"
+                f"or {USE_DOCKER}"
             )
         else:
             message = f"cannot download the Debian packages: {error}; check the network and /etc/apt"

@@ -19,12 +19,17 @@ TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
 MARIADBD = ["/usr/sbin/mariadbd", "--defaults-file=/srv/config/mariadb.cnf"]
 SYSTEM_TABLES = "usr/share/mysql/mysql_system_tables.sql"
 SCHEMA = enclosure.SITE / "schema.sql"
-FILL_SECONDS = 300
 
 
 def copy_to(target: Path) -> None:
-    """Make `target` a data folder of MariaDB, with the site's data in it and no user who could log in."""
-    subprocess.run(["cp", "--archive", "--reflink=auto", str(template()), str(target)], check=True)
+    """Make `target` a data folder of MariaDB, with the site's data in it and no user who could log in.
+
+    Raises `LabError`.
+    """
+    copy = ["cp", "--archive", "--reflink=auto", str(template()), str(target)]
+    copied = subprocess.run(copy, capture_output=True, text=True, check=False)
+    if copied.returncode != 0:
+        raise LabError(f"the database can't be copied: {' '.join(copied.stderr.split())}")
 
 
 def template() -> Path:
@@ -53,14 +58,13 @@ def _make(target: Path) -> None:
         system_tables = (programs.LAB.root() / SYSTEM_TABLES).read_text()
         statements = ["USE mysql;", system_tables, SCHEMA.read_text(), *data.sql()]
         mariadbd = subprocess.run(
-            # It will be copied, not recovered: flushing each step to the disk would only take time.
+            # Nobody needs it should this be interrupted: flushing each step to the disk would only take time.
             enclosure.enclosed(state, [*MARIADBD, "--bootstrap", "--innodb-flush-log-at-trx-commit=0"]),
             input="\n".join(statements),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=FILL_SECONDS,
         )
         if mariadbd.returncode != 0 or "ERROR" in mariadbd.stdout:
             raise LabError(f"the database can't be made: {' '.join(mariadbd.stdout.split())[-500:]}")

@@ -77,16 +77,16 @@ class Instance:
             raise LabError("the lab makes cgroups, and only root may: use sudo")
         for tier, port in self.ports.items():
             _require_free(port, f"{self.name}'s {tier} tier")
-        for tier in TIERS:
-            self._cgroups[tier].make(self._limits[tier])
         try:
+            for tier in TIERS:
+                self._cgroups[tier].make(self._limits[tier])
             self._start_guard()
             self._prepare_folder()
             for tier in (DB, WEB):
                 self.restart(tier)
-        except ProgramsError as error:
+        except (ProgramsError, OSError) as error:
             self.stop()
-            raise LabError(str(error)) from None
+            raise LabError(f"{self.name} can't be started: {error}") from None
         except BaseException:
             self.stop()
             raise
@@ -95,13 +95,14 @@ class Instance:
         """End both tiers, and remove their cgroups and files; nothing happens if it does not run."""
         for tier in TIERS:
             self._end(tier)
-        for tier in TIERS:
-            self._cgroups[tier].remove()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self._guard is not None:
+        if self._guard is not None:  # else nothing but cgroups was made
+            shutil.rmtree(self.folder, ignore_errors=True)
             self._guard.kill()
             self._guard.wait()
             self._guard = None
+        for cgroup in self._cgroups.values():
+            if cgroup.is_ours:
+                cgroup.remove()
 
     def limit(self, tier: str, limits: TierLimits) -> None:
         """Change what a running tier may use; raises `CgroupError`."""
@@ -226,7 +227,8 @@ class Instance:
         for process in self._processes[tier]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_SECONDS)
-        self.kill(tier)
+        if self._processes[tier]:
+            self.kill(tier)
 
     def _log_end(self, tier: str) -> str:
         log = self.folder / tier / "error.log"

@@ -164,6 +164,11 @@ def test_dead_database_is_an_error_at_once_and_its_neighbour_has_none(pair: tupl
     assert get(neighbour, "/item?id=1").status == 200
     broken.restart("db")
     assert [get(broken, "/item?id=1").status for _ in range(20)] == [200] * 20
+    broken.kill("web")
+    with pytest.raises(ConnectionRefusedError):
+        get(broken, "/")
+    broken.restart("web")
+    assert get(broken, "/item?id=1").status == 200
 
 
 def test_instances_are_alike_but_each_has_its_own_data(pair: tuple[Instance, Instance]) -> None:
@@ -180,7 +185,7 @@ def test_instances_are_alike_but_each_has_its_own_data(pair: tuple[Instance, Ins
 
 def test_name_and_port_in_use_are_refused(instance: Instance, tmp_path: Path) -> None:
     with pytest.raises(LabError, match=rf"{instance.name}-web is in use by another run"):
-        new_instance("a", tmp_path).start()
+        new_instance("a", instance.folder.parent).start()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -195,7 +200,7 @@ def test_name_and_port_in_use_are_refused(instance: Instance, tmp_path: Path) ->
 def test_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     require_servers()
     (tmp_path / "c").write_text("a file where its folder is to be")
-    with pytest.raises((LabError, OSError)):
+    with pytest.raises(LabError, match=f"{name('c')} can't be started: .*{tmp_path}/c"):
         new_instance("c", tmp_path).start()
     assert_nothing_left(name("c"), tmp_path / "c" / "web")
 

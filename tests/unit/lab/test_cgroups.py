@@ -53,7 +53,7 @@ class Kernel:
         (folder / "memory.current").write_text("4096\n")
 
     def read(self, path: str) -> str:
-        return (self.root / path).read_text()
+        return (self.root / path).read_text().removesuffix("\n")
 
 
 @pytest.fixture
