@@ -13,6 +13,7 @@ from lab.report.prometheus import Sample
 from lab.report.runs import Step
 from lab.report.units import SHARE
 
+LATE_SECONDS = 0.05  # of starts, one in twenty of them: the clients lacked CPU
 UNSEEN_SHARE = 0.001  # of failures, that a reader must know of
 CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are before, between and after what is seen of it
 
@@ -98,6 +99,7 @@ def result(answers: Answers) -> StepResult:
         return StepResult(step, remarks=(remark,))
     given = answers.given
     clients_whole = not given["client_broken"]
+    lateness_p95 = _one(given["lateness_p95"]) if clients_whole else None
     clients_run, cpus, planned = (_one(given[name]) for name in ("step_clients", "step_cpus", "planned_seconds"))
     instances = tuple(_instance(app, answers) for app in answers.apps)
     return StepResult(
@@ -107,15 +109,17 @@ def result(answers: Answers) -> StepResult:
         overhead_ratio=_one(given["overhead_ratio"]),
         clients_cpu=_one(given["clients_cpu"]) if clients_whole else None,
         lateness_mean=_one(given["lateness_mean"]) if clients_whole else None,
-        lateness_p95=_one(given["lateness_p95"]) if clients_whole else None,
+        lateness_p95=lateness_p95,
         clients_run=clients_run,
         cpus=cpus,
         why_no_misses=tuple(sample.labels["reason"] for sample in given["why_no_misses"]),
-        remarks=tuple(_remarks(answers, instances, planned)),
+        remarks=tuple(_remarks(answers, instances, planned, lateness_p95)),
     )
 
 
-def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | None) -> list[str]:
+def _remarks(
+    answers: Answers, instances: Sequence[Instance], planned: float | None, lateness_p95: float | None
+) -> list[str]:
     step = answers.step
     remarks = []
     if planned is not None and step.seconds + CUT_SHORT_SECONDS < planned:
@@ -125,6 +129,11 @@ def _remarks(answers: Answers, instances: Sequence[Instance], planned: float | N
     if reach := queries.before_step(step):
         remarks.append(
             f"shorter than a minute: its CPU and waiting, rates over a minute, reach back to {reach} s before it"
+        )
+    if lateness_p95 is not None and lateness_p95 > LATE_SECONDS:
+        remarks.append(
+            "the clients lacked CPU and sent requests late (see Clients): the load was less even than meant, and what "
+            "they saw is not the application's doing alone"
         )
     if len(instances) != step.instances:
         there = ", ".join(instance.app for instance in instances) or "none"

@@ -34,6 +34,7 @@ class Load:
     waiting: float = 0.1
     misses: float | None = None  # per instruction
     cause: str = "unknown"
+    lateness: float = 0.0008  # seconds by which every request starts late
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class SyntheticRun:
     def _of_runner(self) -> Iterator[Series]:
         target = {"job": "lab", "host": HOST, "platform": "cgroup", "instance": "127.0.0.1:40001"}
         requests = [sum(load.requests for load in phase.loads.values()) for phase in self.phases]
-        late = [((1.0, 0.0008),) for _ in self.phases]
+        late = [((1.0, max((load.lateness for load in phase.loads.values()), default=0.0)),) for phase in self.phases]
         yield from _histogram("lab_client_start_lateness_seconds", target, requests, late, "lab")
         yield Series("process_cpu_seconds_total", target, [0.002 * each for each in requests])
         always = [1.0 for _ in self.phases]

@@ -60,14 +60,15 @@ NO_SENSOR = Phase(150, {"auction-1": CALM, "auction-9": CALM}, "no sensor", inst
 SHORT = Phase(4, apps(1, CALM), "gone at once", instances=1, clients=900)
 FIRST_FAILURES = Phase(150, {"auction-3": BROKEN}, "first failures", instances=1, clients=500)
 RESTARTS = Phase(150, {"auction-8": CALM}, "sensor restarts", instances=1, clients=500)
+LATE = Phase(150, apps(1, replace(CALM, lateness=0.12)), "late clients", instances=1, clients=750)
 SOON = Phase(58, apps(1, CALM), "gone soon", instances=1, clients=650)
-PIECES = [SOON, FIRST_FAILURES, RESTARTS, CUT, FIRST_TRY, SECOND_TRY, ONE_MISSING, NO_SENSOR, SHORT]
+PIECES = [LATE, SOON, FIRST_FAILURES, RESTARTS, CUT, FIRST_TRY, SECOND_TRY, ONE_MISSING, NO_SENSOR, SHORT]
 PAUSE = Phase(60, {})
 HARMED = SyntheticRun(
     "20261121T110000-harmed",
     hours_ago(3),
     [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
-    planned_steps=9,
+    planned_steps=10,
     absent=Absent(
         metrics=(
             "vserver:llc_misses",
@@ -228,6 +229,10 @@ class TestHarm:
     def test_a_short_step_says_that_its_cpu_reaches_back(self, harmed: Mapping[str, StepResult]) -> None:
         assert any("reach back to 15 s before" in remark for remark in harmed["gone soon"].remarks)
 
+    def test_late_clients_are_not_taken_for_a_slow_application(self, harmed: Mapping[str, StepResult]) -> None:
+        assert any(remark.startswith("the clients lacked CPU") for remark in harmed["late clients"].remarks)
+        assert not any("lacked CPU" in remark for remark in harmed["one missing"].remarks)
+
     def test_a_resumed_step_is_its_longest_attempt(self, harmed: Mapping[str, StepResult]) -> None:
         step = harmed["resumed"]
         assert step.of_instances("mean") == pytest.approx(CALM.seconds)
@@ -251,7 +256,7 @@ class TestHarm:
         assert "nothing can be said of it" in harmed["gone at once"].remarks[0]
 
     def test_a_run_that_came_to_no_end_says_so(self, prometheus: Prometheus) -> None:
-        assert "The run is not complete: 8 of its 9 steps are recorded." in paper(record(prometheus, HARMED)).verdict
+        assert "The run is not complete: 9 of its 10 steps are recorded." in paper(record(prometheus, HARMED)).verdict
 
     def test_what_is_absent_is_said_and_not_drawn(self, prometheus: Prometheus) -> None:
         parts = {part.key: part for part in paper(record(prometheus, HARMED)).parts}
