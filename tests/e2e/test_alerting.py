@@ -143,7 +143,7 @@ def test_a_host_that_goes_down_is_one_page(tmp_path: Path, webhook: Webhook) -> 
             alert_for="0s",
         ) as prometheus,
     ):
-        prometheus.wait_for("count(up == 1) == 2", 30)
+        prometheus.wait_for('count(up{host="xen1"} == 1) == 2', 30)
         xentop.text = telegraf.text = None
         message = webhook.wait_for(about("xen1"), 60)
         assert message["receiver"] == "page"
