@@ -61,4 +61,11 @@ def test_rules_do_what_their_unit_tests_say(file: Path) -> None:
 
 
 def test_every_rule_file_has_unit_tests() -> None:
-    assert {ROOT / file.relative_to(ROOT).parts[0] / "tests" / file.name for file in RULE_FILES} == set(TEST_FILES)
+    """Not those of an application that somebody adds: the auction site's stand for them."""
+    written = {unit_tests(file) for pattern in WRITTEN for file in ROOT.glob(pattern)}
+    assert written <= set(TEST_FILES) <= {unit_tests(file) for file in RULE_FILES}
+
+
+def unit_tests(file: Path) -> Path:
+    """The file of promtool's tests for a rule file."""
+    return ROOT / file.relative_to(ROOT).parts[0] / "tests" / file.name
