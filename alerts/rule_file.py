@@ -35,7 +35,7 @@ def render(groups: Sequence[Group], comment: str) -> str:
 class _Dumper(yaml.SafeDumper):
     """Block scalars for what has several lines, and no anchors for what two rules have in common."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+    def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 
