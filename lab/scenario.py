@@ -102,7 +102,7 @@ def find(name: str) -> Path:
         return Path(name)
     shipped = sorted(file.stem for file in FOLDER.glob("*.yml"))
     if name not in shipped:
-        raise ScenarioError(f"there is no scenario {name!r}{_nearest(name, shipped)}; or give the path of a .yml file")
+        raise ScenarioError(f"there is no scenario {name!r} (a file of your own ends in .yml){_nearest(name, shipped)}")
     return FOLDER / f"{name}.yml"
 
 
