@@ -234,7 +234,7 @@ def _standalone(svg: str, name: str, description: str) -> str:
     """Matplotlib's file as an element that can stand in a page beside others: no prologue, own ids, described."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
-    root = ElementTree.fromstring(svg)  # noqa: S314
+    root = ElementTree.fromstring(svg)
     for element in root.iter():
         for key, value in element.attrib.items():
             if key == "id":

@@ -58,7 +58,7 @@ class Prometheus:
 
     def _result(self, query: str, wanted: str) -> list[Any]:
         body = urllib.parse.urlencode({"query": query}).encode()
-        request = urllib.request.Request(f"{self.url}/api/v1/query", data=body)  # noqa: S310
+        request = urllib.request.Request(f"{self.url}/api/v1/query", data=body)
         try:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
                 answer = json.load(response)

@@ -7,6 +7,7 @@ rate within a phase, and is scraped every 5 s, each target at its own moment; re
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -109,7 +110,7 @@ class SyntheticRun:
         while at < bounds[-1][1]:
             if series.kind == "gauge":
                 value = next(rate for rate, (start, end) in zip(series.rates, bounds, strict=True) if start <= at < end)
-                present = value == value  # noqa: PLR0124 - NaN stands for absent
+                present = not math.isnan(value)
             else:
                 value = _grown(series.rates, bounds, at)
                 if series.kind == "record":
