@@ -37,7 +37,7 @@ def objective(host: str, app: str, cause: str, severity: str = "critical", **lab
     return {
         "labels": {"alertname": name, "severity": severity, **about, **labels},
         "annotations": {
-            "summary": f"{app} on host {host} answers too slowly: 31% of its requests took 0.3 s or longer, 1% may.",
+            "summary": f"{app} on host {host} answers late: 31% of its answers took longer than 0.3 s, 1% may.",
             "description": "It kept its objective until 08:11 UTC. 62% is left of its error budget for 30 days.",
             "runbook_url": f"{RUNBOOKS}/{name}.md",
         },
@@ -57,6 +57,18 @@ def overhead(host: str) -> Alert:
     }
 
 
+def host_down(host: str) -> Alert:
+    return {
+        "labels": {"alertname": "HostDown", "severity": "critical", "host": host},
+        "annotations": {
+            "summary": f"Nothing on host {host} answers.",
+            "description": f"Prometheus has had no answer from host {host} for two minutes.",
+            "runbook_url": f"{RUNBOOKS}/HostDown.md",
+        },
+        "startsAt": "2026-03-02T08:12:00Z",
+    }
+
+
 def over(alert: Alert, at: str = "2026-03-02T08:37:00Z") -> Alert:
     return {**alert, "endsAt": at}
 
@@ -70,7 +82,10 @@ class Told:
         self.chat = chat
 
     def mail(self, host: str, *alerts: Alert, containing: str = "") -> str:
-        """The first mail about a host that contains this text, after Alertmanager is told of the alerts."""
+        """The first mail about a host that contains this text, after Alertmanager is told of the alerts.
+
+        Alerts that began long ago don't wait for company: a first mail may tell of some of them only.
+        """
         self.alertmanager.tell(*alerts)
 
         def wanted(mail: email.message.EmailMessage) -> bool:
@@ -141,23 +156,29 @@ def test_a_chat_message_about_one_alert_and_that_it_is_over(told: Told) -> None:
     assert_golden("chat-resolved", resolved["text"])
 
 
+def test_a_host_that_is_down_is_a_short_message(told: Told) -> None:
+    page = told.post("down", host_down("down"))
+    assert page["title"] == "[PAGE] Nothing on host down answers."
+    assert_golden("host-down", page["text"])
+
+
 def test_a_few_alerts_of_a_host_are_told_in_full_and_in_one_message(told: Told) -> None:
     alerts = [objective("few", "shop", "hypervisor", "warning"), overhead("few")]
-    assert_golden("few-firing", told.mail("few", *alerts))
+    assert_golden("few-firing", told.mail("few", *alerts, containing="2 alerts"))
     # One is over, the other goes on.
     assert_golden("few-one-resolved", told.mail("few", alerts[0], over(alerts[1]), containing="Over at"))
 
 
 def test_many_alerts_of_a_host_are_a_line_each(told: Told) -> None:
     alerts = [objective("many", f"shop-{number:02}", "neighbour", "warning") for number in range(1, 13)]
-    assert_golden("many-firing", told.mail("many", *alerts))
+    assert_golden("many-firing", told.mail("many", *alerts, containing="12 alerts"))
     assert_golden("many-resolved", told.mail("many", *map(over, alerts), containing="RESOLVED"))
 
 
 def test_many_alerts_of_several_kinds_name_each_cause_and_each_runbook_once(told: Told) -> None:
     apps = [objective("kinds", app, cause, "warning") for app, cause in (("blog", "self"), ("shop", "unknown"))]
     slow = objective("kinds", "shop", "unknown", "warning", objective="availability")
-    assert_golden("kinds-firing", told.mail("kinds", *apps, slow, overhead("kinds")))
+    assert_golden("kinds-firing", told.mail("kinds", *apps, slow, overhead("kinds"), containing="4 alerts"))
 
 
 def test_a_changed_cause_is_not_told_as_the_end(told: Told) -> None:
