@@ -15,7 +15,6 @@ CAUSES = {
     "neighbour": "its neighbours on the same host took what it needed",
     "hypervisor": "the host itself took the CPU",
     "load": "it had more requests than ever",
-    "unknown": "nothing that is watched explains it",
 }
 
 
@@ -64,13 +63,16 @@ def _knee(loads: Sequence[Load], broken: Sequence[Load]) -> str:
         return "Objectives were missed at every load: the knee is below the smallest load of this run."
     first = min(broken, key=_size)
     below = [load for load in held if load.placement == first.placement and _size(load) < _size(first)]
+    where = f" ({first.placement})" if len({load.placement for load in loads}) > 1 else ""
     if not below:
-        return f"The knee is at or below {_load(first)}, the smallest load that missed an objective."
+        return f"The knee{where} is at or below {_load(first)}, the smallest load that missed an objective."
     last = max(below, key=_size)
     if last.instances == first.instances:
         with_ = count(first.instances, "instance")
-        return f"The knee is with {with_}, between {last.clients} clients each (met) and {first.clients} (missed)."
-    return f"The knee is between {_load(last)} (met) and {_load(first)} (missed)."
+        return (
+            f"The knee{where} is with {with_}, between {last.clients} clients each (met) and {first.clients} (missed)."
+        )
+    return f"The knee{where} is between {_load(last)} (met) and {_load(first)} (missed)."
 
 
 def _curve(loads: Sequence[Load], name: str) -> str:
@@ -116,6 +118,8 @@ def _why(load: Load) -> str:
     if not shares:
         return f"Why is not known: Prometheus has no app:breach_cause:info of that time.{full}"
     cause, share = next(iter(shares.items()))
+    if cause == "unknown":
+        return f"Why is not known: nothing that is watched explains it (for {SHARE.write(share)} of the time).{full}"
     return (
         f"Most likely because {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time).{full}"
     )
