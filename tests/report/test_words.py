@@ -67,18 +67,18 @@ class TestVerdict:
         assert said[0].startswith("Objectives were missed at every load")
         assert said[-1].startswith("Why is not known")
 
+    def test_an_unknown_cause_is_none(self) -> None:
+        said = verdict(found(step(500, instance(0.3, causes={"unknown": 1.0}))))
+        assert said[-1] == "Why is not known: nothing that is watched explains it (for 100 % of the time)."
+
     def test_placements_are_told_apart(self) -> None:
         said = verdict(
             found(step(800, instance(0.02), placement="two nodes"), step(800, instance(0.2), placement="one node"))
         )
-        assert (
-            said[0]
-            == "The knee is at or below 1 instance with 800 clients, the smallest load that missed an objective."
-        )
+        smallest = "1 instance with 800 clients"
+        assert said[0] == f"The knee (one node) is at or below {smallest}, the smallest load that missed an objective."
         assert "1 instance, two nodes: every objective met up to 800 clients per instance." in said
-        assert any(
-            sentence.startswith("First to break, at 1 instance with 800 clients, one node:") for sentence in said
-        )
+        assert any(sentence.startswith(f"First to break, at {smallest}, one node:") for sentence in said)
 
     def test_one_bad_repetition_is_a_miss(self) -> None:
         (load,) = found(step(800, instance(0.02)), step(800, instance(0.2), repetition=2))
