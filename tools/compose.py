@@ -28,7 +28,8 @@ def up() -> None:
     machine = targets.this_machine()
     variables = environment(machine, os.environ)
     chosen = ports(variables, _parts(variables))
-    if not _containers(compose):
+    running = _containers(compose)
+    if not running:
         # Containers on the host's network would start over and over where a port is taken.
         used = [part for part in _parts(variables) if part.platform in {None, machine.platform}]
         sockets.require_free([(part, chosen[part.name]) for part in used], patience=0, command="make compose-up")
@@ -36,6 +37,8 @@ def up() -> None:
     targets.write(machine, chosen)
     grafana.make_password()
     _run([*compose, "up", "--detach", "--build", "--remove-orphans"], variables)
+    if running:
+        _run([*compose, "kill", "-s", "SIGHUP", "telegraf"], variables)  # it reads its sensors again
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
     print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")
     password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)

@@ -80,9 +80,9 @@ def up() -> None:
             plan = _plan({**(running_settings or {}), **given})
             if plan.machine.platform in ONLY_ROOT_MAY and os.geteuid() != 0:
                 raise StackError(f"{ONLY_ROOT_MAY[plan.machine.platform]}: use sudo")
+            _require_ports(plan)
             if running_settings is None:
                 supervision.require_short_path()
-                _require_ports(plan)
                 _require_space()
             python_packages.STACK.require_venv()
         with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
@@ -140,7 +140,10 @@ def status() -> bool:
     found = health.targets(plan.ports[PROMETHEUS.name])
     print()
     _print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
-    return all(processes[part.name].state == "running" for part in plan.parts) and all(t.up for t in found)
+    at_work = {name for name, process in processes.items() if process.state == "running"}
+    if processes[TELEGRAF.name].state == "starting" and TELEGRAF not in plan.ready:
+        at_work.add(TELEGRAF.name)  # being built
+    return at_work >= {part.name for part in plan.parts} and all(t.up for t in found)
 
 
 def logs(name: str | None, *, follow: bool) -> None:
@@ -181,9 +184,11 @@ def _why_not_used(part: Part, machine: Machine) -> str:
 
 
 def _require_ports(plan: Plan) -> None:
-    """Raise `StackError` unless the ports are free."""
+    """Raise `StackError` unless the ports of the parts that don't run yet are free."""
+    processes = supervision.processes() if supervision.is_running() else {}
+    running = {name for name, process in processes.items() if process.state in {"starting", "running"}}
     patience = ORPHAN_SECONDS if supervision.left_without_stopping() else 0
-    sockets.require_free([(part, plan.ports[part.name]) for part in plan.parts], patience)
+    sockets.require_free([(part, plan.ports[part.name]) for part in plan.parts if part.name not in running], patience)
 
 
 def _require_space() -> None:
@@ -248,7 +253,6 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
             supervision.RUN.mkdir(parents=True, exist_ok=True)
             SETTINGS_FILE.write_text(json.dumps(settings))
             _write_targets(plan)
-            telegraf.has_changed()  # it starts with what there is now
             for part in (PROMETHEUS, ALERTMANAGER):
                 privileges.hand_over(DATA / part.name)
             supervision.start(settings)
@@ -264,18 +268,16 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
 def _refresh(plan: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
     with _step("Reading the configuration again"):
-        telegraf_ran = supervision.processes()[TELEGRAF.name].state == "running"
+        running = supervision.processes()
         _write_targets(plan)
         for part in PARTS:
             if part not in plan.parts:
                 supervision.stop_program(part.name)
         for part in plan.parts:
             supervision.start_program(part.name)
-        for part in (PROMETHEUS, ALERTMANAGER):
-            supervision.reload_program(part.name)
-        # Its own figures start at 0 again when it reads: not without need.
-        if telegraf.has_changed() and telegraf_ran:
-            supervision.reload_program(TELEGRAF.name)
+        for part in (PROMETHEUS, ALERTMANAGER, TELEGRAF):
+            if running[part.name].state == "running":  # else it has just been started, and knows no signals yet
+                supervision.reload_program(part.name)
 
 
 def _write_targets(plan: Plan) -> None:

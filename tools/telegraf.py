@@ -8,7 +8,6 @@ the rights that the options leave.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -28,7 +27,6 @@ HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
 # In reach of nobody too, from the checkout, wherever the cache is. Named after its content, as in the cache.
 PROGRAM = CHECKOUT / ".stack" / "programs" / f"telegraf-{go_programs.PROGRAMS['telegraf'].module.content}"
 STATE = CHECKOUT / ".stack" / "data" / "telegraf"  # how far the sensors have read each log
-_SEEN = supervision.RUN / "telegraf.sha256"  # the configuration that the running one has read
 BUILD_TIME = "about 4 minutes"
 BUILDING = "building Telegraf"
 NOT_BUILT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
@@ -74,16 +72,6 @@ def check() -> None:
         raise StackError(f"Telegraf says: {complaints[0]}{hint}")
 
 
-def has_changed() -> bool:
-    """Whether its configuration is another one than at the last call."""
-    digest = hashlib.sha256()
-    for file in sorted(file for file in CONFIGURATION.rglob("*") if file.is_file()):
-        digest.update(file.read_bytes())
-    seen = _SEEN.read_text() if _SEEN.exists() else ""
-    _SEEN.write_text(digest.hexdigest())
-    return digest.hexdigest() != seen
-
-
 def run(setpriv_options: list[str]) -> NoReturn:
     """Build Telegraf if it is missing, and become it; end with `NOT_BUILT` if it can't be built."""
     # What asks Telegraf to read its configuration again comes too early: it is going to read it anyway.
@@ -127,15 +115,11 @@ def _take() -> None:
     if PROGRAM.exists():
         return
     built = go_programs.path("telegraf")
-    new = PROGRAM.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    try:
-        new.hardlink_to(built)
-    except OSError:  # another file system
-        shutil.copy2(built, new)
     for old in PROGRAM.parent.glob("telegraf-*"):
-        if old != new:
-            old.unlink()
+        old.unlink()
+    new = PROGRAM.with_suffix(".new")
+    shutil.copyfile(built, new)
+    new.chmod(0o755)
     new.replace(PROGRAM)
 
 

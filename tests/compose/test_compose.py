@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import re
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,30 @@ def test_no_password_in_clear(services: dict[str, dict[str, Any]]) -> None:
     )
 
 
-def test_prometheus_and_alertmanager_are_the_releases_that_the_tests_run(services: dict[str, dict[str, Any]]) -> None:
-    for service, program in (("prometheus", "prometheus3"), ("alertmanager", "alertmanager031")):
-        assert services[service]["image"] == f"prom/{service}:v{go_programs.PROGRAMS[program].version}"
+@pytest.mark.parametrize(
+    ("service", "program"),
+    [
+        ("prometheus", "prometheus3"),
+        ("alertmanager", "alertmanager031"),
+        ("telegraf", "telegraf"),
+        ("cadvisor", "cadvisor"),
+    ],
+)
+def test_what_is_built_elsewhere_is_the_release_of_the_image(
+    service: str, program: str, services: dict[str, dict[str, Any]]
+) -> None:
+    release = services[service]["image"].rpartition(":")[2].removeprefix("v")
+    assert release == go_programs.PROGRAMS[program].version
+
+
+def test_telegraf_has_the_native_one_s_sensors_and_may_read_logs(services: dict[str, dict[str, Any]]) -> None:
+    telegraf = services["telegraf"]
+    assert telegraf["command"][-2:] == [
+        f"--config={INSIDE}telegraf/telegraf.conf",
+        f"--config-directory={INSIDE}telegraf/local",
+    ]
+    assert (CHECKOUT / telegraf["environment"]["TELEGRAF_FOLDER"].removeprefix(INSIDE) / "access_log.pl").is_file()
+    assert telegraf["environment"]["STATE_DIRECTORY"] in telegraf["tmpfs"]  # all else is read-only
+    assert ("/var/log", "/var/log", True) in mounts(telegraf)
+    assert telegraf["group_add"] == ["4"]
+    assert {group.gr_name for group in grp.getgrall() if group.gr_gid == 4} == set(parts.TELEGRAF.groups)

@@ -20,8 +20,7 @@ for tenth in $(seq 600); do
     mkdir -p "$built" "$GOCACHE"
     for package in "$@"; do
       name=${{package##*/}}
-      echo "$package" > "$built/$name"
-      [ ! -e "{folder}/programs/$name" ] || cp "{folder}/programs/$name" "$built/$name"
+      cp "{folder}/programs/$name" "$built/$name" || echo "$package" > "$built/$name"
     done
     exit 0
   fi
