@@ -14,7 +14,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab import LabError
@@ -117,7 +117,7 @@ def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
             ("cpu", "cpu.cfs_period_us", str(period)),
             ("cpu", "cpu.cfs_quota_us", str(-1 if quota is None else quota)),
         ]
-    return [*cpu, ("cpuset", "cpuset.cpus", limits.cpus or "")]
+    return [*cpu, ("cpuset", "cpuset.cpus", limits.cpus)] if limits.cpus else cpu
 
 
 class Cgroup:
@@ -145,8 +145,7 @@ class Cgroup:
                     folder.mkdir()
                     if self.lock is None:
                         self.lock = _locked(folder)
-            for name in ("cpuset.cpus", "cpuset.mems"):
-                _inherit_cpuset(self._folder("cpuset") / name)
+            _inherit_cpuset(self._folder("cpuset"))
             self.limit(limits)
         except CgroupError:
             if self.is_ours:
@@ -155,11 +154,13 @@ class Cgroup:
 
     def limit(self, limits: TierLimits) -> None:
         """Set its limits, while it is in use too; raises `CgroupError`."""
-        for controller, name, value in settings(limits, self._hierarchies.version):
-            file = self._folder(controller) / name
-            if name == "cpuset.cpus" and not value and self._hierarchies.version == 1:
-                value = (file.parent.parent / name).read_text().strip()  # noqa: PLW2901
-            _write(file, value)
+        version = self._hierarchies.version
+        if limits.cpus is None:
+            # None at all is not to be had under version 1, nor under version 2 once there are processes.
+            name = "cpuset.cpus" if version == 1 else "cpuset.cpus.effective"
+            limits = replace(limits, cpus=(self._folder("cpuset").parent / name).read_text().strip())
+        for controller, name, value in settings(limits, version):
+            _write(self._folder(controller) / name, value)
         self._weigh_parent()
 
     def joining(self, command: Sequence[str | Path]) -> list[str]:
@@ -189,7 +190,7 @@ class Cgroup:
     def remove(self) -> None:
         """End what runs in it and remove it; nothing happens where it is gone already. Raises `CgroupError`."""
         self.kill()
-        for folder in self._folders:
+        for folder in reversed(self._folders):  # the one with the lock last: until then nobody else takes the name
             with _explained(folder):
                 _remove(folder)
             with contextlib.suppress(OSError):  # others are in it
@@ -252,14 +253,16 @@ def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
                 )
             _write(folder / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in CONTROLLERS))
     elif parent.parent == hierarchies.by_controller["cpuset"]:
-        for name in ("cpuset.cpus", "cpuset.mems"):
-            _inherit_cpuset(parent / name)
+        _inherit_cpuset(parent)
 
 
-def _inherit_cpuset(file: Path) -> None:
+def _inherit_cpuset(folder: Path) -> None:
     """Under version 1 a cgroup has no CPU and no memory until it is given some; under version 2 it has its parent's."""
-    if file.is_file() and not file.read_text().strip() and (file.parent / "tasks").exists():
-        _write(file, (file.parent.parent / file.name).read_text().strip())
+    if not (folder / "tasks").exists():  # version 1's
+        return
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if not (folder / name).read_text().strip():
+            _write(folder / name, (folder.parent / name).read_text().strip())
 
 
 def _locked(folder: Path) -> int:
@@ -294,7 +297,7 @@ def _remove(folder: Path) -> None:
 
 def _write(file: Path, value: str) -> None:
     with _explained(file, value):
-        file.write_text(f"{value}\n")  # nothing at all would not be a write
+        file.write_text(value)
 
 
 @contextlib.contextmanager

@@ -17,10 +17,11 @@ from tools import privileges, programs
 CONFIG = Path(__file__).with_name("config")
 SITE = Path(__file__).parents[1] / "site"
 
-# Arguments: the packages' folder, then a mode and a source for each folder below /srv, then -- and the command.
+# Arguments: the user's number, the packages' folder, then mode, source and name of each folder below /srv, then -- and
+# the command.
 _ENCLOSE = """\
 set -e
-root=$1; shift
+user=$1 root=$2; shift 2
 mount --bind -o ro,nosuid,nodev "$root" "$root"
 mount -t tmpfs -o mode=1777,nosuid,nodev,size=64m tmpfs "$root/tmp"
 mount -t tmpfs -o mode=755,nosuid,size=64k tmpfs "$root/dev"
@@ -28,7 +29,7 @@ for device in null urandom; do touch "$root/dev/$device"; mount --bind "/dev/$de
 while [ "$1" != -- ]; do mount --bind -o "$1,nosuid,nodev" "$2" "$root/srv/$3"; shift 3; done
 shift
 exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid --inh-caps=-all \
-  chroot --userspec="$NOBODY:$NOBODY" --groups= "$root" "$@"
+  chroot --userspec="$user:$user" --groups= "$root" "$@"
 """
 
 
@@ -39,9 +40,8 @@ def enclosed(state: Path, command: Sequence[str]) -> list[str]:
     """
     mounts = [("rw", state, "state"), ("ro", state.parent / "config", "config"), ("ro", state.parent / "site", "site")]
     given = [str(word) for mount in mounts for word in mount]
-    script = _ENCLOSE.replace("$NOBODY", str(privileges.NOBODY))
-    root = str(programs.LAB.root())
-    return ["unshare", "--mount", "sh", "-c", script, "enclose", root, *given, "--", *command]
+    fixed = [str(privileges.NOBODY), str(programs.LAB.root())]
+    return ["unshare", "--mount", "sh", "-c", _ENCLOSE, "enclose", *fixed, *given, "--", *command]
 
 
 def prepare(folder: Path) -> None:

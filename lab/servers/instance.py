@@ -75,11 +75,11 @@ class Instance:
         """Start both tiers and return once pages are answered; raises `LabError`, and then nothing is left."""
         if os.geteuid() != 0:
             raise LabError("the lab makes cgroups, and only root may: use sudo")
-        for tier, port in self.ports.items():
-            _require_free(port, f"{self.name}'s {tier} tier")
         try:
             for tier in TIERS:
-                self._cgroups[tier].make(self._limits[tier])
+                self._cgroups[tier].make(self._limits[tier])  # and what a killed run has left there is ended
+            for tier, port in self.ports.items():
+                _require_free(port, f"{self.name}'s {tier} tier")
             self._start_guard()
             self._prepare_folder()
             for tier in (DB, WEB):

@@ -25,6 +25,7 @@ PAGES = {
     "/": "Welcome",
     "/categories": "Categories",
     "/category?id=3&page=2": "Books",
+    "/search?q[]=1": "Search",
     f"/item?id={data.item_count()}": None,
     "/bids?item=7": None,
     "/search?q=Brass+clock": "Search for Brass clock",

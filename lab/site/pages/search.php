@@ -10,7 +10,7 @@ const BEST = 20; // of them, shown
 /** @return array{string, string} */
 function search_page(Database $database): array
 {
-    $asked = substr((string) ($_GET['q'] ?? ''), 0, 100);
+    $asked = is_string($_GET['q'] ?? null) ? substr($_GET['q'], 0, 100) : '';
     $words = array_slice(array_keys(word_counts($asked)), 0, 4);
     $ids = [];
     foreach ($words as $word) {
@@ -18,5 +18,5 @@ function search_page(Database $database): array
     }
     $best = most_like($asked, $database->items_by_id(array_values(array_unique($ids))), BEST);
     $found = $best === [] ? '<p>Nothing was found.</p>' : item_table($best, $words);
-    return ["Search for $asked", $found];
+    return [$asked === '' ? 'Search' : "Search for $asked", $found];
 }

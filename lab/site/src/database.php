@@ -14,6 +14,7 @@ final class Database
     private const SECONDS = 2; // to wait for an answer
 
     private readonly \PDO $connection;
+    private ?array $categories = null; // each page lists them
 
     public function __construct()
     {
@@ -36,7 +37,7 @@ final class Database
 
     public function categories(): array
     {
-        return $this->rows('SELECT id, name, items FROM categories ORDER BY id');
+        return $this->categories ??= $this->rows('SELECT id, name, items FROM categories ORDER BY id');
     }
 
     /** Null if there is none. */

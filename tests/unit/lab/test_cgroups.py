@@ -51,9 +51,10 @@ class Kernel:
         (folder / "cgroup.procs").write_text("")
         (folder / "cpu.stat").write_text("usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\n")
         (folder / "memory.current").write_text("4096\n")
+        (folder / "cpuset.cpus.effective").write_text("0-3\n")
 
     def read(self, path: str) -> str:
-        return (self.root / path).read_text().removesuffix("\n")
+        return (self.root / path).read_text()
 
 
 @pytest.fixture
@@ -116,7 +117,6 @@ def test_same_limits_in_the_words_of_either_version() -> None:
 def test_no_limits_take_back_what_was_set() -> None:
     assert ("cpu", "cpu.max", "max 20000") in settings(TierLimits(), 2)
     assert ("cpu", "cpu.cfs_quota_us", "-1") in settings(TierLimits(), 1)
-    assert ("cpuset", "cpuset.cpus", "") in settings(TierLimits(), 2)
 
 
 @pytest.mark.parametrize("limits", [{"cpu_weight": 0}, {"cpu_weight": 10_001}, {"cap": 0.0}, {"cap": 0.01}])
@@ -133,6 +133,8 @@ def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(ke
     assert kernel.read("virtscope/auction-1-web/cpu.weight") == "50"
     assert kernel.read("virtscope/auction-1-web/cpu.max") == "10000 20000"
     assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "1"
+    made.limit(TierLimits())
+    assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "0-3"
     assert made.cpu_seconds() == pytest.approx(1.234567)
     assert made.memory_bytes() == 4096
 
