@@ -13,11 +13,16 @@ from pathlib import Path
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.pages.events_and_profile import events_and_profile
+from dashboards.pages.caches_and_events import caches_and_events
 from dashboards.pages.host_overhead import host_overhead
+from dashboards.pages.profile import profiles
 
 FOLDER = Path(__file__).parent / "json"
-DASHBOARDS = {"events-and-profile.json": events_and_profile, "host-overhead.json": host_overhead}
+DASHBOARDS = {
+    "caches-and-events.json": caches_and_events,
+    "host-overhead.json": host_overhead,
+    "profile.json": profiles,
+}
 
 
 def render(dashboard: Dashboard) -> str:

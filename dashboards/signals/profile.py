@@ -1,52 +1,120 @@
-"""Where an event fell, as in the studies: the share of each symbol in all of it in the same domain.
+"""Where an event fell, as in the studies: the share of each place in all of it in the same domain.
 
 From the exporter's own series, not the vocabulary: an imported study lies in the past, where rules record nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import Signal
 
-PLACE = {"symbol": "Symbol", "image": "Image", "space": "Space", "vserver": "Guest", "domain": "Domain"}
-"""What tells one place from another, and what it is called in a table. A profile taken inside a guest bears its name,
-one taken from outside (Xenoprof) the domain's number; neither: the host itself."""
+_OF = {"vserver": "Guest", "domain": "Domain"}
+"""A profile taken inside a guest bears its name, one taken from outside (Xenoprof) the domain's number; neither: the
+host itself."""
+
+PLACE = {"symbol": "Symbol", "image": "Image", "space": "Space", **_OF}
+"""What tells one place from another, and what it is called in a table."""
+
+IMAGE = {"image": "Image", **_OF}
+"""The same of a program, library or kernel as a whole."""
 
 _ROWS = 40  # of each domain; the exporter has about as many
+_LINES = 8  # of all domains together: as many as colours that everyone tells apart
 
 
-def _share(host: str, event: str, offset: str) -> str:
+def _share(by: Iterable[str], chosen: str, window: str) -> str:
+    """The part of each place in all of the event in its domain, within a range (and offset)."""
     # Events where they are known: perf varies the period, so that samples stand for more of them here than there. A
     # report of fixed periods has samples alone.
-    chosen = f'{{host="{host}", event="{event}"}}[$__range]{offset}'
-    fell = f"increase(perf_profile_events_total{chosen}) or increase(perf_profile_samples_total{chosen})"
+    selected = f"{{{chosen}}}{window}"
+    fell = f"increase(perf_profile_events_total{selected}) or increase(perf_profile_samples_total{selected})"
     return (
-        f"topk by (vserver, domain) ({_ROWS}, sum by ({', '.join(PLACE)}) ({fell})"
-        f" / on (vserver, domain) group_left () (sum by (vserver, domain) ({fell}) > 0) > 0)"
+        f"sum by ({', '.join(by)}) ({fell})"
+        f" / on (vserver, domain) group_left () (sum by (vserver, domain) ({fell}) > 0) > 0"
     )
 
 
+def _most(by: Iterable[str], chosen: str, offset: str) -> str:
+    return f"topk by (vserver, domain) ({_ROWS}, {_share(by, chosen, f'[$__range]{offset}')})"
+
+
+def _most_over_time(chosen: str, offset: str) -> str:
+    """Shares over time of the largest places of the whole time; topk alone would choose others at each step."""
+    whole_time = _share(PLACE, chosen, f"[$__range] @ end(){offset}")
+    return f"{_share(PLACE, chosen, f'[$__rate_interval]{offset}')} and topk({_LINES}, {whole_time})"
+
+
+_CHOSEN = 'host="$host", event="$event"'
+_BESIDE = 'host="$other_host", event="$other_event"'
+_EARLIER = " offset $other_time"
+
+_LEGEND = "{{symbol}} {{vserver}}{{domain}}"
+_NONE = (
+    "No profile of this host in this time. It takes a perf-exporter and perf there, or an imported report "
+    "(perf-exporter import) and a time range around its date."
+)
+_NONE_BESIDE = 'No profile of that host and event at that time: choose another under "Beside it".'
+_SAME_BESIDE = 'The same of the host, event and time that are chosen under "Beside it".'
+
 SHARE = Signal(
     name="Share",
-    expr=_share("$host", "$event", ""),
+    expr=_most(PLACE, _CHOSEN, ""),
     unit=units.PercentUnit,
     description=(
         "Which image and symbol the chosen event fell on, in the time that the dashboard shows: their share in all of "
         "it in the same domain, as far as samples tell. The symbol (other) stands for those without a series."
     ),
-    absent=(
-        "No profile of this host in this time. It takes a perf-exporter and perf there, or an imported report "
-        "(perf-exporter import) and a time range around its date."
-    ),
+    absent=_NONE,
     decimals=2,
 )
 
 OTHER_SHARE = Signal(
     name="Share",
-    expr=_share("$other_host", "$other_event", " offset $other_time"),
+    expr=_most(PLACE, _BESIDE, _EARLIER),
     unit=units.PercentUnit,
-    description='The same of the host, event and time that are chosen under "Beside it".',
-    absent='No profile of that host and event at that time: choose another under "Beside it".',
+    description=_SAME_BESIDE,
+    absent=_NONE_BESIDE,
     decimals=2,
+)
+
+IMAGE_SHARE = Signal(
+    name="Share",
+    expr=_most(IMAGE, _CHOSEN, ""),
+    unit=units.PercentUnit,
+    description="The share of each program, library or kernel in all of the event in the same domain.",
+    absent=_NONE,
+    decimals=2,
+)
+
+OTHER_IMAGE_SHARE = Signal(
+    name="Share",
+    expr=_most(IMAGE, _BESIDE, _EARLIER),
+    unit=units.PercentUnit,
+    description=_SAME_BESIDE,
+    absent=_NONE_BESIDE,
+    decimals=2,
+)
+
+TOP = Signal(
+    name="Share over time",
+    expr=_most_over_time(_CHOSEN, ""),
+    unit=units.PercentUnit,
+    description=(
+        f"The {_LINES} symbols with the largest shares in the time that the dashboard shows, each in all of the event "
+        "in the same domain. A line that steps up is code that began to lose the cache then."
+    ),
+    legend=_LEGEND,
+    absent=_NONE,
+)
+
+OTHER_TOP = Signal(
+    name="Share over time",
+    expr=_most_over_time(_BESIDE, _EARLIER),
+    unit=units.PercentUnit,
+    description=f"{_SAME_BESIDE} Of an earlier time, as if it were now.",
+    legend=_LEGEND,
+    absent=_NONE_BESIDE,
 )

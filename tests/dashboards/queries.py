@@ -21,7 +21,8 @@ import requests
 
 FOLDER = Path(__file__).resolve().parents[2] / "dashboards" / "json"
 HOST_OVERHEAD = FOLDER / "host-overhead.json"
-EVENTS = FOLDER / "events-and-profile.json"
+CACHES_AND_EVENTS = FOLDER / "caches-and-events.json"
+PROFILE = FOLDER / "profile.json"
 
 STEP_SECONDS = 5
 RANGE_SECONDS = 600

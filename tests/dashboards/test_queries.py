@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.dashboards import counted, hosts
-from tests.dashboards.queries import EVENTS, FOLDER, HOST_OVERHEAD, Answer, run_queries
+from tests.dashboards.queries import CACHES_AND_EVENTS, FOLDER, HOST_OVERHEAD, PROFILE, Answer, run_queries
 from tests.live import Prometheus
 
 # Panels (and their queries) that may be empty, by platform and dashboard, each with its reason.
@@ -26,8 +26,10 @@ MAY_BE_EMPTY = {
         ("Alerts of this host", "A"): "nothing is wrong with it",
     },
     ("xen", "host-overhead"): {},
-    ("base", "events-and-profile"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
-    ("xen", "events-and-profile"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
+    ("base", "caches-and-events"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
+    ("xen", "caches-and-events"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
+    ("base", "profile"): {},
+    ("xen", "profile"): {},
 }
 
 
@@ -74,18 +76,22 @@ def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
 
 
 def test_events_are_shown_of_dom0_and_of_the_guests_that_count(prometheus: Prometheus) -> None:
-    series = series_by_panel(run_queries(prometheus.url, EVENTS, {"host": "xen1"}))
+    series = series_by_panel(run_queries(prometheus.url, CACHES_AND_EVENTS, {"host": "xen1"}))
     assert series["LLC misses per 1,000 instructions, over time"] == {"A": 2}, "Dom0, one guest"
     assert series["Counted, of CPU used"] == {"A": 1}
 
 
 def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
-    answers = run_queries(prometheus.url, EVENTS, {"host": "xen1", "other_host": "base1"})
+    answers = run_queries(prometheus.url, PROFILE, {"host": "xen1", "other_host": "base1"})
     series = series_by_panel(answers)
     places = len(counted.SAMPLES)
-    assert series["$event on $host"] == {"A": 2 * places}, "of Dom0 and of a guest"
-    assert series["Beside it: $other_event on $other_host"] == {"A": places}
-    shares = next(answer.expr for answer in answers if answer.panel == "$event on $host")
+    assert series["Symbols: $event on $host"] == {"A": 2 * places}, "of Dom0 and of a guest"
+    assert series["Symbols: $other_event on $other_host"] == {"A": places}
+    images = len({image for image, _, _ in counted.SAMPLES})
+    assert series["Images: $event on $host"] == {"A": 2 * images}
+    assert series["The largest of $event on $host, over time"] == {"A": 8}, "of both domains"
+    assert series["The largest of $other_event on $other_host, over time"] == {"A": places}
+    shares = next(answer.expr for answer in answers if answer.panel == "Symbols: $event on $host")
     of_dom0 = {
         row["metric"]["symbol"]: float(row["value"][1])
         for row in prometheus.query(shares)

@@ -1,31 +1,25 @@
-"""Events and profile: who loses the cache to whom, and which code the misses belong to."""
+"""Caches and events: who loses the cache to whom, and how much of the figures was measured."""
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import table
+from grafana_foundation_sdk.builders import common, table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels, variables
+from dashboards import panels
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, events, profile
+from dashboards.signals import Signal, events
 
 
-def events_and_profile() -> dashboard.Dashboard:
-    """The dashboard of one host's events, with its profile beside another host's or time's."""
+def caches_and_events() -> dashboard.Dashboard:
+    """The dashboard of what the processor counts of each virtual server of one host."""
     return page(
-        uid="virtscope-events-and-profile",
-        title="Events and profile",
+        uid="virtscope-caches-and-events",
+        title="Caches and events",
         question="Who loses the cache to whom on this host?",
         answer=(
-            "Misses per 1,000 instructions of each virtual server, what came of its cycles, how much of that was "
-            "measured, and which program and symbol an event falls on."
+            "Cache and TLB misses per 1,000 instructions of each virtual server, what came of its cycles, how much of "
+            "that was measured, and why an event is missing. Which code they belong to is on the dashboard Profile."
         ),
-        own_variables=[
-            variables.profiled_event(),
-            variables.other_host(),
-            variables.other_event(),
-            variables.other_time(),
-        ],
         rows=[
             Row(
                 "Caches",
@@ -36,22 +30,36 @@ def events_and_profile() -> dashboard.Dashboard:
                     panels.number(events.MEASURED_LEAST).span(6).height(3),
                     panels.lines(events.LLC_MISSES)
                     .title("LLC misses per 1,000 instructions, over time")
-                    .span(12)
+                    .span(9)
                     .height(8),
-                    panels.lines(events.IPC).title("Instructions per cycle, over time").span(12).height(8),
+                    panels.lines(events.IPC).title("Instructions per cycle, over time").span(9).height(8),
+                    _measured("Of these, measured", events.CACHE_MEASURED),
                     _virtual_servers(),
                 ],
             ),
             Row(
-                "Profile",
+                "TLB",
                 [
-                    _profile("$event on $host", profile.SHARE),
-                    _profile("Beside it: $other_event on $other_host", profile.OTHER_SHARE),
+                    panels.lines(events.DTLB_MISSES)
+                    .title("dTLB misses per 1,000 instructions, over time")
+                    .span(9)
+                    .height(8),
+                    panels.lines(events.ITLB_MISSES)
+                    .title("iTLB misses per 1,000 instructions, over time")
+                    .span(9)
+                    .height(8),
+                    _measured("Of TLB misses, measured", events.TLB_MEASURED),
                 ],
             ),
             Row("What is missing, and why", [_unsupported()]),
         ],
     )
+
+
+def _measured(title: str, share: Signal) -> timeseries.Panel:
+    # The legend of the graphs beside it would take half of its place.
+    without = common.VizLegendOptions().show_legend(False)
+    return panels.lines(share).title(title).max(1).legend(without).span(6).height(8)
 
 
 def _virtual_servers() -> table.Panel:
@@ -87,13 +95,4 @@ def _unsupported() -> table.Panel:
         )
         .span(24)
         .height(8)
-    )
-
-
-def _profile(title: str, share: Signal) -> table.Panel:
-    return (
-        panels.columns(title, share.description, profile.PLACE, [share])
-        .filterable(True)  # by a domain, or to the kernel alone
-        .span(12)
-        .height(12)
     )

@@ -1,0 +1,58 @@
+"""Profile: which program and symbol an event falls on, beside the same of another host, event or time."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import table, timeseries
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards import panels, variables
+from dashboards.layout import Row, page
+from dashboards.signals import Signal, profile
+
+_CHOSEN = "$event on $host"
+_BESIDE = "$other_event on $other_host"
+
+
+def profiles() -> dashboard.Dashboard:
+    """The dashboard of two profiles side by side."""
+    return page(
+        uid="virtscope-profile",
+        title="Profile",
+        question="Which code do the misses belong to?",
+        answer=(
+            "The share of each program and symbol in an event (left), beside that of another host, event or time "
+            "(right): what a hypervisor adds shows against base, what a change did against the day before."
+        ),
+        own_variables=[
+            variables.profiled_event(),
+            variables.other_host(),
+            variables.other_event(),
+            variables.other_time(),
+        ],
+        rows=[
+            Row("Over time", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
+            Row("By symbol", [_by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)]),
+            Row("By image", [_by_image(_CHOSEN, profile.IMAGE_SHARE), _by_image(_BESIDE, profile.OTHER_IMAGE_SHARE)]),
+        ],
+    )
+
+
+def _over_time(of: str, top: Signal) -> timeseries.Panel:
+    # Whole rounds of the profiler, one a minute, as its scrape interval: within less, most places have no sample.
+    rounds = panels.query(top).range().interval("1m")
+    return panels.lines(top).title(f"The largest of {of}, over time").targets([rounds]).span(12).height(9)
+
+
+def _by_symbol(of: str, share: Signal) -> table.Panel:
+    return (
+        panels.columns(f"Symbols: {of}", share.description, profile.PLACE, [share])
+        .filterable(True)  # by a domain, or to the kernel alone
+        .span(12)
+        .height(12)
+    )
+
+
+def _by_image(of: str, share: Signal) -> table.Panel:
+    return (
+        panels.columns(f"Images: {of}", share.description, profile.IMAGE, [share]).filterable(True).span(12).height(8)
+    )
