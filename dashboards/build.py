@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.pages.caches_and_events import caches_and_events
-from dashboards.pages.host_overhead import host_overhead
-from dashboards.pages.profile import profiles
+from dashboards.pages import caches_and_events, host, profile
 
 FOLDER = Path(__file__).parent / "json"
-DASHBOARDS = {
-    "caches-and-events.json": caches_and_events,
-    "host-overhead.json": host_overhead,
-    "profile.json": profiles,
+PAGES: list[ModuleType] = [
+    host,
+    caches_and_events,
+    profile,
+]
+DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
+    f"{page.__name__.rpartition('.')[2].replace('_', '-')}.json": page.make for page in PAGES
 }
 
 

@@ -10,6 +10,7 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels, variables
+from dashboards.signals import origin
 
 TAG = "virtscope"
 
@@ -29,11 +30,15 @@ def page(
     answer: str,
     rows: Sequence[Row],
     *,
+    any_hosts: bool = False,
     own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
+    annotations: Sequence[Builder[dashboard.AnnotationQuery]] = (),
 ) -> dashboard.Dashboard:
     """Lay rows out under the question that the dashboard is for and a sentence on how it answers.
 
-    `own_variables` follow those that every dashboard has.
+    any_hosts: it shows any set of hosts (`$hosts`) beside each other, instead of one (`$host`).
+    own_variables: follow those that every dashboard has.
+    annotations: events that its graphs mark.
     """
     builder = (
         build.Dashboard(title)
@@ -44,9 +49,6 @@ def page(
         .time("now-1h", "now")
         .refresh("10s")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
-        .with_variable(variables.datasource())
-        .with_variable(variables.platform())
-        .with_variable(variables.host())
         .link(
             build.DashboardLink("virtscope")
             .type(dashboard.DashboardLinkType.DASHBOARDS)
@@ -55,12 +57,15 @@ def page(
             .keep_time(True)
             .include_vars(True)
         )
-        .with_panel(panels.note(f"**{question}** {answer}").span(24).height(2))
+        .with_panel(panels.note(f"**{question}** {answer}").span(20).height(2))
+        .with_panel(
+            panels.either(origin.OF_ANY_HOSTS if any_hosts else origin.OF_ONE_HOST, origin.WORDS).span(4).height(2)
+        )
     )
-    for variable in own_variables:
+    for variable in [*(variables.of_any_hosts() if any_hosts else variables.of_one_host()), *own_variables]:
         builder.with_variable(variable)
-    for variable in own_variables:
-        builder.with_variable(variable)
+    for annotation in annotations:
+        builder.annotation(annotation)
     for row in rows:
         builder.with_row(build.Row(row.title))
         for panel in row.panels:

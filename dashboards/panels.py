@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from grafana_foundation_sdk.builders import common, prometheus, stat, table, text, timeseries
 from grafana_foundation_sdk.builders import dashboard as build
@@ -11,6 +12,7 @@ from grafana_foundation_sdk.models.common import (
     BarGaugeDisplayMode,
     BigValueColorMode,
     BigValueGraphMode,
+    BigValueTextMode,
     GraphThresholdsStyleMode,
     LegendDisplayMode,
     LegendPlacement,
@@ -24,6 +26,8 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from dashboards import palette
 from dashboards.signals import Signal
 from dashboards.variables import DATASOURCE
+
+Overridable = TypeVar("Overridable", timeseries.Panel, table.Panel)
 
 _COLUMN_WIDTH = 120  # pixels: "12.34 CPUs", with room for the header
 
@@ -52,6 +56,26 @@ def number(signal: Signal) -> stat.Panel:
     return panel if signal.decimals is None else panel.decimals(signal.decimals)
 
 
+def either(signal: Signal, words: tuple[str, str]) -> stat.Panel:
+    """One word of two: the first where the signal is 0, the second on a coloured ground where it is more."""
+    calm, alarming = words
+    above = dashboard.ValueMappingResult(text=alarming, color=palette.HIGH)
+    return (
+        number(signal)
+        .title("")
+        .mappings(
+            [
+                dashboard.ValueMap({"0": dashboard.ValueMappingResult(text=calm, color="transparent")}),
+                dashboard.RangeMap(dashboard.DashboardRangeMapOptions(from_val=1, to=None, result=above)),
+            ]
+        )
+        .transparent(True)
+        .color_mode(BigValueColorMode.BACKGROUND_SOLID)
+        .text_mode(BigValueTextMode.VALUE)
+        .text(common.VizTextDisplayOptions().value_size(20))
+    )
+
+
 def over_time(signal: Signal) -> timeseries.Panel:
     """The signal over time, from zero, with a dashed line where it becomes high."""
     panel = (
@@ -78,25 +102,28 @@ def over_time(signal: Signal) -> timeseries.Panel:
 
 
 def lines(signal: Signal) -> timeseries.Panel:
-    """The signal's series over time, a line each."""
-    return (
-        over_time(signal)
-        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC))
-        .fill_opacity(0)
-        .legend(_legend_at_the_side())
-    )
+    """The signal's series over time, a line each, in a colour and style that go with its name."""
+    return styled_by_name(over_time(signal).fill_opacity(0).legend(_legend_at_the_side()))
 
 
 def stacked(signal: Signal) -> timeseries.Panel:
     """The signal's series over time, one on top of the other: their sum is read off the top edge."""
-    return (
+    return styled_by_name(
         over_time(signal)
         .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
-        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.SHADES).fixed_color(palette.GUESTS))
         .line_width(1)
         .fill_opacity(50)
         .legend(_legend_at_the_side())
     )
+
+
+def styled_by_name(panel: timeseries.Panel) -> timeseries.Panel:
+    """Give each series the colour and line style of its name; what a page overrides after this stands."""
+    for pattern, colour in palette.colours_by_name().items():
+        panel.override_by_regexp(pattern, coloured(colour))
+    for pattern, dash in palette.dashes_by_name().items():
+        panel.override_by_regexp(pattern, [_property("custom.lineStyle", {"fill": "dash", "dash": dash})])
+    return panel
 
 
 def columns(title: str, description: str, labels: dict[str, str], signals: Sequence[Signal]) -> table.Panel:
@@ -162,6 +189,17 @@ def query(signal: Signal, index: int = 0) -> prometheus.Dataquery:
 def ref_id(index: int) -> str:
     """Grafana's own way to number queries: A, B, C."""
     return chr(ord("A") + index)
+
+
+def leads_to(uid: str, title: str, choose: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that makes a table's column lead to another dashboard.
+
+    choose: its variables that the row decides, and the header of the column that each is read from. The time range and
+    the data source stay.
+    """
+    chosen = [f'var-{variable}=${{__data.fields["{header}"]:percentencode}}' for variable, header in choose.items()]
+    url = "&".join([f"/d/{uid}?${{__url_time_range}}", "${datasource:queryparam}", *chosen])
+    return [_property("links", [dashboard.DashboardLink(title=title, url=url, type_val=None)])]
 
 
 def coloured(colour: str) -> list[dashboard.DynamicConfigValue]:

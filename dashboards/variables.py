@@ -1,37 +1,55 @@
-"""What is chosen at the top of a dashboard. Every one has data source, platform and host, each narrowing the next."""
+"""What is chosen at the top of a dashboard, each narrowing the next: platform, host, virtual server, application.
+
+Links between dashboards hand a choice on by its variable's name, so that a name means the same on all of them: `host`
+is always one host, `hosts` any set of them.
+"""
 
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import CustomVariable, DatasourceVariable, QueryVariable
-from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableOption, VariableRefresh, VariableSort
+from grafana_foundation_sdk.models.dashboard import (
+    DataSourceRef,
+    VariableHide,
+    VariableOption,
+    VariableRefresh,
+    VariableSort,
+)
+
+from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-
-# A host whose exporter runs but has nothing to say is known by the monitor's cost alone. It can be chosen too: that is
-# when someone looks.
-_HOSTS = '__name__=~"vserver:cpu_usage:rate|monitor:cpu_usage:rate"'
+_KNOWN_VSERVERS = '__name__=~"vserver:cpu_usage:rate|vserver:instructions:rate"'
+_KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 
-def datasource() -> DatasourceVariable:
-    """Offer every Prometheus data source of the Grafana that shows the dashboard, whatever its name or UID."""
-    return DatasourceVariable("datasource").label("Data source").type("prometheus")
+def of_one_host() -> list[DatasourceVariable | QueryVariable]:
+    """The variables of a dashboard that shows one host at a time."""
+    return [_datasource(), _platform(), _host(), _vserver(ONE_HOST), _app(ONE_HOST)]
 
 
-def platform() -> QueryVariable:
-    """Choose any set of platforms, all at first."""
-    return (
-        _label_values("platform", "Platform", f"label_values({{{_HOSTS}}}, platform)")
-        .multi(True)
-        .include_all(True)
-        .all_value(".+")
-        .current(VariableOption(selected=True, text=["All"], value=["$__all"]))
+def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
+    """The variables of a dashboard that shows hosts beside each other; the one host is kept for the way back."""
+    return [
+        _datasource(),
+        _platform(),
+        _any(_label_values("hosts", "Hosts", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)'), ".+"),
+        _host().hide(VariableHide.HIDE_VARIABLE),
+        _vserver(ANY_HOSTS),
+        _app(ANY_HOSTS),
+    ]
+
+
+def base_host() -> QueryVariable:
+    """Choose the host of the virtual server that others are measured by."""
+    return _label_values("base_host", "Baseline: host", f'label_values({{{_KNOWN_VSERVERS}, host=~"$hosts"}}, host)')
+
+
+def base_vserver() -> QueryVariable:
+    """Choose the virtual server that others are measured by."""
+    return _label_values(
+        "base_vserver", "virtual server", f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, vserver)'
     )
-
-
-def host() -> QueryVariable:
-    """Choose one host of the chosen platforms: shares and capacities of several do not add up to anything."""
-    return _label_values("host", "Host", f'label_values({{{_HOSTS}, platform=~"$platform"}}, host)')
 
 
 def profiled_event() -> QueryVariable:
@@ -60,6 +78,44 @@ def other_time() -> CustomVariable:
         .values(", ".join(f"{text} : {value}" for text, value in choices.items()))
         .options(options)
         .current(options[0])
+    )
+
+
+def _datasource() -> DatasourceVariable:
+    """Offer every Prometheus data source of the Grafana that shows the dashboard, whatever its name or UID."""
+    return DatasourceVariable("datasource").label("Data source").type("prometheus")
+
+
+def _platform() -> QueryVariable:
+    return _any(_label_values("platform", "Platform", f"label_values({{{KNOWN_HOSTS}}}, platform)"), ".+")
+
+
+def _host() -> QueryVariable:
+    """One host of the chosen platforms: shares and capacities of several do not add up to anything."""
+    return _label_values("host", "Host", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)')
+
+
+def _vserver(hosts: str) -> QueryVariable:
+    return _any(
+        _label_values("vserver", "Virtual server", f"label_values({{{_KNOWN_VSERVERS}, {hosts}}}, vserver)"), ".*"
+    )
+
+
+def _app(hosts: str) -> QueryVariable:
+    """Applications; narrowed to a virtual server, those that alerts/objectives/ says it belongs to."""
+    # An application that no virtual server is known of has no label `vserver`: ".*", all of them, finds that too.
+    return _any(
+        _label_values("app", "Application", f'label_values({{{_KNOWN_APPS}, {hosts}, vserver=~"$vserver"}}, app)'), ".*"
+    )
+
+
+def _any(variable: QueryVariable, everything: str) -> QueryVariable:
+    """Let any set be chosen, all at first: `everything` is the regular expression that stands for all."""
+    return (
+        variable.multi(True)
+        .include_all(True)
+        .all_value(everything)
+        .current(VariableOption(selected=True, text=["All"], value=["$__all"]))
     )
 
 

@@ -1,1 +1,1 @@
-"""The dashboards, a module each, named as its JSON file."""
+"""The dashboards, a module each, named as its JSON file; `make` makes it."""

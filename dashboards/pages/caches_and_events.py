@@ -10,7 +10,7 @@ from dashboards.layout import Row, page
 from dashboards.signals import Signal, events
 
 
-def caches_and_events() -> dashboard.Dashboard:
+def make() -> dashboard.Dashboard:
     """The dashboard of what the processor counts of each virtual server of one host."""
     return page(
         uid="virtscope-caches-and-events",

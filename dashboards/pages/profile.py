@@ -13,7 +13,7 @@ _CHOSEN = "$event on $host"
 _BESIDE = "$other_event on $other_host"
 
 
-def profiles() -> dashboard.Dashboard:
+def make() -> dashboard.Dashboard:
     """The dashboard of two profiles side by side."""
     return page(
         uid="virtscope-profile",

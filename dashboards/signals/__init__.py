@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ONE_HOST = 'platform=~"$platform", host="$host"'
+ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
+
+# A host whose exporter runs but has nothing to say is known by the monitor's cost alone. It can be chosen too: that is
+# when someone looks.
+KNOWN_HOSTS = '__name__=~"vserver:cpu_usage:rate|monitor:cpu_usage:rate"'
+
 CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
 
 
@@ -19,7 +26,7 @@ class Signal:
     """The quantity in a few words: a panel's title or a column's header."""
 
     expr: str
-    """PromQL in which ``$platform`` and ``$host`` are the dashboard's variables."""
+    """PromQL in which ``$platform``, ``$host`` and their like are the dashboard's variables."""
 
     unit: str
     """Grafana's identifier of the unit: one of ``grafana_foundation_sdk.models.units``, or ``CPUS``."""
@@ -41,10 +48,19 @@ class Signal:
 
 
 def on_host(metric: str, **labels: str) -> str:
-    """Select the chosen host's series of a metric, narrowed by further labels.
+    """Select the chosen host's series of a metric, narrowed by further labels; a variable stands for any set of values.
 
-    >>> on_host("vserver:cpu_usage:rate", role="guest")
-    'vserver:cpu_usage:rate{platform=~"$platform", host="$host", role="guest"}'
+    >>> on_host("vserver:cpu_usage:rate", role="guest", vserver="$vserver")
+    'vserver:cpu_usage:rate{platform=~"$platform", host="$host", role="guest", vserver=~"$vserver"}'
     """
-    chosen = ['platform=~"$platform"', 'host="$host"', *(f'{label}="{value}"' for label, value in labels.items())]
-    return f"{metric}{{{', '.join(chosen)}}}"
+    return _select(metric, ONE_HOST, labels)
+
+
+def on_hosts(metric: str, **labels: str) -> str:
+    """Select the same of all chosen hosts, on a page that shows several."""
+    return _select(metric, ANY_HOSTS, labels)
+
+
+def _select(metric: str, hosts: str, labels: dict[str, str]) -> str:
+    narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())
+    return f"{metric}{{{', '.join([hosts, *narrowed])}}}"

@@ -9,28 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.dashboards import counted, hosts
-from tests.dashboards.queries import CACHES_AND_EVENTS, FOLDER, HOST_OVERHEAD, PROFILE, Answer, run_queries
+from tests.dashboards.excused import EXCUSED
+from tests.dashboards.queries import CACHES_AND_EVENTS, FOLDER, HOST, PROFILE, Answer, run_queries
 from tests.live import Prometheus
-
-# Panels (and their queries) that may be empty, by platform and dashboard, each with its reason.
-NO_GUESTS = "a bare machine has no guests"
-NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
-NOT_YET_USUAL = "what is usual is known after a day"
-MAY_BE_EMPTY = {
-    ("base", "host-overhead"): {
-        ("Overhead, of all CPU used", "A"): NO_OVERHEAD,
-        ("Overhead over time", "A"): NO_OVERHEAD,
-        ("Overhead in CPUs", "A"): NO_OVERHEAD,
-        ("Guests", "A"): NO_GUESTS,
-        ("CPU used, against capacity", "B"): NO_GUESTS,
-        ("Alerts of this host", "A"): "nothing is wrong with it",
-    },
-    ("xen", "host-overhead"): {},
-    ("base", "caches-and-events"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
-    ("xen", "caches-and-events"): {("Misses per 1,000 instructions", "B"): NOT_YET_USUAL},
-    ("base", "profile"): {},
-    ("xen", "profile"): {},
-}
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +44,13 @@ def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, plat
     answers = run_queries(prometheus.url, dashboard, {"host": host})
     assert answers
     empty = {(answer.panel, answer.ref_id) for answer in answers if answer.series == 0}
-    assert empty == set(MAY_BE_EMPTY[platform, dashboard.stem]), (
+    assert empty == set(EXCUSED.get(dashboard.stem, {}).get(platform, {})), (
         "panels are empty that should not be, or are not that were excused"
     )
 
 
 def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
-    series = series_by_panel(run_queries(prometheus.url, HOST_OVERHEAD, {"host": "xen1"}))
+    series = series_by_panel(run_queries(prometheus.url, HOST, {"host": "xen1"}))
     assert series["Overhead, of all CPU used"] == {"A": 1}
     assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 1}, "Dom0, three guests, the capacity"
     assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4}
@@ -101,16 +82,16 @@ def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
 
 
 def test_a_host_of_which_nothing_is_known_shows_its_alert(prometheus: Prometheus) -> None:
-    series = series_by_panel(run_queries(prometheus.url, HOST_OVERHEAD, {"host": "mute1"}))
+    series = series_by_panel(run_queries(prometheus.url, HOST, {"host": "mute1"}))
     assert series["Guests, and the host itself"] == {"A": 0, "B": 0, "C": 0}
     assert series["Alerts of this host"] == {"A": 1}
     assert series["The monitor's own CPU, by job"] == {"A": 1}
 
 
 def test_platform_narrows_the_choice_of_hosts(prometheus: Prometheus) -> None:
-    assert run_queries(prometheus.url, HOST_OVERHEAD, {"platform": "base", "host": "base1"})
+    assert run_queries(prometheus.url, HOST, {"platform": "base", "host": "base1"})
     with pytest.raises(LookupError, match="can't be 'xen1'"):
-        run_queries(prometheus.url, HOST_OVERHEAD, {"platform": "base", "host": "xen1"})
+        run_queries(prometheus.url, HOST, {"platform": "base", "host": "xen1"})
 
 
 def test_what_draws_nothing_counts_as_empty(prometheus: Prometheus, tmp_path: Path) -> None:

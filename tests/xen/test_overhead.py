@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboards.queries import HOST_OVERHEAD, run_queries
+from tests.dashboards.queries import HOST, run_queries
 from tests.live import Alertmanager, Prometheus, Webhook
 from tests.xen.host import XenHost
 
@@ -56,7 +56,7 @@ def test_a_busy_dom0_raises_the_overhead_and_somebody_is_told(
         figures(f"Dom0's share of all CPU used: {usual:.0%} as it is, {busy:.0%} made busy")
         figures(f"alert: {alert['annotations']['summary']}")
 
-        empty = [answer for answer in run_queries(judge.url, HOST_OVERHEAD, {"host": "xen-lab"}) if not answer.series]
+        empty = [answer for answer in run_queries(judge.url, HOST, {"host": "xen-lab"}) if not answer.series]
         assert empty == [], "every panel of the dashboard has something to show of this host"
 
 

@@ -1,4 +1,4 @@
-"""Host overhead: what does virtualisation itself cost on one machine?"""
+"""Host: what does virtualisation itself cost on one machine?"""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dashboards.layout import Row, page
 from dashboards.signals import host, monitor, vserver
 
 
-def host_overhead() -> dashboard.Dashboard:
+def make() -> dashboard.Dashboard:
     """The dashboard of one host, for every platform: what a platform can't give says so in its panel."""
     return page(
-        uid="virtscope-host-overhead",
-        title="Host overhead",
+        uid="virtscope-host",
+        title="Host",
         question="What does virtualisation itself cost on this host?",
         answer=(
             "CPU that went to the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in "

@@ -1,0 +1,29 @@
+"""Where the figures come from: a host that is watched, or one that `make demo` plays."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal
+
+WORDS = ("live", "DEMO, not live")
+"""What stands for 0, and for all above it."""
+
+
+def _demo_hosts(chosen: str) -> Signal:
+    shown = f"group by (host) ({{{KNOWN_HOSTS}, {chosen}}})"
+    played = f'group by (host) ({{{KNOWN_HOSTS}, {chosen}, host=~"demo-.+"}})'
+    return Signal(
+        name="Data",
+        expr=f"count({played}) or 0 * count({shown})",
+        unit=units.NoUnit,
+        description=(
+            "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Whatever is shown of them "
+            "is made for show."
+        ),
+        absent="Nothing is known of the chosen hosts in this time. Choose another, or see Prometheus, Status, Targets.",
+    )
+
+
+OF_ONE_HOST = _demo_hosts(ONE_HOST)
+OF_ANY_HOSTS = _demo_hosts(ANY_HOSTS)
