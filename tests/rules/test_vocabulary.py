@@ -21,6 +21,8 @@ VOCABULARY = {
     "vserver:cpu_throttled:rate": {"host", "platform", "vserver", "role"},
     "vserver:cpu_limit:cpus": {"host", "platform", "vserver", "role"},
     "vserver:cpu_capped:score": {"host", "platform", "vserver", "role"},
+    "vserver:crashed:state": {"host", "platform", "vserver", "role"},
+    "vserver:starts:count1h": {"host", "platform", "vserver", "role"},
     "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
     "vserver:memory_limit:bytes": {"host", "platform", "vserver", "role"},
     "vserver:refused_allocations:rate": {"host", "platform", "vserver", "role", "resource"},
@@ -102,6 +104,7 @@ xen_domain_cpu_seconds_total{domid="1",domain="web"} SECONDS
 xen_domain_cpu_seconds_total{domid="2",domain="web"} SECONDS
 xen_domain_cpu_seconds_total{domid="7",domain="Käse \"db\" \\ 1"} SECONDS
 xen_domain_cpu_limit_cpus{domid="1",domain="web"} 0.5
+xen_domain_state{domid="1",domain="web",state="crashed"} 0
 xen_domain_memory_bytes{domid="0",domain="Domain-0"} 1e9
 xen_domain_memory_bytes{domid="1",domain="web"} 2e9
 xen_domain_memory_limit_bytes{domid="1",domain="web"} 4e9
@@ -115,6 +118,7 @@ openvz_container_cpu_used_seconds_total{ctid="101"} SECONDS
 openvz_container_cpu_used_seconds_total{ctid="4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"} SECONDS
 openvz_container_scheduling_latency_seconds_total{ctid="101"} SECONDS
 openvz_container_scheduling_latency_seconds_total{ctid="4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"} SECONDS
+openvz_container_uptime_seconds{ctid="101"} SECONDS
 openvz_beancounter_limit_bytes{ctid="101",resource="physpages"} 2e9
 openvz_beancounter_failures_total{ctid="101",resource="numproc"} SECONDS
 openvz_beancounter_failures_total{ctid="0",resource="numproc"} 0
