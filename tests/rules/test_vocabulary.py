@@ -25,6 +25,8 @@ VOCABULARY = {
     "vserver:starts:count1h": {"host", "platform", "vserver", "role"},
     "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
     "vserver:memory_limit:bytes": {"host", "platform", "vserver", "role"},
+    "vserver:network_bytes:rate": {"host", "platform", "vserver", "role", "direction"},
+    "vserver:disk_bytes:rate": {"host", "platform", "vserver", "role", "direction"},
     "vserver:refused_allocations:rate": {"host", "platform", "vserver", "role", "resource"},
     "vserver:instructions:rate": {"host", "platform", "vserver", "role"},
     "vserver:cycles:rate": {"host", "platform", "vserver", "role"},
@@ -43,6 +45,17 @@ VOCABULARY = {
     "host:vcpu_overcommit:ratio": {"host", "platform"},
     "host:overhead_cpu:rate": {"host", "platform"},
     "host:overhead:ratio": {"host", "platform"},
+    "host:overhead_per_guest_cpu:ratio": {"host", "platform"},
+    "host:overhead_per_guest_byte:seconds": {"host", "platform"},
+    "host:overhead_per_request:seconds": {"host", "platform"},
+    "host:consolidation:apps": {"host", "platform"},
+    "host:cpu_free:cpus": {"host", "platform"},
+    "host:cpu_per_app:cpus": {"host", "platform"},
+    "host:headroom_cpu:apps": {"host", "platform"},
+    "host:headroom_objective:apps": {"host", "platform"},
+    "host:headroom:apps": {"host", "platform"},
+    "host:headroom:apps_p10_1d": {"host", "platform"},
+    "host:headroom_in_a_week:apps": {"host", "platform"},
     "host:instructions:rate": {"host", "platform"},
     "host:cycles:rate": {"host", "platform"},
     "host:llc_misses:rate": {"host", "platform"},
@@ -78,12 +91,17 @@ VOCABULARY = {
         f"app:slo_error:ratio_rate{window}": {"host", "platform", "app", "objective"}
         for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d", "30d")
     },
+    "app:slo_response:ratio": {"host", "platform", "app", "objective"},
     "app:slo_burn:ratio": {"host", "platform", "app", "objective"},
     "app:slo_budget_left:ratio": {"host", "platform", "app", "objective"},
     "vserver:app:info": {"host", "platform", "vserver", "role", "app", "tier"},
 }
-# Their labels are in prometheus/tests/usual.yml and triage.yml.
-NEEDS_A_PAST = {record for record in VOCABULARY if record.endswith(("_median1w", "_max1w", "_max1h"))}
+# Their labels are in prometheus/tests/usual.yml, triage.yml and forecast.yml.
+NEEDS_A_PAST = {
+    record
+    for record in VOCABULARY
+    if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
+}
 STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:")
 
 RECORDS = {
@@ -109,6 +127,8 @@ xen_domain_memory_bytes{domid="0",domain="Domain-0"} 1e9
 xen_domain_memory_bytes{domid="1",domain="web"} 2e9
 xen_domain_memory_limit_bytes{domid="1",domain="web"} 4e9
 xen_domain_memory_bytes{domid="2",domain="web"} 3e9
+xen_domain_network_receive_bytes_total{domid="2",domain="web",vif="0"} SECONDS
+xen_domain_block_write_bytes_total{domid="2",domain="web",vbd="xvda"} SECONDS
 xen_domain_memory_bytes{domid="7",domain="Käse \"db\" \\ 1"} 4e9
 """
 VESTAT = """
@@ -122,6 +142,8 @@ openvz_container_uptime_seconds{ctid="101"} SECONDS
 openvz_beancounter_limit_bytes{ctid="101",resource="physpages"} 2e9
 openvz_beancounter_failures_total{ctid="101",resource="numproc"} SECONDS
 openvz_beancounter_failures_total{ctid="0",resource="numproc"} 0
+openvz_container_io_read_bytes_total{ctid="101"} SECONDS
+openvz_container_io_read_bytes_total{ctid="0"} SECONDS
 """
 GUEST = """
 process_cpu_seconds_total SECONDS
@@ -150,6 +172,9 @@ node_cpu_seconds_total{cpu="0",mode="idle"} SECONDS
 node_cpu_seconds_total{cpu="0",mode="steal"} 0
 node_memory_MemTotal_bytes 8e9
 node_memory_MemAvailable_bytes 5e9
+node_network_receive_bytes_total{device="eth0"} SECONDS
+node_network_receive_bytes_total{device="veth101.0"} SECONDS
+node_disk_read_bytes_total{device="sda"} SECONDS
 """
 DOCKER_ID = 8 * "0123abcd"
 # A container by its name, with a cgroup of its own inside, and a capped one by its path.
@@ -169,6 +194,9 @@ container_cpu_cfs_throttled_seconds_total{id="/virtscope/auction-1-web"} 0
 container_spec_cpu_quota{id="/virtscope/auction-1-web"} 200000
 container_spec_cpu_period{id="/virtscope/auction-1-web"} 100000
 container_memory_working_set_bytes{id="/virtscope/auction-1-web"} 1e9
+container_network_receive_bytes_total{id="/docker/DOCKER_ID",name="auction-db",image="mariadb",interface="eth0"} BYTES
+container_network_receive_bytes_total{id="/virtscope/auction-1-web",interface="eth0"} BYTES
+container_fs_writes_bytes_total{id="/virtscope/auction-1-web",device="/dev/sda"} SECONDS
 container_spec_memory_limit_bytes{id="/virtscope/auction-1-web"} 2e9
 """.replace("DOCKER_ID", DOCKER_ID)
 # A request a second to the lab's application, all of them within 0.1 s.
@@ -182,8 +210,8 @@ app_request_duration_seconds_count{app="auction-1",tier="web",method="GET",statu
 
 
 def counting(text: str) -> Callable[[], str]:
-    """The text with what a clock shows in place of SECONDS."""
-    return lambda: text.replace("SECONDS", str(time.monotonic()))
+    """The text with what a clock shows in place of SECONDS, and a hundred thousand times that in place of BYTES."""
+    return lambda: text.replace("SECONDS", str(time.monotonic())).replace("BYTES", str(1e5 * time.monotonic()))
 
 
 @pytest.fixture(scope="module")
