@@ -167,6 +167,12 @@ OVERHEAD_HIGH = {"alertname": "HostOverheadHigh", "severity": "warning", "host":
 SHOP = {"host": "xen1", "platform": "xen", "app": "shop", "objective": "latency", "cause": "self"}
 PAGE = {**SHOP, "alertname": "ObjectiveBurnsFast", "severity": "critical"}
 TICKET = {**SHOP, "alertname": "ObjectiveBurnsSlowly", "severity": "warning"}
+OVERHEAD_GROWS = {**OVERHEAD_HIGH, "alertname": "OverheadOutgrowsLoad"}
+OVERCOMMIT = {**OVERHEAD_HIGH, "alertname": "OvercommitBeyondObjective"}
+HEADROOM = {**OVERHEAD_HIGH, "alertname": "HeadroomEndsSoon"}
+STARVED = {**OVERHEAD_HIGH, "alertname": "VirtualServerStarved", "vserver": "web", "role": "guest"}
+CAPPED = {**STARVED, "alertname": "CapBindsLong"}
+CRASHED = {**STARVED, "alertname": "GuestCrashed", "severity": "critical"}
 WATCHDOG = {"alertname": "Watchdog", "severity": "none"}
 
 
@@ -198,6 +204,16 @@ WATCHDOG = {"alertname": "Watchdog", "severity": "none"}
         pytest.param(
             {**EXPORTER_DOWN, "job": "node"}, OVERHEAD_HIGH, False, id="exporter down: not what another tells"
         ),
+        pytest.param(EXPORTER_DOWN, CRASHED, True, id="exporter down: a crash that it told of"),
+        pytest.param(PAGE, CAPPED, True, id="page, cause self: the cap"),
+        pytest.param(PAGE, STARVED, False, id="page, cause self: not who waits for others"),
+        pytest.param({**PAGE, "cause": "neighbour"}, STARVED, True, id="page, cause neighbour: who waits for them"),
+        pytest.param({**PAGE, "cause": "neighbour"}, CRASHED, False, id="page, cause neighbour: not a crash"),
+        pytest.param({**PAGE, "cause": "neighbour"}, {**STARVED, "host": "xen2"}, False, id="page: not another host"),
+        pytest.param({**PAGE, "cause": "hypervisor"}, OVERHEAD_HIGH, True, id="page, cause hypervisor: the overhead"),
+        pytest.param(OVERHEAD_HIGH, OVERHEAD_GROWS, True, id="much overhead: that it grows"),
+        pytest.param(OVERCOMMIT, HEADROOM, True, id="too many vCPUs: that nothing more will fit"),
+        pytest.param(OVERCOMMIT, STARVED, True, id="too many vCPUs: who waits for it"),
         pytest.param(EXPORTER_DOWN, PAGE, False, id="exporter down: not what its applications' sensors tell"),
     ],
 )

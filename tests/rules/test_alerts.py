@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,12 @@ def test_its_words_are_asserted_in_a_unit_test(alert: tuple[Path, dict[str, Any]
     assert asserted
     for expected in asserted:
         assert set(expected["exp_annotations"]) == set(rule["annotations"])
+
+
+def test_users_can_look_up_every_alert_and_its_severity() -> None:
+    page = (ROOT / "docs" / "alerting.md").read_text()
+    listed = dict(re.findall(r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", page, re.MULTILINE))
+    assert listed == {name: rule["labels"]["severity"] for name, (_file, rule) in ALERTS.items()}
 
 
 def test_no_runbook_is_left_over() -> None:

@@ -66,6 +66,8 @@ VOCABULARY = {
     "host:dtlb_misses_per_instruction:ratio": {"host", "platform"},
     "host:itlb_misses_per_instruction:ratio": {"host", "platform"},
     "host:events_covered:ratio": {"host", "platform"},
+    "host:overhead_cpu:rate_median1w": {"host", "platform"},
+    "host:overhead_per_guest_cpu:ratio_median1w": {"host", "platform"},
     "host:overhead:ratio_median1w": {"host", "platform"},
     "host:cpu_steal:rate": {"host", "platform"},
     "app:requests:rate": {"host", "platform", "app", "tier"},
@@ -93,6 +95,7 @@ VOCABULARY = {
     },
     "app:slo_response:ratio": {"host", "platform", "app", "objective"},
     "app:slo_burn:ratio": {"host", "platform", "app", "objective"},
+    "app:overcommit_borne:ratio": {"host", "platform", "app"},
     "app:slo_budget_left:ratio": {"host", "platform", "app", "objective"},
     "vserver:app:info": {"host", "platform", "vserver", "role", "app", "tier"},
 }
@@ -101,7 +104,7 @@ NEEDS_A_PAST = {
     record
     for record in VOCABULARY
     if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
-}
+} | {"app:overcommit_borne:ratio"}
 STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:")
 
 RECORDS = {
