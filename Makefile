@@ -6,13 +6,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/complete
-export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT VESTAT_PORT PERF_PORT GRAFANA_PORT CADVISOR_PORT TELEGRAF_PORT
+export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT VESTAT_PORT PERF_PORT GRAFANA_PORT CADVISOR_PORT TELEGRAF_PORT DEMO_PORT
 
 ##@ Run
-.PHONY: up down status logs compose-up compose-down
+.PHONY: up demo down status logs compose-up compose-down
 up: ## Set up what is missing, start the stack on this machine, say what it watches and where to look
 	@$(PYTHON) -m tools.stack up
-down: ## Stop the stack; its data stays
+demo: ## Without a hypervisor: play a study's hosts in the stack's place, with a day of history
+	@$(PYTHON) -m tools.stack demo
+down: ## Stop the stack or the demo; the stack's data stays
 	@$(PYTHON) -m tools.stack down
 status: ## Show what runs and whether its targets answer
 	@$(PYTHON) -m tools.stack status

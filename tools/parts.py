@@ -40,8 +40,11 @@ GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics", groups=("adm",))
 CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
 
+DEMO_SENSORS = Part("demo-sensors", "DEMO_PORT", 10294, "/-/healthy")
+
 # In the order in which they are started and shown.
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, VESTAT_EXPORTER, PERF_EXPORTER, TELEGRAF, GRAFANA)
+DEMO_PARTS = (PROMETHEUS, XENTOP_EXPORTER, VESTAT_EXPORTER, DEMO_SENSORS, GRAFANA)  # by `make demo`, in place of PARTS
 DOCKER_PARTS = (*PARTS, CADVISOR)
 
 

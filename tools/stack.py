@@ -1,6 +1,6 @@
 """Start, show and stop the stack on this machine, without Docker.
 
-    python3 -m tools.stack up | down | status | logs [NAME] [--follow]
+    python3 -m tools.stack up | demo | down | status | logs [NAME] [--follow]
 
 All it makes is in .stack/ and in prometheus/targets/local/ of this checkout.
 """
@@ -27,6 +27,7 @@ from typing import NoReturn
 
 from tools import (
     StackError,
+    demo,
     go_programs,
     grafana,
     health,
@@ -38,7 +39,18 @@ from tools import (
     targets,
     telegraf,
 )
-from tools.parts import ALERTMANAGER, GRAFANA, PARTS, PERF_EXPORTER, PROMETHEUS, TELEGRAF, Part, ports
+from tools.parts import (
+    ALERTMANAGER,
+    DEMO_PARTS,
+    DEMO_SENSORS,
+    GRAFANA,
+    PARTS,
+    PERF_EXPORTER,
+    PROMETHEUS,
+    TELEGRAF,
+    Part,
+    ports,
+)
 from tools.programs import CHECKOUT, ProgramsError
 from tools.targets import Machine
 
@@ -54,6 +66,7 @@ ONLY_ROOT_MAY = {  # by platform
     "xen": "this is the Dom0 of a Xen host, and only root may ask Xen about its guests",
     "openvz": "this is an OpenVZ host, and only root may read what it counts for its containers",
 }
+ALL_PARTS = (*PARTS, DEMO_SENSORS)
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -64,6 +77,7 @@ class Plan:
     machine: Machine
     parts: tuple[Part, ...]
     ports: dict[str, int]
+    is_demo: bool = False
 
     @property
     def ready(self) -> tuple[Part, ...]:
@@ -77,7 +91,7 @@ def up() -> None:
         running_settings = _read_settings() if supervision.is_running() else None
         with _step("Looking at this machine"):
             given = {name: value for name, value in os.environ.items() if value}
-            plan = _plan({**(running_settings or {}), **given})
+            plan = _plan({**(running_settings or {}), **given, demo.SETTING: ""})
             if plan.machine.platform in ONLY_ROOT_MAY and os.geteuid() != 0:
                 raise StackError(f"{ONLY_ROOT_MAY[plan.machine.platform]}: use sudo")
             _require_ports(plan)
@@ -107,6 +121,28 @@ def up() -> None:
         _describe(plan)
 
 
+def play() -> None:
+    """Start the demo in the stack's place, with a day of history, and return once all of it works."""
+    with _alone():
+        if supervision.is_running() and not _plan(_read_settings()).is_demo:
+            raise StackError("the stack is running, and the demo would take its place: make down first")
+        with _step("Looking at this machine"):
+            plan = _plan({**{name: value for name, value in os.environ.items() if value}, demo.SETTING: "1"})
+            supervision.stop()  # a demo begins anew
+            supervision.require_short_path()
+            _require_ports(plan)
+            _require_space()
+            python_packages.STACK.require_venv()
+        with _step("Fetching Prometheus (Debian packages)"):
+            unpacked = programs.STACK.root()
+        with _step("Installing Python packages (.stack/venv)"):
+            python_packages.STACK.install()
+        with _step("Making a day of history"):
+            demo.prepare(plan.ports)
+        _start(plan, _settings(plan, unpacked))
+        _describe_demo(plan)
+
+
 def down() -> None:
     """Stop all that `up` started. What was recorded stays in .stack/data."""
     with _alone():
@@ -126,7 +162,7 @@ def status() -> bool:
     plan = _plan(_read_settings())
     processes = supervision.processes()
     parts = [("PART", "STATE", "SINCE", "ADDRESS")]
-    for part in PARTS:
+    for part in DEMO_PARTS if plan.is_demo else PARTS:
         process = processes[part.name]
         since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
         if part in plan.ready:
@@ -159,6 +195,9 @@ def logs(name: str | None, *, follow: bool) -> None:
 def _plan(settings: Mapping[str, str]) -> Plan:
     """What to run on this machine, on the ports that the settings say."""
     machine = targets.this_machine()
+    if settings.get(demo.SETTING):
+        parts = tuple(part for part in DEMO_PARTS if part is not GRAFANA or grafana.home() is not None)
+        return Plan(machine, parts, ports(settings, ALL_PARTS), is_demo=True)
     parts = tuple(
         part
         for part in PARTS
@@ -166,7 +205,7 @@ def _plan(settings: Mapping[str, str]) -> Plan:
         and (part is not GRAFANA or grafana.home() is not None)
         and (part is not TELEGRAF or telegraf.is_wanted())
     )
-    return Plan(machine, parts, ports(settings))
+    return Plan(machine, parts, ports(settings, ALL_PARTS))
 
 
 def _build_state(telegraf_process: supervision.Process, since: str) -> tuple[str, str, str]:
@@ -229,8 +268,11 @@ def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
     configuration.update(go_programs.PROGRAMS["telegraf"].module.content.encode())
     return {
-        **{part.port_variable: str(plan.ports[part.name]) for part in PARTS},
-        **{part.privileges_variable: " ".join(privileges.setpriv(part.capabilities, part.groups)) for part in PARTS},
+        **{part.port_variable: str(plan.ports[part.name]) for part in ALL_PARTS},
+        **{
+            part.privileges_variable: " ".join(privileges.setpriv(part.capabilities, part.groups)) for part in ALL_PARTS
+        },
+        **demo.sources(plan.is_demo),
         "VIRTSCOPE_PROGRAMS": str(unpacked.relative_to(CHECKOUT)),
         "VIRTSCOPE_CONFIGURATION": configuration.hexdigest(),
         "GRAFANA_HOME": str(grafana.home() or ""),
@@ -320,6 +362,27 @@ def _describe(plan: Plan) -> None:
         addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
     _print_table(addresses)
     print("\nmake status, make logs, make down. To watch more hosts: docs/install.md")
+    if machine.platform == "base":
+        print("No hypervisor here? To see what one would show, on made-up hosts: make down, then make demo")
+
+
+def _describe_demo(plan: Plan) -> None:
+    """Say that nothing of it is measured, and where to look."""
+    print(
+        "\nThis is the demo. All that it shows is made up from a study's numbers (docs/demo.md). Three hosts, demo-xen,"
+        "\ndemo-openvz and demo-base, play one, two and four applications of 500 to 800 clients: a round is an hour."
+    )
+    print()
+    login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
+    addresses = [
+        (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}")
+        for part in plan.parts
+        if part in {PROMETHEUS, GRAFANA}
+    ]
+    if GRAFANA not in plan.parts:
+        addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
+    _print_table(addresses)
+    print("\nmake status, make logs, make down. To watch this machine instead: make down, then make up")
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
@@ -376,6 +439,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tools.stack", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start the stack, or bring a running one up to date")
+    commands.add_parser("demo", help="play a study's hosts in the stack's place")
     commands.add_parser("down", help="stop it; what was recorded stays")
     commands.add_parser("status", help="show every part and target")
     log_parser = commands.add_parser("logs", help="show the last lines of the logs")
@@ -391,6 +455,8 @@ def main() -> int:
         match arguments.command:
             case "up":
                 up()
+            case "demo":
+                play()
             case "down":
                 down()
             case "status":

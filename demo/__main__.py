@@ -1,0 +1,39 @@
+"""The demo's commands, for tools/demo.py and for compose.yaml.
+
+python -m demo prepare --folder FOLDER --promtool FILE --prometheus FILE --ports JSON
+python -m demo sensors --folder FOLDER --port PORT
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from pathlib import Path
+
+from demo import prepare, server
+from demo.targets import Ports
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m demo", description="A study's experiment, played.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    preparing = commands.add_parser("prepare", help="make recordings, history and configuration")
+    serving = commands.add_parser("sensors", help="serve what the sensors would show")
+    for command in (preparing, serving):
+        command.add_argument("--folder", type=Path, required=True, help="where all is that is made")
+    preparing.add_argument("--promtool", type=Path, required=True)
+    preparing.add_argument("--prometheus", type=Path, required=True)
+    preparing.add_argument("--ports", required=True, help="of prometheus, xentop, vestat and sensors")
+    serving.add_argument("--port", type=int, required=True)
+    given = parser.parse_args()
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
+    if given.command == "prepare":
+        programs = prepare.Programs(given.promtool, given.prometheus)
+        prepare.prepare(given.folder, programs, Ports(**json.loads(given.ports)))
+    else:
+        server.serve(given.port, prepare.read_origin(given.folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""All that the demo is started with: configuration, a day of history that ends now, and what is played from now on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from demo import history, past, recordings, story
+from demo.targets import Ports, stage, targets
+
+HISTORY = 25 * 3600  # seconds: what is usual is known after a day
+_ORIGIN = "origin"
+
+
+class Programs(NamedTuple):
+    """Where Prometheus's programs are."""
+
+    promtool: Path
+    prometheus: Path
+
+
+def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTORY) -> None:
+    """Fill the folder; `seconds` is how much history there is to be."""
+    wanted = targets(ports)
+    stage(folder, wanted)
+    end = int(time.time()) // past.STEP * past.STEP
+    begin = end - seconds
+    origin = begin - story.CYCLE
+    data, samples = folder / "data", folder / "samples.om"
+    data.mkdir()
+    history.write_samples(samples, wanted, begin, end, origin)
+    history.blocks(programs.promtool, samples, data)
+    until_now = past.Past(programs.prometheus, data, begin + past.STEP, end)
+    for rules in past.rounds(past.read_rules(folder)):
+        if past.write_records(samples, rules, until_now):
+            history.blocks(programs.promtool, samples, data)
+    samples.unlink()
+    (folder / _ORIGIN).write_text(f"{origin}\n")
+    recordings.write(folder, origin, time.time())
+
+
+def read_origin(folder: Path) -> float:
+    """When the counters of a prepared demo were 0, in Unix time."""
+    return float((folder / _ORIGIN).read_text())

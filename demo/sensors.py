@@ -1,0 +1,173 @@
+"""What the other exporters and sensors of the demo's hosts would show: pages in the formats of node_exporter, of
+perf-exporter on hosts and in guests, of the access log's sensor, and of the lab's runner and clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from prometheus_client import Metric
+from prometheus_client.core import HistogramMetricFamily
+
+from demo import story
+from demo.model import EDGES, HOST, Answers, Counters, Work
+from demo.study import CHOSEN, PUBLISHED
+from virtscope.perf.profile.metrics import Profiled, live_families
+from virtscope.perf.profile.samples import Hits, Place, Profile
+from virtscope.shell.families import Labels, family
+
+EVENT = "L2_CACHE_MISS"  # as OProfile and Xenoprof called it
+_OTHER = "(other)"
+
+
+class Page(NamedTuple):
+    """What one target shows: its job in prometheus.yml, its labels, and the families."""
+
+    job: str
+    labels: Labels
+    families: list[Metric]
+
+
+def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
+    """All pages of a host at this Unix time; a guest that isn't there has none."""
+    state, step = counters.at(seconds), story.step_at(seconds)
+    platform = counters.platform
+    labels = {"host": host, "platform": platform}
+    up = seconds - counters.origin
+    yield Page("telegraf", labels, [_requests(app, answers) for app, answers in state.answers.items()])
+    yield Page("lab", labels, _step(step, platform))
+    if platform == "xen":
+        for name, work in state.work.items():
+            if name == HOST:
+                yield Page("perf", labels, [*_events({"cpu": "0"}, work, up), *_profile("xen_dom0", work, up)])
+            else:
+                table = "xen_web" if name.endswith("-web") else "xen_db"
+                yield Page(
+                    "guest",
+                    {**labels, "vserver": name},
+                    [*_events({"cpu": "0"}, work, up), *_profile(table, work, up)],
+                )
+        return
+    total = Work(*map(sum, zip(*state.work.values(), strict=True)))
+    yield Page("node", labels, _node(total, up, guests=len(state.work) - 1))
+    cgroups = [({"cgroup": f"/machine.slice/{name}"}, work) for name, work in state.work.items() if name != HOST]
+    yield Page("perf", labels, [*_merged([({"cpu": "0"}, total), *cgroups], up), *_profile(platform, total, up)])
+
+
+def _node(total: Work, up: float, guests: int) -> list[Metric]:
+    """node_exporter's: CPU by mode, and memory."""
+    cpus = CHOSEN["cpus"]
+    share = total.cpu / cpus
+    times = [
+        ({"cpu": str(cpu), "mode": mode}, seconds)
+        for cpu in range(cpus)
+        for mode, seconds in (
+            ("user", 0.7 * share),
+            ("system", 0.3 * share),
+            ("idle", up - share),
+            ("iowait", 0.0),
+            ("steal", 0.0),
+        )
+    ]
+    used = CHOSEN["host_memory_bytes"] + guests * CHOSEN["guest_memory_bytes"]
+    return [
+        family("node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", times),
+        family(
+            "node_memory_MemTotal_bytes", "Memory information field MemTotal_bytes.", [({}, CHOSEN["memory_bytes"])]
+        ),
+        family(
+            "node_memory_MemAvailable_bytes",
+            "Memory information field MemAvailable_bytes.",
+            [({}, CHOSEN["memory_bytes"] - used)],
+        ),
+        family("node_network_receive_bytes_total", "Received.", [({"device": "eth0"}, total.received)]),
+        family("node_network_transmit_bytes_total", "Transmitted.", [({"device": "eth0"}, total.sent)]),
+        family("node_disk_read_bytes_total", "Read.", [({"device": "sda"}, total.read)]),
+        family("node_disk_written_bytes_total", "Written.", [({"device": "sda"}, total.written)]),
+    ]
+
+
+def _events(where: Labels, work: Work, up: float) -> list[Metric]:
+    return _merged([(where, work)], up)
+
+
+def _merged(targets: list[tuple[Labels, Work]], up: float) -> list[Metric]:
+    """perf-exporter's counts, of CPUs and of cgroups, all of the time measured."""
+    found = []
+    for prefix, label in (("perf_", "cpu"), ("perf_cgroup_", "cgroup")):
+        events: list[tuple[Labels, float]] = []
+        times: list[tuple[Labels, float]] = []
+        for where, work in targets:
+            if label not in where:
+                continue
+            for group, counts in _groups(work).items():
+                of_group = {**where, "group": group, "pmu": ""}
+                times.append((of_group, up))
+                events += [({**of_group, "event": event}, float(int(count))) for event, count in counts.items()]
+        if events:
+            found += [
+                family(f"{prefix}events_total", "Events counted.", events),
+                family(f"{prefix}group_enabled_seconds_total", "Time the group was to be counted, in seconds.", times),
+                family(f"{prefix}group_running_seconds_total", "Time the group had the hardware, in seconds.", times),
+            ]
+    return found
+
+
+def _groups(work: Work) -> dict[str, dict[str, float]]:
+    return {
+        "cache": {"instructions": work.instructions, "cycles": work.cycles, "cache-misses": work.llc_misses},
+        "tlb": {
+            "instructions": work.instructions,
+            "dTLB-load-misses": work.dtlb_misses,
+            "iTLB-load-misses": work.itlb_misses,
+        },
+    }
+
+
+def _profile(table: str, work: Work, up: float) -> list[Metric]:
+    """perf-exporter's profile: the kernel's misses by symbol, as far as the study's table goes."""
+    shares = {symbol: percent / 100 for symbol, percent in PUBLISHED["misses_by_kernel_symbol"][table].items()}
+    shares[_OTHER] = 1 - sum(shares.values())
+    samples = up * CHOSEN["profile_samples_per_second"]
+    profile: Profile = {
+        Place(EVENT, "vmlinux", symbol, "kernel"): Hits(int(samples * share), work.llc_misses * share)
+        for symbol, share in shares.items()
+    }
+    return live_families(
+        Profiled(profile, 0, up, [(EVENT, f"{CHOSEN['profile_samples_per_second']} Hz", "this kernel")])
+    )
+
+
+def _requests(app: str, answers: Answers) -> Metric:
+    found = HistogramMetricFamily(
+        "app_request_duration_seconds",
+        "Response times of requests.",
+        labels=["app", "tier", "method", "status"],
+    )
+    for status, share in (("2xx", 1), ("5xx", 0)):
+        total = float(int(answers.requests)) * share
+        buckets = [(f"{edge:g}", float(int(count)) * share) for edge, count in zip(EDGES, answers.within, strict=True)]
+        found.add_metric([app, "web", "GET", status], [*buckets, ("+Inf", total)], answers.seconds * share)
+    return found
+
+
+def _step(step: story.Step, platform: str) -> list[Metric]:
+    """The lab's: which step is on, and each application's clients."""
+    instances = story.instances_on(platform, step)
+    labels = {
+        "run": "hpl-2007-59r1",
+        "scenario": "study",
+        "step": step.name,
+        "instances": str(instances),
+        "clients": str(step.clients),
+        "placement": step.placement,
+        "repetition": "1",
+    }
+    clients = [({"app": f"rubis-{number}"}, float(step.clients)) for number in range(1, instances + 1)]
+    return [
+        family("lab_step_info", "The step that is being measured.", [(labels, 1)]),
+        family("lab_step_clients", "Clients of each instance that really run.", [(labels, step.clients)]),
+        family("lab_step_planned_seconds", "How long the step is to be measured.", [(labels, step.end - step.begin)]),
+        family("lab_clients", "Clients that visit the application now.", clients),
+    ]

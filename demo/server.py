@@ -1,0 +1,47 @@
+"""Serves the pages of the demo's sensors, as of the moment of each scrape."""
+
+from __future__ import annotations
+
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from demo import story
+from demo.model import Counters
+from demo.sensors import Page, pages
+from demo.targets import Ports, page_path, targets
+from virtscope.shell.exposition import Encoder, Format
+
+_HEALTHY = "/-/healthy"
+
+
+def serve(port: int, origin: float) -> None:
+    """Answer on loopback until the process is ended."""
+    counters = {host: Counters(host, origin) for host in story.PLATFORMS}
+    known = {target.path: target.labels["host"] for target in targets(Ports(0, 0, 0, port))}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            host = known.get(self.path)
+            if host is None and self.path != _HEALTHY:
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            body = b""
+            if host is not None:
+                # A guest that isn't there now has an empty page.
+                shown = [page.families for page in pages(host, counters[host], time.time()) if _path(page) == self.path]
+                body = Encoder().text(shown[0]) if shown else b""
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", Format.TEXT.content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_request(self, code: object = "-", size: object = "-") -> None:
+            """Say nothing of each scrape."""
+
+    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+
+
+def _path(page: Page) -> str:
+    return page_path(page.job, page.labels)

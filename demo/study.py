@@ -1,0 +1,50 @@
+"""What the study published, and what was chosen where it published nothing: study.yml, and the lab's own file of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+FILE = Path(__file__).with_name("study.yml")
+RESPONSES = CHECKOUT / "lab" / "report" / "padala2007.yml"
+
+_CONTENT: Mapping[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+SOURCE: str = _CONTENT["source"]
+CHAPTERS: list[dict[str, Any]] = _CONTENT["chapters"]
+STEPS: list[dict[str, int]] = _CONTENT["steps"]
+PUBLISHED: Mapping[str, Any] = _CONTENT["published"]
+CHOSEN: Mapping[str, Any] = _CONTENT["chosen"]
+LEAST, MOST = 500, 800  # clients
+
+
+def _responses() -> dict[tuple[str, str, int, int], float]:
+    """Fixed points of the mean response in seconds, by platform, placement, instances and clients."""
+    rows = {
+        "xen": yaml.safe_load(RESPONSES.read_text(encoding="utf-8"))["mean_response_seconds"],
+        "openvz": PUBLISHED["openvz_mean_response_seconds"] + CHOSEN["mean_response_seconds"]["openvz"],
+        "base": CHOSEN["mean_response_seconds"]["base"],
+    }
+    return {
+        (platform, row["placement"], row["instances"], row["clients"]): row["value"]
+        for platform, points in rows.items()
+        for row in points
+    }
+
+
+_RESPONSES = _responses()
+
+
+def mean_response(platform: str, placement: str, instances: int, clients: int) -> float:
+    """Seconds; exponential between the fixed points at the least and the most clients."""
+    few, many = (_RESPONSES[platform, placement, instances, end] for end in (LEAST, MOST))
+    return float(few * math.pow(many / few, (clients - LEAST) / (MOST - LEAST)))
+
+
+def between(few: float, many: float, clients: int) -> float:
+    """A figure that is linear in the clients, as CPU and throughput are in the study."""
+    return few + (many - few) * (clients - LEAST) / (MOST - LEAST)

@@ -1,0 +1,91 @@
+"""What the demo's Prometheus scrapes: the exporters that play recordings, and the pages of the other sensors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from demo import story
+from demo.model import HOST, rates
+from demo.study import CHECKOUT
+
+JOBS = {
+    "xen": ("lab", "perf", "telegraf"),
+    "openvz": ("lab", "node", "perf", "telegraf"),
+    "base": ("lab", "node", "perf", "telegraf"),
+}
+_RECORDED = {"xen": "xentop", "openvz": "vestat"}  # by platform, the exporter that plays the host's recording
+REPLAYED = "replayed"  # the label of what is played: an exporter gives it itself, the pages get it here
+
+
+@dataclass(frozen=True, eq=False)  # each is itself: as a key it is found without looking at its labels
+class Target:
+    """An address with the labels that Prometheus adds to its series; `path` is where its page is."""
+
+    job: str
+    address: str
+    labels: Mapping[str, str]
+    path: str = "/metrics"
+    played: Mapping[str, str] = field(default_factory=dict)  # labels that an exporter gives by itself
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the demo's own programs answer, on loopback."""
+
+    prometheus: int
+    xentop: int
+    vestat: int
+    sensors: int
+
+
+def targets(ports: Ports) -> list[Target]:
+    """Every target of the demo; guests that aren't there at a moment have an empty page then."""
+    # The stack's own Prometheus, which is no part of the story: what it costs is real.
+    found = [Target("prometheus", f"127.0.0.1:{ports.prometheus}", {"host": "demo-base", "platform": "base"})]
+    for host, platform in story.PLATFORMS.items():
+        labels = {"host": host, "platform": platform}
+        sensors = f"127.0.0.1:{ports.sensors}"
+        if exporter := _RECORDED.get(platform):
+            address = f"127.0.0.1:{getattr(ports, exporter)}"
+            found.append(Target(exporter, address, labels, played={REPLAYED: host}))
+        pages = [(job, labels) for job in JOBS[platform]]
+        if platform == "xen":
+            pages += [("guest", {**labels, "vserver": guest}) for guest in _guests(platform)]
+        for job, its_labels in pages:
+            path = page_path(job, its_labels)
+            found.append(Target(job, sensors, {**its_labels, REPLAYED: host}, path))
+    return found
+
+
+def page_path(job: str, labels: Mapping[str, str]) -> str:
+    """Where the page of a job is, on a host or in its guest."""
+    return "/" + "/".join(filter(None, (labels["host"], labels.get("vserver", ""), job)))
+
+
+def _guests(platform: str) -> list[str]:
+    return sorted({name for step in story.STEPS for name in rates(platform, step).work} - {HOST})
+
+
+def stage(folder: Path, wanted: list[Target]) -> Path:
+    """Copy Prometheus's configuration, rules and alerts to `folder`, to scrape these targets alone; return its path.
+
+    No Alertmanager is among them: what the demo's alerts say is seen in Prometheus, and sent to nobody.
+    """
+    for part in ("prometheus", "alerts"):
+        shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True)
+    files = folder / "prometheus" / "targets"
+    for file in files.rglob("*.yml"):
+        file.write_text("[]\n")
+    local = files / "local"
+    local.mkdir(exist_ok=True)
+    by_job: dict[str, list[dict[str, object]]] = {}
+    for target in wanted:
+        labels = {**target.labels, "__metrics_path__": target.path}
+        by_job.setdefault(target.job, []).append({"targets": [target.address], "labels": labels})
+    for job, groups in by_job.items():
+        (local / f"{job}.yml").write_text(json.dumps(groups, indent=1) + "\n")
+    return folder / "prometheus" / "prometheus.yml"

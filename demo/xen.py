@@ -1,0 +1,78 @@
+"""demo-xen as libxenstat and the hypervisor's runstates would tell of it, for a recording of xentop-exporter."""
+
+from __future__ import annotations
+
+from demo.model import HOST, Counters, Work
+from demo.study import CHOSEN
+from virtscope.xentop.recorded import Snapshot
+from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+from virtscope.xentop.source.runstate import RawRunstate
+
+_SECTOR = 512
+_PACKET = 1000  # bytes, about
+_XVDA = 202 << 8
+
+
+def snapshot(counters: Counters, seconds: float) -> Snapshot:
+    """The host at this Unix time; a domain keeps its id whenever it is there."""
+    state, now = counters.at(seconds), counters.rates_at(seconds)
+    domains = sorted((_domid(name), name, work) for name, work in state.work.items())
+    memory = CHOSEN["memory_bytes"]
+    given = sum(_memory(name) for _, name, _ in domains)
+    node = RawNode(
+        domains=tuple(_domain(domid, name, work, now.work[name].cpu) for domid, name, work in domains),
+        xen_version=b"3.0.3",
+        num_cpus=CHOSEN["cpus"],
+        cpu_hz=CHOSEN["clock_hertz"],
+        tot_mem=memory,
+        free_mem=memory - given,
+    )
+    up = seconds - counters.origin
+    return Snapshot(node, tuple(_runstate(domid, work, up) for domid, _, work in domains))
+
+
+def _domid(name: str) -> int:
+    """Dom0's, or two for each application: rubis-1-web is 1, rubis-1-db 2."""
+    if name == HOST:
+        return 0
+    _, number, tier = name.split("-")
+    return 2 * int(number) - (tier == "web")
+
+
+def _memory(name: str) -> int:
+    return int(CHOSEN["host_memory_bytes" if name == HOST else "guest_memory_bytes"])
+
+
+def _domain(domid: int, name: str, work: Work, cpus: float) -> RawDomain:
+    nanoseconds = int(work.cpu * 1e9)
+    guest = name != HOST
+    # libxenstat tells of Dom0's end of an interface: what it received is what the guest sent.
+    network = RawNetwork(
+        0, int(work.sent), int(work.sent) // _PACKET, 0, 0, int(work.received), int(work.received) // _PACKET, 0, 0, 0
+    )
+    read, written = int(work.read), int(work.written)
+    disk = RawVbd(2, _XVDA, 0, read >> 12, written >> 12, read // _SECTOR, written // _SECTOR, False)
+    return RawDomain(
+        vcpus=(RawVcpu(1, nanoseconds),),
+        networks=(network,) if guest else (),
+        vbds=(disk,) if guest else (),
+        id=domid,
+        name=name.encode() if guest else b"Domain-0",
+        cpu_ns=nanoseconds,
+        cur_mem=_memory(name),
+        max_mem=_memory(name),
+        ssid=0,
+        dying=0,
+        crashed=0,
+        shutdown=0,
+        paused=0,
+        blocked=int(cpus < 0.5),
+        running=int(cpus >= 0.5),
+    )
+
+
+def _runstate(domid: int, work: Work, up: float) -> RawRunstate:
+    running, runnable = int(work.cpu * 1e9), int(work.wait * 1e9)
+    blocked = max(int(up * 1e9) - running - runnable, 0)
+    # A domain of one vCPU runs, waits (full contention) or is blocked.
+    return RawRunstate(domid, 0, 0, (running, runnable, 0, blocked, 0, 0), runnable)

@@ -1,0 +1,58 @@
+"""The demo in the stack's place: what it keeps, how its parts are told, and how its history is made.
+
+All it makes is in .stack/demo, anew each time, apart from what the stack has recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from tools import StackError, privileges, programs, python_packages
+from tools.parts import DEMO_SENSORS, PROMETHEUS, VESTAT_EXPORTER, XENTOP_EXPORTER
+from tools.programs import CHECKOUT
+
+FOLDER = CHECKOUT / ".stack" / "demo"
+SETTING = "VIRTSCOPE_DEMO"  # in the settings of a running stack: it is the demo
+_HERE = FOLDER.relative_to(CHECKOUT)
+_LIVE = {
+    "PROMETHEUS_SOURCE": "--config.file=prometheus/prometheus.yml --storage.tsdb.path=.stack/data/prometheus",
+    "XENTOP_SOURCE": "",
+    "VESTAT_SOURCE": "",
+    "DEMO_SOURCE": "",
+}
+
+
+def sources(demo: bool) -> dict[str, str]:
+    """What supervisord.conf is told of where the parts' figures come from: this machine, or the demo's story."""
+    if not demo:
+        return _LIVE
+    return {
+        # Back-filled series have no marks for where they end: a sample stands until the next one is due.
+        "PROMETHEUS_SOURCE": f"--config.file={_HERE}/prometheus/prometheus.yml --storage.tsdb.path={_HERE}/data"
+        " --query.lookback-delta=75s",
+        "XENTOP_SOURCE": f"--source=replay:{_HERE}/demo-xen.jsonl.gz",
+        "VESTAT_SOURCE": f"--source=replay:{_HERE}/demo-openvz.jsonl.gz",
+        "DEMO_SOURCE": f"--folder {_HERE}",
+        SETTING: "1",
+    }
+
+
+def prepare(ports: Mapping[str, int]) -> None:
+    """Make recordings and a day of history that ends now; raises `StackError` with what went wrong."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    command = [python_packages.STACK.python, "-m", "demo", "prepare", "--folder", FOLDER]
+    command += ["--promtool", programs.path("promtool"), "--prometheus", programs.path("prometheus")]
+    parts = {"prometheus": PROMETHEUS, "xentop": XENTOP_EXPORTER, "vestat": VESTAT_EXPORTER, "sensors": DEMO_SENSORS}
+    command += ["--ports", json.dumps({name: ports[part.name] for name, part in parts.items()})]
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'exporters'}"}
+    made = subprocess.run(
+        list(map(str, command)), cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        raise StackError(f"can't make the demo's history: {made.stderr.strip()}")
+    privileges.hand_over(FOLDER / "data")
