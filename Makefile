@@ -62,8 +62,9 @@ dashboards: $(READY) ## Write the dashboards' JSON from their Python sources
 	$(BIN)/python -m dashboards.build
 rules: $(READY) ## Write the rules of the applications' objectives and of their histograms (alerts/objectives/)
 	$(BIN)/python -m alerts.build
-docs: $(READY) ## Write docs/metrics.md from the golden expositions
+docs: $(READY) ## Write docs/metrics.md from the golden expositions, and the tables of docs/vocabulary.md from rules and readers
 	$(BIN)/python -m tools.metric_reference
+	$(BIN)/python -m tools.vocabulary_reference
 golden: $(READY) ## Write the golden expositions anew; look at the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
 wheel: $(READY) ## Build the exporters' wheel into dist/

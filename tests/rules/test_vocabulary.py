@@ -2,118 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.live import Exposition, Prometheus
+from tools.vocabulary_reference import vocabulary
 
-ROOT = Path(__file__).resolve().parents[2]
-
-# What alerts, dashboards and reports may rely on, with exactly these labels on every platform.
-VOCABULARY = {
-    "vserver:cpu_usage:rate": {"host", "platform", "vserver", "role"},
-    "vserver:cpu_wait:rate": {"host", "platform", "vserver", "role"},
-    "vserver:cpu_throttled:rate": {"host", "platform", "vserver", "role"},
-    "vserver:cpu_limit:cpus": {"host", "platform", "vserver", "role"},
-    "vserver:cpu_capped:score": {"host", "platform", "vserver", "role"},
-    "vserver:crashed:state": {"host", "platform", "vserver", "role"},
-    "vserver:starts:count1h": {"host", "platform", "vserver", "role"},
-    "vserver:memory:bytes": {"host", "platform", "vserver", "role"},
-    "vserver:memory_limit:bytes": {"host", "platform", "vserver", "role"},
-    "vserver:network_bytes:rate": {"host", "platform", "vserver", "role", "direction"},
-    "vserver:disk_bytes:rate": {"host", "platform", "vserver", "role", "direction"},
-    "vserver:refused_allocations:rate": {"host", "platform", "vserver", "role", "resource"},
-    "vserver:instructions:rate": {"host", "platform", "vserver", "role"},
-    "vserver:cycles:rate": {"host", "platform", "vserver", "role"},
-    "vserver:llc_misses:rate": {"host", "platform", "vserver", "role"},
-    "vserver:dtlb_misses:rate": {"host", "platform", "vserver", "role"},
-    "vserver:itlb_misses:rate": {"host", "platform", "vserver", "role"},
-    "vserver:ipc:ratio": {"host", "platform", "vserver", "role"},
-    "vserver:llc_misses_per_instruction:ratio": {"host", "platform", "vserver", "role"},
-    "vserver:llc_misses_per_instruction:ratio_median1w": {"host", "platform", "vserver", "role"},
-    "vserver:dtlb_misses_per_instruction:ratio": {"host", "platform", "vserver", "role"},
-    "vserver:itlb_misses_per_instruction:ratio": {"host", "platform", "vserver", "role"},
-    "vserver:events_measured:ratio": {"host", "platform", "vserver", "role", "group"},
-    "host:cpu_capacity:cpus": {"host", "platform"},
-    "host:guests:count": {"host", "platform"},
-    "host:busy_guests:count": {"host", "platform"},
-    "host:vcpu_overcommit:ratio": {"host", "platform"},
-    "host:overhead_cpu:rate": {"host", "platform"},
-    "host:overhead:ratio": {"host", "platform"},
-    "host:overhead_per_guest_cpu:ratio": {"host", "platform"},
-    "host:overhead_per_guest_byte:seconds": {"host", "platform"},
-    "host:overhead_per_request:seconds": {"host", "platform"},
-    "host:consolidation:apps": {"host", "platform"},
-    "host:cpu_free:cpus": {"host", "platform"},
-    "host:cpu_per_app:cpus": {"host", "platform"},
-    "host:headroom_cpu:apps": {"host", "platform"},
-    "host:headroom_objective:apps": {"host", "platform"},
-    "host:headroom:apps": {"host", "platform"},
-    "host:headroom:apps_p10_1d": {"host", "platform"},
-    "host:headroom_in_a_week:apps": {"host", "platform"},
-    "host:instructions:rate": {"host", "platform"},
-    "host:cycles:rate": {"host", "platform"},
-    "host:llc_misses:rate": {"host", "platform"},
-    "host:dtlb_misses:rate": {"host", "platform"},
-    "host:itlb_misses:rate": {"host", "platform"},
-    "host:ipc:ratio": {"host", "platform"},
-    "host:llc_misses_per_instruction:ratio": {"host", "platform"},
-    "host:dtlb_misses_per_instruction:ratio": {"host", "platform"},
-    "host:itlb_misses_per_instruction:ratio": {"host", "platform"},
-    "host:events_covered:ratio": {"host", "platform"},
-    "host:overhead_cpu:rate_median1w": {"host", "platform"},
-    "host:overhead_per_guest_cpu:ratio_median1w": {"host", "platform"},
-    "host:overhead:ratio_median1w": {"host", "platform"},
-    "host:cpu_steal:rate": {"host", "platform"},
-    "app:requests:rate": {"host", "platform", "app", "tier"},
-    "app:errors:ratio": {"host", "platform", "app", "tier"},
-    "app:response_seconds:mean": {"host", "platform", "app", "tier"},
-    "app:response_seconds:p50": {"host", "platform", "app", "tier"},
-    "app:response_seconds:p95": {"host", "platform", "app", "tier"},
-    "app:response_seconds:p99": {"host", "platform", "app", "tier"},
-    "app:tier_cpu_usage:rate": {"host", "platform", "app", "tier"},
-    "app:cpu_per_request:seconds": {"host", "platform", "app"},
-    "monitor:cpu_usage:rate": {"host", "platform", "job"},
-    "app:cpu_usage:rate": {"host", "platform", "app"},
-    "app:neighbours_cpu:rate": {"host", "platform", "app"},
-    "app:cpu_wait_per_cpu:ratio": {"host", "platform", "app"},
-    "app:cpu_wait_per_cpu:ratio_median1w": {"host", "platform", "app"},
-    "app:requests:rate_max1h": {"host", "platform", "app"},
-    "app:requests:rate_max1w": {"host", "platform", "app"},
-    "app:cause:score": {"host", "platform", "app", "cause"},
-    "app:breach_cause:info": {"host", "platform", "app", "cause"},
-    "app:slo_objective:ratio": {"host", "platform", "app", "objective"},
-    "app:slo_threshold:seconds": {"host", "platform", "app", "objective"},
-    **{
-        f"app:slo_error:ratio_rate{window}": {"host", "platform", "app", "objective"}
-        for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d", "30d")
-    },
-    "app:slo_response:ratio": {"host", "platform", "app", "objective"},
-    "app:slo_burn:ratio": {"host", "platform", "app", "objective"},
-    "app:overcommit_borne:ratio": {"host", "platform", "app"},
-    "app:slo_budget_left:ratio": {"host", "platform", "app", "objective"},
-    "vserver:app:info": {"host", "platform", "vserver", "role", "app", "tier"},
-}
 # Their labels are in prometheus/tests/usual.yml, triage.yml and forecast.yml.
 NEEDS_A_PAST = {
     record
-    for record in VOCABULARY
+    for record in vocabulary()
     if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
 } | {"app:overcommit_borne:ratio"}
-STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:")
-
-RECORDS = {
-    rule["record"]
-    for file in [*ROOT.glob("prometheus/rules/**/*.yml"), *ROOT.glob("alerts/generated/*.yml")]
-    for group in yaml.safe_load(file.read_text())["groups"]
-    for rule in group["rules"]
-    if "record" in rule
-}
 
 # Each domain uses one CPU. Two have one name, one has a name that is odd but legal.
 XENTOP = r"""
@@ -270,10 +172,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             yield prometheus
 
 
-@pytest.mark.parametrize("record", sorted(VOCABULARY.keys() - NEEDS_A_PAST))
+@pytest.mark.parametrize("record", sorted(vocabulary().keys() - NEEDS_A_PAST))
 def test_series_have_exactly_the_labels_of_the_vocabulary(prometheus: Prometheus, record: str) -> None:
     for series in prometheus.wait_for(record, seconds=90):  # objectives over long times are judged once a minute
-        assert set(series["metric"]) - {"__name__"} == VOCABULARY[record]
+        assert set(series["metric"]) - {"__name__"} == set(vocabulary()[record].labels)
 
 
 def test_guests_are_told_apart_by_what_they_are_called(prometheus: Prometheus) -> None:
@@ -328,17 +230,3 @@ def test_what_the_sensor_and_the_containers_of_an_application_tell_is_joined(pro
     prometheus.wait_for('app:cpu_per_request:seconds{app="auction-1"} > 0.9 < 1.1', seconds=60)
     prometheus.wait_for('app:response_seconds:p95{app="auction-1",tier="web"} > 0 < 0.1', seconds=30)
     assert prometheus.value('app:errors:ratio{app="auction-1",tier="web"}') == 0
-
-
-def test_records_are_named_level_metric_operations() -> None:
-    for record in RECORDS:
-        assert re.fullmatch("(?:[a-z][a-z0-9_]*:){2}[a-z][a-z0-9_]*", record)
-
-
-def test_users_can_look_up_every_record_and_no_other() -> None:
-    page = (ROOT / "docs" / "vocabulary.md").read_text()
-    assert set(re.findall(r"`((?:\w+:){2}\w+)`", page)) == set(VOCABULARY)
-
-
-def test_what_is_not_vocabulary_is_marked_as_a_step_on_the_way() -> None:
-    assert {record for record in RECORDS - set(VOCABULARY) if not record.startswith(STEPS)} == set()

@@ -1,0 +1,95 @@
+"""The records by name: each is named as it should be, explained, made of what there is, and read by somebody."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools import vocabulary_reference
+from tools.vocabulary_reference import RECORD_NAME, ROOT, readers, rules, vocabulary
+
+MADE = {rule.name for rule in rules() if not rule.is_alert}
+
+# Steps on the way to the vocabulary, and who makes them: for their own files and those that the rules' comments name.
+STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:")
+# Made for an application of one name only, which the lab's are not (alerts/objective_rules.py).
+MADE_ELSEWHERE = {"objective:wanted:info"}
+
+# level:metric:operations. The last part begins with a unit, or with what was done; then over which time, if that is
+# neither a minute nor this moment.
+_OPERATIONS = "rate|ratio|seconds|bytes|cpus|count|apps|mean|p50|p95|p99|score|state|info"
+_OVER = r"(_?(median|max|min|p\d+_|rate)?\d+[mhdw])?"
+PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATIONS}){_OVER}")
+
+# Read by nothing that ships: for users' own queries, and why they are kept.
+FOR_USERS = {
+    **{
+        f"app:slo_error:ratio_rate{window}": "the windows of the objectives' alerts, which read Sloth's own records"
+        for window in ("30m", "1h", "2h", "6h", "1d", "3d", "30d")
+    },
+    **dict.fromkeys(
+        [
+            "host:dtlb_misses_per_instruction:ratio",
+            "host:itlb_misses_per_instruction:ratio",
+            "host:instructions:rate",
+            "host:vcpu_overcommit:ratio",
+            "host:consolidation:apps",
+            "host:headroom_in_a_week:apps",
+            "host:overhead_per_guest_byte:seconds",
+            "host:overhead_per_request:seconds",
+        ],
+        "to compare hosts by",
+    ),
+    **dict.fromkeys(
+        [
+            "app:errors:ratio",
+            "app:response_seconds:p50",
+            "app:response_seconds:p95",
+            "app:response_seconds:p99",
+            "app:slo_budget_left:ratio",
+            "app:slo_burn:ratio",
+        ],
+        "to follow an application by, beside its alerts",
+    ),
+    **dict.fromkeys(["vserver:disk_bytes:rate", "vserver:memory_limit:bytes"], "to size a virtual server by"),
+}
+
+
+def test_records_of_the_vocabulary_are_named_level_metric_operations() -> None:
+    assert [name for name in vocabulary() if not PATTERN.fullmatch(name)] == []
+
+
+def test_a_records_labels_begin_with_those_of_its_level() -> None:
+    for level, records in vocabulary_reference.levels().items():
+        assert [record.name for record in records if not record.name.startswith(f"{level}:")] == []
+
+
+def test_every_record_is_vocabulary_that_users_can_look_up_or_marked_as_a_step_on_the_way() -> None:
+    assert {name for name in MADE if not name.startswith(STEPS)} == set(vocabulary())
+
+
+def test_every_record_is_read_by_somebody() -> None:
+    assert MADE - set(readers()) - set(FOR_USERS) == set(), "use it, take it away, or say in FOR_USERS why it is kept"
+
+
+def test_nobody_reads_a_record_that_no_rule_makes() -> None:
+    assert {name: by for name, by in readers().items() if name not in MADE | MADE_ELSEWHERE} == {}
+
+
+@pytest.mark.parametrize(
+    "file", sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")]), ids=lambda file: str(file.relative_to(ROOT))
+)
+def test_documents_speak_of_records_that_there_are(file: Path) -> None:
+    named = set(RECORD_NAME.findall(" ".join(re.findall(r"`([^`]+)`", file.read_text()))))
+    levels = tuple(f"{level}:" for level in vocabulary_reference.levels())
+    assert {name for name in named if name.startswith(levels + STEPS)} - MADE - MADE_ELSEWHERE == set()
+
+
+def test_what_is_no_platforms_own_reads_the_vocabulary_alone() -> None:
+    """But for the alerts about exporters, which are about these and no host."""
+    own = {"xen", "openvz", "openvz_beancounters", "cgroup", "base", "events", "monitoring"}
+    series = re.compile(r"\b(?:xen|openvz|perf|node|container|machine)_[a-z_]+\b")
+    common = [rule for rule in rules() if rule.file.stem not in own]
+    assert {rule.name for rule in common if series.search(rule.expr)} == set()
