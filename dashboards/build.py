@@ -15,13 +15,16 @@ from types import ModuleType
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.pages import caches_and_events, host, profile
+from dashboards.pages import caches_and_events, fleet, host, monitor, profile, virtual_servers
 
 FOLDER = Path(__file__).parent / "json"
 PAGES: list[ModuleType] = [
+    fleet,
     host,
+    virtual_servers,
     caches_and_events,
     profile,
+    monitor,
 ]
 DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
     f"{page.__name__.rpartition('.')[2].replace('_', '-')}.json": page.make for page in PAGES

@@ -32,7 +32,7 @@ def page(
     *,
     any_hosts: bool = False,
     own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
-    annotations: Sequence[Builder[dashboard.AnnotationQuery]] = (),
+    annotations: Sequence[dashboard.AnnotationQuery] = (),
 ) -> dashboard.Dashboard:
     """Lay rows out under the question that the dashboard is for and a sentence on how it answers.
 
@@ -64,13 +64,12 @@ def page(
     )
     for variable in [*(variables.of_any_hosts() if any_hosts else variables.of_one_host()), *own_variables]:
         builder.with_variable(variable)
-    for annotation in annotations:
-        builder.annotation(annotation)
     for row in rows:
         builder.with_row(build.Row(row.title))
         for panel in row.panels:
             builder.with_panel(panel)
     built = builder.build()
+    built.annotations = dashboard.AnnotationContainer(list(annotations))
     for number, placed in enumerate(built.panels or [], start=1):
         placed.id_val = number
         # The SDK's default direction would make Grafana's newer front end ("scenes") give each panel the full width,

@@ -19,6 +19,7 @@ from grafana_foundation_sdk.models.common import (
     SortOrder,
     StackingMode,
     TableBarGaugeCellOptions,
+    TableColorTextCellOptions,
     TooltipDisplayMode,
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
@@ -207,6 +208,15 @@ def coloured(colour: str) -> list[dashboard.DynamicConfigValue]:
     return [_property("color", {"mode": "fixed", "fixedColor": colour})]
 
 
+def alarming(signal: Signal) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that colours a table's figures from where the signal is high."""
+    steps = [dashboard.Threshold(value=None, color="text"), dashboard.Threshold(signal.high, palette.HIGH)]
+    return [
+        _property("custom.cellOptions", TableColorTextCellOptions()),
+        _property("thresholds", dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, steps)),
+    ]
+
+
 def as_line(colour: str) -> list[dashboard.DynamicConfigValue]:
     """The properties of an override that takes a series out of the stack and draws it as a dashed line."""
     return [
@@ -223,7 +233,7 @@ def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
     return [
         *coloured(colour),
         _property("custom.cellOptions", TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)),
-        _property("custom.width", 170),
+        _property("custom.width", 190),
         _property("min", 0),
         _property("max", 1),
     ]

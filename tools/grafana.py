@@ -48,7 +48,7 @@ def environment(ports: Mapping[str, int]) -> dict[str, str]:
         "GF_PATHS_LOGS": str(stack / "log"),
         "GF_PATHS_PLUGINS": str(stack / "data" / "grafana" / "plugins"),
         "GF_PATHS_PROVISIONING": str(dashboards / "provisioning"),
-        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str(dashboards / "json" / "host.json"),
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str(dashboards / "json" / "fleet.json"),
         "GF_ANALYTICS_REPORTING_ENABLED": "false",
         "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
         "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",

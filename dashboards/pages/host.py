@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import palette, panels
+from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
 from dashboards.signals import host, monitor, vserver
 
@@ -20,20 +20,40 @@ def make() -> dashboard.Dashboard:
             "CPU that went to the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in "
             "processors; who used the rest; and what the monitor adds."
         ),
+        annotations=[marks.reallocations()],
         rows=[
             Row(
                 "Overhead",
                 [
-                    panels.number(host.OVERHEAD_RATIO).span(5).height(3),
-                    panels.number(host.OVERHEAD_CPU).span(5).height(3),
-                    panels.number(host.CPU_USED_RATIO).span(5).height(3),
-                    panels.number(host.GUESTS).span(4).height(3),
-                    panels.number(monitor.SHARE).span(5).height(3),
+                    panels.number(host.OVERHEAD_RATIO).span(4).height(3),
+                    panels.number(host.OVERHEAD_CPU).span(4).height(3),
+                    panels.number(host.OVERHEAD_PER_REQUEST).span(4).height(3),
+                    panels.number(host.OVERHEAD_PER_BYTE).span(4).height(3),
+                    panels.number(host.CPU_USED_RATIO).span(4).height(3),
+                    panels.number(monitor.SHARE).span(4).height(3),
                     panels.over_time(host.OVERHEAD_RATIO).title("Overhead over time").span(10).height(8),
                     _cpu_against_capacity(),
                 ],
             ),
-            Row("Virtual servers and alerts", [_virtual_servers(), _alerts()]),
+            Row(
+                "Who waits, who is capped",
+                [
+                    panels.lines(vserver.WAIT).title("Waiting for a CPU").span(12).height(8),
+                    panels.lines(vserver.LIMIT_USED).title("CPU used, of the cap").span(12).height(8),
+                    _virtual_servers(),
+                    _alerts(),
+                ],
+            ),
+            Row(
+                "What serving costs",
+                [
+                    panels.over_time(host.OVERHEAD_PER_REQUEST)
+                    .title("Overhead per request, over time")
+                    .span(12)
+                    .height(7),
+                    panels.over_time(host.OVERHEAD_PER_BYTE).title("Overhead per GB, over time").span(12).height(7),
+                ],
+            ),
             Row("The monitor itself", [_monitor()]),
         ],
     )
@@ -63,7 +83,7 @@ def _virtual_servers() -> table.Panel:
             "Guests, and the host itself",
             "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine.",
             {"vserver": "Virtual server", "role": "Role"},
-            [vserver.CPU, vserver.CPU_SHARE, vserver.MEMORY],
+            [vserver.CPU, vserver.CPU_SHARE, vserver.WAIT, vserver.LIMIT, vserver.MEMORY],
         )
         .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS))
         .span(14)

@@ -6,7 +6,7 @@ series, so that a new platform needs no new dashboard.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ONE_HOST = 'platform=~"$platform", host="$host"'
 ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
@@ -64,3 +64,8 @@ def on_hosts(metric: str, **labels: str) -> str:
 def _select(metric: str, hosts: str, labels: dict[str, str]) -> str:
     narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())
     return f"{metric}{{{', '.join([hosts, *narrowed])}}}"
+
+
+def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:
+    """The same signal of all chosen hosts, for a page that shows several."""
+    return replace(signal, expr=signal.expr.replace(ONE_HOST, ANY_HOSTS), legend=legend)

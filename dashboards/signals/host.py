@@ -14,7 +14,7 @@ _NO_OVERHEAD = (
 )
 
 OVERHEAD_RATIO = Signal(
-    name="Overhead, of all CPU used",
+    name="Overhead, of CPU used",
     expr=on_host("host:overhead:ratio"),
     unit=units.PercentUnit,
     description=(
@@ -63,12 +63,34 @@ CPU_USED_RATIO = Signal(
     high=0.9,
 )
 
-GUESTS = Signal(
-    name="Guests",
-    expr=on_host("host:guests:count"),
-    unit=units.Short,
-    description="Virtual servers alive on this host now, not counting the host itself.",
-    absent="The host has no hypervisor, or does not answer.",
+OVERHEAD_PER_REQUEST = Signal(
+    name="Overhead per request",
+    expr=on_host("host:overhead_per_request:seconds"),
+    unit=units.Seconds,
+    description=(
+        "CPU time of the host itself for each request that the web tiers on it answer. It compares hosts, and days of "
+        "different load: where it rises, the same work costs more."
+    ),
+    absent=(
+        "No overhead, or no requests to a web tier here. A sensor counts them, or the application itself: "
+        "docs/sensors.md."
+    ),
+    decimals=2,
+)
+
+OVERHEAD_PER_BYTE = Signal(
+    name="Overhead per GB",
+    expr=f"1e9 * {on_host('host:overhead_per_guest_byte:seconds')}",
+    unit=units.Seconds,
+    description=(
+        "CPU time of the host itself for each gigabyte that its guests receive and send: on Xen, Dom0 carries every "
+        "byte."
+    ),
+    absent=(
+        "No overhead, hardly any traffic (less than 10 kB/s), or a guest at work that doesn't tell its own: on OpenVZ "
+        "a container without a device of its own."
+    ),
+    decimals=2,
 )
 
 ALERTS = Signal(

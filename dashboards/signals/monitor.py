@@ -21,7 +21,7 @@ CPU = Signal(
 )
 
 SHARE = Signal(
-    name="The monitor, of capacity",
+    name="Monitor, of capacity",
     expr=f"sum by (host, platform) ({on_host('monitor:cpu_usage:rate')})"
     f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,

@@ -28,7 +28,7 @@ GUEST_CPU = Signal(
 
 CPU = Signal(
     name="CPU used",
-    expr=on_host("vserver:cpu_usage:rate"),
+    expr=on_host("vserver:cpu_usage:rate", vserver="$vserver"),
     unit=CPUS,
     description="CPU used by a virtual server. 1 CPU is one processor busy all the time.",
     legend="{{vserver}}",
@@ -38,7 +38,8 @@ CPU = Signal(
 
 CPU_SHARE = Signal(
     name="Of capacity",
-    expr=f"{on_host('vserver:cpu_usage:rate')} / on (host, platform) group_left () {on_host('host:cpu_capacity:cpus')}",
+    expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
+    f" / on (host, platform) group_left () {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
     description="CPU used by a virtual server, of what the machine has.",
     legend="{{vserver}}",
@@ -48,9 +49,73 @@ CPU_SHARE = Signal(
 
 MEMORY = Signal(
     name="Memory",
-    expr=on_host("vserver:memory:bytes"),
+    expr=on_host("vserver:memory:bytes", vserver="$vserver"),
     unit=units.BytesIEC,
     description="Memory that a virtual server holds.",
     legend="{{vserver}}",
     absent=_NO_DATA,
+)
+
+_NO_WAIT = (
+    "How long guests wait is not known here. Xen tells it through XAPI, else a node_exporter inside the guest does "
+    "(prometheus/targets/guest.yml); OpenVZ and containers (cAdvisor 0.53, cgroup version 2) tell it by themselves; "
+    "bare Linux has nobody to wait for."
+)
+
+WAIT = Signal(
+    name="Waits",
+    expr=on_host("vserver:cpu_wait:rate", vserver="$vserver"),
+    unit=units.PercentUnit,
+    description=(
+        "How long it was ready to run and others had the CPU, in each second; 100 % is one vCPU or process that waits "
+        "all the time. Many waiting at once: the host is full, or its neighbours take what they can get."
+    ),
+    legend="{{vserver}}",
+    absent=_NO_WAIT,
+    decimals=1,
+)
+
+LIMIT = Signal(
+    name="Cap",
+    expr=on_host("vserver:cpu_limit:cpus", vserver="$vserver"),
+    unit=CPUS,
+    description="CPUs it may use at most.",
+    legend="{{vserver}}",
+    absent="No virtual server has a cap.",
+    decimals=2,
+)
+
+LIMIT_USED = Signal(
+    name="Cap used",
+    expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
+    f" / on (host, platform, vserver, role) ({on_host('vserver:cpu_limit:cpus', vserver='$vserver')} > 0)",
+    unit=units.PercentUnit,
+    description=(
+        "CPU used, of what its cap allows. Above the line the cap is what holds it back: give it more, or know that "
+        "its users wait."
+    ),
+    legend="{{vserver}}",
+    absent="No virtual server here has a cap, or none is told: a cap of 0 is none, and node_exporter knows no guests.",
+    decimals=0,
+    high=0.9,
+)
+
+NETWORK = Signal(
+    name="Network",
+    expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:network_bytes:rate', vserver='$vserver')})",
+    unit=units.BytesPerSecondSI,
+    description="What it receives and sends, together.",
+    legend="{{vserver}}",
+    absent="Network traffic is told of guests with a device of their own: docs/vocabulary.md, Network and disk.",
+    decimals=1,
+)
+
+DISK = Signal(
+    name="Disk",
+    expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:disk_bytes:rate', vserver='$vserver')})",
+    unit=units.BytesPerSecondSI,
+    description="What it reads from disks and writes to them, together.",
+    legend="{{vserver}}",
+    absent="Nobody tells what goes to disks here: docs/vocabulary.md, Network and disk.",
+    decimals=1,
 )

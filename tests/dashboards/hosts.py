@@ -13,16 +13,25 @@ from tests.live import Exposition
 # CPUs that each domain keeps busy. Dom0 takes 6 of 18 (a third), so HostOverheadHigh is soon pending: a rate over a
 # minute rises from 0 during the first one, and 6 CPUs get past the alert's half a CPU within seconds.
 DOMAINS = {"Domain-0": 6.0, "web 1": 7.0, "db": 4.0, 'größer "quoted"': 1.0}
+CAPS = {"web 1": 12.0, "db": 4.2}  # CPUs
+WAITS = 0.1  # vCPUs of each domain, waiting all the time
 
 
 def xen(seconds: float) -> str:
     """What xentop-exporter says of a 24-CPU host that has been up for so long: Dom0 and three guests."""
-    lines = ["xentop_up 1", "xen_host_cpus 24", f"process_cpu_seconds_total {seconds * 0.004}"]
+    lines = ["xentop_up 1", "xen_host_cpus 24", "xen_host_vcpus 30", f"process_cpu_seconds_total {seconds * 0.004}"]
     for domid, (name, cpus) in enumerate(DOMAINS.items()):
         escaped = name.replace('"', r"\"")
         labels = f'domid="{domid}",domain="{escaped}"'
+        if name in CAPS:
+            lines.append(f"xen_domain_cpu_limit_cpus{{{labels}}} {CAPS[name]}")
         lines += [
+            f"xen_domain_runnable_seconds_total{{{labels}}} {seconds * WAITS}",
             f"xen_domain_cpu_seconds_total{{{labels}}} {seconds * cpus}",
+            f'xen_domain_network_receive_bytes_total{{{labels},vif="0"}} {seconds * 1e6 * cpus}',
+            f'xen_domain_network_transmit_bytes_total{{{labels},vif="0"}} {seconds * 9e6 * cpus}',
+            f'xen_domain_block_read_bytes_total{{{labels},vbd="0"}} {seconds * 2e5}',
+            f'xen_domain_block_write_bytes_total{{{labels},vbd="0"}} {seconds * 3e5}',
             f"xen_domain_memory_bytes{{{labels}}} {(domid + 1) * 2**29}",
             f'xen_domain_state{{{labels},state="running"}} 1',
             f'xen_domain_state{{{labels},state="dying"}} 0',
@@ -32,7 +41,9 @@ def xen(seconds: float) -> str:
 
 def mute_xen(seconds: float) -> str:
     """What xentop-exporter says of a host whose sources all fail."""
-    return f"xentop_up 0\nprocess_cpu_seconds_total {seconds * 0.004}\n"
+    errors = f'xentop_source_errors_total{{source="libxenstat",reason="timeout"}} {int(seconds)}'
+    ups = 'xentop_up 0\nxentop_source_up{source="libxenstat"} 0'
+    return f"{ups}\n{errors}\nprocess_cpu_seconds_total {seconds * 0.004}\n"
 
 
 def base(seconds: float) -> str:
@@ -41,6 +52,10 @@ def base(seconds: float) -> str:
         f"process_cpu_seconds_total {seconds * 0.01}",
         f"node_memory_MemTotal_bytes {2**32}",
         f"node_memory_MemAvailable_bytes {3 * 2**30}",
+        f'node_network_receive_bytes_total{{device="eth0"}} {seconds * 2e6}',
+        f'node_network_transmit_bytes_total{{device="eth0"}} {seconds * 8e6}',
+        f'node_disk_read_bytes_total{{device="sda"}} {seconds * 1e5}',
+        f'node_disk_written_bytes_total{{device="sda"}} {seconds * 4e5}',
     ]
     for cpu in range(2):
         for mode, share in {"user": 0.2, "system": 0.05, "idle": 0.74, "iowait": 0.01, "steal": 0.0}.items():

@@ -35,7 +35,7 @@ BUILT_IN = {
     "__range_ms": f"{RANGE_SECONDS * 1000}",
 }
 _LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.+),)?\s*(?P<label>\w+)\)")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::\w+)?\})")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)(?::\w+)?\})")
 
 
 @dataclass(frozen=True)

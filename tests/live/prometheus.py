@@ -46,9 +46,9 @@ class Prometheus:
         if alert_for is not None:
             self._set_alert_for(alert_for)
         for job, groups in targets.items():
-            self._write_targets(job, groups)
+            self.watch(job, groups)
         if alertmanager is not None:
-            self._write_targets("alertmanager", [{"targets": [alertmanager]}])
+            self.watch("alertmanager", [{"targets": [alertmanager]}])
         self._program = Program("prometheus", self.folder)
         self.url = self._program.url
 
@@ -68,6 +68,15 @@ class Prometheus:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._program.stop()
+
+    def watch(self, job: str, groups: Sequence[Group]) -> None:
+        """Have it scrape these for a job of prometheus.yml, instead of what it was told before."""
+        jobs = [config["job_name"] for config in yaml.safe_load(self._configuration.read_text())["scrape_configs"]]
+        if job not in jobs:
+            raise ValueError(f"prometheus.yml has no job {job!r}, only {', '.join(jobs)}")
+        file = self.folder / "prometheus" / "targets" / "local" / f"{job}.yml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(yaml.safe_dump(list(groups)))
 
     def query(self, expr: str) -> list[dict[str, Any]]:
         """The instant vector as the API gives it: `[{"metric": {label: value}, "value": [time, "number"]}]`."""
@@ -92,14 +101,6 @@ class Prometheus:
         """The pending and firing alerts: `[{"labels": {...}, "annotations": {...}, "state": "firing", ...}]`."""
         alerts: list[dict[str, Any]] = self._get("alerts", {})["alerts"]
         return alerts
-
-    def _write_targets(self, job: str, groups: Sequence[Group]) -> None:
-        jobs = [config["job_name"] for config in yaml.safe_load(self._configuration.read_text())["scrape_configs"]]
-        if job not in jobs:
-            raise ValueError(f"prometheus.yml has no job {job!r}, only {', '.join(jobs)}")
-        file = self.folder / "prometheus" / "targets" / "local" / f"{job}.yml"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(yaml.safe_dump(list(groups)))
 
     def _set_intervals(self, interval: str) -> None:
         configuration = yaml.safe_load(self._configuration.read_text())

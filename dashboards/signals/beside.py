@@ -1,0 +1,49 @@
+"""Virtual servers of any hosts beside each other, and as multiples of one of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, vserver
+
+_LEGEND = "{{host}} {{vserver}}"
+_CHOSEN = f'{{{ANY_HOSTS}, vserver=~"$vserver"}}'
+_BASELINE = '{host="$base_host", vserver="$base_vserver"}'
+
+
+def _beside(signal: Signal, name: str) -> Signal:
+    """The signal of all chosen hosts, and of the chosen virtual servers where it isn't of these already."""
+    chosen = across_hosts(signal, _LEGEND)
+    return replace(chosen, name=name, expr=chosen.expr.replace(f"{{{ANY_HOSTS}}}", _CHOSEN))
+
+
+CPU = _beside(vserver.CPU, "CPU used")
+WAIT = _beside(vserver.WAIT, "Waiting for a CPU")
+MEMORY = _beside(vserver.MEMORY, "Memory")
+NETWORK = _beside(vserver.NETWORK, "Network")
+DISK = _beside(vserver.DISK, "Disk")
+LLC_MISSES = _beside(events.LLC_MISSES, "LLC misses per 1,000 instructions")
+IPC = _beside(events.IPC, "Instructions per cycle")
+
+
+def relative(signal: Signal) -> Signal:
+    """The signal divided by the baseline's at the same moment, as load differs from moment to moment."""
+    # The baseline may be there on two platforms, as a machine with containers is: then they agree but for a moment.
+    baseline = signal.expr.replace(_CHOSEN, _BASELINE)
+    return replace(
+        signal,
+        name=f"{signal.name}, baseline = 1",
+        expr=f"{signal.expr} / on () group_left () (max({baseline}) > 0)",
+        unit=units.NoUnit,
+        description=(
+            f"{signal.description} Here as multiples of the same of $base_vserver on $base_host at the same moment, as "
+            "the studies show it: 2 is twice as much."
+        ),
+        absent=(
+            "Nothing to divide by: the baseline, $base_vserver on $base_host, has no such figure or it is 0. Choose "
+            "another under Baseline."
+        ),
+        decimals=2,
+    )
