@@ -20,7 +20,7 @@ _STEP = _FAST + "rate1m{{else}}rate1m_minutely{{end}}"
 _FAST_BUDGET = ("slo:error_budget:ratio", "slo:current_burn_rate:ratio")
 _SLOW_BUDGET = ("slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio")
 
-_ANSWERED = 'status!="5xx"'
+_ANSWERED = 'status!~"1xx|5xx"'  # without a WebSocket's 101, whose time is how long it was open
 _FAILED = 'status="5xx"'
 
 

@@ -37,8 +37,8 @@ SENSOR = "app_request_duration_seconds"
 CLIENT = "lab_client_request_duration_seconds"
 LATENESS = "lab_client_start_lateness_seconds"
 WEB = 'tier="web"'  # where an application's users are answered
-# Fast errors are no good answers: failed requests have a figure of their own.
-ANSWERED = 'status!="5xx"'
+# As objectives have it. Fast errors are no good answers: failed requests have a figure of their own.
+ANSWERED = 'status!~"1xx|5xx"'
 ANSWERED_TO_CLIENT = 'status!~"5xx|timeout|error"'
 
 RUNS = "lab_step_info[30d]"  # as long as the stack keeps data
