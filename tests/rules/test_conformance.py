@@ -1,0 +1,325 @@
+"""Every platform tells the same of one true host, which Prometheus sees as each platform's exporters show it.
+
+A host with 4 CPUs, a web server and a database, and what the host itself does beside them; 20 requests a second are
+answered in 50 ms each, 100 ms are promised. The machine without virtualisation does the same work as one.
+What a platform can't tell is absent: the tables below say so, record by record.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.live import Exposition, Prometheus
+
+TOLERANCE = 0.02
+PATIENCE_SECONDS = 90  # a rate is over a minute, in which a busy machine may have scraped late
+CPUS = 4
+REQUESTS = 20.0  # per second
+RESPONSE = 0.05  # seconds
+PROMISED = 0.1
+
+
+@dataclass(frozen=True)
+class Server:
+    """What one virtual server truly does: CPUs, bytes, bytes per second, events per second."""
+
+    cpu: float
+    wait: float
+    memory: float
+    receive: float
+    transmit: float
+    read: float
+    write: float
+    instructions: float
+    cycles: float
+    llc_misses: float
+    dtlb_misses: float
+    itlb_misses: float
+
+
+SERVERS = {
+    "host": Server(0.4, 0.0, 5e8, 0, 0, 0, 0, 4e8, 8e8, 4e6, 2e6, 1e6),
+    "web": Server(0.9, 0.3, 2e9, 1e5, 4e5, 5e4, 2e4, 9e8, 1e9, 3e6, 2e6, 1e6),
+    "db": Server(0.3, 0.1, 1e9, 3e4, 7e4, 1e5, 8e4, 5e8, 6e8, 4e6, 1e6, 5e5),
+}
+SERVERS["machine"] = Server(*map(sum, zip(*map(astuple, SERVERS.values()), strict=True)))
+HOST, MACHINE = SERVERS["host"], SERVERS["machine"]
+CAP, MEMORY_LIMIT = 2.0, 4e9  # of each guest
+MEASURED = 0.5  # the share of the time in which events are counted
+
+GUESTS = ("web", "db")
+ALL = ("host", *GUESTS)
+
+# What each platform calls them.
+NAMES = {
+    "xen": {"host": "Domain-0", "web": "web", "db": "db"},
+    "openvz": {"host": "openvz", "web": "101", "db": "102"},
+    "cgroup": {"host": "cgroup", "web": "virtscope/web", "db": "virtscope/db"},
+    "base": {"machine": "base"},
+}
+
+Feed = Iterator[str]
+"""The lines of an exposition, in which `~RATE` is a counter that grows by so much per second."""
+
+
+def counting(lines: list[str]) -> Callable[[], str]:
+    """The lines as an exporter would show them at the time of each scrape."""
+    text = "\n".join(lines) + "\n"
+    return lambda: re.sub(r"~(\S+)", lambda rate: f"{float(rate[1]) * time.monotonic():.9f}", text)
+
+
+def xentop() -> Feed:
+    yield f"xen_host_cpus {CPUS}"
+    yield f"xen_host_vcpus {2 * CPUS}"
+    for domid, server in enumerate(ALL):
+        domain, true = f'domid="{domid}",domain="{NAMES["xen"][server]}"', SERVERS[server]
+        yield f"xen_domain_cpu_seconds_total{{{domain}}} ~{true.cpu}"
+        yield f"xen_domain_memory_bytes{{{domain}}} {true.memory}"
+        if server in GUESTS:
+            yield f"xen_domain_runnable_seconds_total{{{domain}}} ~{true.wait}"
+            yield f"xen_domain_cpu_limit_cpus{{{domain}}} {CAP}"
+            yield f"xen_domain_memory_limit_bytes{{{domain}}} {MEMORY_LIMIT}"
+            for direction in ("receive", "transmit"):
+                yield f'xen_domain_network_{direction}_bytes_total{{{domain},vif="0"}} ~{getattr(true, direction)}'
+            for direction in ("read", "write"):
+                yield f'xen_domain_block_{direction}_bytes_total{{{domain},vbd="xvda"}} ~{getattr(true, direction)}'
+
+
+def vestat() -> Feed:
+    yield f"openvz_host_containers {len(GUESTS)}"
+    for direction in ("read", "write"):
+        yield f'openvz_container_io_{direction}_bytes_total{{ctid="0"}} ~{getattr(HOST, direction)}'
+    for server in GUESTS:
+        ctid, true = f'ctid="{NAMES["openvz"][server]}"', SERVERS[server]
+        yield f"openvz_container_cpu_used_seconds_total{{{ctid}}} ~{true.cpu}"
+        yield f"openvz_container_scheduling_latency_seconds_total{{{ctid}}} ~{true.wait}"
+        yield f'openvz_beancounter_held_bytes{{{ctid},resource="physpages"}} {true.memory}'
+        yield f'openvz_beancounter_limit_bytes{{{ctid},resource="physpages"}} {MEMORY_LIMIT}'
+        for direction in ("read", "write"):
+            yield f"openvz_container_io_{direction}_bytes_total{{{ctid}}} ~{getattr(true, direction)}"
+
+
+def cadvisor() -> Feed:
+    yield f"machine_cpu_cores {CPUS}"
+    yield 'container_start_time_seconds{id="/"} 1e9'
+    for server in GUESTS:
+        cgroup, true = f'id="/{NAMES["cgroup"][server]}"', SERVERS[server]
+        yield f"container_start_time_seconds{{{cgroup}}} 1e9"
+        yield f'container_cpu_usage_seconds_total{{{cgroup},cpu="total"}} ~{true.cpu}'
+        yield f"container_pressure_cpu_waiting_seconds_total{{{cgroup}}} ~{true.wait}"
+        yield f"container_cpu_cfs_throttled_seconds_total{{{cgroup}}} 0"
+        yield f"container_spec_cpu_quota{{{cgroup}}} {CAP * 1e5}"
+        yield f"container_spec_cpu_period{{{cgroup}}} 1e5"
+        yield f"container_memory_working_set_bytes{{{cgroup}}} {true.memory}"
+        yield f"container_spec_memory_limit_bytes{{{cgroup}}} {MEMORY_LIMIT}"
+        for direction in ("receive", "transmit"):
+            series = f'container_network_{direction}_bytes_total{{{cgroup},interface="eth0"}}'
+            yield f"{series} ~{getattr(true, direction)}"
+        for direction in ("read", "write"):
+            yield f'container_fs_{direction}s_bytes_total{{{cgroup},device="/dev/sda"}} ~{getattr(true, direction)}'
+
+
+def node(true: Server) -> Feed:
+    for cpu in range(CPUS):
+        yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="user"}} ~{true.cpu / CPUS}'
+        yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="idle"}} ~{1 - true.cpu / CPUS}'
+    yield "node_memory_MemTotal_bytes 16e9"
+    yield f"node_memory_MemAvailable_bytes {16e9 - true.memory}"
+    for direction in ("receive", "transmit"):
+        yield f'node_network_{direction}_bytes_total{{device="eth0"}} ~{getattr(true, direction)}'
+    yield f'node_disk_read_bytes_total{{device="sda"}} ~{true.read}'
+    yield f'node_disk_written_bytes_total{{device="sda"}} ~{true.write}'
+
+
+def perf(true: Server, cgroups: Mapping[str, Server] | None = None) -> Feed:
+    """Events of a whole machine, of a Dom0 or of a guest by itself; and of cgroups in it."""
+    yield from _events("perf_events_total", "perf_group", 'cpu="0",pmu=""', true)
+    for cgroup, part in (cgroups or {}).items():
+        yield from _events("perf_cgroup_events_total", "perf_cgroup_group", f'cgroup="{cgroup}",pmu=""', part)
+
+
+def _events(counter: str, group_times: str, labels: str, true: Server) -> Feed:
+    groups = {
+        "cache": {"instructions": true.instructions, "cycles": true.cycles, "cache-misses": true.llc_misses},
+        "tlb": {
+            "instructions": true.instructions,
+            "dTLB-load-misses": true.dtlb_misses,
+            "iTLB-load-misses": true.itlb_misses,
+        },
+    }
+    for group, events in groups.items():
+        yield f'{group_times}_enabled_seconds_total{{{labels},group="{group}"}} ~1'
+        yield f'{group_times}_running_seconds_total{{{labels},group="{group}"}} ~{MEASURED}'
+        for event, rate in events.items():
+            yield f'{counter}{{{labels},group="{group}",event="{event}"}} ~{rate}'
+
+
+def sensor() -> Feed:
+    """An access log's: all answers within 0.1 s."""
+    labels = 'app="shop",tier="web",method="GET",status="2xx"'
+    for edge in ("0.1", "0.3", "+Inf"):
+        yield f'app_request_duration_seconds_bucket{{{labels},le="{edge}"}} ~{REQUESTS}'
+    yield f"app_request_duration_seconds_sum{{{labels}}} ~{REQUESTS * RESPONSE}"
+    yield f"app_request_duration_seconds_count{{{labels}}} ~{REQUESTS}"
+
+
+def targets(stack: ExitStack) -> dict[str, list[dict[str, Any]]]:
+    """Starts the exporters of four hosts, each called as its platform; returns what watches them."""
+    jobs: dict[str, list[dict[str, Any]]] = {}
+
+    def watch(job: str, feed: Feed, host: str, platform: str | None = None, **labels: str) -> None:
+        address = stack.enter_context(Exposition(counting(list(feed)))).address
+        group = {"targets": [address], "labels": {"host": host, "platform": platform or host, **labels}}
+        jobs.setdefault(job, []).append(group)
+
+    watch("xentop", xentop(), "xen")
+    watch("perf", perf(HOST), "xen")
+    watch("vestat", vestat(), "openvz")
+    watch("node", node(MACHINE), "openvz")
+    watch("perf", perf(MACHINE, {f"/machine.slice/{NAMES['openvz'][s]}": SERVERS[s] for s in GUESTS}), "openvz")
+    watch("cadvisor", cadvisor(), "cgroup")
+    watch("node", node(MACHINE), "cgroup", "base")
+    watch("perf", perf(MACHINE, {f"/{NAMES['cgroup'][s]}": SERVERS[s] for s in GUESTS}), "cgroup", "base")
+    watch("node", node(MACHINE), "base")
+    watch("perf", perf(MACHINE), "base")
+    for server in GUESTS:
+        watch("guest", perf(SERVERS[server]), "xen", vserver=NAMES["xen"][server])
+        watch("guest", node(SERVERS[server]), "openvz", vserver=NAMES["openvz"][server])
+    for platform in NAMES:
+        watch("telegraf", sensor(), platform)
+    return jobs
+
+
+def objectives() -> str:
+    """Rules as `make rules` would write them: whose virtual servers these are, and what is promised."""
+    tiers = {"web": "web|101|virtscope/web|base", "db": "db|102|virtscope/db"}
+    mapped = [
+        {
+            "record": "vserver:app:info",
+            "expr": f'group by (host, platform, vserver, role) (vserver:cpu_usage:rate{{vserver=~"{names}"}})',
+            "labels": {"app": "shop", "tier": tier},
+        }
+        for tier, names in tiers.items()
+    ]
+    promised = {
+        "record": "app:slo_threshold:seconds",
+        "expr": f"0 * sum by (host, platform, app) (requests:duration_seconds_count:rate1m) + {PROMISED}",
+        "labels": {"objective": "mean"},
+    }
+    return yaml.safe_dump({"groups": [{"name": "objectives of shop", "rules": [*mapped, promised]}]})
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with ExitStack() as stack:
+        prometheus = Prometheus(tmp_path_factory.mktemp("conformance"), targets(stack))
+        (prometheus.folder / "alerts/generated/shop.yml").write_text(objectives())
+        stack.enter_context(prometheus)
+        prometheus.wait_for("count(app:cpu_per_request:seconds) == 4", seconds=90)  # made of nearly all others
+        yield prometheus
+
+
+# Of virtual servers: the true value, and of whom each platform tells it. What isn't here for a platform, it can't tell.
+_MACHINE = ("machine",)
+EVERY = {"xen": ALL, "openvz": ALL, "cgroup": ALL, "base": _MACHINE}
+OF_GUESTS = {"xen": GUESTS, "openvz": GUESTS, "cgroup": GUESTS}
+VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[str, ...]]]] = {
+    "vserver:cpu_usage:rate": (lambda true: true.cpu, EVERY),
+    "vserver:cpu_wait:rate": (lambda true: true.wait, OF_GUESTS),
+    "vserver:cpu_limit:cpus": (lambda _: CAP, {"xen": GUESTS, "cgroup": GUESTS}),
+    "vserver:memory:bytes": (lambda true: true.memory, OF_GUESTS | {"xen": ALL, "base": _MACHINE}),
+    "vserver:memory_limit:bytes": (lambda _: MEMORY_LIMIT, OF_GUESTS),
+    'vserver:network_bytes:rate{direction="receive"}': (lambda true: true.receive, OF_GUESTS | {"base": _MACHINE}),
+    'vserver:network_bytes:rate{direction="transmit"}': (lambda true: true.transmit, OF_GUESTS | {"base": _MACHINE}),
+    'vserver:disk_bytes:rate{direction="read"}': (
+        lambda true: true.read,
+        OF_GUESTS | {"openvz": ALL, "base": _MACHINE},
+    ),
+    'vserver:disk_bytes:rate{direction="write"}': (
+        lambda true: true.write,
+        OF_GUESTS | {"openvz": ALL, "base": _MACHINE},
+    ),
+    "vserver:instructions:rate": (lambda true: true.instructions, EVERY),
+    "vserver:cycles:rate": (lambda true: true.cycles, EVERY),
+    "vserver:llc_misses:rate": (lambda true: true.llc_misses, EVERY),
+    "vserver:dtlb_misses:rate": (lambda true: true.dtlb_misses, EVERY),
+    "vserver:itlb_misses:rate": (lambda true: true.itlb_misses, EVERY),
+    "vserver:ipc:ratio": (lambda true: true.instructions / true.cycles, EVERY),
+    "vserver:llc_misses_per_instruction:ratio": (lambda true: true.llc_misses / true.instructions, EVERY),
+    "vserver:dtlb_misses_per_instruction:ratio": (lambda true: true.dtlb_misses / true.instructions, EVERY),
+    "vserver:itlb_misses_per_instruction:ratio": (lambda true: true.itlb_misses / true.instructions, EVERY),
+    'vserver:events_measured:ratio{group="cache"}': (lambda _: MEASURED, EVERY),
+}
+
+_GUESTS_CPU = MACHINE.cpu - HOST.cpu
+_FREE = CPUS - MACHINE.cpu
+VIRTUALISED = ("xen", "openvz", "cgroup")
+EVERYWHERE = (*VIRTUALISED, "base")
+# Of the host and of the application on it, one value each.
+OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
+    "host:cpu_capacity:cpus": (CPUS, EVERYWHERE),
+    "host:cpu_free:cpus": (_FREE, EVERYWHERE),
+    "host:guests:count": (len(GUESTS), VIRTUALISED),
+    "host:busy_guests:count": (len(GUESTS), VIRTUALISED),
+    "host:vcpu_overcommit:ratio": (2, ("xen",)),
+    "host:overhead_cpu:rate": (HOST.cpu, VIRTUALISED),
+    "host:overhead:ratio": (HOST.cpu / MACHINE.cpu, VIRTUALISED),
+    "host:overhead_per_guest_cpu:ratio": (HOST.cpu / _GUESTS_CPU, VIRTUALISED),
+    "host:overhead_per_guest_byte:seconds": (HOST.cpu / (MACHINE.receive + MACHINE.transmit), VIRTUALISED),
+    "host:overhead_per_request:seconds": (HOST.cpu / REQUESTS, VIRTUALISED),
+    "host:consolidation:apps": (1, EVERYWHERE),
+    "host:cpu_per_app:cpus": (MACHINE.cpu, EVERYWHERE),
+    "host:headroom_cpu:apps": (_FREE / MACHINE.cpu, EVERYWHERE),
+    "host:headroom:apps": (_FREE / MACHINE.cpu * (1 - RESPONSE / PROMISED), EVERYWHERE),
+    "host:instructions:rate": (MACHINE.instructions, EVERYWHERE),
+    "host:llc_misses_per_instruction:ratio": (MACHINE.llc_misses / MACHINE.instructions, EVERYWHERE),
+    "host:ipc:ratio": (MACHINE.instructions / MACHINE.cycles, EVERYWHERE),
+    "host:events_covered:ratio": (1, EVERYWHERE),
+    "app:requests:rate": (REQUESTS, EVERYWHERE),
+    "app:errors:ratio": (0, EVERYWHERE),
+    "app:response_seconds:mean": (RESPONSE, EVERYWHERE),
+    "app:response_seconds:p99": (0.099, EVERYWHERE),
+    "app:slo_response:ratio": (RESPONSE / PROMISED, EVERYWHERE),
+    "app:cpu_per_request:seconds": (MACHINE.cpu / REQUESTS, EVERYWHERE),
+    # Each waits for what it waited, over what it had.
+    "app:cpu_wait_per_cpu:ratio": (MACHINE.wait / _GUESTS_CPU, VIRTUALISED),
+}
+
+
+def becomes(told: Callable[[], dict[str, float]], true: dict[str, float]) -> None:
+    """Waits until what is told is what is true, within the tolerance; fails with the difference."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (values := told()) != pytest.approx(true, rel=TOLERANCE) and time.monotonic() < deadline:
+        time.sleep(1)
+    assert values == pytest.approx(true, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("platform", EVERYWHERE)
+@pytest.mark.parametrize("record", VIRTUAL_SERVERS)
+def test_virtual_servers_are_told_alike(prometheus: Prometheus, record: str, platform: str) -> None:
+    of, tellers = VIRTUAL_SERVERS[record]
+    names = NAMES[platform]
+    query = f'{record} and on (host, platform) vserver:cpu_usage:rate{{host="{platform}",platform="{platform}"}}'
+    becomes(
+        lambda: {series["metric"]["vserver"]: float(series["value"][1]) for series in prometheus.query(query)},
+        {names[server]: of(SERVERS[server]) for server in tellers.get(platform, ())},
+    )
+
+
+@pytest.mark.parametrize("platform", EVERYWHERE)
+@pytest.mark.parametrize("record", OF_ONE)
+def test_hosts_and_applications_are_told_alike(prometheus: Prometheus, record: str, platform: str) -> None:
+    true, tellers = OF_ONE[record]
+    query = f'{record}{{host="{platform}",platform="{platform}"}}'
+    becomes(
+        lambda: {series["metric"]["host"]: float(series["value"][1]) for series in prometheus.query(query)},
+        {platform: true} if platform in tellers else {},
+    )
