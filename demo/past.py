@@ -1,4 +1,4 @@
-"""The recording rules' past: what they would have recorded over blocks that hold only what targets showed."""
+"""The rules' past: what they would have recorded, and which alerts, over blocks that hold only what targets showed."""
 
 from __future__ import annotations
 
@@ -34,16 +34,39 @@ class Rule:
     labels: Mapping[str, str]
 
 
-def read_rules(folder: Path) -> list[Rule]:
-    """The recording rules of every rules file below `folder`, alerts' own ones included."""
-    return [
-        Rule(rule["record"], rule["expr"], rule.get("labels", {}))
+@dataclass(frozen=True)
+class Alert:
+    """An alerting rule: it fires where it has been true for so many seconds."""
+
+    name: str
+    expr: str
+    seconds: int
+    labels: Mapping[str, str]
+
+
+def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
+    """The recording and the alerting rules of every rules file below `folder`."""
+    rules = [
+        rule
         for pattern in ("prometheus/rules/**/*.yml", "alerts/rules/*.yml", "alerts/generated/*.yml")
         for file in sorted(folder.glob(pattern))
         for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
         for rule in group["rules"]
-        if "record" in rule
     ]
+    return (
+        [Rule(rule["record"], rule["expr"], rule.get("labels", {})) for rule in rules if "record" in rule],
+        [
+            Alert(rule["alert"], rule["expr"], _seconds(rule.get("for", "0s")), rule.get("labels", {}))
+            for rule in rules
+            if "alert" in rule
+        ],
+    )
+
+
+def _seconds(duration: str) -> int:
+    """Seconds of a duration as rules files have it, such as 1h30m."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration))
 
 
 def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
@@ -81,24 +104,51 @@ class Past(NamedTuple):
 
 def write_records(file: Path, rules: list[Rule], past: Past) -> int:
     """Write what the rules would have recorded as OpenMetrics; return how many samples."""
-    with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
-        answers = list(pool.map(lambda rule: _query_range(port, rule.expr, past), rules))
-    written = set[tuple[str, float]]()
+    samples: dict[tuple[str, int], str] = {}
+    for rule, answer in zip(rules, _evaluated([rule.expr for rule in rules], past), strict=True):
+        for series in answer:
+            name = _series(rule.record, {**series["metric"], **rule.labels})
+            for at, value in series["values"]:
+                samples.setdefault((name, at), value)  # of two rules for one series, the first counts
+    return _write(file, samples)
+
+
+def write_alerts(file: Path, alerts: list[Alert], past: Past) -> int:
+    """Write ALERTS as Prometheus would have recorded it, as OpenMetrics; return how many samples."""
+    samples: dict[tuple[str, int], str] = {}
+    for alert, answer in zip(alerts, _evaluated([alert.expr for alert in alerts], past), strict=True):
+        for series in answer:
+            labels = {**series["metric"], **alert.labels, "alertname": alert.name}
+            since = before = 0
+            for at, _ in series["values"]:
+                if at - before > STEP:
+                    since = at
+                before = at
+                state = "firing" if at - since >= alert.seconds else "pending"
+                samples[_series("ALERTS", {**labels, "alertstate": state}), at] = "1"
+    return _write(file, samples)
+
+
+def _series(name: str, labels: Mapping[str, str]) -> str:
+    inner = (
+        f"{label}={json.dumps(value, ensure_ascii=False)}"
+        for label, value in sorted(labels.items())
+        if value and label != "__name__"
+    )
+    return f"{name}{{{','.join(inner)}}}"
+
+
+def _write(file: Path, samples: Mapping[tuple[str, int], str]) -> int:
     with file.open("w", encoding="utf-8") as out:
-        for rule, series in zip(rules, answers, strict=True):
-            for each in series:
-                labels = {**each["metric"], **rule.labels}
-                labels.pop("__name__", None)
-                inner = ",".join(
-                    f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in sorted(labels.items()) if value
-                )
-                name = f"{rule.record}{{{inner}}}"
-                for at, value in each["values"]:
-                    if (name, at) not in written:
-                        written.add((name, at))
-                        out.write(f"{name} {value} {at}\n")
+        out.writelines(f"{series} {value} {at}\n" for (series, at), value in samples.items())
         out.write("# EOF\n")
-    return len(written)
+    return len(samples)
+
+
+def _evaluated(expressions: list[str], past: Past) -> list[list[dict[str, Any]]]:
+    """The series that each expression gives, in the form of Prometheus's API."""
+    with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(lambda expr: _query_range(port, expr, past), expressions))
 
 
 @contextmanager

@@ -32,9 +32,12 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
     history.write_samples(samples, wanted, begin, end, origin)
     history.blocks(programs.promtool, samples, data)
     until_now = past.Past(programs.prometheus, data, begin + past.STEP, end)
-    for rules in past.rounds(past.read_rules(folder)):
+    recording, alerting = past.read_rules(folder)
+    for rules in past.rounds(recording):
         if past.write_records(samples, rules, until_now):
             history.blocks(programs.promtool, samples, data)
+    if past.write_alerts(samples, alerting, until_now):
+        history.blocks(programs.promtool, samples, data)
     samples.unlink()
     (folder / _ORIGIN).write_text(f"{origin}\n")
     recordings.write(folder, origin, time.time())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 
 from demo import study
 
@@ -26,16 +26,18 @@ class Step:
         return f"{self.instances}x{self.clients}{' one node' if self.placement == 'one node' else ''}"
 
 
-def _steps() -> list[Step]:
-    wanted = [(chapter, step) for chapter in study.CHAPTERS for step in study.STEPS]
-    ends = list(accumulate(60 * step["minutes"] for _, step in wanted))
-    return [
-        Step(chapter["placement"], chapter["instances"], step["clients"], begin, end)
-        for (chapter, step), begin, end in zip(wanted, [0, *ends], ends, strict=False)
-    ]
+def _steps() -> Iterator[Step]:
+    clients, seconds = study.STEPS["clients"], 60 * study.STEPS["minutes"]
+    begin = 0
+    for chapter in study.CHAPTERS:
+        end = begin + 60 * chapter["minutes"]
+        for number in clients:
+            until = end if number == clients[-1] else begin + seconds
+            yield Step(chapter["placement"], chapter["instances"], number, begin, until)
+            begin = until
 
 
-STEPS = _steps()
+STEPS = list(_steps())
 CYCLE = STEPS[-1].end  # seconds
 
 

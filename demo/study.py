@@ -16,7 +16,7 @@ RESPONSES = CHECKOUT / "lab" / "report" / "padala2007.yml"
 _CONTENT: Mapping[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 SOURCE: str = _CONTENT["source"]
 CHAPTERS: list[dict[str, Any]] = _CONTENT["chapters"]
-STEPS: list[dict[str, int]] = _CONTENT["steps"]
+STEPS: Mapping[str, Any] = _CONTENT["steps"]
 PUBLISHED: Mapping[str, Any] = _CONTENT["published"]
 CHOSEN: Mapping[str, Any] = _CONTENT["chosen"]
 LEAST, MOST = 500, 800  # clients

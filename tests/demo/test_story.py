@@ -1,0 +1,186 @@
+"""The study's headline results, read back out of a real Prometheus through the vocabulary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.demo.playing import Demo, playing
+
+ONE_NODE, TWO_NODES = "one node", "two nodes"
+HISTORY = 2 * 3600 + 600  # seconds: each step at least twice
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    with playing(tmp_path_factory.mktemp("demo"), HISTORY) as played:
+        yield played
+
+
+@pytest.fixture
+def one(demo: Demo) -> int:
+    """When one application had 800 clients, its tiers on two nodes."""
+    return demo.moment(TWO_NODES, 1, 800)
+
+
+@pytest.fixture
+def four(demo: Demo) -> int:
+    return demo.moment(TWO_NODES, 4, 800)
+
+
+def response(demo: Demo, host: str, at: int) -> float:
+    """Mean over the instances, as the study gives it, in seconds."""
+    return demo.value(f'avg(app:response_seconds:mean{{host="{host}", tier="web"}})', at)
+
+
+def test_response_grows_by_over_400_percent_on_xen_and_by_100_on_openvz(demo: Demo, one: int, four: int) -> None:
+    xen = response(demo, "demo-xen", four) / response(demo, "demo-xen", one) - 1
+    openvz = response(demo, "demo-openvz", four) / response(demo, "demo-openvz", one) - 1
+    assert 4.0 < xen < 5.0
+    assert openvz == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("placement", "instances", "clients", "seconds"),
+    [
+        (ONE_NODE, 1, 500, 0.018),
+        (ONE_NODE, 1, 800, 0.130),
+        (TWO_NODES, 1, 500, 0.012),
+        (TWO_NODES, 1, 800, 0.028),
+        (TWO_NODES, 2, 500, 0.015),
+        (TWO_NODES, 2, 800, 0.090),
+        (TWO_NODES, 4, 500, 0.020),
+        (TWO_NODES, 4, 800, 0.160),
+    ],
+)
+def test_every_response_time_printed_for_xen_is_played(
+    demo: Demo, placement: str, instances: int, clients: int, seconds: float
+) -> None:
+    at = demo.moment(placement, instances, clients)
+    assert response(demo, "demo-xen", at) == pytest.approx(seconds, rel=0.02)
+    assert len(demo.query('app:response_seconds:mean{host="demo-xen", tier="web"}', at)) == instances
+
+
+def test_one_node_makes_xen_four_times_as_slow_as_openvz_and_six_times_as_base(demo: Demo) -> None:
+    at = demo.moment(ONE_NODE, 1, 800)
+    xen = response(demo, "demo-xen", at)
+    assert xen / response(demo, "demo-openvz", at) == pytest.approx(4, rel=0.1)
+    assert xen / response(demo, "demo-base", at) == pytest.approx(6, rel=0.1)
+
+
+def test_openvz_stays_within_30_ms_on_two_nodes(demo: Demo) -> None:
+    for instances in (1, 2, 4):
+        few, many = (response(demo, "demo-openvz", demo.moment(TWO_NODES, instances, n)) for n in (500, 800))
+        assert few < many < 0.0305
+        assert many - few < 0.0105
+
+
+def test_dom0_uses_three_times_as_much_with_four_instances(demo: Demo, one: int, four: int) -> None:
+    dom0 = 'vserver:cpu_usage:rate{host="demo-xen", role="host"}'
+    assert demo.value(dom0, four) / demo.value(dom0, one) == pytest.approx(3, rel=0.02)
+
+
+def test_the_web_tier_uses_twice_what_it_does_on_base(demo: Demo, one: int) -> None:
+    usage = {
+        series["metric"]["host"]: float(series["value"][1])
+        for series in demo.query('app:tier_cpu_usage:rate{tier="web"}', one)
+    }
+    base = demo.value('vserver:cpu_usage:rate{host="demo-base"}', one)
+    assert usage["demo-xen"] / base == pytest.approx(2, rel=0.02)
+    assert usage["demo-openvz"] / base < 1.2, "close to base"
+
+
+def test_web_tiers_need_more_than_a_cpu_on_xen_and_less_than_0_6_on_openvz(demo: Demo, four: int) -> None:
+    used = 'sum(app:tier_cpu_usage:rate{{host="{}", tier="web"}})'
+    assert demo.value(used.format("demo-xen"), four) > 1.0
+    assert demo.value(used.format("demo-openvz"), four) < 0.6
+
+
+def test_misses_per_instruction_more_than_double(demo: Demo, one: int) -> None:
+    two = demo.moment(TWO_NODES, 2, 800)
+    ratio = 'host:llc_misses_per_instruction:ratio{{host="{}"}}'
+    xen, openvz = (demo.value(ratio.format(host), two) / demo.value(ratio.format(host), one) for host in HOSTS[:2])
+    assert 2 < xen < 2.5
+    assert 1 < openvz < 1.2
+    assert demo.value('host:llc_misses:rate{host="demo-xen"}', two) > 5 * demo.value(
+        'host:llc_misses:rate{host="demo-xen"}', one
+    )
+
+
+def test_events_on_one_node_are_so_many_times_those_of_base(demo: Demo) -> None:
+    at = demo.moment(ONE_NODE, 1, 800)
+    for record, xen, openvz in (("host:instructions:rate", 4.5, 2.0), ("host:llc_misses:rate", 11.5, 1.95)):
+        base = demo.value(f'{record}{{host="demo-base"}}', at)
+        assert demo.value(f'{record}{{host="demo-xen"}}', at) / base == pytest.approx(xen, rel=0.02)
+        assert demo.value(f'{record}{{host="demo-openvz"}}', at) / base == pytest.approx(openvz, rel=0.02)
+
+
+HOSTS = ["demo-xen", "demo-openvz", "demo-base"]
+ENDS = [(ONE_NODE, 1), (TWO_NODES, 1), (TWO_NODES, 2), (TWO_NODES, 4)]
+MISSED = {("demo-xen", ONE_NODE, 1), ("demo-xen", TWO_NODES, 4)}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_objective_is_met_and_missed_where_the_report_says(demo: Demo, host: str) -> None:
+    """Two applications on two nodes: met with all web tiers on one of them, missed with an application on each."""
+    for placement, instances in ENDS:
+        for clients in (500, 600, 700, 800):
+            at = demo.moment(placement, instances, clients)
+            of = f'{{host="{host}", tier="web"}}'
+            late = demo.query(
+                f"app:response_seconds:mean{of} > on (host, app) app:slo_threshold:seconds{{objective='mean'}}", at
+            )
+            expected = clients == 800 and (host, placement, instances) in MISSED
+            assert len(late) == (instances if expected else 0), (placement, instances, clients)
+
+
+def test_the_breach_fires_for_demo_xen_alone(demo: Demo) -> None:
+    fired = demo.query(
+        f'group by (alertname, host) (max_over_time(ALERTS{{objective!="", alertstate="firing"}}[{HISTORY}s]))',
+        demo.end,
+    )
+    assert ("MeanResponseOverCeiling", "demo-xen") in {
+        (series["metric"]["alertname"], series["metric"]["host"]) for series in fired
+    }
+    assert {series["metric"]["host"] for series in fired} == {"demo-xen"}
+
+
+def test_the_breach_fires_while_the_objective_is_missed(demo: Demo) -> None:
+    firing = 'ALERTS{alertname="MeanResponseOverCeiling", alertstate="firing"}'
+    apps = {
+        (placement, instances): len(demo.query(firing, demo.moment(placement, instances, 800)))
+        for placement, instances in ENDS
+    }
+    assert apps == {(ONE_NODE, 1): 1, (TWO_NODES, 1): 0, (TWO_NODES, 2): 0, (TWO_NODES, 4): 4}
+
+
+def test_the_profile_has_the_published_symbols(demo: Demo, four: int) -> None:
+    share = (
+        'sum by (symbol) (rate(perf_profile_events_total{host="demo-xen", vserver=""}[5m])) '
+        '/ on () group_left () sum(rate(perf_profile_events_total{host="demo-xen", vserver=""}[5m]))'
+    )
+    shares = {series["metric"]["symbol"]: float(series["value"][1]) for series in demo.query(share, four)}
+    assert shares["hypervisor_callback"] == pytest.approx(0.3035, abs=0.001)
+    assert shares["get_page_from_freelist"] == pytest.approx(0.198, abs=0.001)
+
+
+def test_nothing_can_be_taken_for_live(demo: Demo, four: int) -> None:
+    assert demo.query('{__name__=~"[a-z_]+", host!~"demo-.*"}', four) == []
+    unmarked = '{__name__=~"[a-z]+_[a-z_]+", __name__!~"scrape_.*", replayed="", job!="prometheus"}'
+    assert demo.query(unmarked, four) == []
+
+
+def test_it_goes_on_live(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with playing(tmp_path_factory.mktemp("live"), 900, live=True) as demo:
+        wanted = {"demo-xen": "xen", "demo-openvz": "openvz", "demo-base": "base"}
+        deadline = time.monotonic() + 60
+        expr = f"max by (host, platform) (timestamp(vserver:cpu_usage:rate) > {time.time():.0f})"
+        expr += " and on (host) (app:response_seconds:mean and on (host) host:llc_misses_per_instruction:ratio)"
+        while {series["metric"]["host"]: series["metric"]["platform"] for series in demo.query(expr)} != wanted:
+            assert time.monotonic() < deadline, [demo.query("up"), demo.query("vserver:cpu_usage:rate")]
+            time.sleep(0.5)
+        # Counters go on from where the history ended: a reset would show as a rate far above what any step has.
+        assert demo.query("max by (host) (rate(xen_domain_cpu_seconds_total[5m])) > 0.3") == []
+        assert all(series["value"][1] == "1" for series in demo.query("up"))
