@@ -76,6 +76,13 @@ def program_path(name: str) -> Path:
         pytest.skip(f"no {name}: {error}")
 
 
+def require_sloth() -> None:
+    """Skip unless Sloth is built, which takes minutes; CI builds it if its cache has none."""
+    if os.environ.get("CI") != "true" and go_programs.state("sloth").name != "built":
+        pytest.skip("Sloth is not built yet: `make rules` does that, in about two minutes")
+    go_programs.path("sloth")
+
+
 def free_port() -> int:
     """A TCP port on loopback that nobody listens on at this moment."""
     with socket.socket() as probe:

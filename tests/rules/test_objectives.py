@@ -5,7 +5,6 @@ The rules of alerts/objectives/auction.yml have unit tests of their own, alerts/
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import pytest
 
 from alerts import build
 from alerts.document import FileError
+from tests.live.program import require_sloth
 from tests.rules.test_rules import run
-from tools import go_programs
 
 OTHER_INPUTS = Path(__file__).parent / "other_inputs"
 
@@ -22,9 +21,7 @@ OTHER_INPUTS = Path(__file__).parent / "other_inputs"
 @pytest.fixture(scope="module", autouse=True)
 def sloth() -> None:
     """Sloth, which CI builds if its cache has none."""
-    if os.environ.get("CI") != "true" and go_programs.state("sloth").name != "built":
-        pytest.skip("Sloth is not built yet: `make rules` does that, in about two minutes")
-    go_programs.path("sloth")
+    require_sloth()
 
 
 @pytest.mark.timeout(1800)

@@ -1,0 +1,95 @@
+"""An application with a Prometheus client, without a sensor: from its own histogram to its objectives."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Histogram, start_http_server
+
+from alerts import build
+from tests.live import Prometheus
+from tests.live.program import require_sloth
+
+HISTOGRAMS = """\
+histograms:
+  - metric: http_request_duration_seconds
+    app: {label: service}
+    tier: {is: web}
+    method: {label: method}
+    status: {label: code}
+    edges: [0.05, 0.1, 1]
+"""
+SHOP = """\
+app: shop
+about: The web shop.
+objectives:
+  latency: {share: 0.99, seconds: 1}
+  availability: {share: 0.999}
+low_traffic: 0.2
+"""
+
+
+@pytest.fixture
+def shop() -> Iterator[str]:
+    """Address of an application that answers nine of ten requests in 0.03 s each, and fails the tenth after 5 s."""
+    registry = CollectorRegistry()
+    durations = Histogram(
+        "http_request_duration_seconds",
+        "Time to answer a request, in seconds.",
+        ["service", "method", "code"],
+        buckets=[0.05, 0.1, 1],
+        registry=registry,
+    )
+    answered, failed = durations.labels("shop", "GET", "200"), durations.labels("shop", "GET", "503")
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.05):
+            for _ in range(9):
+                answered.observe(0.03)
+            failed.observe(5)
+
+    worker = threading.Thread(target=work)
+    server, serving = start_http_server(0, "127.0.0.1", registry)
+    worker.start()
+    yield f"127.0.0.1:{server.server_port}"
+    over.set()
+    worker.join()
+    server.shutdown()
+    server.server_close()
+    serving.join()
+
+
+@pytest.mark.timeout(1800)  # CI may have to build Sloth
+def test_its_own_histogram_is_judged_as_a_sensors_is(tmp_path: Path, shop: str) -> None:
+    require_sloth()
+    target = {"targets": [shop], "labels": {"host": "web1", "platform": "base"}}
+    prometheus = Prometheus(tmp_path, {"app": [target]})
+    make_rules(prometheus.folder)
+    with prometheus:
+        prometheus.wait_for('ALERTS{alertname="ObjectiveBurnsFast",alertstate="firing"}', 60)
+        (alert,) = [alert for alert in prometheus.alerts() if "objective" in alert["labels"]]
+        assert alert["labels"]["app"] == "shop"
+        assert alert["labels"]["host"] == "web1"
+        assert alert["labels"]["objective"] == "availability"
+
+        of_shop = '{host="web1",platform="base",app="shop",tier="web"}'
+        assert prometheus.value(f"app:response_seconds:mean{of_shop}") == pytest.approx(0.03)
+        assert prometheus.value(f"app:errors:ratio{of_shop}") == pytest.approx(0.1, rel=0.05)
+        # The client calls this edge 1.0, and the objective 1.
+        assert prometheus.value('app:slo_error:ratio_rate5m{app="shop",objective="latency"}') == pytest.approx(0)
+
+
+def make_rules(checkout: Path) -> None:
+    """Give a checkout this application alone, and the rules that `make rules` writes for it."""
+    (checkout / "prometheus/histograms.yml").write_text(HISTOGRAMS)
+    for shipped in checkout.glob("alerts/objectives/*.yml"):
+        shipped.unlink()
+    (checkout / "alerts/objectives/shop.yml").write_text(SHOP)
+    (checkout / "telegraf").mkdir()
+    shutil.copy(build.CHECKOUT / "telegraf/access_log.pl", checkout / "telegraf")
+    build.write(build.read(checkout), checkout)
