@@ -124,7 +124,8 @@ def main() -> None:
         for line in unknown(inputs, CHECKOUT):
             print(f"warning: {line}", file=sys.stderr)
         if go_programs.state("sloth").name != "built":
-            print("Sloth is built first, once: about two minutes.", file=sys.stderr)
+            build_time = go_programs.PROGRAMS["sloth"].module.build_time
+            print(f"Sloth is built first, once: {build_time}.", file=sys.stderr)
         if not check:
             write(inputs, CHECKOUT)
         elif files := stale(inputs, CHECKOUT):

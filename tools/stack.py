@@ -28,7 +28,6 @@ from typing import NoReturn
 from tools import (
     StackError,
     demo,
-    go_programs,
     grafana,
     health,
     privileges,
@@ -213,7 +212,7 @@ def _build_state(telegraf_process: supervision.Process, since: str) -> tuple[str
     if telegraf_process.state not in {"starting", "running"} or telegraf_process.since is None:
         return "not built", since, f"{telegraf.why_not_built()}; to try again: make up"
     minutes = (datetime.now(UTC) - telegraf_process.since).total_seconds() / 60
-    return f"building, {minutes:.0f} min so far", since, f"takes {telegraf.BUILD_TIME}, then it starts by itself"
+    return f"building, {minutes:.0f} min so far", since, f"takes {telegraf.MODULE.build_time}, then it starts by itself"
 
 
 def _why_not_used(part: Part, machine: Machine) -> str:
@@ -266,7 +265,7 @@ def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
     configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
     for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".py", ".yml"}):
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
-    configuration.update(go_programs.PROGRAMS["telegraf"].module.content.encode())
+    configuration.update(telegraf.MODULE.content.encode())
     return {
         **{part.port_variable: str(plan.ports[part.name]) for part in ALL_PARTS},
         **{
@@ -357,7 +356,9 @@ def _describe(plan: Plan) -> None:
         for part in plan.ready
     ]
     if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
-        addresses.append((TELEGRAF.name, f"is being built, once, for {telegraf.BUILD_TIME}; then it starts by itself"))
+        addresses.append(
+            (TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts by itself")
+        )
     if GRAFANA not in plan.parts:
         addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
     _print_table(addresses)

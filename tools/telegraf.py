@@ -21,13 +21,13 @@ from tools.go_programs import GoProgramsError
 from tools.parts import TELEGRAF, ports
 from tools.programs import CHECKOUT
 
+MODULE = go_programs.PROGRAMS["telegraf"].module
 CONFIGURATION = CHECKOUT / "telegraf"
 SENSORS = CONFIGURATION / "local"
 HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
 # In reach of nobody too, from the checkout, wherever the cache is. Named after its content, as in the cache.
-PROGRAM = CHECKOUT / ".stack" / "programs" / f"telegraf-{go_programs.PROGRAMS['telegraf'].module.content}"
+PROGRAM = CHECKOUT / ".stack" / "programs" / f"telegraf-{MODULE.content}"
 STATE = CHECKOUT / ".stack" / "data" / "telegraf"  # how far the sensors have read each log
-BUILD_TIME = "about 4 minutes"
 BUILDING = "building Telegraf"
 NOT_BUILT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
 
@@ -81,7 +81,7 @@ def run(setpriv_options: list[str]) -> NoReturn:
     try:
         if not is_ready():
             targets.write(machine, {}, jobs=job)  # it can't be scraped before
-            print(f"{BUILDING}, which takes {BUILD_TIME}", flush=True)
+            print(f"{BUILDING}, which takes {MODULE.build_time}", flush=True)
         _take()
     except (GoProgramsError, OSError) as error:
         print(f"error: {error}", flush=True)

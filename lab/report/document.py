@@ -107,7 +107,7 @@ def _facts(recording: Recording, results: Sequence[StepResult], prometheus: str)
     if scale and scale != 1:
         calibration = f"one client stands for {significant(scale)} of the study's"
     if cost:
-        calibration += f"; a request cost {RESPONSE.write(cost)} of CPU during warm-up"
+        calibration += f"; a request cost {RESPONSE.write(cost)} of CPU when the run began"
     return [
         ("When", f"{tables.time(run.start)} to {tables.time(run.end)}"),
         (

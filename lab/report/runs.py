@@ -1,7 +1,7 @@
 """Runs and their steps, from the samples of `lab_step_info`.
 
     lab_step_info{run="20261121T090512-scale", scenario="scale", step="4x700-2", instances="4", clients="700",
-                  placement="single", repetition="2", host="lab", platform="cgroup"} 1
+                  placement="one node", repetition="2", host="lab", platform="cgroup"} 1
 
 The runner shows a step only while it measures: warm-up and the pauses between steps have no samples. So the samples of
 a series are the time that its figures are taken over, and a gap in them means that the step was begun anew, as a run is
