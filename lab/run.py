@@ -19,7 +19,8 @@ from rich.console import Console
 
 from lab import LabError, calibration, machine, scenario, sensors
 from lab.calibration import Scale
-from lab.clients.child import LATE_SECONDS, Counts
+from lab.clients.child import Counts
+from lab.clients.figures import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
 from lab.scenario import Scenario, Step
 from lab.stage import FOLDER, Stage
@@ -29,7 +30,6 @@ from tools.parts import PROMETHEUS, ports
 from tools.programs import CHECKOUT, ProgramsError
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LATE_SHARE = 0.01  # of requests; above it what clients saw says more about them than about the applications
 
 
 def add_to(commands: Any) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.children import Child
+from lab.clients.figures import LATE_SECONDS
 from lab.clients.orders import Order, decode_numbers, encode
 
 START_SECONDS = 60.0  # Locust takes two seconds to import, on a machine that is not busy
 LATENESS_BUCKET = "lab_client_start_lateness_seconds_bucket"
-LATE_SECONDS = 0.05  # an edge of figures.LATENESS_EDGES
 
 
 @dataclass(frozen=True)

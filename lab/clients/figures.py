@@ -19,6 +19,11 @@ DURATION_EDGES = (
 )
 LATENESS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
+# If more than this share of the requests is started so late, what the clients saw says more about them than about the
+# applications.
+LATE_SECONDS = 0.05  # one of LATENESS_EDGES
+LATE_SHARE = 0.01
+
 
 class Figures:
     """The clients' metrics, in a registry of their own."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
+from lab.clients.figures import LATE_SECONDS
 from lab.report.runs import Step
 
 RATE_SECONDS = 60  # over which the records' rates are taken
@@ -203,6 +204,13 @@ def _lateness_p95(step: Step, _apps: Sequence[str]) -> str:
     return f"histogram_quantile(0.95, {buckets})"
 
 
+def _late_starts(step: Step, _apps: Sequence[str]) -> str:
+    """The share of the clients' requests that were started later than `LATE_SECONDS`."""
+    started = _counted(f'{LATENESS}_count{{host="{step.host}"}}', step, by="")
+    in_time = _counted(f'{LATENESS}_bucket{{host="{step.host}", le="{LATE_SECONDS:g}"}}', step, by="")
+    return f"1 - {_group(_over(in_time, started))}"
+
+
 def _causes(step: Step, apps: Sequence[str]) -> str:
     return (
         f"sum by (app, cause) (count_over_time(app:breach_cause:info{_of(step, apps)}[{step.seconds}s] @ {step.end}))"
@@ -247,6 +255,7 @@ OF_STEP: Mapping[str, Query] = {
     "clients_cpu": _clients_cpu,
     "lateness_mean": _lateness_mean,
     "lateness_p95": _lateness_p95,
+    "late_starts": _late_starts,
     "tier_cpu": _averaged("app:tier_cpu_usage:rate", by="app, tier"),
     "cpu_per_request": _cpu_per_request,
     "cpu_per_request_with_host": _averaged("app:cpu_per_request:seconds"),

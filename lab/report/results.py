@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.clients.figures import LATE_SHARE
 from lab.report import queries
 from lab.report.collection import Answers
 from lab.report.judgement import Judged, Objectives, judge
@@ -13,7 +14,6 @@ from lab.report.prometheus import Sample
 from lab.report.runs import Step
 from lab.report.units import SHARE
 
-LATE_SECONDS = 0.05  # of starts, one in twenty of them: the clients lacked CPU
 UNSEEN_SHARE = 0.001  # of failures, that a reader must know of
 CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are before, between and after what is seen of it
 
@@ -67,6 +67,8 @@ class StepResult:
     clients_cpu: float | None = None
     lateness_mean: float | None = None
     lateness_p95: float | None = None
+    late_starts: float | None = None
+    """The share of requests that the clients started so late that it tells of them."""
     clients_run: float | None = None
     cpus: float | None = None
     why_no_misses: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ def result(answers: Answers) -> StepResult:
         return StepResult(step, remarks=(remark,))
     given = answers.given
     clients_whole = not given["client_broken"]
-    lateness_p95 = _one(given["lateness_p95"]) if clients_whole else None
+    late_starts = _one(given["late_starts"]) if clients_whole else None
     clients_run, cpus, planned = (_one(given[name]) for name in ("step_clients", "step_cpus", "planned_seconds"))
     instances = tuple(_instance(app, answers) for app in answers.apps)
     return StepResult(
@@ -109,16 +111,17 @@ def result(answers: Answers) -> StepResult:
         overhead_ratio=_one(given["overhead_ratio"]),
         clients_cpu=_one(given["clients_cpu"]) if clients_whole else None,
         lateness_mean=_one(given["lateness_mean"]) if clients_whole else None,
-        lateness_p95=lateness_p95,
+        lateness_p95=_one(given["lateness_p95"]) if clients_whole else None,
+        late_starts=late_starts,
         clients_run=clients_run,
         cpus=cpus,
         why_no_misses=tuple(sample.labels["reason"] for sample in given["why_no_misses"]),
-        remarks=tuple(_remarks(answers, instances, planned, lateness_p95)),
+        remarks=tuple(_remarks(answers, instances, planned, late_starts)),
     )
 
 
 def _remarks(
-    answers: Answers, instances: Sequence[Instance], planned: float | None, lateness_p95: float | None
+    answers: Answers, instances: Sequence[Instance], planned: float | None, late_starts: float | None
 ) -> list[str]:
     step = answers.step
     remarks = []
@@ -130,7 +133,7 @@ def _remarks(
         remarks.append(
             f"shorter than a minute: its CPU and waiting, rates over a minute, reach back to {reach} s before it"
         )
-    if lateness_p95 is not None and lateness_p95 > LATE_SECONDS:
+    if (late_starts or 0) > LATE_SHARE:
         remarks.append(
             "the clients lacked CPU and sent requests late (see Clients): the load was less even than meant, and what "
             "they saw is not the application's doing alone"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from lab.clients.figures import LATE_SECONDS
 from lab.report import units
 from lab.report.loads import Load
 from lab.report.results import StepResult, mean
@@ -184,6 +185,13 @@ SECTIONS = (
             ),
             Quantity(
                 "Lateness, mean", units.DURATION, lambda result: result.lateness_mean, ("lateness_mean",), drawn=False
+            ),
+            Quantity(
+                f"Started over {LATE_SECONDS * 1000:g} ms late",
+                units.SHARE,
+                lambda result: result.late_starts,
+                ("late_starts",),
+                drawn=False,
             ),
         ),
         "The clients told nothing of themselves.",

@@ -171,6 +171,7 @@ class TestTrueFigures:
         assert step.clients_cpu == pytest.approx(0.2)
         assert step.lateness_mean == pytest.approx(0.0008)
         assert step.lateness_p95 == pytest.approx(0.95 * 0.005)
+        assert step.late_starts == pytest.approx(0)
         assert step.clients_run == 40
 
     def test_causes(self, whole: Recording) -> None:
@@ -230,6 +231,7 @@ class TestHarm:
         assert any("reach back to 15 s before" in remark for remark in harmed["gone soon"].remarks)
 
     def test_late_clients_are_not_taken_for_a_slow_application(self, harmed: Mapping[str, StepResult]) -> None:
+        assert harmed["late clients"].late_starts == pytest.approx(1)
         assert any(remark.startswith("the clients lacked CPU") for remark in harmed["late clients"].remarks)
         assert not any("lacked CPU" in remark for remark in harmed["one missing"].remarks)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from alerts.histograms import sensors_histogram
-from lab.clients.child import LATE_SECONDS
-from lab.clients.figures import DURATION_EDGES, LATENESS_EDGES
+from lab.clients.figures import DURATION_EDGES, LATE_SECONDS, LATENESS_EDGES
 from tools.programs import CHECKOUT
 
 
