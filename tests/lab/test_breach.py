@@ -1,0 +1,214 @@
+"""Real applications whose objectives really break, seen as a user sees it: from Apache's log to the message that pages.
+
+Two auction sites share one CPU. Clients, sensors, Prometheus with the rules and alerts that ship, and Alertmanager run
+beside them. Only Alertmanager's waits are shortened; windows, `for` and intervals are the real ones. The tests are one
+story, in the order of this file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import machine
+from lab.cgroups import SMALLEST_CAP
+from lab.children import Child
+from lab.clients.child import Clients
+from lab.clients.orders import Application, Habits, Order
+from lab.sensors import Sensors
+from lab.servers import DB, WEB, Instance, TierLimits
+from tests.lab.conftest import require_servers
+from tests.live import Alertmanager, Prometheus, Webhook
+from tests.live.endpoints import Group
+from tests.live.program import free_port, program_path
+
+pytestmark = pytest.mark.timeout(420)
+
+HOST = "labhost"
+# Clients: so few that they are answered in time, what takes a fifth of the CPU, and more than it can serve.
+FEW, SOME, MANY = 6, 30, 400
+# Where both sites want more CPU than there is, the second gets a twentieth of it.
+ROBUST, FRAGILE = 10_000, 500
+HEALTHY_SECONDS = 75  # longer than the minute that rates are taken over
+PAGE_SECONDS = 120  # from the breach to the page
+RESOLVED_SECONDS = 240
+
+
+class Lab:
+    """The two sites, `robust` and `fragile`, and all that watches them."""
+
+    def __init__(self, folder: Path, ending: ExitStack) -> None:
+        where = machine.cpus("one node", os.sched_getaffinity(0))
+        self._cpus = where.by_tier[WEB]
+        logs = folder / "logs"
+        logs.mkdir()
+        self.sites: list[Instance] = []
+        for number, weight in enumerate((ROBUST, FRAGILE)):
+            name = f"auction-{os.getpid()}{number}"  # no other run's
+            limits = TierLimits(weight, None, self._cpus)
+            site = Instance(name, folder / name, web_port=free_port(), db_port=free_port(), web=limits, db=limits)
+            self.sites.append(ending.enter_context(site))
+        self.robust, self.fragile = self.sites
+        sensors_ports = (free_port(), free_port())
+        sensors = Sensors(folder / "sensors", logs, self.sites, sensors_ports, where.others)
+        ending.callback(sensors.stop)
+        self._clients = Clients(logs / "clients.log", where.others)
+        ending.callback(self._clients.stop)
+        node_port = free_port()
+        node_command: list[str | Path] = [program_path("node_exporter"), f"--web.listen-address=127.0.0.1:{node_port}"]
+        ending.callback(Child("node", node_command, log=logs / "node.log", cpus=where.others).stop)
+        self.webhook = ending.enter_context(Webhook())
+        alertmanager = ending.enter_context(Alertmanager(folder, self.webhook.url))
+        targets = {
+            "telegraf": [group(sensors_ports[0], "cgroup")],
+            "cadvisor": [group(sensors_ports[1], "cgroup")],
+            "lab": [group(self._clients.port, "cgroup")],
+            "node": [group(node_port, "base")],
+        }
+        self.prometheus = ending.enter_context(
+            Prometheus(folder, targets, alertmanager=alertmanager.address, interval="5s")
+        )
+        # What was asked before the sensors read a log for the first time is not theirs to count.
+        self.prometheus.wait_for("count(app_request_duration_seconds_count{status='2xx',method='GET'}) == 2", 60)
+
+    def visit(self, *, robust: int, fragile: int) -> None:
+        """Have the sites visited by so many clients from now on."""
+        applications = {}
+        for site, number in zip(self.sites, (robust, fragile), strict=True):
+            applications[site.name] = Application(site.url, number)
+            # A page that is no work and in no log: what is waited for is the way there and back, the server's first
+            # look at the request, and the clients' own work.
+            applications[way_to(site)] = Application(f"{site.url}/health?instead-of=", FEW if number else 0)
+        self._clients.carry_out(Order(Habits("breach", think_seconds=1.0, timeout_seconds=60.0), applications))
+
+    def cap(self, cap: float | None) -> None:
+        """Cap the robust site's web tier at so many CPUs."""
+        self.robust.limit(WEB, TierLimits(ROBUST, cap, self._cpus))
+
+    def page(self, site: Instance, objective: str) -> Mapping[str, str]:
+        """Labels of the alert that pages for this site and objective; fails if it doesn't come in time."""
+        message = self.webhook.wait_for(
+            lambda message: alert_in(message, "firing", site, objective) is not None, PAGE_SECONDS
+        )
+        return alert_in(message, "firing", site, objective) or {}
+
+    def pages(self) -> set[tuple[str, str]]:
+        """Application and objective of all that has paged."""
+        return {
+            (alert["labels"]["app"], alert["labels"]["objective"])
+            for message in self.webhook.messages
+            for alert in message["alerts"]
+            if alert["labels"].get("severity") == "critical" and "objective" in alert["labels"]
+        }
+
+    def mean(self, histogram: str, app: str) -> float:
+        """The mean of all that a histogram has counted of an application."""
+        return self.prometheus.value(f'sum({histogram}_sum{{app="{app}"}}) / sum({histogram}_count{{app="{app}"}})')
+
+    def await_equal_counts(self) -> None:
+        """Return once the sensors have counted what the clients have; fails if they don't."""
+        for site in self.sites:
+            sensor = f'app_request_duration_seconds_count{{app="{site.name}"}}'
+            client = f'lab_client_request_duration_seconds_count{{app="{site.name}"}}'
+            self.prometheus.wait_for(f"sum({sensor}) == sum({client})", 30)
+            # A client who gave up, or wasn't let in, may be in no log.
+            unanswered = f'sum(lab_client_request_duration_seconds_count{{app="{site.name}",status!~"[1-5]xx"}}) > 0'
+            assert self.prometheus.query(unanswered) == []
+            assert self.prometheus.value(f'sum(app_log_lines_unparsed_total{{app="{site.name}"}})') == 0
+
+
+def alert_in(message: Mapping[str, Any], status: str, site: Instance, objective: str) -> Mapping[str, str] | None:
+    """Labels of the page for this site and objective in a message; None if it holds none with this status."""
+    for alert in message["alerts"]:
+        labels: Mapping[str, str] = alert["labels"]
+        wanted = {"app": site.name, "objective": objective, "severity": "critical"}
+        if alert["status"] == status and wanted.items() <= labels.items():
+            return labels
+    return None
+
+
+def way_to(site: Instance) -> str:
+    """What the clients call the page by which the way to a site is measured."""
+    return f"way to {site.name}"
+
+
+def group(port: int, platform: str) -> Group:
+    return {"targets": [f"127.0.0.1:{port}"], "labels": {"host": HOST, "platform": platform}}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    require_servers()
+    with ExitStack() as ending:
+        yield Lab(tmp_path_factory.mktemp("breach"), ending)
+
+
+def test_who_is_answered_in_time_is_no_news(lab: Lab) -> None:
+    lab.visit(robust=SOME, fragile=FEW)
+    time.sleep(HEALTHY_SECONDS / 2)
+    for site in lab.sites:  # as logrotate does it, with requests on their way
+        site.web_log.rename(site.web_log.with_suffix(".log.1"))
+        time.sleep(2)
+        site.reopen_log()
+    time.sleep(HEALTHY_SECONDS / 2)
+    for site, clients in ((lab.robust, SOME), (lab.fragile, FEW)):
+        app = f'app="{site.name}"'
+        assert lab.prometheus.value(f"app:response_seconds:mean{{{app}}}") < 0.1
+        assert lab.prometheus.value(f"app:response_seconds:p95{{{app}}}") < 0.3
+        assert lab.prometheus.value(f"app:errors:ratio{{{app}}}") == 0
+        assert lab.prometheus.value(f"app:requests:rate{{{app}}}") == pytest.approx(clients, rel=0.4)
+        assert lab.prometheus.value(f"app:cpu_per_request:seconds{{{app}}}") > 0
+        for tier in (WEB, DB):
+            assert lab.prometheus.value(f'app:tier_cpu_usage:rate{{{app},tier="{tier}"}}') > 0
+    assert lab.pages() == set()
+
+
+def test_the_sensor_tells_what_the_clients_felt(lab: Lab) -> None:
+    lab.visit(robust=0, fragile=0)
+    lab.await_equal_counts()
+    for site in lab.sites:
+        network = lab.mean("lab_client_request_duration_seconds", way_to(site))
+        told = lab.mean("app_request_duration_seconds", site.name)
+        felt = lab.mean("lab_client_request_duration_seconds", site.name)
+        assert told <= felt <= 1.02 * told + network
+
+
+def test_a_cap_that_is_too_low_pages_with_the_application_itself_as_the_cause(lab: Lab) -> None:
+    web_cpu = lab.prometheus.value(
+        f'max_over_time(app:tier_cpu_usage:rate{{app="{lab.robust.name}",tier="{WEB}"}}[2m])'
+    )
+    lab.visit(robust=SOME, fragile=FEW)
+    lab.cap(max(web_cpu / 3, SMALLEST_CAP))
+    page = lab.page(lab.robust, "latency")
+    assert (page["host"], page["cause"]) == (HOST, "self")
+    lab.cap(None)
+
+
+def test_a_dead_database_pages_for_errors_and_not_for_latency(lab: Lab) -> None:
+    lab.fragile.kill(DB)
+    page = lab.page(lab.fragile, "availability")
+    assert page["cause"] == "unknown", "no figure tells that a database is dead"
+    lab.fragile.restart(DB)
+    assert lab.pages() == {(lab.robust.name, "latency"), (lab.fragile.name, "availability")}
+
+
+def test_it_is_told_when_it_is_over(lab: Lab) -> None:
+    lab.webhook.wait_for(
+        lambda message: alert_in(message, "resolved", lab.robust, "latency") is not None, RESOLVED_SECONDS
+    )
+
+
+def test_a_neighbour_s_clients_page_for_who_has_to_wait_and_name_the_neighbour(lab: Lab) -> None:
+    lab.visit(robust=MANY, fragile=2 * FEW)
+    assert lab.page(lab.fragile, "latency")["cause"] == "neighbour"
+
+
+def test_the_sensor_has_counted_each_request_through_all_of_it(lab: Lab) -> None:
+    lab.visit(robust=0, fragile=0)
+    lab.await_equal_counts()
