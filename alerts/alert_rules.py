@@ -95,5 +95,6 @@ def _alert(
             "summary": told.summary,
             "description": told.description,
             "runbook_url": f"{{{{ $externalURL }}}}/user/runbooks/{name}.md",
+            "dashboard": words.DASHBOARD,
         },
     }

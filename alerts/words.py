@@ -40,6 +40,11 @@ class Windows:
     since: tuple[str, str]
 
 
+DASHBOARD = "d/virtscope-host?" + "&".join(
+    f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in ("host", "platform", "app")
+)
+"""Where an application's objectives are to be seen, below Grafana's address, which Alertmanager's templates know."""
+
 PAGE = Windows(("5m", "five minutes"), ("1h", "hour"), ("6h:30s", "six hours"))
 TICKET = Windows(("2h", "two hours"), ("1d", "day"), ("3d:10m", "three days"))
 
