@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lab.report import tables
 from lab.report.collection import Answers, Recording
-from lab.report.loads import Layout, Load, count, layout, loads
+from lab.report.loads import Load, count, loads
 from lab.report.panels import chart
 from lab.report.results import StepResult, result
 from lab.report.sections import SECTIONS, Section
@@ -61,8 +61,7 @@ def write_up(recording: Recording, study: Study, prometheus: str) -> Document:
     """Everything the report of a run says; `prometheus` is where it was asked."""
     results = [result(answers) for answers in recording.steps]
     of = loads(results)
-    laid_out = layout(of, study.mean_response)
-    parts = [_part(section, recording, of, laid_out, study) for section in SECTIONS]
+    parts = [_part(section, recording, of, study) for section in SECTIONS]
     return Document(
         title=f"Run {recording.run.name}: scenario {recording.run.scenario}",
         verdict=(*verdict(of), *_incomplete(recording)),
@@ -127,8 +126,8 @@ def _facts(recording: Recording, results: Sequence[StepResult], prometheus: str)
 SOFTWARE = {"os": "", "kernel": "Linux", "apache": "Apache", "php": "PHP", "mariadb": "MariaDB", "telegraf": "Telegraf"}
 
 
-def _part(section: Section, recording: Recording, of: Sequence[Load], laid_out: Layout, study: Study) -> Part:
-    figure = chart(section, of, laid_out, study)
+def _part(section: Section, recording: Recording, of: Sequence[Load], study: Study) -> Part:
+    figure = chart(section, of, study)
     return Part(
         section.key,
         section.title,

@@ -78,6 +78,12 @@ class StepResult:
         """CPUs of this tier, mean over instances."""
         return mean([instance.tier_cpu.get(tier) for instance in self.instances])
 
+    @property
+    def tiers_cpu(self) -> float | None:
+        """CPUs that all tiers of all instances used together."""
+        used = [cpu for instance in self.instances for cpu in instance.tier_cpu.values()]
+        return sum(used) if used else None
+
     def of_instances(self, name: str) -> float | None:
         """A figure of `Instance` by its name, mean over the instances that have it, as the studies give it."""
         return mean([getattr(instance, name) for instance in self.instances])
@@ -91,6 +97,14 @@ def mean(values: Sequence[float | None]) -> float | None:
     """
     there = [value for value in values if value is not None]
     return sum(there) / len(there) if there else None
+
+
+def causes(results: Sequence[StepResult]) -> dict[str, float]:
+    """The share of the time, mean over instances, in which each cause was the most likely one; largest first."""
+    apps = [app.causes for result in results for app in result.instances if app.causes]
+    names = {name for shares in apps for name in shares}
+    means = {name: sum(shares.get(name, 0) for shares in apps) / len(apps) for name in names}
+    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
 
 
 def result(answers: Answers) -> StepResult:

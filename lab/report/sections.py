@@ -10,7 +10,6 @@ from lab.report import units
 from lab.report.loads import Load
 from lab.report.results import StepResult, mean
 from lab.report.units import Unit
-from lab.report.verdict import total_cpu
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ SECTIONS = (
         (
             Quantity("Web tier", units.CPUS, lambda result: result.cpu("web"), ("tier_cpu",)),
             Quantity("Database tier", units.CPUS, lambda result: result.cpu("db"), ("tier_cpu",)),
-            Quantity("All tiers of all instances", units.CPUS, total_cpu, ("tier_cpu",), _cpus),
+            Quantity("All tiers of all instances", units.CPUS, lambda result: result.tiers_cpu, ("tier_cpu",), _cpus),
             Quantity("One request", units.CPU_TIME, _of("cpu_per_request"), ("cpu_per_request",)),
             Quantity(
                 "One request with the host's share",

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 
 from lab.report.judgement import Judged
 from lab.report.loads import Load, count
-from lab.report.results import StepResult, mean
+from lab.report.results import StepResult, causes, mean
 from lab.report.sections import Quantity
 from lab.report.units import MISSING, RESPONSE, SHARE, significant
-from lab.report.verdict import causes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lab.report.judgement import Judged
 from lab.report.loads import Load, count
-from lab.report.results import StepResult, mean
+from lab.report.results import causes, mean
 from lab.report.units import CPUS, RESPONSE, SHARE
 
 CAUSES = {
@@ -110,7 +110,7 @@ def _why(load: Load) -> str:
         result for result in load.results if any(one.met is False for app in result.instances for one in app.judged)
     ]
     shares = causes(broken)
-    used = mean([total_cpu(result) for result in broken])
+    used = mean([result.tiers_cpu for result in broken])
     cpus = mean([result.cpus for result in broken])
     full = ""
     if used is not None:
@@ -123,20 +123,6 @@ def _why(load: Load) -> str:
     return (
         f"Most likely because {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time).{full}"
     )
-
-
-def causes(results: Sequence[StepResult]) -> dict[str, float]:
-    """The share of the time, mean over instances, in which each cause was the most likely one; largest first."""
-    apps = [app.causes for result in results for app in result.instances if app.causes]
-    names = {name for shares in apps for name in shares}
-    means = {name: sum(shares.get(name, 0) for shares in apps) / len(apps) for name in names}
-    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
-
-
-def total_cpu(result: StepResult) -> float | None:
-    """CPUs that all tiers of all instances used together."""
-    used = [cpu for app in result.instances for cpu in app.tier_cpu.values()]
-    return sum(used) if used else None
 
 
 def _size(load: Load) -> tuple[int, int]:
