@@ -49,7 +49,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                     [*_events({"cpu": "0"}, work, up), *_profile(table, work, up)],
                 )
         return
-    total = Work(*map(sum, zip(*state.work.values(), strict=True)))
+    total = counters.machine_at(seconds)
     yield Page("node", labels, _node(total, up, guests=len(state.work) - 1))
     cgroups = [({"cgroup": f"/machine.slice/{name}"}, work) for name, work in state.work.items() if name != HOST]
     yield Page("perf", labels, [*_merged([({"cpu": "0"}, total), *cgroups], up), *_profile(platform, total, up)])

@@ -20,7 +20,7 @@ def snapshot(counters: Counters, seconds: float) -> Snapshot:
     memory = CHOSEN["memory_bytes"]
     given = sum(_memory(name) for _, name, _ in domains)
     node = RawNode(
-        domains=tuple(_domain(domid, name, work, now.work[name].cpu) for domid, name, work in domains),
+        domains=tuple(_domain(domid, name, work, busy=name in now.work) for domid, name, work in domains),
         xen_version=b"3.0.3",
         num_cpus=CHOSEN["cpus"],
         cpu_hz=CHOSEN["clock_hertz"],
@@ -43,7 +43,7 @@ def _memory(name: str) -> int:
     return int(CHOSEN["host_memory_bytes" if name == HOST else "guest_memory_bytes"])
 
 
-def _domain(domid: int, name: str, work: Work, cpus: float) -> RawDomain:
+def _domain(domid: int, name: str, work: Work, busy: bool) -> RawDomain:
     nanoseconds = int(work.cpu * 1e9)
     guest = name != HOST
     # libxenstat tells of Dom0's end of an interface: what it received is what the guest sent.
@@ -66,8 +66,8 @@ def _domain(domid: int, name: str, work: Work, cpus: float) -> RawDomain:
         crashed=0,
         shutdown=0,
         paused=0,
-        blocked=int(cpus < 0.5),
-        running=int(cpus >= 0.5),
+        blocked=int(not busy),
+        running=int(busy),
     )
 
 

@@ -98,6 +98,12 @@ def test_web_tiers_need_more_than_a_cpu_on_xen_and_less_than_0_6_on_openvz(demo:
     assert demo.value(used.format("demo-openvz"), four) < 0.6
 
 
+def test_no_guest_s_coming_or_going_looks_like_the_host_s_own_work(demo: Demo) -> None:
+    highest = demo.query(f"max_over_time(host:overhead_cpu:rate[{HISTORY - 600}s])", demo.end)
+    shares = {series["metric"]["host"]: float(series["value"][1]) for series in highest}
+    assert shares == {"demo-xen": pytest.approx(0.14, rel=0.02), "demo-openvz": pytest.approx(0.015, rel=0.02)}
+
+
 def test_misses_per_instruction_more_than_double(demo: Demo, one: int) -> None:
     two = demo.moment(TWO_NODES, 2, 800)
     ratio = 'host:llc_misses_per_instruction:ratio{{host="{}"}}'
