@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -26,7 +25,7 @@ from lab.scenario import Scenario, Step
 from lab.stage import FOLDER, Stage
 from lab.state import State
 from tools import StackError, programs, stack, supervision
-from tools.parts import PROMETHEUS, ports
+from tools.parts import PROMETHEUS
 from tools.programs import CHECKOUT, ProgramsError
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -153,7 +152,7 @@ def _stack() -> int:
         up = subprocess.run([sys.executable, "-m", "tools.stack", "up"], cwd=CHECKOUT, check=False)
         if up.returncode:
             raise LabError("the lab needs the stack, and it did not start: see above")
-    return ports(json.loads(stack.SETTINGS_FILE.read_text()))[PROMETHEUS.name]
+    return stack.ports_in_use()[PROMETHEUS.name]
 
 
 def _report(run_name: str, prometheus_port: int) -> None:

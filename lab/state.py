@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from lab import LabError
 from lab.calibration import Scale
 from lab.scenario import Scenario
 from tools.programs import CHECKOUT
@@ -37,7 +39,7 @@ class State:
 
     @classmethod
     def unfinished(cls, scenario: Scenario, runs: Path = RUNS) -> Self | None:
-        """The latest run of this very scenario, if it has come to no end."""
+        """The latest run of this very scenario, if it has come to no end; raises `LabError` if it can't be read."""
         for file in sorted(runs.glob(f"*-{scenario.name}/state.json"), reverse=True):
             state = cls._read(file)
             if state.digest == scenario.digest:
@@ -61,9 +63,13 @@ class State:
 
     @classmethod
     def _read(cls, file: Path) -> Self:
-        content = json.loads(file.read_text())
-        scale = None if content["scale"] is None else Scale(**content["scale"])
-        return cls(file.parent.name, content["digest"], file.parent, scale, content["finished"], content["over"])
+        """Raises `LabError` if the file is not as `_write` left it."""
+        try:
+            content = json.loads(file.read_text())
+            scale = None if content["scale"] is None else Scale(**content["scale"])
+            return cls(file.parent.name, content["digest"], file.parent, scale, content["finished"], content["over"])
+        except (ValueError, KeyError, TypeError):
+            raise LabError(f"{file} is damaged, so its run can't go on; begin anew with NEW=1") from None
 
     def _write(self) -> None:
         content = {
@@ -73,5 +79,8 @@ class State:
             "over": self.over,
         }
         new = self.folder / "state.new"
-        new.write_text(json.dumps(content, indent=1) + "\n")
+        with new.open("w") as file:
+            file.write(json.dumps(content, indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # should the machine crash, it is the old file or the new one, never an empty one
         new.replace(self.folder / "state.json")

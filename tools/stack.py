@@ -191,6 +191,11 @@ def logs(name: str | None, *, follow: bool) -> None:
     subprocess.run(["tail", "--lines=20", *(["-F"] if follow else []), *map(str, chosen)], check=False)
 
 
+def ports_in_use() -> dict[str, int]:
+    """Port of each part by its name, as the stack was last started with here; else as it would be."""
+    return ports(_read_settings() if SETTINGS_FILE.exists() else os.environ)
+
+
 def _plan(settings: Mapping[str, str]) -> Plan:
     """What to run on this machine, on the ports that the settings say."""
     machine = targets.this_machine()

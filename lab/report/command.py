@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
@@ -15,10 +14,11 @@ from lab.report.document import write_up
 from lab.report.prometheus import Prometheus
 from lab.report.rendering import write
 from lab.report.study import load
-from tools import StackError
-from tools.parts import PROMETHEUS, ports
+from tools import StackError, stack
+from tools.parts import PROMETHEUS
+from tools.programs import CHECKOUT
 
-REPORTS = Path(__file__).resolve().parents[2] / ".stack" / "lab" / "reports"
+REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
 
 
 def add_to(commands: Any) -> None:
@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Exit status: 0 if the report was written, 1 if there is nothing to report or nobody to ask."""
     try:
-        url = arguments.prometheus or f"http://127.0.0.1:{ports(os.environ)[PROMETHEUS.name]}"
+        url = arguments.prometheus or f"http://127.0.0.1:{stack.ports_in_use()[PROMETHEUS.name]}"
         print(report(arguments.run, url, arguments.output))
     except (LabError, StackError) as error:
         print(f"error: {error}", file=sys.stderr)
