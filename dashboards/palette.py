@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 SKY_BLUE = "#56B4E9"
 BLUE = "#0072B2"
 GREEN = "#009E73"
@@ -26,49 +28,76 @@ JOBS = {
 }
 
 _MANY = [SKY_BLUE, VERMILLION, GREEN, PURPLE, BLUE, YELLOW, ORANGE]
-_DASHES: list[list[int] | None] = [None, [10, 6], [2, 6], [14, 5, 2, 5]]
+_STYLES: list[list[int] | None] = [None, [10, 6], [2, 5], [14, 4, 2, 4]]
+"""Dash, gap, ... in pixels; None is a solid line."""
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS = "0123456789"
 
 
 def colours_by_name() -> dict[str, str]:
-    """Regular expressions over a series' name, and the colour of what each matches.
+    """Regular expressions over a series' name, and the colour of what each matches; one matches.
 
-    A virtual server has one colour on every dashboard, whoever else is drawn. Seven colours are all that can be told
-    apart, so the name chooses: by its last number's last digit, as `web-1` and `web-2`, else by its last letter.
+    A virtual server has one colour on every dashboard, whoever else is drawn, so it follows from the name: of
+    `HOST: NAME` from the part behind the colon. Seven colours are all that can be told apart; names mostly differ in a
+    number (`web-1`, `web-2`) or in a word (`web`, `db`). So the last digit and the last letter but one choose.
     """
-    by_digit = {_last_digit(_every(7, start, "1234567890")): colour for start, colour in enumerate(_MANY)}
-    by_letter = {_last_letter(_every(7, start, _LETTERS)): colour for start, colour in enumerate(_MANY)}
-    return by_digit | by_letter
+    return {_any_of(_of_sum(colour)): _MANY[colour] for colour in range(len(_MANY))}
 
 
-def dashes_by_name() -> dict[str, list[int]]:
-    """Regular expressions over a series' name, and the line style of what each matches: dash, gap, ... in pixels.
+def styles_by_name() -> dict[str, list[int]]:
+    """Regular expressions over a series' name, and the line style of what each matches; none: a solid line.
 
-    It tells those apart that share a colour: by the length of the name, odd or even, as `web-1` and `db-1`, and by
-    whether the digit or letter is of the first seven that have a colour each.
+    It tells those apart that share a colour: by the host before the colon, by a name's length, odd or even, and by
+    whether its digit is of those for which the colours begin again.
     """
-    dashes = {}
-    for number, dash in enumerate(_DASHES):
-        if dash is not None:
-            odd, again = number % 2 == 1, number >= 2
-            digits, letters = (
-                ("890", _LETTERS[7:14] + _LETTERS[21:]) if again else ("1234567", _LETTERS[:7] + _LETTERS[14:21])
-            )
-            length = r"(?=(?:..)*.$)" if odd else r"(?=(?:..)*$)"
-            dashes[_last_digit(digits, length)] = dash
-            dashes[_last_letter(letters, length)] = dash
-    return dashes
+    styles = {}
+    for number, style in enumerate(_STYLES):
+        if style is not None:
+            alternatives = [
+                _host(host, len(_STYLES)) + _length(odd=odd) + _second_round(yes=again)
+                for host, odd, again in itertools.product(range(len(_STYLES)), (False, True), (False, True))
+                if (host + 2 * odd + again) % len(_STYLES) == number
+            ]
+            styles[f"/^(?:{'|'.join(alternatives)})/i"] = style
+    return styles
 
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+def _of_sum(colour: int) -> list[str]:
+    """Every pair of digit and letter that makes this colour. Thrice the letter, so that `1-web` isn't `2-db` "
+    "already."""
+    count = len(_MANY)
+    return [
+        _last_digit(digit, count) + _letter_before_last(letter, count)
+        for digit in range(count)
+        for letter in range(count)
+        if (digit + 3 * letter) % count == colour
+    ]
 
 
-def _every(step: int, start: int, characters: str) -> str:
-    return characters[start::step]
+def _any_of(alternatives: list[str]) -> str:
+    """One of them, where the part behind the last colon begins."""
+    return f"/(?:^|: )(?!.*: )(?:{'|'.join(alternatives)})/i"
 
 
-def _last_digit(digits: str, length: str = "") -> str:
-    return f"/^{length}.*[{digits}]\\D*$/"
+def _last_digit(kind: int, kinds: int) -> str:
+    found = rf"(?=.*[{_DIGITS[kind::kinds]}]\D*$)"
+    return found if kind else rf"(?:{found}|(?=\D*$))"
 
 
-def _last_letter(letters: str, length: str = "") -> str:
-    return f"/^{length}\\D*[{letters}][^a-z0-9]*$/i"
+def _letter_before_last(kind: int, kinds: int) -> str:
+    found = f"(?=.*[{_LETTERS[kind::kinds]}][^a-z]*[a-z][^a-z]*$)"
+    return found if kind else f"(?:{found}|(?!.*[a-z].*[a-z]))"
+
+
+def _host(kind: int, kinds: int) -> str:
+    found = f"(?=.*[{_LETTERS[kind::kinds]}{_DIGITS[kind::kinds]}][^a-z0-9]*: (?!.*: ))"
+    return found if kind else f"(?:{found}|(?!.*: ))"
+
+
+def _length(*, odd: bool) -> str:
+    return "(?=(?:..)*.$)" if odd else "(?=(?:..)*$)"
+
+
+def _second_round(*, yes: bool) -> str:
+    return rf"(?{'=' if yes else '!'}.*[{_DIGITS[len(_MANY) :]}]\D*$)"

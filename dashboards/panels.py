@@ -30,7 +30,7 @@ from dashboards.variables import DATASOURCE
 
 Overridable = TypeVar("Overridable", timeseries.Panel, table.Panel)
 
-_COLUMN_WIDTH = 120  # pixels: "12.34 CPUs", with room for the header
+_COLUMN_WIDTH = 112  # pixels: "12.34 CPUs", with room for the header
 
 
 def note(markdown: str) -> text.Panel:
@@ -122,8 +122,8 @@ def styled_by_name(panel: timeseries.Panel) -> timeseries.Panel:
     """Give each series the colour and line style of its name; what a page overrides after this stands."""
     for pattern, colour in palette.colours_by_name().items():
         panel.override_by_regexp(pattern, coloured(colour))
-    for pattern, dash in palette.dashes_by_name().items():
-        panel.override_by_regexp(pattern, [_property("custom.lineStyle", {"fill": "dash", "dash": dash})])
+    for pattern, style in palette.styles_by_name().items():
+        panel.override_by_regexp(pattern, [_property("custom.lineStyle", {"fill": "dash", "dash": style})])
     return panel
 
 
@@ -168,8 +168,8 @@ def columns(title: str, description: str, labels: dict[str, str], signals: Seque
     )
     for number, label in enumerate(labels.values()):
         # The panel's own text for no value is a sentence. The first column takes the width that the others leave.
-        width = [_property("custom.width", _COLUMN_WIDTH)] if number else []
-        panel.override_by_name(label, [_property("noValue", "-"), *width])
+        width = _property("custom.width", _COLUMN_WIDTH) if number else _property("custom.minWidth", _COLUMN_WIDTH)
+        panel.override_by_name(label, [_property("noValue", "-"), width])
     for signal in signals:
         properties = [
             _property("unit", signal.unit),

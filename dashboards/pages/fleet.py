@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette, panels
 from dashboards.layout import Row, page
-from dashboards.signals import fleet
+from dashboards.signals import fleet, highest
 
 _THE_HOST = {"host": "Host", "platform": "Platform"}
 _THE_APPLICATION = {**_THE_HOST, "app": "Worst application"}
@@ -40,10 +40,13 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Over time",
                 [
-                    panels.lines(fleet.OVERHEAD).title("Overhead, of all CPU used").span(12).height(8),
-                    panels.lines(fleet.CPU_USED).title("CPU used, of capacity").span(12).height(8),
-                    panels.lines(fleet.LLC_MISSES).title("LLC misses per 1,000 instructions").span(12).height(8),
-                    panels.lines(fleet.BURN).span(12).height(8),
+                    panels.lines(highest(fleet.OVERHEAD)).title("Overhead, of all CPU used").span(12).height(8),
+                    panels.lines(highest(fleet.CPU_USED)).title("CPU used, of capacity").span(12).height(8),
+                    panels.lines(highest(fleet.LLC_MISSES))
+                    .title("LLC misses per 1,000 instructions")
+                    .span(12)
+                    .height(8),
+                    panels.lines(highest(fleet.BURN)).span(12).height(8),
                 ],
             ),
         ],

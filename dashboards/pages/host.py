@@ -86,7 +86,7 @@ def _virtual_servers() -> table.Panel:
             [vserver.CPU, vserver.CPU_SHARE, vserver.WAIT, vserver.LIMIT, vserver.MEMORY],
         )
         .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS))
-        .span(14)
+        .span(24)
         .height(9)
     )
 
@@ -99,8 +99,8 @@ def _alerts() -> table.Panel:
             {"alertname": "Alert", "severity": "Severity", "alertstate": "State"},
             [host.ALERTS],
         )
-        .span(10)
-        .height(9)
+        .span(24)
+        .height(7)
     )
 
 

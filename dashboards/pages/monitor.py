@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels
 from dashboards.layout import Row, page
-from dashboards.signals import stack
+from dashboards.signals import highest, stack
 
 
 def make() -> dashboard.Dashboard:
@@ -40,7 +40,7 @@ def make() -> dashboard.Dashboard:
                 "On the hosts",
                 [
                     panels.lines(stack.CPU).span(12).height(7),
-                    panels.lines(stack.SCRAPE_SECONDS).span(12).height(7),
+                    panels.lines(highest(stack.SCRAPE_SECONDS)).span(12).height(7),
                     _targets(),
                     _sources(),
                 ],

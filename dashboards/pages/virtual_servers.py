@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels, variables
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, beside
+from dashboards.signals import Signal, beside, highest
 
 
 def make() -> dashboard.Dashboard:
@@ -29,7 +29,7 @@ def make() -> dashboard.Dashboard:
             Row("Now", [_virtual_servers()]),
             Row("Caches", [*_pair(beside.LLC_MISSES), *_pair(beside.IPC)]),
             # Not against the baseline: a bare machine waits for nobody.
-            Row("Waiting", [panels.lines(beside.WAIT).span(24).height(8)]),
+            Row("Waiting", [panels.lines(highest(beside.WAIT)).span(24).height(8)]),
             Row("Memory, network, disk", [*_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK)]),
         ],
     )
@@ -38,8 +38,8 @@ def make() -> dashboard.Dashboard:
 def _pair(signal: Signal) -> list[timeseries.Panel]:
     relative = beside.relative(signal)
     return [
-        panels.lines(signal).span(12).height(8),
-        panels.lines(relative).span(12).height(8),
+        panels.lines(highest(signal)).span(12).height(8),
+        panels.lines(highest(relative)).span(12).height(8),
     ]
 
 

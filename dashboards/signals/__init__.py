@@ -66,6 +66,17 @@ def _select(metric: str, hosts: str, labels: dict[str, str]) -> str:
     return f"{metric}{{{', '.join([hosts, *narrowed])}}}"
 
 
+def highest(signal: Signal, count: int = 20) -> Signal:
+    """The signal's highest series alone, by their mean over the time that is shown: more than that no graph can "
+    "show."""
+    mean = f"avg_over_time(({signal.expr})[$__range:$__interval] @ end())"
+    return replace(
+        signal,
+        expr=f"({signal.expr}) and topk({count}, {mean})",
+        description=f"{signal.description} Of more than {count}, the highest over the time shown.",
+    )
+
+
 def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:
     """The same signal of all chosen hosts, for a page that shows several."""
     return replace(signal, expr=signal.expr.replace(ONE_HOST, ANY_HOSTS), legend=legend)

@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, vserver
 
-_LEGEND = "{{host}} {{vserver}}"
+_LEGEND = "{{host}}: {{vserver}}"
 _CHOSEN = f'{{{ANY_HOSTS}, vserver=~"$vserver"}}'
 _BASELINE = '{host="$base_host", vserver="$base_vserver"}'
 

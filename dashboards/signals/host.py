@@ -14,7 +14,7 @@ _NO_OVERHEAD = (
 )
 
 OVERHEAD_RATIO = Signal(
-    name="Overhead, of CPU used",
+    name="Overhead ratio",
     expr=on_host("host:overhead:ratio"),
     unit=units.PercentUnit,
     description=(
@@ -50,7 +50,7 @@ CPU_CAPACITY = Signal(
 )
 
 CPU_USED_RATIO = Signal(
-    name="CPU used, of capacity",
+    name="Capacity used",
     expr=f"sum by (host, platform) ({on_host('vserver:cpu_usage:rate')})"
     f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,

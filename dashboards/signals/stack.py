@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import Signal, across_hosts, monitor, on_hosts
+from dashboards.signals import Signal, across_hosts, highest, monitor, on_hosts
 
 _NOT_ITSELF = (
     "Prometheus doesn't watch itself. `make up` has it do so; else add a job prometheus with its own address to "
@@ -65,7 +65,7 @@ _DURATION = f"max by (rule_group) (prometheus_rule_group_last_duration_seconds{{
 _INTERVAL = f"max by (rule_group) (prometheus_rule_group_interval_seconds{{{_OWN}}})"
 
 SLOWEST_RULES = Signal(
-    name="Slowest rules, of interval",
+    name="Slowest rules",
     expr=f"max({_DURATION} / {_INTERVAL})",
     unit=units.PercentUnit,
     description=(
@@ -80,9 +80,14 @@ SLOWEST_RULES = Signal(
 RULES = replace(
     SLOWEST_RULES,
     name="Rules, of interval",
-    # Its path and a semicolon come before the name of a group.
-    expr=f'topk(10, label_replace({_DURATION} / {_INTERVAL}, "group", "$1", "rule_group", ".*;(.*)"))',
-    description="How much of the time between two evaluations each of the ten slowest groups of rules takes.",
+    # Prometheus calls a group PATH;GROUP.
+    expr=(
+        "label_replace(label_replace("
+        f"{_DURATION} / {_INTERVAL} and topk(8, max by (rule_group) (avg_over_time("
+        f"prometheus_rule_group_last_duration_seconds{{{_OWN}}}[$__range] @ end()))), "
+        '"group", "$1", "rule_group", ".*;(.*)"), "group", "$1: $2", "rule_group", ".*/(alerts)/.*;(.*)")'
+    ),
+    description="How much of the time between two evaluations a group of rules takes; the eight slowest.",
     legend="{{group}}",
 )
 
@@ -121,16 +126,16 @@ DISK = Signal(
     decimals=1,
 )
 
-CPU = across_hosts(monitor.CPU, "{{host}} {{job}}")
+CPU = highest(across_hosts(monitor.CPU, "{{host}}: {{job}}"))
 
 SCRAPE_SECONDS = Signal(
     name="Time of a scrape",
     expr=f"max by (host, job) ({on_hosts('scrape_duration_seconds')})",
     unit=units.Seconds,
     description="How long the slowest target of each job took to answer. At 4 s Prometheus gives up.",
-    legend="{{host}} {{job}}",
+    legend="{{host}}: {{job}}",
     absent=_NO_TARGETS,
-    decimals=3,
+    decimals=1,
 )
 
 UP = Signal(
@@ -157,7 +162,7 @@ TARGET_SAMPLES = Signal(
 )
 
 SOURCE_ERRORS = Signal(
-    name="Scrapes without it",
+    name="Lost scrapes",
     expr=f"sum by (host, job, source, reason) (increase({_SOURCE_ERRORS}[$__range])) > 0",
     unit=units.NoUnit,
     description=(

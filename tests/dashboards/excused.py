@@ -25,7 +25,7 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("Overhead per request, over time", "A"): _NO_APPS,
         },
         "base": {
-            ("Overhead, of CPU used", "A"): _NO_OVERHEAD,
+            ("Overhead ratio", "A"): _NO_OVERHEAD,
             ("Overhead over time", "A"): _NO_OVERHEAD,
             ("Overhead in CPUs", "A"): _NO_OVERHEAD,
             ("CPU used, against capacity", "B"): _NO_GUESTS,
