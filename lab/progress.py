@@ -60,10 +60,6 @@ class Course:
             time.sleep(min(TICK_SECONDS, max(0.0, seconds - (time.monotonic() - start))))
         self._advance_to(before + seconds)
 
-    def passed(self, seconds: float) -> None:
-        """What was planned to take so long is done."""
-        self._advance_to(self._done + seconds)
-
     def _advance_to(self, done: float) -> None:
         self._done = min(done, self._planned)
         self._bar.update(self._task, completed=self._done, left=self._left())
