@@ -15,7 +15,7 @@ from types import ModuleType
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.pages import caches_and_events, fleet, host, monitor, profile, virtual_servers
+from dashboards.pages import applications, caches_and_events, fleet, host, monitor, profile, virtual_servers
 
 FOLDER = Path(__file__).parent / "json"
 PAGES: list[ModuleType] = [
@@ -24,6 +24,7 @@ PAGES: list[ModuleType] = [
     virtual_servers,
     caches_and_events,
     profile,
+    applications,
     monitor,
 ]
 DASHBOARDS: dict[str, Callable[[], Dashboard]] = {

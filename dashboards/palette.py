@@ -26,6 +26,14 @@ JOBS = {
     "prometheus": BLUE,
     "alertmanager": GREY,
 }
+CAUSES = {
+    "kept": "transparent",  # of an objective: no cause is needed
+    "self": PURPLE,
+    "neighbour": ORANGE,
+    "load": SKY_BLUE,
+    "hypervisor": VERMILLION,
+    "unknown": GREY,
+}
 
 _MANY = [SKY_BLUE, VERMILLION, GREEN, PURPLE, BLUE, YELLOW, ORANGE]
 _STYLES: list[list[int] | None] = [None, [10, 6], [2, 5], [14, 4, 2, 4]]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from grafana_foundation_sdk.builders import common, prometheus, stat, table, text, timeseries
+from grafana_foundation_sdk.builders import common, heatmap, prometheus, stat, statetimeline, table, text, timeseries
 from grafana_foundation_sdk.builders import dashboard as build
-from grafana_foundation_sdk.models import dashboard
+from grafana_foundation_sdk.models import dashboard, units
 from grafana_foundation_sdk.models.common import (
+    AxisPlacement,
     BarGaugeDisplayMode,
     BigValueColorMode,
     BigValueGraphMode,
@@ -22,6 +23,7 @@ from grafana_foundation_sdk.models.common import (
     TableColorTextCellOptions,
     TooltipDisplayMode,
 )
+from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards import palette
@@ -125,6 +127,61 @@ def styled_by_name(panel: timeseries.Panel) -> timeseries.Panel:
     for pattern, style in palette.styles_by_name().items():
         panel.override_by_regexp(pattern, [_property("custom.lineStyle", {"fill": "dash", "dash": style})])
     return panel
+
+
+def heat_map(buckets: Signal) -> heatmap.Panel:
+    """How the counts of a histogram's buckets (`le`, in seconds) move over time."""
+    return (
+        heatmap.Panel()
+        .title(buckets.name)
+        .description(buckets.description)
+        .datasource(DATASOURCE)
+        .with_target(query(buckets).range().format(PromQueryFormat.HEATMAP))
+        .unit(buckets.unit)
+        .no_value(buckets.absent)
+        .color(
+            heatmap.HeatmapColorOptions()
+            .mode(HeatmapColorMode.SCHEME)
+            .scheme("Cividis")  # made for every colour vision
+            .steps(64)
+        )
+        .cell_values(heatmap.CellValues().unit(buckets.unit))
+        .filter_values(heatmap.FilterValueRange().le(1e-9))  # leaves empty buckets out
+        .y_axis(heatmap.YAxisConfig().unit(units.Seconds).axis_placement(AxisPlacement.LEFT))
+        .mode(TooltipDisplayMode.SINGLE)
+        .exemplars_color(palette.GREY)
+        .show_legend()
+    )
+
+
+def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str]) -> statetimeline.Panel:
+    """From when to when each series was in which state: `words` for its numbers, and the colour of each word."""
+    return (
+        statetimeline.Panel()
+        .title(signal.name)
+        .description(signal.description)
+        .datasource(DATASOURCE)
+        .with_target(query(signal).range())
+        .unit(signal.unit)
+        .no_value(signal.absent)
+        .mappings(
+            [
+                dashboard.ValueMap(
+                    {
+                        str(number): dashboard.ValueMappingResult(text=word, color=colours[word], index=number)
+                        for number, word in words.items()
+                    }
+                )
+            ]
+        )
+        .color_scheme(_fixed(palette.GREY))  # by thresholds it would show these and not the words
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(LegendDisplayMode.LIST)
+            .placement(LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+    )
 
 
 def columns(title: str, description: str, labels: dict[str, str], signals: Sequence[Signal]) -> table.Panel:
@@ -250,10 +307,19 @@ def _legend_at_the_side() -> common.VizLegendOptions:
     )
 
 
+def low_below(value: float) -> build.ThresholdsConfig:
+    """Thresholds of a number that is worth a look where it is low."""
+    return _steps([dashboard.Threshold(None, palette.HIGH), dashboard.Threshold(value, palette.CALM)])
+
+
 def _thresholds(signal: Signal) -> build.ThresholdsConfig:
     steps = [dashboard.Threshold(value=None, color=palette.CALM)]
     if signal.high is not None:
         steps.append(dashboard.Threshold(value=signal.high, color=palette.HIGH))
+    return _steps(steps)
+
+
+def _steps(steps: list[dashboard.Threshold]) -> build.ThresholdsConfig:
     return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
 
 

@@ -93,6 +93,17 @@ OVERHEAD_PER_BYTE = Signal(
     decimals=2,
 )
 
+STEAL = Signal(
+    name="Taken by a hypervisor below",
+    expr=on_host("host:cpu_steal:rate"),
+    unit=CPUS,
+    description=(
+        "Where this machine is a guest itself: CPU that it wanted and others below it got. A tenth of it is "
+        "evidence for the cause hypervisor."
+    ),
+    absent="Nothing tells of it: on Xen look at the guests' waiting instead.",
+)
+
 ALERTS = Signal(
     name="For",
     # ALERTS_FOR_STATE holds the time an alert became active; it bears ALERTS' labels except its state.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from pathlib import Path
 
 from virtscope.perf import groups
-from virtscope.perf.counters import Counts, HostCount, Wanted
+from virtscope.perf.counters import CgroupCount, Counts, HostCount, Wanted
 from virtscope.perf.metrics import Families
 from virtscope.perf.profile import metrics as profile_metrics
 from virtscope.perf.profile.samples import Hits, Place
 from virtscope.perf.scaling import Total
+from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.support import NOT_SUPPORTED, Refusal
 from virtscope.shell.exposition import Encoder
 
@@ -37,20 +40,13 @@ SAMPLES = {
 
 def perf(seconds: float) -> str:
     """Its page after so many seconds."""
-    plan = groups.load(groups.DEFAULT, SYSFS)
-    counts = [
-        HostCount(
-            0,
-            group,
-            Total(
-                seconds,
-                seconds * MEASURED[group.name],
-                tuple(seconds * PER_SECOND[event.name] if event.name in PER_SECOND else None for event in group.events),
-            ),
-        )
-        for group in plan.groups
-        if group.name in MEASURED
-    ]
+    return page(seconds, {event: seconds * rate for event, rate in PER_SECOND.items()}, {})
+
+
+def page(seconds: float, host: Mapping[str, float], cgroups: Mapping[str, Mapping[str, float]]) -> str:
+    """A page after so many seconds: how often each event was counted on the machine, and of it in cgroups, by path."""
+    plan = _plan()
+    running = [group for group in plan.groups if group.name in MEASURED]
     refused = Refusal(NOT_SUPPORTED, "")
     support = {
         Wanted(group.name, event): None if group.name in MEASURED and event.name in PER_SECOND else refused
@@ -61,6 +57,27 @@ def perf(seconds: float) -> str:
         Place("cache-misses", image, symbol, space): Hits(int(samples * seconds / 10), samples * seconds * 1e3)
         for (image, symbol, space), samples in SAMPLES.items()
     }
-    families = Families(plan.absent).of(Counts(counts, [], support, 20, 0, []))
-    page = Encoder().text([*families, *profile_metrics.families(profile)])
-    return f"perf_up 1\nprocess_cpu_seconds_total {seconds * 0.003}\n{page.decode()}"
+    counts = Counts(
+        [HostCount(0, group, _total(group, seconds, host)) for group in running],
+        [
+            CgroupCount(Cgroup(path, inode), group, _total(group, seconds, counted))
+            for inode, (path, counted) in enumerate(cgroups.items())
+            for group in running
+        ],
+        support,
+        20,
+        0,
+        [],
+    )
+    families = Families(plan.absent).of(counts)
+    text = Encoder().text([*families, *profile_metrics.families(profile)])
+    return f"perf_up 1\nprocess_cpu_seconds_total {seconds * 0.003}\n{text.decode()}"
+
+
+@functools.cache
+def _plan() -> groups.Plan:
+    return groups.load(groups.DEFAULT, SYSFS)
+
+
+def _total(group: groups.Group, seconds: float, counted: Mapping[str, float]) -> Total:
+    return Total(seconds, seconds * MEASURED[group.name], tuple(counted.get(event.name) for event in group.events))

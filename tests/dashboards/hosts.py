@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 from tests.live import Exposition
 
@@ -64,25 +61,8 @@ def base(seconds: float) -> str:
 
 
 class Ticking(Exposition):
-    """An exporter whose counters go on counting, several times a second, until the `with` block ends."""
+    """An exporter whose counters go on counting: its page is a function of the seconds since it was made."""
 
     def __init__(self, text_after: Callable[[float], str]) -> None:
-        super().__init__(text_after(0))
-        self._text_after = text_after
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stop.set()
-        self._thread.join(timeout=15)
-        super().__exit__(kind, error, at)
-
-    def _tick(self) -> None:
         start = time.monotonic()
-        while not self._stop.wait(0.2):
-            self.text = self._text_after(time.monotonic() - start)
+        super().__init__(lambda: text_after(time.monotonic() - start))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dashboards import counted, hosts
+from tests.dashboards import consolidated, counted, hosts
 from tests.dashboards.excused import EXCUSED
 from tests.dashboards.queries import CACHES_AND_EVENTS, FOLDER, HOST, PROFILE, Answer, run_queries
 from tests.live import Prometheus
@@ -16,7 +16,13 @@ from tests.live import Prometheus
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    lab = consolidated.Lab(step_seconds=2)
     with (
+        hosts.Ticking(lab.cadvisor) as cadvisor,
+        hosts.Ticking(lab.node) as node,
+        hosts.Ticking(lab.telegraf) as telegraf,
+        hosts.Ticking(lab.runner) as runner,
+        hosts.Ticking(lab.perf) as lab_perf,
         hosts.Ticking(hosts.xen) as xen,
         hosts.Ticking(hosts.mute_xen) as mute,
         hosts.Ticking(hosts.base) as base,
@@ -26,11 +32,18 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         web["labels"]["vserver"] = "web 1"
         targets = {
             "xentop": [xen.group("xen1", "xen"), mute.group("mute1", "xen")],
-            "node": [base.group("base1", "base")],
-            "perf": [perf.group("xen1", "xen"), perf.group("base1", "base")],
+            "node": [base.group("base1", "base"), node.group("lab1", "base")],
+            "perf": [perf.group("xen1", "xen"), perf.group("base1", "base"), lab_perf.group("lab1", "base")],
             "guest": [web],
+            "cadvisor": [cadvisor.group("lab1", "cgroup")],
+            "telegraf": [
+                telegraf.group("lab1", "cgroup"),
+                telegraf.group("xen1", "xen"),
+                telegraf.group("base1", "base"),
+            ],
+            "lab": [runner.group("lab1", "cgroup")],
         }
-        with Prometheus(tmp_path_factory.mktemp("dashboards"), targets, alert_for="0s") as server:
+        with Prometheus(tmp_path_factory.mktemp("dashboards"), targets, group_interval="5s", alert_for="0s") as server:
             server.watch(
                 "prometheus",
                 [{"targets": [server.url.removeprefix("http://")], "labels": {"host": "base1", "platform": "base"}}],
@@ -38,13 +51,18 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             server.wait_for('ALERTS{alertname="HostOverheadHigh", host="xen1"}', seconds=90)
             server.wait_for("rate(prometheus_tsdb_head_samples_appended_total[20s])", seconds=90)
             server.wait_for('vserver:cpu_usage:rate{host="base1"} and on (host) monitor:cpu_usage:rate', seconds=90)
-            server.wait_for("count(vserver:ipc:ratio and on (host) host:events_covered:ratio) == 3", seconds=90)
+            server.wait_for(
+                "count(vserver:ipc:ratio{host!='lab1'} and on (host) host:events_covered:ratio) == 3", seconds=90
+            )
             server.wait_for('ALERTS{alertname="SourceFailing", host="mute1"} and on (host) monitor:cpu_usage:rate', 90)
+            evidence = 'app:cause:score{app="auction-4"} and on (host, platform, app) ALERTS{objective!=""}'
+            server.wait_for(f"max_over_time((count(count by (host) ({evidence})) == 3)[1m:5s])", seconds=90)
+            server.wait_for('app:slo_budget_left:ratio{host="lab1", app="auction-4"}', seconds=90)
             yield server
 
 
 @pytest.mark.parametrize("dashboard", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
-@pytest.mark.parametrize(("platform", "host"), [("xen", "xen1"), ("base", "base1")])
+@pytest.mark.parametrize(("platform", "host"), [("xen", "xen1"), ("base", "base1"), ("cgroup", "lab1")])
 def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, platform: str, host: str) -> None:
     answers = run_queries(prometheus.url, dashboard, {"host": host})
     assert answers

@@ -24,6 +24,7 @@ class Prometheus:
     targets: per job of prometheus.yml, the entries of its targets file; the files of the checkout are not read.
     alertmanager: the address (`host:port`) alerts go to.
     interval: between scrapes and between evaluations, in place of the configured 5 s.
+    group_interval: in place of the interval of those groups of rules that have one of their own, of a minute or more.
     alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to.
     """
 
@@ -34,6 +35,7 @@ class Prometheus:
         *,
         alertmanager: str | None = None,
         interval: str = "1s",
+        group_interval: str | None = None,
         alert_for: str | None = None,
     ) -> None:
         self.folder = folder / "prometheus-under-test"
@@ -43,6 +45,8 @@ class Prometheus:
         for file in (self.folder / "prometheus" / "targets").rglob("*.yml"):
             file.write_text("[]\n")
         self._set_intervals(interval)
+        if group_interval is not None:
+            self._set_group_intervals(group_interval)
         if alert_for is not None:
             self._set_alert_for(alert_for)
         for job, groups in targets.items():
@@ -107,6 +111,15 @@ class Prometheus:
         for key in ("scrape_interval", "scrape_timeout", "evaluation_interval"):
             configuration["global"][key] = interval
         self._configuration.write_text(yaml.safe_dump(configuration))
+
+    def _set_group_intervals(self, interval: str) -> None:
+        for file in self.folder.rglob("*.yml"):
+            content = yaml.safe_load(file.read_text())
+            if isinstance(content, dict) and "groups" in content:
+                for group in content["groups"]:
+                    if "interval" in group:
+                        group["interval"] = interval
+                file.write_text(yaml.safe_dump(content))
 
     def _set_alert_for(self, duration: str) -> None:
         for file in [*self.folder.glob("alerts/rules/*.yml"), *self.folder.glob("alerts/generated/*.yml")]:
