@@ -63,7 +63,12 @@ def unknown(inputs: Inputs, checkout: Path) -> list[str]:
     """
     known = {histogram.app.constant for histogram in inputs.mapped if histogram.app.constant}
     for sensor in checkout.glob("telegraf/local/*.conf"):
-        known.update(re.findall(r'^\s*app\s*=\s*"([^"]+)"', _text(sensor), re.MULTILINE))
+        try:
+            known.update(re.findall(r'^\s*app\s*=\s*"([^"]+)"', _text(sensor), re.MULTILINE))
+        except OSError as error:  # with a password in it, it may be Telegraf's user's alone
+            return [
+                f"{sensor.relative_to(checkout)}: {error.strerror}: its applications can't be told from unknown ones"
+            ]
     anybody = any(histogram.app.label for histogram in inputs.mapped)
     return [
         application.at.said(
@@ -112,7 +117,11 @@ def _generated_files(checkout: Path) -> list[Path]:
 
 
 def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8")
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        raise FileError(f"{file.name}:{line}: is not UTF-8: {error.reason}") from error
 
 
 def main() -> None:

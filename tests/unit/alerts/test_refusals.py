@@ -246,6 +246,20 @@ def test_one_application_may_have_other_objectives_on_another_host(tmp_path: Pat
     assert len(read(checkout(tmp_path, shop=SHOP, shop2=other)).applications) == 2
 
 
+def test_a_file_in_another_encoding(tmp_path: Path) -> None:
+    folder = checkout(tmp_path, shop=SHOP)
+    (folder / "alerts" / "objectives" / "shop.yml").write_bytes(SHOP.encode() + b"# caf\xe9\n")
+    assert refusal(folder) == f"shop.yml:{SHOP.count(chr(10)) + 1}: is not UTF-8: invalid continuation byte"
+
+
+def test_a_sensor_that_may_not_be_read_hides_no_application(tmp_path: Path) -> None:
+    folder = checkout(tmp_path, shop=SHOP)
+    (folder / "telegraf" / "local" / "cart.conf").write_text('[inputs.exec.tags]\n  app = "cart"\n')
+    (folder / "telegraf" / "local" / "shop.conf").symlink_to("gone.conf")
+    (line,) = unknown(read(folder), folder)
+    assert line.startswith("telegraf/local/shop.conf: No such file or directory: ")
+
+
 def test_an_application_that_no_sensor_of_this_machine_names_is_told_of(tmp_path: Path) -> None:
     folder = checkout(
         tmp_path,
