@@ -91,12 +91,9 @@ class Lab:
         """Cap the robust site's web tier at so many CPUs."""
         self.robust.limit(WEB, TierLimits(ROBUST, cap, self._cpus))
 
-    def page(self, site: Instance, objective: str) -> Mapping[str, str]:
-        """Labels of the alert that pages for this site and objective; fails if it doesn't come in time."""
-        message = self.webhook.wait_for(
-            lambda message: alert_in(message, "firing", site, objective) is not None, PAGE_SECONDS
-        )
-        return alert_in(message, "firing", site, objective) or {}
+    def await_page(self, site: Instance, objective: str, cause: str) -> None:
+        """Return once somebody is paged for this site and objective; fails if that, with this cause, takes too long."""
+        self.webhook.wait_for(lambda message: told(message, "firing", site, objective, cause=cause), PAGE_SECONDS)
 
     def pages(self) -> set[tuple[str, str]]:
         """Application and objective of all that has paged."""
@@ -123,14 +120,10 @@ class Lab:
             assert self.prometheus.value(f'sum(app_log_lines_unparsed_total{{app="{site.name}"}})') == 0
 
 
-def alert_in(message: Mapping[str, Any], status: str, site: Instance, objective: str) -> Mapping[str, str] | None:
-    """Labels of the page for this site and objective in a message; None if it holds none with this status."""
-    for alert in message["alerts"]:
-        labels: Mapping[str, str] = alert["labels"]
-        wanted = {"app": site.name, "objective": objective, "severity": "critical"}
-        if alert["status"] == status and wanted.items() <= labels.items():
-            return labels
-    return None
+def told(message: Mapping[str, Any], status: str, site: Instance, objective: str, **labels: str) -> bool:
+    """Whether a message holds the page for this site and objective with this status."""
+    wanted = {"host": HOST, "app": site.name, "objective": objective, "severity": "critical", **labels}
+    return any(alert["status"] == status and wanted.items() <= alert["labels"].items() for alert in message["alerts"])
 
 
 def way_to(site: Instance) -> str:
@@ -174,9 +167,9 @@ def test_the_sensor_tells_what_the_clients_felt(lab: Lab) -> None:
     lab.await_equal_counts()
     for site in lab.sites:
         network = lab.mean("lab_client_request_duration_seconds", way_to(site))
-        told = lab.mean("app_request_duration_seconds", site.name)
+        logged = lab.mean("app_request_duration_seconds", site.name)
         felt = lab.mean("lab_client_request_duration_seconds", site.name)
-        assert told <= felt <= 1.02 * told + network
+        assert logged <= felt <= 1.02 * logged + network
 
 
 def test_a_cap_that_is_too_low_pages_with_the_application_itself_as_the_cause(lab: Lab) -> None:
@@ -185,28 +178,24 @@ def test_a_cap_that_is_too_low_pages_with_the_application_itself_as_the_cause(la
     )
     lab.visit(robust=SOME, fragile=FEW)
     lab.cap(max(web_cpu / 3, SMALLEST_CAP))
-    page = lab.page(lab.robust, "latency")
-    assert (page["host"], page["cause"]) == (HOST, "self")
+    lab.await_page(lab.robust, "latency", cause="self")
     lab.cap(None)
 
 
 def test_a_dead_database_pages_for_errors_and_not_for_latency(lab: Lab) -> None:
     lab.fragile.kill(DB)
-    page = lab.page(lab.fragile, "availability")
-    assert page["cause"] == "unknown", "no figure tells that a database is dead"
+    lab.await_page(lab.fragile, "availability", cause="unknown")  # no figure tells that a database is dead
     lab.fragile.restart(DB)
     assert lab.pages() == {(lab.robust.name, "latency"), (lab.fragile.name, "availability")}
 
 
 def test_it_is_told_when_it_is_over(lab: Lab) -> None:
-    lab.webhook.wait_for(
-        lambda message: alert_in(message, "resolved", lab.robust, "latency") is not None, RESOLVED_SECONDS
-    )
+    lab.webhook.wait_for(lambda message: told(message, "resolved", lab.robust, "latency"), RESOLVED_SECONDS)
 
 
 def test_a_neighbour_s_clients_page_for_who_has_to_wait_and_name_the_neighbour(lab: Lab) -> None:
     lab.visit(robust=MANY, fragile=2 * FEW)
-    assert lab.page(lab.fragile, "latency")["cause"] == "neighbour"
+    lab.await_page(lab.fragile, "latency", cause="neighbour")
 
 
 def test_the_sensor_has_counted_each_request_through_all_of_it(lab: Lab) -> None:
