@@ -52,6 +52,16 @@ class Value:
             self.refuse("must be a number, such as 0.5")
         return float(self.node.value)
 
+    def scalar(self, kind: str) -> str:
+        """A single value as it is written, for the caller to read; `kind` is what it must be."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            self.refuse(f"must be {kind}")
+        return str(self.node.value)
+
+    def one_or_more(self) -> list[Value]:
+        """The entries of a list, or this value alone if it is none."""
+        return self.items() if isinstance(self.node, yaml.SequenceNode) else [self]
+
     def items(self) -> list[Value]:
         """The entries of a list; their keys are those of the list with a number: `histograms[2]`, from 1."""
         if not isinstance(self.node, yaml.SequenceNode):

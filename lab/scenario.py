@@ -16,13 +16,13 @@ import difflib
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
+from alerts.document import FileError, Value
+from alerts.document import parse as document_of
 from lab import LabError
 
 FOLDER = Path(__file__).with_name("scenarios")
@@ -117,158 +117,93 @@ def load(file: Path) -> Scenario:
 def parse(text: str, file_name: str) -> Scenario:
     """What a scenario's text says; raises `ScenarioError`."""
     try:
-        document = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ScenarioError(f"{file_name}:{line}: this is not YAML: {error.problem}") from None
-    except yaml.YAMLError as error:  # such as a control character, which has a position but no line
-        raise ScenarioError(f"{file_name}: this is not YAML: {' '.join(str(error).split())}") from None
-    reader = _Reader(file_name)
-    if document is None:
-        raise ScenarioError(f"{file_name}:1: the scenario is empty: it must have {_listed(_REQUIRED)}")
-    values = reader.mapping(document, _KEYS, "the scenario")
-    if absent := [key for key in _REQUIRED if key not in values]:
-        raise ScenarioError(f"{file_name}:1: the scenario lacks {_listed(absent)}")
-    values["limits"] = _checked_limits(reader, document, values)
+        document = document_of(text, file_name)
+        if document is None:
+            raise FileError(f"{file_name}:1: is empty; see docs/lab.md for what belongs there")
+        fields = document.fields(_REQUIRED, optional=[key for key in _KEYS if key not in _REQUIRED])
+        values = {key: _KEYS[key](value) for key, value in fields.items()}
+        for name, at in fields["limits"].entries().items() if "limits" in fields else ():
+            if (match := _VSERVER.fullmatch(name)) and int(match[1]) > (most := max(values["instances"])):
+                at.refuse(f"no such instance runs: there are at most {most}")
+    except FileError as error:
+        raise ScenarioError(str(error)) from None
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Scenario(name=file_name.rpartition(".")[0], digest=digest, **values)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads YAML nodes, and says where one is wrong."""
-
-    file_name: str
-
-    def error(self, node: yaml.Node, message: str) -> ScenarioError:
-        return ScenarioError(f"{self.file_name}:{node.start_mark.line + 1}: {message}")
-
-    def mapping(
-        self, node: yaml.Node, keys: Mapping[str, Callable[[_Reader, yaml.Node, str], Any]], what: str
-    ) -> dict[str, Any]:
-        """The values of a mapping that may have these keys."""
-        if not isinstance(node, yaml.MappingNode):
-            raise self.error(node, f"{what} must be keys with values, such as `{next(iter(keys))}: ...`")
-        values: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            if key in values:
-                raise self.error(key_node, f"{key}: is there twice")
-            if key not in keys:
-                raise self.error(key_node, f"{key}: there is no such key{_nearest(key, keys)}")
-            values[key] = keys[key](self, value_node, key)
-        return values
-
-    def scalar(self, node: yaml.Node, key: str, kind: str) -> str:
-        if not isinstance(node, yaml.ScalarNode):
-            raise self.error(node, f"{key}: must be {kind}")
-        return str(node.value)
-
-
-def _text(reader: _Reader, node: yaml.Node, key: str) -> str:
-    text = reader.scalar(node, key, "a sentence").strip()
-    if not text:
-        raise reader.error(node, f"{key}: must be a sentence that says what this is to show")
-    return text
-
-
-def _whole(least: int, most: int) -> Callable[[_Reader, yaml.Node, str], int]:
-    def read(reader: _Reader, node: yaml.Node, key: str) -> int:
+def _whole(least: int, most: int) -> Callable[[Value], int]:
+    def read(value: Value) -> int:
         kind = f"a whole number from {least} to {most}"
-        text = reader.scalar(node, key, kind)
+        text = value.scalar(kind)
         if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not least <= int(text) <= most:
-            raise reader.error(node, f"{key}: {text!r} is not {kind}")
+            value.refuse(f"{text!r} is not {kind}")
         return int(text)
 
     return read
 
 
-def _seconds(least: float, most: float) -> Callable[[_Reader, yaml.Node, str], float]:
-    def read(reader: _Reader, node: yaml.Node, key: str) -> float:
+def _seconds(least: float, most: float) -> Callable[[Value], float]:
+    def read(value: Value) -> float:
         kind = f"a time from {least:g}s to {most:g}s, such as 90s or 2m"
-        text = reader.scalar(node, key, kind)
+        text = value.scalar(kind)
         match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)", text, re.ASCII)
         seconds = float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] if match else -1.0
         if not least <= seconds <= most:
-            raise reader.error(node, f"{key}: {text!r} is not {kind}")
+            value.refuse(f"{text!r} is not {kind}")
         return seconds
 
     return read
 
 
-def _cap(reader: _Reader, node: yaml.Node, key: str) -> float:
-    kind = "a number of CPUs from 0.05, such as 0.2"
-    text = reader.scalar(node, key, kind)
-    if not re.fullmatch(r"\d{1,3}(\.\d{1,3})?", text, re.ASCII) or float(text) < 0.05:  # lab.cgroups.SMALLEST_CAP
-        raise reader.error(node, f"{key}: {text!r} is not {kind}")
-    return float(text)
+def _cap(value: Value) -> float:
+    cpus = value.number()
+    if cpus < 0.05:  # lab.cgroups.SMALLEST_CAP
+        value.refuse(f"{cpus:g} is not a number of CPUs from 0.05, such as 0.2")
+    return cpus
 
 
-def _placement(reader: _Reader, node: yaml.Node, key: str) -> str:
-    text = reader.scalar(node, key, _listed(PLACEMENTS, "or"))
+def _placement(value: Value) -> str:
+    text = value.text()
     if text not in PLACEMENTS:
-        raise reader.error(node, f"{key}: there is no placement {text!r}{_nearest(text, PLACEMENTS)}")
+        value.refuse(f"there is no placement {text!r}{_nearest(text, PLACEMENTS)}")
     return text
 
 
-def _one_or_more(
-    read: Callable[[_Reader, yaml.Node, str], T],
-) -> Callable[[_Reader, yaml.Node, str], tuple[T, ...]]:
+def _one_or_more(read: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
     """A value or a list of values, none twice."""
 
-    def read_all(reader: _Reader, node: yaml.Node, key: str) -> tuple[T, ...]:
-        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        if not nodes:
-            raise reader.error(node, f"{key}: the list is empty")
-        values: list[T] = []
-        for one in nodes:
-            value = read(reader, one, key)
-            if value in values:
-                raise reader.error(one, f"{key}: {value!r} is there twice; to run it again, use repetitions")
-            values.append(value)
-        return tuple(values)
+    def read_all(value: Value) -> tuple[T, ...]:
+        found: list[T] = []
+        for each in value.one_or_more():
+            if (one := read(each)) in found:
+                each.refuse(f"{one!r} is there twice; to run it again, use repetitions")
+            found.append(one)
+        return tuple(found) or value.refuse("the list is empty")
 
     return read_all
 
 
-def _limits(reader: _Reader, node: yaml.Node, key: str) -> dict[str, Limit]:
-    if not isinstance(node, yaml.MappingNode):
-        raise reader.error(node, f"{key}: must be tiers with their limits, such as `web: {{cap: 0.5}}`")
-    names = {str(name.value): _limit for name, _ in node.value if _VSERVER.fullmatch(str(name.value))}
-    return reader.mapping(node, {**dict.fromkeys(("web", "db", "auction-1-web"), _limit), **names}, key)
+def _limits(value: Value) -> dict[str, Limit]:
+    servers = [name for name in value.entries() if _VSERVER.fullmatch(name)]
+    fields = value.fields({}, optional=["web", "db", *(servers or ["auction-1-web"])])
+    return {name: _limit(limit) for name, limit in fields.items()}
 
 
-def _limit(reader: _Reader, node: yaml.Node, key: str) -> Limit:
-    return Limit(**reader.mapping(node, {"weight": _whole(1, 10_000), "cap": _cap}, key))
+def _limit(value: Value) -> Limit:
+    read: dict[str, Callable[[Value], Any]] = {"weight": _whole(1, 10_000), "cap": _cap}
+    return Limit(**{key: read[key](field) for key, field in value.fields({}, optional=read).items()})
 
 
-def _checked_limits(reader: _Reader, document: yaml.Node, values: Mapping[str, Any]) -> dict[str, Limit]:
-    """The limits; raises `ScenarioError` for one of an instance that never runs."""
-    limits: dict[str, Limit] = values.get("limits", {})
-    most = max(values["instances"])
-    for name in limits:
-        if (match := _VSERVER.fullmatch(name)) and int(match[1]) > most:
-            [node] = [value for key, value in document.value if key.value == "limits"]
-            [at] = [key for key, _ in node.value if key.value == name]
-            raise reader.error(at, f"{name}: no such instance runs: there are at most {most}")
-    return limits
-
-
-def _nearest(given: str, there_are: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
+def _nearest(given: str, there_are: Sequence[str]) -> str:
     """The end of a complaint: what may have been meant, else all there is."""
     if near := difflib.get_close_matches(given, there_are, n=1, cutoff=0.6):
         return f"; did you mean {near[0]}?"
-    return f"; there are {_listed(there_are)}"
-
-
-def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str], last: str = "and") -> str:
-    *before, end = names
-    return f"{', '.join(before)} {last} {end}" if before else end
+    return f"; there are {', '.join(there_are)}"
 
 
 _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
-_KEYS: Mapping[str, Callable[[_Reader, yaml.Node, str], Any]] = {
-    "about": _text,
+_KEYS: Mapping[str, Callable[[Value], Any]] = {
+    "about": lambda value: value.text().strip(),
     "instances": _one_or_more(_whole(1, 32)),
     "clients": _one_or_more(_whole(1, 100_000)),
     "duration": _seconds(1, 86_400),
@@ -281,4 +216,4 @@ _KEYS: Mapping[str, Callable[[_Reader, yaml.Node, str], Any]] = {
     "calibration": _seconds(0, 600),
     "limits": _limits,
 }
-_REQUIRED = ["about", "instances", "clients", "duration"]
+_REQUIRED = {"about": "One site.", "instances": "1", "clients": "800", "duration": "90s"}  # with an example each

@@ -138,5 +138,5 @@ def test_a_scenario_with_a_mistake_starts_nothing(checkout: Checkout) -> None:
         check=False,
     )
     assert run.returncode == 1
-    assert run.stderr == "error: wrong.yml:5: warmup: there is no such key; did you mean warm_up?\n"
+    assert run.stderr == "error: wrong.yml:5: warmup: no such key; did you mean warm_up?\n"
     assert left(checkout, stack) == []
