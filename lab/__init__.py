@@ -1,5 +1,8 @@
 """The consolidation lab: auction sites side by side on one machine, and clients that wait for their answers.
 
+    scenario, calibration -> run -> stage -> servers (of the site, in cgroups), clients, sensors
+                                                                            -> the stack's Prometheus -> report
+
 `python -m lab run SCENARIO` is what `make lab SCENARIO=...` does; `python -m lab report RUN` writes a run's figures
 again, from Prometheus alone.
 """
