@@ -14,6 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from alerts.application import read_application
+from alerts.document import FileError
+from alerts.histograms import read_histograms
+from lab import scenario
+from lab.scenario import ScenarioError
 from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
 from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
@@ -301,6 +306,27 @@ _MOUNTS = (
 )
 
 PARSERS = [
+    Parser(
+        "objectives",
+        lambda data: read_application(_decoded(data), "alerts/objectives/shop.yml"),
+        [path.read_bytes() for path in CHECKOUT.glob("alerts/objectives/*.yml")],
+        (FileError,),
+        largest=4 << 10,
+    ),
+    Parser(
+        "histograms",
+        lambda data: read_histograms(_decoded(data), "histograms.yml"),
+        [(CHECKOUT / "tests/rules/other_inputs/prometheus/histograms.yml").read_bytes()],
+        (FileError,),
+        largest=4 << 10,
+    ),
+    Parser(
+        "scenario",
+        lambda data: scenario.parse(_decoded(data), "mine.yml"),
+        [path.read_bytes() for path in scenario.FOLDER.glob("*.yml")],
+        (ScenarioError,),
+        largest=4 << 10,
+    ),
     Parser("opreport", _opreport, _texts("profiles/opreport-*.txt", "oprofile/*.txt"), (SourceRubbish,)),
     Parser(
         "opreport-without-preamble",
