@@ -25,6 +25,7 @@ NOT_FOR_PEOPLE = ["What it means", "When to ignore it"]
 IN_WORDS = {
     None: "at once|always",
     "2m": "two minutes",
+    "5m": "five minutes",
     "10m": "ten minutes",
     "15m": "fifteen minutes",
     "30m": "thirty minutes",
