@@ -15,7 +15,16 @@ from types import ModuleType
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.pages import applications, caches_and_events, fleet, host, monitor, profile, virtual_servers
+from dashboards.pages import (
+    applications,
+    caches_and_events,
+    consolidation,
+    fleet,
+    host,
+    monitor,
+    profile,
+    virtual_servers,
+)
 
 FOLDER = Path(__file__).parent / "json"
 PAGES: list[ModuleType] = [
@@ -25,6 +34,7 @@ PAGES: list[ModuleType] = [
     caches_and_events,
     profile,
     applications,
+    consolidation,
     monitor,
 ]
 DASHBOARDS: dict[str, Callable[[], Dashboard]] = {

@@ -16,14 +16,15 @@ _ALIVE = on_host("vserver:cpu_usage:rate")
 class Marks(dashboard.AnnotationQuery):
     """A line wherever a query's series is above 0, with words made of its labels."""
 
-    def __init__(self, name: str, expr: str, *, title: str, text: str, colour: str) -> None:
+    def __init__(self, name: str, expr: str, *, title: str, text: str, colour: str, step: str = "60s") -> None:
         super().__init__(name=name, datasource=DATASOURCE, enable=True, icon_color=colour, expr=expr)
         self._title = title
         self._text = text
+        self._step = step  # how often it is looked, 60 s being Grafana's own
 
     def to_json(self) -> dict[str, object]:
         """Grafana's own fields for Prometheus, which the SDK's model lacks."""
-        return {**super().to_json(), "titleFormat": self._title, "textFormat": self._text}
+        return {**super().to_json(), "titleFormat": self._title, "textFormat": self._text, "step": self._step}
 
 
 def reallocations() -> Marks:
@@ -37,3 +38,15 @@ def reallocations() -> Marks:
     }
     told = (f'label_replace({look}, "what", "{what}", "", "")' for what, look in looks.items())
     return Marks("Reallocations", " or ".join(told), title="{{what}}", text="{{vserver}}", colour=palette.PURPLE)
+
+
+def lab_steps() -> Marks:
+    """From when to when each step of the lab was measured, with what was tried."""
+    return Marks(
+        "Steps of the lab",
+        on_host("lab_step_info"),
+        title="{{instances}} applications x {{clients}} clients",
+        text="{{placement}}, scenario {{scenario}}",
+        colour=palette.GREY,
+        step="15s",
+    )

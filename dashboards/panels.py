@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from grafana_foundation_sdk.builders import common, heatmap, prometheus, stat, statetimeline, table, text, timeseries
+from grafana_foundation_sdk.builders import (
+    barchart,
+    common,
+    heatmap,
+    prometheus,
+    stat,
+    statetimeline,
+    table,
+    text,
+    timeseries,
+)
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard, units
 from grafana_foundation_sdk.models.common import (
@@ -22,6 +32,7 @@ from grafana_foundation_sdk.models.common import (
     TableBarGaugeCellOptions,
     TableColorTextCellOptions,
     TooltipDisplayMode,
+    VisibilityMode,
 )
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
@@ -182,6 +193,73 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
             .show_legend(True)
         )
     )
+
+
+def bars(signal: Signal, label: str, axis: str) -> barchart.Panel:
+    """The signal now, a bar for each value of a label, which is a number; `axis` says what of."""
+    return _bars(signal, label, axis, [*_in_order(label), _converted(label, "string")]).legend(
+        common.VizLegendOptions().show_legend(False)
+    )
+
+
+def grouped_bars(signal: Signal, label: str, axis: str, colour: str) -> barchart.Panel:
+    """The same with several bars beside each other for each number: one for each value of the label `colour`."""
+    matrix = dashboard.DataTransformerConfig(
+        id_val="groupingToMatrix", options={"rowField": label, "columnField": colour, "valueField": "Value"}
+    )
+    panel = _bars(signal, rf"{label}\{colour}", axis, [_sorted(colour), *_in_order(label), matrix])
+    for pattern, shade in palette.colours_by_name().items():
+        panel.override_by_regexp(pattern, coloured(shade))
+    return panel.legend(
+        common.VizLegendOptions()
+        .display_mode(LegendDisplayMode.LIST)
+        .placement(LegendPlacement.BOTTOM)
+        .show_legend(True)
+    )
+
+
+def _bars(
+    signal: Signal, x_field: str, axis: str, transformations: Sequence[dashboard.DataTransformerConfig]
+) -> barchart.Panel:
+    return (
+        barchart.Panel()
+        .title(signal.name)
+        .description(signal.description)
+        .datasource(DATASOURCE)
+        .with_target(query(signal).instant().format(PromQueryFormat.TABLE))
+        # The resolution at which a range is looked at: enough for steps of a minute within a day.
+        .interval("15s")
+        .max_data_points(5760)
+        .transformations(
+            [
+                dashboard.DataTransformerConfig(
+                    id_val="organize", options={"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": {}}
+                ),
+                *transformations,
+            ]
+        )
+        .x_field(x_field)
+        .unit(signal.unit)
+        .min(0)
+        .no_value(signal.absent)
+        .color_scheme(_fixed(palette.CALM))
+        .show_value(VisibilityMode.NEVER)
+        .fill_opacity(80)
+        .override_by_name(x_field, [_property("custom.axisLabel", axis), _property("unit", units.NoUnit)])
+    )
+
+
+def _in_order(label: str) -> list[dashboard.DataTransformerConfig]:
+    return [_converted(label, "number"), _sorted(label)]
+
+
+def _converted(field: str, to: str) -> dashboard.DataTransformerConfig:
+    conversions = {"conversions": [{"targetField": field, "destinationType": to}], "fields": {}}
+    return dashboard.DataTransformerConfig(id_val="convertFieldType", options=conversions)
+
+
+def _sorted(field: str) -> dashboard.DataTransformerConfig:
+    return dashboard.DataTransformerConfig(id_val="sortBy", options={"fields": {}, "sort": [{"field": field}]})
 
 
 def columns(title: str, description: str, labels: dict[str, str], signals: Sequence[Signal]) -> table.Panel:

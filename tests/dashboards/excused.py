@@ -24,6 +24,30 @@ _OF_LATER = {
     ("Waits for a CPU, for each second on one", "B"): _NOT_YET_USUAL,
     ("Requests, against the most so far", "B"): _TOO_YOUNG,
 }
+_NO_LAB = "the lab has not run there"
+
+_OF_CROWDS_LATER = {
+    ("In busy hours", "A"): "known after eight hours at work",
+    ("In a week", "A"): "known after three days at work",
+}
+_OF_CROWDS = {
+    **_OF_CROWDS_LATER,
+    ("More that fit", "A"): _NO_TIERS,
+    ("By CPU", "A"): _NO_TIERS,
+    ("By objectives", "A"): _NO_TIERS,
+    ("Headroom over time", "A"): _NO_TIERS,
+    ("Headroom over time", "B"): _NO_TIERS,
+    ("CPU used, by application", "A"): _NO_TIERS,
+    ("CPU per request", "A"): _NO_TIERS,
+    ("CPU of the applications, by applications", "A"): _NO_TIERS,
+    ("CPU per request, by applications", "A"): _NO_TIERS,
+    ("Mean response, by clients", "A"): _NO_LAB,
+    ("Throughput, by clients", "A"): _NO_LAB,
+    ("CPU of the applications, by clients", "A"): _NO_LAB,
+    ("Overhead, by clients", "A"): _NO_LAB,
+    ("LLC misses per 1,000 instructions, by clients", "A"): _NO_LAB,
+    ("CPU per request, by clients", "A"): _NO_LAB,
+}
 
 EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
     "host": {
@@ -51,5 +75,15 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
         "base": {**_OF_TIERS, **_OF_LATER, ("The host's own share", "A"): _NO_OVERHEAD},
         "xen": {**_OF_TIERS, **_OF_LATER, ("Taken by a hypervisor below", "A"): _NOT_FROM_OUTSIDE},
         "cgroup": _OF_LATER,
+    },
+    "consolidation": {
+        "base": {
+            **_OF_CROWDS,
+            ("CPU used, by application", "B"): _NO_OVERHEAD,
+            ("Overhead, of all CPU used", "A"): _NO_OVERHEAD,
+            ("Overhead, by applications", "A"): _NO_OVERHEAD,
+        },
+        "xen": _OF_CROWDS,
+        "cgroup": _OF_CROWDS_LATER,
     },
 }

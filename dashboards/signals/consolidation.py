@@ -1,0 +1,200 @@
+"""A host that carries applications: how many more fit, and what became of the rest with each that came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import CPUS, Signal, on_host
+
+_NO_APPS = (
+    "No application is known of this host: docs/sensors.md tells how its requests are counted, docs/objectives.md how "
+    "to say where it runs."
+)
+_NO_HEADROOM = (
+    "Not known: it takes applications whose virtual servers are named in alerts/objectives/ (docs/objectives.md) and "
+    "that are at work."
+)
+_NO_OBJECTIVE = "None of its applications has promised a response time: docs/objectives.md. The CPU alone decides."
+
+APPS = Signal(
+    name="Applications",
+    expr=on_host("host:consolidation:apps"),
+    unit=units.NoUnit,
+    description="Applications that this host carries.",
+    absent=_NO_APPS,
+    legend="applications",
+    decimals=0,
+)
+
+HEADROOM = Signal(
+    name="More that fit",
+    expr=f"floor({on_host('host:headroom:apps')})",
+    unit=units.NoUnit,
+    description=(
+        "How many more applications like the mean of those that are here, under the load of this minute, fit before "
+        "the CPU is used up or the first objective breaks: the smaller of the two numbers beside."
+    ),
+    absent=_NO_HEADROOM,
+    legend="fit",
+    decimals=0,
+)
+
+BY_CPU = Signal(
+    name="By CPU",
+    expr=on_host("host:headroom_cpu:apps"),
+    unit=units.NoUnit,
+    description=(
+        "CPU that nobody uses, over what the mean application uses with its part of the host's own share. The next one "
+        "is taken to cost as much as those that are here."
+    ),
+    absent=_NO_HEADROOM,
+    legend="by CPU",
+    decimals=1,
+)
+
+BY_OBJECTIVE = Signal(
+    name="By objectives",
+    expr=on_host("host:headroom_objective:apps"),
+    unit=units.NoUnit,
+    description=(
+        "The same until the first response breaks its objective. Answers are taken to grow as in a queue, by "
+        "1 / (1 - utilisation): with R the response, T what is promised and F the free CPU, F * (1 - R / T) of it may "
+        "be used. That is the careful side. docs/vocabulary.md has the reasoning."
+    ),
+    absent=_NO_OBJECTIVE,
+    legend="by objectives",
+    decimals=1,
+)
+
+BUSY_HOURS = Signal(
+    name="In busy hours",
+    expr=on_host("host:headroom:apps_p10_1d"),
+    unit=units.NoUnit,
+    description="How many more there was room for in nine tenths of the past day: what the busy hours leave.",
+    absent="Known after eight hours at work.",
+    legend="in busy hours",
+    decimals=1,
+)
+
+IN_A_WEEK = Signal(
+    name="In a week",
+    expr=on_host("host:headroom_in_a_week:apps"),
+    unit=units.NoUnit,
+    description=(
+        "What the busy hours will leave in a week, if it goes on as in the past two. Below 1, HeadroomEndsSoon fires."
+    ),
+    absent="Known after three days at work.",
+    legend="in a week",
+    decimals=1,
+)
+
+OVERHEAD = Signal(
+    name="The host itself",
+    expr=on_host("host:overhead_cpu:rate"),
+    unit=CPUS,
+    description="CPU used by the applications, and by the host itself on top; the dashed line is what the machine has.",
+    absent="No overhead here: on bare Linux there is nothing to compare.",
+    legend="the host itself",
+)
+
+USED_UP = Signal(
+    name="Objectives, used up",
+    expr=on_host("app:slo_response:ratio", app="$app"),
+    unit=units.PercentUnit,
+    description=(
+        "How much of the promised response is used up, which the headroom by objectives is made of: at the line it "
+        "breaks. Of a share of answers in time, by the mean that would have that share."
+    ),
+    legend="{{app}} {{objective}}",
+    absent=_NO_OBJECTIVE,
+    high=1,
+)
+
+MISSES = Signal(
+    name="LLC misses per 1,000 instructions",
+    expr=f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
+    unit=units.NoUnit,
+    description="Of the host and all its guests: the more share the cache, the more often each misses it.",
+    absent="Not counted here: it takes a perf-exporter on the host, in a Xen guest one inside (docs/perf-exporter.md).",
+    legend="{{platform}}",
+)
+
+_RESPONSE = Signal(
+    name="Mean response",
+    expr=f"avg by (host, platform) ({on_host('app:response_seconds:mean', tier='web')})",
+    unit=units.Seconds,
+    description="The mean over the applications of what each one's users wait for.",
+    absent="",
+)
+_THROUGHPUT = Signal(
+    name="Throughput",
+    expr=f"sum by (host, platform) ({on_host('app:requests:rate', tier='web')})",
+    unit=units.RequestsPerSecond,
+    description="Requests per second to all applications together. Where it no longer grows, the machine is full.",
+    absent="",
+)
+_CPU = Signal(
+    name="CPU of the applications",
+    expr=f"sum by (host, platform) ({on_host('app:cpu_usage:rate')})",
+    unit=CPUS,
+    description="CPU of all applications' virtual servers together.",
+    absent="",
+)
+_OVERHEAD = replace(
+    OVERHEAD,
+    name="Overhead",
+    description="CPU that no guest got. In the study Dom0's grew threefold from one application to four, not fourfold.",
+)
+_CPU_PER_REQUEST = Signal(
+    name="CPU per request",
+    expr=f"avg by (host, platform) ({on_host('app:cpu_per_request:seconds')})",
+    unit=units.Seconds,
+    description="What a request costs, its part of the overhead included: the mean over the applications.",
+    absent="",
+)
+
+_QUANTITIES = [_RESPONSE, _THROUGHPUT, _CPU, _OVERHEAD, MISSES, _CPU_PER_REQUEST]
+
+
+def _against_apps(quantity: Signal) -> Signal:
+    # The first minute of another number is left out: rates still hold the one before.
+    number = on_host("host:consolidation:apps")
+    settled = f"{number} unless ({number} offset 1m != {number})"
+    return replace(
+        quantity,
+        name=f"{quantity.name}, by applications",
+        expr=(
+            f"avg by (apps) (avg_over_time((({quantity.expr}) * on (host, platform) group_right () "
+            f'count_values by (host, platform) ("apps", {settled}))[$__range:$__interval]))'
+        ),
+        description=f"{quantity.description} For each number of applications, the mean over the time shown.",
+        absent=f"No such figures in the time shown. {_NO_APPS}",
+    )
+
+
+def _against_clients(quantity: Signal) -> Signal:
+    # By its last minute, which is wholly a step's own: rates hold the minute before.
+    steps = f"max by (host, platform, run, repetition, placement, instances, clients) ({on_host('lab_step_info')})"
+    return replace(
+        quantity,
+        name=f"{quantity.name}, by clients",
+        expr=(
+            f"avg by (clients, steps) (label_join(last_over_time((({quantity.expr}) * on (host, platform) "
+            f"group_right () {steps})[$__range:$__interval]), "
+            '"steps", " on ", "instances", "placement"))'
+        ),
+        description=(
+            f"{quantity.description} Of each step of the lab the last minute: against the clients of each application, "
+            "a colour for each number of applications and placement."
+        ),
+        absent="No step of the lab was measured in the time shown, or it had none of this. See docs/lab.md.",
+    )
+
+
+AGAINST_APPS = [_against_apps(quantity) for quantity in _QUANTITIES]
+"""Quantities for each number of applications (`apps`) that the host has had."""
+
+AGAINST_CLIENTS = [_against_clients(quantity) for quantity in _QUANTITIES]
+"""Quantities for each number of `clients`, and of applications with their placement (`steps`), that the lab tried."""
