@@ -9,7 +9,7 @@ READY := $(VENV)/complete
 export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT VESTAT_PORT PERF_PORT GRAFANA_PORT CADVISOR_PORT TELEGRAF_PORT DEMO_PORT
 
 ##@ Run
-.PHONY: up demo down status logs compose-up compose-down
+.PHONY: up demo down status logs compose-up compose-demo compose-down
 up: ## Set up what is missing, start the stack on this machine, say what it watches and where to look
 	@$(PYTHON) -m tools.stack up
 demo: ## Without a hypervisor: play a study's hosts in the stack's place, with a day of history
@@ -23,7 +23,9 @@ logs: ## Show the latest log lines of the stack; NAME=prometheus for one part, F
 
 compose-up: ## The same stack on Docker, Grafana included
 	@$(PYTHON) -m tools.compose up
-compose-down: ## Stop the stack on Docker; its volumes stay
+compose-demo: ## The same demo on Docker
+	@$(PYTHON) -m tools.compose demo
+compose-down: ## Stop the stack or the demo on Docker; volumes stay
 	@$(PYTHON) -m tools.compose down
 
 ##@ Experiment

@@ -27,7 +27,7 @@ def main() -> None:
     preparing.add_argument("--ports", required=True, help="of prometheus, xentop, vestat and sensors")
     serving.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)
     if given.command == "prepare":
         programs = prepare.Programs(given.promtool, given.prometheus)
         prepare.prepare(given.folder, programs, Ports(**json.loads(given.ports)))

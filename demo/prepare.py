@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,8 @@ class Programs(NamedTuple):
 
 def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTORY) -> None:
     """Fill the folder; `seconds` is how much history there is to be."""
+    for left in folder.iterdir():  # by a demo before
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     wanted = targets(ports)
     stage(folder, wanted)
     end = int(time.time()) // past.STEP * past.STEP

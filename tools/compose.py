@@ -1,6 +1,6 @@
 """Start and stop the stack on Docker: compose.yaml, and what it needs to know of this machine.
 
-python3 -m tools.compose up | down
+python3 -m tools.compose up | demo | down
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import sys
 from collections.abc import Mapping
 
 from tools import StackError, grafana, sockets, targets
-from tools.parts import DOCKER_PARTS, GRAFANA, PERF_EXPORTER, PROMETHEUS, Part, ports
+from tools.parts import DEMO_PARTS, DOCKER_PARTS, GRAFANA, PERF_EXPORTER, PROMETHEUS, Part, ports
 from tools.programs import CHECKOUT
 from tools.targets import Machine
 
 PERF = "perf"
-PROFILES = f"xen,openvz,{PERF}"  # of compose.yaml: platforms with an exporter of their own, and what is for any
+DEMO = "demo"
+PROFILES = f"xen,openvz,{PERF},{DEMO}"  # of compose.yaml: platforms with an exporter of their own, and what is for any
 
 
 def up() -> None:
@@ -44,6 +45,23 @@ def up() -> None:
     password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
     print(f"grafana     http://127.0.0.1:{chosen[GRAFANA.name]}  (user admin, password in {password})")
     print(f"\nThey answer within a minute: {' '.join(compose)} ps shows each one's health. To stop: make compose-down")
+
+
+def demo() -> None:
+    """Start the demo in the stack's place, with a history that ends now."""
+    compose = command()
+    if _containers(compose):
+        raise StackError("the stack is running, and the demo would take its place: make compose-down first")
+    chosen = ports(os.environ, DEMO_PARTS)
+    sockets.require_free([(part, chosen[part.name]) for part in DEMO_PARTS], patience=0, command="make compose-demo")
+    grafana.make_password()
+    services = [f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "vestat-exporter", "prometheus")]
+    _run([*compose, "up", "--detach", "--build", *services, GRAFANA.name], {**os.environ, "COMPOSE_PROFILES": DEMO})
+    print("\nThis is the demo: all that it shows is made up from a study's numbers (docs/demo.md).")
+    print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")
+    password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
+    print(f"grafana     http://127.0.0.1:{chosen[GRAFANA.name]}  (user admin, password in {password})")
+    print("\nTo stop: make compose-down")
 
 
 def down() -> None:
@@ -103,9 +121,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tools.compose", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start the stack, or bring a running one up to date")
+    commands.add_parser("demo", help="play a study's hosts in the stack's place")
     commands.add_parser("down", help="stop it; what was recorded stays")
     try:
-        {"up": up, "down": down}[parser.parse_args().command]()
+        {"up": up, "demo": demo, "down": down}[parser.parse_args().command]()
     except (StackError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

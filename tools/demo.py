@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 
@@ -43,8 +42,7 @@ def sources(demo: bool) -> dict[str, str]:
 
 def prepare(ports: Mapping[str, int]) -> None:
     """Make recordings and a day of history that ends now; raises `StackError` with what went wrong."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     command = [python_packages.STACK.python, "-m", "demo", "prepare", "--folder", FOLDER]
     command += ["--promtool", programs.path("promtool"), "--prometheus", programs.path("prometheus")]
     parts = {"prometheus": PROMETHEUS, "xentop": XENTOP_EXPORTER, "vestat": VESTAT_EXPORTER, "sensors": DEMO_SENSORS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,12 @@ LISTENS = {
     "cadvisor": "--port={CADVISOR_PORT}",
     "grafana": "{GRAFANA_PORT}",
     "telegraf": "{TELEGRAF_PORT}",
+    "demo-prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
+    "demo-xentop-exporter": "--web.listen-address=127.0.0.1:{XENTOP_PORT}",
+    "demo-vestat-exporter": "--web.listen-address=127.0.0.1:{VESTAT_PORT}",
+    "demo-sensors": "--port={DEMO_PORT}",
 }
+ENDS = "demo-history"  # the one that serves nothing
 PORTS = {
     "PROMETHEUS_PORT": "19090",
     "ALERTMANAGER_PORT": "19093",
@@ -39,6 +45,7 @@ PORTS = {
     "PERF_PORT": "20292",
     "CADVISOR_PORT": "20293",
     "TELEGRAF_PORT": "19273",
+    "DEMO_PORT": "20294",
 }
 
 
@@ -61,7 +68,7 @@ def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def test_the_whole_stack_is_there(services: dict[str, dict[str, Any]]) -> None:
-    assert set(services) == set(LISTENS)
+    assert set(services) == {*LISTENS, ENDS}
 
 
 def test_each_platform_gets_its_own_exporter_only() -> None:
@@ -70,6 +77,7 @@ def test_each_platform_gets_its_own_exporter_only() -> None:
         "xentop-exporter": ["xen"],
         "vestat-exporter": ["openvz"],
         "perf-exporter": ["perf"],
+        **{name: ["demo"] for name in services if name.startswith("demo-")},
     }
 
 
@@ -118,6 +126,21 @@ def test_pinned_and_confined(name: str, services: dict[str, dict[str, Any]]) -> 
     assert service["logging"]["options"]["max-size"]
 
 
+def test_the_demo_plays_what_its_history_ends_with(services: dict[str, dict[str, Any]]) -> None:
+    history = services[ENDS]
+    assert history["restart"] == "no"
+    (told,) = [word.removeprefix("--ports=") for word in history["command"] if word.startswith("--ports=")]
+    assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(told).items()} == {
+        "PROMETHEUS_PORT": PORTS["PROMETHEUS_PORT"],
+        "XENTOP_PORT": PORTS["XENTOP_PORT"],
+        "VESTAT_PORT": PORTS["VESTAT_PORT"],
+        "SENSORS_PORT": PORTS["DEMO_PORT"],
+    }
+    for name in LISTENS:
+        if name.startswith("demo-"):
+            assert services[name]["depends_on"][ENDS]["condition"] == "service_completed_successfully"
+
+
 def test_the_image_is_built_on_one_exact_release() -> None:
     bases = re.findall(r"^FROM (\S+)", (CHECKOUT / "exporters/Dockerfile").read_text(), re.MULTILINE)
     assert bases
@@ -162,6 +185,7 @@ def test_data_outlives_the_containers(services: dict[str, dict[str, Any]]) -> No
         "prometheus": ["prometheus-data"],
         "alertmanager": ["alertmanager-data"],
         "grafana": ["grafana-data"],
+        **{name: ["demo-data"] for name in services if name.startswith("demo-")},
     }
     assert "--storage.tsdb.retention.time=30d" in services["prometheus"]["command"]
 

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from tests.live.program import free_port
-from tools.parts import PARTS
+from tools.parts import DEMO_PARTS, PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("VIRTSCOPE_CACHE") or ROOT / ".stack" / "cache")
@@ -31,7 +31,7 @@ class Checkout:
         self.folder = folder
         self.user = user
         shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
-        self.ports = {part.port_variable: free_port() for part in PARTS}
+        self.ports = {part.port_variable: free_port() for part in (*PARTS, *DEMO_PARTS)}
         self.environment = {
             **os.environ,
             "VIRTSCOPE_CACHE": str(CACHE),
