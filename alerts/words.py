@@ -40,7 +40,7 @@ class Windows:
     since: tuple[str, str]
 
 
-DASHBOARD = "d/virtscope-host?" + "&".join(
+DASHBOARD = "d/virtscope-applications?" + "&".join(
     f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in ("host", "platform", "app")
 )
 """Where an application's objectives are to be seen, below Grafana's address, which Alertmanager's templates know."""

@@ -40,7 +40,7 @@ def objective(host: str, app: str, cause: str, severity: str = "critical", **lab
             "summary": f"{app} on host {host} answers late: 31% of its answers took longer than 0.3 s, 1% may.",
             "description": "It kept its objective until 08:11 UTC. 62% is left of its error budget for 30 days.",
             "runbook_url": f"{RUNBOOKS}/{name}.md",
-            "dashboard": f"d/virtscope-host?var-host={host}&var-platform=xen&var-app={app}",
+            "dashboard": f"d/virtscope-applications?var-host={host}&var-platform=xen&var-app={app}",
         },
         "startsAt": "2026-03-02T08:12:00Z",
     }

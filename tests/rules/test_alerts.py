@@ -42,7 +42,7 @@ ALERTS = {
     if "alert" in rule
 }
 DASHBOARDS = {
-    dashboard["uid"]: {variable["name"] for variable in dashboard["templating"]["list"]}
+    dashboard["uid"]: dashboard
     for dashboard in (json.loads(file.read_text()) for file in ROOT.glob("dashboards/json/*.json"))
 }
 OUR_METRICS = {
@@ -69,10 +69,13 @@ def test_it_has_a_severity_that_is_routed_and_all_annotations(alert: tuple[Path,
 def test_its_dashboard_is_there_and_has_what_the_link_chooses(alert: tuple[Path, dict[str, Any]]) -> None:
     """Alertmanager's template puts Grafana's address before it, and adds the time: so there must be a query."""
     _file, rule = alert
-    link = urlsplit(rule["annotations"].get("dashboard", "d/virtscope-host?var-host="))
-    chosen = {name.removeprefix("var-") for name in parse_qs(link.query, keep_blank_values=True)}
-    assert chosen
-    assert chosen <= DASHBOARDS[link.path.removeprefix("d/")]
+    if "dashboard" in rule["annotations"]:
+        link = urlsplit(rule["annotations"]["dashboard"])
+        dashboard = DASHBOARDS[link.path.removeprefix("d/")]
+        chosen = {name.removeprefix("var-") for name in parse_qs(link.query, keep_blank_values=True)}
+        assert chosen
+        assert chosen <= {variable["name"] for variable in dashboard["templating"]["list"]}
+        assert f'ashboard "{dashboard["title"]}"' in (RUNBOOKS / f"{rule['alert']}.md").read_text()
 
 
 def test_its_runbook_is_there_and_whole(alert: tuple[Path, dict[str, Any]]) -> None:
