@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels, variables
@@ -70,6 +72,7 @@ def page(
             builder.with_panel(panel)
     built = builder.build()
     built.annotations = dashboard.AnnotationContainer(list(annotations))
+    _hide_what_changes_nothing(built)
     for number, placed in enumerate(built.panels or [], start=1):
         placed.id_val = number
         # The SDK's default direction would make Grafana's newer front end ("scenes") give each panel the full width,
@@ -77,3 +80,14 @@ def page(
         if isinstance(placed, dashboard.Panel) and placed.repeat is None:
             placed.repeat_direction = None
     return built
+
+
+def _hide_what_changes_nothing(page: dashboard.Dashboard) -> None:
+    """Hide the variables that no panel asks by. They stay, as links hand them on to pages that do."""
+    asked = JSONEncoder().encode([page.panels, page.annotations])
+    chosen = page.templating.list_val if page.templating is not None else None
+    for variable in reversed(chosen or []):  # each is asked for by those after it
+        if variable.type_val != dashboard.VariableType.DATASOURCE and not re.search(rf"\${variable.name}\b", asked):
+            variable.hide = dashboard.VariableHide.HIDE_VARIABLE
+        else:
+            asked += str(variable.query)

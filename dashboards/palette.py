@@ -35,11 +35,12 @@ CAUSES = {
     "unknown": GREY,
 }
 
-_MANY = [SKY_BLUE, VERMILLION, GREEN, PURPLE, BLUE, YELLOW, ORANGE]
+_MANY = [SKY_BLUE, VERMILLION, GREEN, PURPLE, BLUE, YELLOW]  # orange is the host's own
 _STYLES: list[list[int] | None] = [None, [10, 6], [2, 5], [14, 4, 2, 4]]
 """Dash, gap, ... in pixels; None is a solid line."""
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+# Those that names often have before their last letter come first, so that they differ.
+_LETTERS = "esvtaoinhrdlcumwfgypbkjxqz"
 _DIGITS = "0123456789"
 
 
@@ -47,7 +48,7 @@ def colours_by_name() -> dict[str, str]:
     """Regular expressions over a series' name, and the colour of what each matches; one matches.
 
     A virtual server has one colour on every dashboard, whoever else is drawn, so it follows from the name: of
-    `HOST: NAME` from the part behind the colon. Seven colours are all that can be told apart; names mostly differ in a
+    `HOST: NAME` from the part behind the colon. Six colours are left that can be told apart; names mostly differ in a
     number (`web-1`, `web-2`) or in a word (`web`, `db`). So the last digit and the last letter but one choose.
     """
     return {_any_of(_of_sum(colour)): _MANY[colour] for colour in range(len(_MANY))}
@@ -65,21 +66,21 @@ def styles_by_name() -> dict[str, list[int]]:
             alternatives = [
                 _host(host, len(_STYLES)) + _length(odd=odd) + _second_round(yes=again)
                 for host, odd, again in itertools.product(range(len(_STYLES)), (False, True), (False, True))
-                if (host + 2 * odd + again) % len(_STYLES) == number
+                if (host + odd + 2 * again) % len(_STYLES) == number
             ]
             styles[f"/^(?:{'|'.join(alternatives)})/i"] = style
     return styles
 
 
 def _of_sum(colour: int) -> list[str]:
-    """Every pair of digit and letter that makes this colour. Thrice the letter, so that `1-web` isn't `2-db` "
+    """Every pair of digit and letter that makes this colour. Less the letter, so that `1-web` isn't `2-db` "
     "already."""
     count = len(_MANY)
     return [
         _last_digit(digit, count) + _letter_before_last(letter, count)
         for digit in range(count)
         for letter in range(count)
-        if (digit + 3 * letter) % count == colour
+        if (digit - letter) % count == colour
     ]
 
 

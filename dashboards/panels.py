@@ -71,18 +71,16 @@ def number(signal: Signal) -> stat.Panel:
 
 
 def either(signal: Signal, words: tuple[str, str]) -> stat.Panel:
-    """One word of two: the first where the signal is 0, the second on a coloured ground where it is more."""
+    """One word of two: the first where the signal is 0, the second on a coloured ground where it is 1."""
     calm, alarming = words
-    above = dashboard.ValueMappingResult(text=alarming, color=palette.HIGH)
+    shown = {
+        "0": dashboard.ValueMappingResult(text=calm, color="transparent"),
+        "1": dashboard.ValueMappingResult(text=alarming, color=palette.HIGH),
+    }
     return (
         number(signal)
         .title("")
-        .mappings(
-            [
-                dashboard.ValueMap({"0": dashboard.ValueMappingResult(text=calm, color="transparent")}),
-                dashboard.RangeMap(dashboard.DashboardRangeMapOptions(from_val=1, to=None, result=above)),
-            ]
-        )
+        .mappings([dashboard.ValueMap(shown)])
         .transparent(True)
         .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .text_mode(BigValueTextMode.VALUE)
@@ -117,7 +115,7 @@ def over_time(signal: Signal) -> timeseries.Panel:
 
 def lines(signal: Signal) -> timeseries.Panel:
     """The signal's series over time, a line each, in a colour and style that go with its name."""
-    return styled_by_name(over_time(signal).fill_opacity(0).legend(_legend_at_the_side()))
+    return styled_by_name(over_time(signal).fill_opacity(0).legend(legend_at_the_side()))
 
 
 def stacked(signal: Signal) -> timeseries.Panel:
@@ -127,7 +125,7 @@ def stacked(signal: Signal) -> timeseries.Panel:
         .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
         .line_width(1)
         .fill_opacity(50)
-        .legend(_legend_at_the_side())
+        .legend(legend_at_the_side())
     )
 
 
@@ -374,14 +372,14 @@ def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
     ]
 
 
-def _legend_at_the_side() -> common.VizLegendOptions:
-    """A legend where it scrolls; below the graph, forty guests would leave no room for it."""
+def legend_at_the_side(width: int = 180) -> common.VizLegendOptions:
+    """A legend where it scrolls, in pixels; below the graph, forty guests would leave no room for it."""
     return (
         common.VizLegendOptions()
         .display_mode(LegendDisplayMode.LIST)
         .placement(LegendPlacement.RIGHT)
         .show_legend(True)
-        .width(180)
+        .width(width)
     )
 
 

@@ -1,4 +1,4 @@
-"""What is chosen at the top of a dashboard, each narrowing the next: platform, host, virtual server, application.
+"""What is chosen at the top of a dashboard, each narrowing the next: platform, host, application, virtual server.
 
 Links between dashboards hand a choice on by its variable's name, so that a name means the same on all of them: `host`
 is always one host, `hosts` any set of them.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.dashboard import CustomVariable, DatasourceVariable, QueryVariable
 from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
-    VariableHide,
     VariableOption,
     VariableRefresh,
     VariableSort,
@@ -25,18 +24,18 @@ _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 def of_one_host() -> list[DatasourceVariable | QueryVariable]:
     """The variables of a dashboard that shows one host at a time."""
-    return [_datasource(), _platform(), _host(), _vserver(ONE_HOST), _app(ONE_HOST)]
+    return [_datasource(), _platform(), _host(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
 def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
-    """The variables of a dashboard that shows hosts beside each other; the one host is kept for the way back."""
+    """The variables of a dashboard that shows hosts beside each other; the one host is for the way back."""
     return [
         _datasource(),
         _platform(),
         _any(_label_values("hosts", "Hosts", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)'), ".+"),
-        _host().hide(VariableHide.HIDE_VARIABLE),
-        _vserver(ANY_HOSTS),
+        _host(),
         _app(ANY_HOSTS),
+        _vserver(ANY_HOSTS),
     ]
 
 
@@ -95,22 +94,23 @@ def _host() -> QueryVariable:
     return _label_values("host", "Host", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)')
 
 
-def _vserver(hosts: str) -> QueryVariable:
-    return _any(
-        _label_values("vserver", "Virtual server", f"label_values({{{_KNOWN_VSERVERS}, {hosts}}}, vserver)"), ".*"
-    )
-
-
 def _app(hosts: str) -> QueryVariable:
-    """Applications; narrowed to a virtual server, those that alerts/objectives/ says it belongs to."""
-    # An application that no virtual server is known of has no label `vserver`: ".*", all of them, finds that too.
-    return _any(
-        _label_values("app", "Application", f'label_values({{{_KNOWN_APPS}, {hosts}, vserver=~"$vserver"}}, app)'), ".*"
-    )
+    return _any(_label_values("app", "Application", f"label_values({{{_KNOWN_APPS}, {hosts}}}, app)"), ".*")
+
+
+def _vserver(hosts: str) -> QueryVariable:
+    """Virtual servers; of a chosen application, those that alerts/objectives/ says are its."""
+    # All applications, ".*", is no application as well: then whatever is known counts, else vserver:app:info alone.
+    known = f'{_KNOWN_VSERVERS[:-1]}|vserver:app:info"'
+    query = f'label_values({{{known}, {hosts}, app=~"$app"}}, vserver)'
+    return _any(_label_values("vserver", "Virtual server", query), ".*")
 
 
 def _any(variable: QueryVariable, everything: str) -> QueryVariable:
-    """Let any set be chosen, all at first: `everything` is the regular expression that stands for all."""
+    """Let any set be chosen, all at first: `everything` is the regular expression that stands for all.
+
+    Without it Grafana would spell all out, and a name with a quote in it would break every query.
+    """
     return (
         variable.multi(True)
         .include_all(True)

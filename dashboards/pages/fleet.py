@@ -10,7 +10,15 @@ from dashboards.layout import Row, page
 from dashboards.signals import fleet, highest
 
 _THE_HOST = {"host": "Host", "platform": "Platform"}
-_THE_APPLICATION = {**_THE_HOST, "app": "Worst application"}
+_ALERT = {
+    "alertname": "Alert",
+    "severity": "Severity",
+    "host": "Host",
+    "vserver": "Virtual server",
+    "app": "Application",
+    "cause": "Cause",
+}
+_THE_APPLICATION = {**_THE_HOST, "app": "Worst app"}
 
 
 def make() -> dashboard.Dashboard:
@@ -59,7 +67,7 @@ def _hosts() -> table.Panel:
         "A row for each host and platform. Trouble: a point for each warning that fires, ten for a critical alert. "
         "Burn rate: how many times too fast its error budget goes. LLC misses: of 1,000 instructions. A dash: not "
         "known; the page that the column leads to says why.",
-        {"host": "Host", "platform": "Platform", "app": "Worst application"},
+        {"host": "Host", "platform": "Platform", "app": "Worst app"},
         [
             fleet.TROUBLE,
             fleet.FIRING,
@@ -76,7 +84,7 @@ def _hosts() -> table.Panel:
     to_consolidation = panels.leads_to("virtscope-consolidation", "Open its consolidation", _THE_HOST)
     return (
         panel.override_by_name("Host", to_host)
-        .override_by_name("Worst application", to_application)
+        .override_by_name("Worst app", to_application)
         .override_by_name(fleet.TROUBLE.name, panels.alarming(fleet.TROUBLE))
         .override_by_name(fleet.WORST_BURN.name, to_application)
         .override_by_name(fleet.OVERHEAD.name, [*panels.as_bar(palette.HOST), *to_host])
@@ -93,13 +101,7 @@ def _alerts() -> table.Panel:
         panels.columns(
             "Alerts that fire",
             fleet.ALERTS.description,
-            {
-                "alertname": "Alert",
-                "severity": "Severity",
-                "host": "Host",
-                "platform": "Platform",
-                "app": "Application",
-            },
+            _ALERT,
             [fleet.ALERTS],
         )
         .override_by_name("Host", panels.leads_to("virtscope-host", "Open this host", {"host": "Host"}))

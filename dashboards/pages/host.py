@@ -96,7 +96,14 @@ def _alerts() -> table.Panel:
         panels.columns(
             "Alerts of this host",
             host.ALERTS.description,
-            {"alertname": "Alert", "severity": "Severity", "alertstate": "State"},
+            {
+                "alertname": "Alert",
+                "severity": "Severity",
+                "alertstate": "State",
+                "vserver": "Virtual server",
+                "app": "Application",
+                "cause": "Cause",
+            },
             [host.ALERTS],
         )
         .span(24)

@@ -11,6 +11,8 @@ from dashboards import panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, beside, highest
 
+_LEGEND = 230  # pixels: a host's and a virtual server's name
+
 
 def make() -> dashboard.Dashboard:
     """The dashboard that compares as the studies did: the baseline is 1."""
@@ -29,7 +31,10 @@ def make() -> dashboard.Dashboard:
             Row("Now", [_virtual_servers()]),
             Row("Caches", [*_pair(beside.LLC_MISSES), *_pair(beside.IPC)]),
             # Not against the baseline: a bare machine waits for nobody.
-            Row("Waiting", [panels.lines(highest(beside.WAIT)).span(24).height(8)]),
+            Row(
+                "Waiting",
+                [panels.lines(highest(beside.WAIT)).legend(panels.legend_at_the_side(_LEGEND)).span(24).height(8)],
+            ),
             Row("Memory, network, disk", [*_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK)]),
         ],
     )
@@ -38,8 +43,8 @@ def make() -> dashboard.Dashboard:
 def _pair(signal: Signal) -> list[timeseries.Panel]:
     relative = beside.relative(signal)
     return [
-        panels.lines(highest(signal)).span(12).height(8),
-        panels.lines(highest(relative)).span(12).height(8),
+        panels.lines(highest(signal)).legend(panels.legend_at_the_side(_LEGEND)).span(12).height(8),
+        panels.lines(highest(relative)).legend(panels.legend_at_the_side(_LEGEND)).span(12).height(8),
     ]
 
 

@@ -85,7 +85,7 @@ WARNINGS = replace(
 
 WORST_BURN = Signal(
     name="Its burn rate",
-    expr=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
+    expr=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio', app='$app')}))",
     unit=units.NoUnit,
     description=(
         "The application whose error budget is used up fastest, and how many times too fast: at 1 it lasts 30 days. "
@@ -98,7 +98,7 @@ WORST_BURN = Signal(
 BURN = replace(
     WORST_BURN,
     name="Burn rate of the application worst off",
-    expr=f"max by (host, platform) ({on_hosts('app:slo_burn:ratio')})",
+    expr=f"max by (host, platform) ({on_hosts('app:slo_burn:ratio', app='$app')})",
     legend="{{host}}",
     high=1,
 )

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal
 
 WORDS = ("live", "DEMO, not live")
-"""What stands for 0, and for all above it."""
+"""What stands for 0, and for 1."""
 
 
 def _demo_hosts(chosen: str) -> Signal:
@@ -15,7 +15,7 @@ def _demo_hosts(chosen: str) -> Signal:
     played = f'group by (host) ({{{KNOWN_HOSTS}, {chosen}, host=~"demo-.+"}})'
     return Signal(
         name="Data",
-        expr=f"count({played}) or 0 * count({shown})",
+        expr=f"clamp_max(count({played}), 1) or 0 * count({shown})",
         unit=units.NoUnit,
         description=(
             "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Whatever is shown of them "

@@ -95,7 +95,7 @@ LIMIT_USED = Signal(
         "its users wait."
     ),
     legend="{{vserver}}",
-    absent="No virtual server here has a cap, or none is told: a cap of 0 is none, and node_exporter knows no guests.",
+    absent="No virtual server here has a cap. Each may use what its vCPUs and its neighbours leave it.",
     decimals=0,
     high=0.9,
 )

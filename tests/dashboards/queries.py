@@ -95,17 +95,22 @@ def resolve_variables(prometheus: str, page: Mapping[str, Any], choose: Mapping[
         if name in choose and choose[name] not in values:
             raise LookupError(f"${name} can't be {choose[name]!r}, only one of {values}: {query}")
         if name in choose:
-            resolved[name] = re.escape(choose[name]) if _is_regex(variable) else choose[name]
+            resolved[name] = _escaped(choose[name]) if _is_regex(variable) else choose[name]
         elif variable["includeAll"]:
-            resolved[name] = variable.get("allValue") or f"({'|'.join(map(re.escape, values))})"
+            resolved[name] = variable.get("allValue") or f"({'|'.join(map(_escaped, values))})"
         else:
-            resolved[name] = re.escape(values[0]) if _is_regex(variable) else values[0]
+            resolved[name] = _escaped(values[0]) if _is_regex(variable) else values[0]
     return resolved
 
 
 def fill_in(text: str, variables: Mapping[str, str]) -> str:
     """Replace `$name`, `${name}` and `${name:format}`; raises KeyError if the dashboard has no such variable."""
     return _VARIABLE.sub(lambda match: variables[match[1] or match[2]], text)
+
+
+def _escaped(value: str) -> str:
+    """As a regular expression within a string of PromQL."""
+    return re.escape(value).replace("\\", "\\\\")
 
 
 def _is_regex(variable: Mapping[str, Any]) -> bool:

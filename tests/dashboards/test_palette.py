@@ -16,7 +16,7 @@ from dashboards import palette
         [f"auction-{number}-{tier}" for number in range(1, 5) for tier in ("web", "db")],
         [str(ctid) for ctid in range(101, 111)],
         [f"node{number:02}" for number in range(1, 11)],
-        ["web", "db", "app", "mail", "proxy", "cache", "dns"],
+        ["web", "db", "app", "mail", "proxy", "cache"],
         ["demo-xen: auction-1-web", "demo-openvz: auction-1-web", "demo-base: demo-base"],
     ],
     ids=lambda names: names[0],
