@@ -56,7 +56,7 @@ bench: $(READY) ## What watching costs: encoding, scrapes, hosts of 10 to 1,000 
 	$(BIN)/python -m bench
 
 ##@ Develop
-.PHONY: format rules dashboards docs golden requirements tools-update wheel clean
+.PHONY: format rules dashboards docs mixin golden requirements tools-update wheel clean
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -69,6 +69,8 @@ docs: $(READY) ## Write docs/metrics.md from the golden expositions, and the tab
 	$(BIN)/python -m tools.vocabulary_reference
 golden: $(READY) ## Write the golden expositions anew; look at the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
+mixin: $(READY) ## Write rules, alerts and dashboards for a stack of your own into dist/mixin/; CONFIG=FILE for other settings
+	$(BIN)/python -m tools.mixin $(if $(CONFIG),--config $(CONFIG)) dist/mixin
 wheel: $(READY) ## Build the exporters' wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
 requirements: ## Pin the Python dependencies anew (needs uv)

@@ -5,8 +5,8 @@ library, and whose `go.sum` holds the checksums of all that goes into them. They
 `$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go the machine has. Nothing is left elsewhere.
 
 The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf and cAdvisor in the lab,
-Sloth when objectives change. Prometheus 3 and Alertmanager 0.31 are what compose.yaml runs; the tests run them without
-Docker.
+Sloth when objectives change; Jsonnet renders the mixin. Prometheus 3 and Alertmanager 0.31 are what compose.yaml runs;
+the tests run them without Docker.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Module:
     folder: Path
     packages: tuple[str, ...]  # of the programs, which are called as the last part of the package's name
     released_in: str  # Go module whose version is the programs'
-    version_variable: str  # where its releases have the linker write their version
+    version_variable: (
+        str | None
+    )  # where its releases have the linker write their version; None: it stands in the source
     tags: tuple[str, ...] = ()
     build_time: str = "a few minutes"  # on two cores that have nothing else to do
 
@@ -148,6 +150,17 @@ _CADVISOR = Module(
     version_variable="github.com/google/cadvisor/version.Version",
     build_time="about a minute",
 )
+_JSONNET = Module(
+    MODULES / "jsonnet",
+    (
+        "github.com/google/go-jsonnet/cmd/jsonnet",
+        "github.com/google/go-jsonnet/cmd/jsonnetfmt",
+        "github.com/google/go-jsonnet/cmd/jsonnet-lint",
+    ),
+    released_in="github.com/google/go-jsonnet",
+    version_variable=None,
+    build_time="half a minute",
+)
 
 PROGRAMS = {
     "prometheus3": Program(_PROMETHEUS, "prometheus"),
@@ -157,6 +170,9 @@ PROGRAMS = {
     "telegraf": Program(_TELEGRAF, "telegraf"),
     "sloth": Program(_SLOTH, "sloth"),
     "cadvisor": Program(_CADVISOR, "cadvisor"),
+    "jsonnet": Program(_JSONNET, "jsonnet"),
+    "jsonnetfmt": Program(_JSONNET, "jsonnetfmt"),
+    "jsonnet-lint": Program(_JSONNET, "jsonnet-lint"),
 }
 
 
@@ -219,7 +235,10 @@ def _build(module: Module) -> None:
         [
             *(str(go), "build", "-mod=readonly", "-modcacherw", "-trimpath", "-tags", ",".join(module.tags)),
             # Without what only a debugger reads: half the size.
-            *("-ldflags", f"-s -w -X {module.version_variable}={module.version}"),
+            *(
+                "-ldflags",
+                f"-s -w -X {module.version_variable}={module.version}" if module.version_variable else "-s -w",
+            ),
             *("-o", f"{new}/", *module.packages),
         ],
         folder=module.folder,

@@ -1,0 +1,61 @@
+// Rules, alerts and dashboards for a Prometheus and Grafana of one's own: the stack's files with `_config` worked in.
+local stack = import 'stack.libsonnet';
+
+local groups(files) = std.flattenArrays([std.parseYaml(file).groups for file in files]);
+
+// A replacement that finds nothing to replace would leave a setting without effect: it fails instead.
+local replaced(text, old, new) =
+  assert std.length(std.findSubstr(old, text)) > 0 : 'nothing reads %s in %s' % [old, text];
+  std.strReplace(text, old, new);
+
+(import 'config.libsonnet') + {
+  local config = self._config,
+
+  local onOwnTargets(expr, old, new) =
+    if config.targetSelector == '' then expr else replaced(expr, old, new % config.targetSelector),
+
+  local rule(rule) =
+    if std.get(rule, 'record') == 'monitor:cpu_usage:rate'
+    then rule { expr: onOwnTargets(super.expr, 'process_cpu_seconds_total{', 'process_cpu_seconds_total{%s, ') }
+    else if !std.objectHas(rule, 'alert') then rule
+    else rule {
+      expr:
+        if rule.alert == 'ExporterDown' then onOwnTargets(super.expr, 'up{', 'up{%s, ')
+        else if rule.alert == 'HostDown' then onOwnTargets(super.expr, '(up)', '(up{%s})')
+        else super.expr,
+      annotations+: {
+        runbook_url: config.runbookURLPattern % rule.alert,
+        [if std.objectHas(rule.annotations, 'dashboard') then 'dashboard']: config.grafanaURL + super.dashboard,
+      },
+    },
+  local configured(groups) = [
+    group { rules: [rule(each) for each in super.rules] }
+    for group in groups
+  ],
+
+  prometheusRules+:: { groups+: configured(groups(stack.rules)) },
+  prometheusAlerts+:: {
+    groups+: configured(groups(stack.alerts + [stack.objectives[name] for name in config.objectives])),
+  },
+
+  local inJson(text) = local quoted = std.escapeStringJson(text); std.substr(quoted, 1, std.length(quoted) - 2),
+  local dashboard(json) = std.parseJson(
+    std.strReplace(json, inJson('job="prometheus"'), inJson(config.prometheusSelector))
+  ) {
+    title: config.dashboardNamePrefix + super.title,
+    tags: config.dashboardTags,
+    links: [link { tags: config.dashboardTags[:1] } for link in super.links],
+    templating+: {
+      list: [
+        if variable.type == 'datasource' && config.datasourceFilterRegex != ''
+        then variable { regex: config.datasourceFilterRegex }
+        else variable
+        for variable in super.list
+      ],
+    },
+  },
+  grafanaDashboards+:: {
+    ['virtscope-%s.json' % name]: dashboard(stack.dashboards[name])
+    for name in std.objectFields(stack.dashboards)
+  },
+}

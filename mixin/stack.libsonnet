@@ -1,0 +1,45 @@
+// The stack's own files, as they are. Jsonnet can't list a folder: who adds a file to one of these names it here
+// (tests/mixin/ finds what is missing).
+{
+  rules: [
+    importstr '../prometheus/rules/applications.yml',
+    importstr '../prometheus/rules/base.yml',
+    importstr '../prometheus/rules/cgroup.yml',
+    importstr '../prometheus/rules/consolidation.yml',
+    importstr '../prometheus/rules/events.yml',
+    importstr '../prometheus/rules/forecast.yml',
+    importstr '../prometheus/rules/monitor.yml',
+    importstr '../prometheus/rules/objectives.yml',
+    importstr '../prometheus/rules/openvz.yml',
+    importstr '../prometheus/rules/openvz_beancounters.yml',
+    importstr '../prometheus/rules/triage.yml',
+    importstr '../prometheus/rules/usual.yml',
+    importstr '../prometheus/rules/vocabulary.yml',
+    importstr '../prometheus/rules/xen.yml',
+    importstr '../prometheus/rules/generated/requests.yml',
+  ],
+  alerts: [
+    importstr '../alerts/rules/capacity.yml',
+    importstr '../alerts/rules/events.yml',
+    importstr '../alerts/rules/monitoring.yml',
+    importstr '../alerts/rules/objectives.yml',
+    importstr '../alerts/rules/openvz.yml',
+    importstr '../alerts/rules/overhead.yml',
+    importstr '../alerts/rules/virtual_servers.yml',
+  ],
+  // Rules and alerts of the applications' objectives, as `make rules` writes them.
+  objectives: {
+    auction: importstr '../alerts/generated/auction.yml',
+    rubis: importstr '../alerts/generated/rubis.yml',
+  },
+  dashboards: {
+    applications: importstr '../dashboards/json/applications.json',
+    'caches-and-events': importstr '../dashboards/json/caches-and-events.json',
+    consolidation: importstr '../dashboards/json/consolidation.json',
+    fleet: importstr '../dashboards/json/fleet.json',
+    host: importstr '../dashboards/json/host.json',
+    monitor: importstr '../dashboards/json/monitor.json',
+    profile: importstr '../dashboards/json/profile.json',
+    'virtual-servers': importstr '../dashboards/json/virtual-servers.json',
+  },
+}

@@ -1,0 +1,52 @@
+"""Render the mixin: rules, alerts and dashboards for a Prometheus and Grafana of one's own. See docs/mixin.md.
+
+python -m tools.mixin [--config FILE] FOLDER
+
+FILE is Jsonnet with the settings to change, as in mixin/config.libsonnet's `_config`. jsonnet is built first if it is
+missing (`tools.go_programs`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from tools import go_programs
+
+SOURCES = Path(__file__).resolve().parent.parent / "mixin"
+
+
+class MixinError(Exception):
+    """Jsonnet can't make files of it. The message is Jsonnet's own, which names the line."""
+
+
+def render(folder: Path, config: Path | None = None) -> list[Path]:
+    """Write rules.yml, alerts.yml and dashboards/*.json into a folder, which need not exist, and return them.
+
+    Raises `MixinError`, and `go_programs.GoProgramsError` if Jsonnet can't be had.
+    """
+    command = [str(go_programs.path("jsonnet")), "--string", "--create-output-dirs", "--multi", str(folder)]
+    if config is not None:
+        command += ["--tla-code-file", f"config={config}"]
+    result = subprocess.run([*command, str(SOURCES / "render.jsonnet")], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise MixinError(result.stderr.strip())
+    return [Path(line) for line in result.stdout.splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.mixin", description="Render the mixin into a folder.")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="Jsonnet with the settings to change")
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    try:
+        files = render(arguments.folder, arguments.config)
+    except (MixinError, go_programs.GoProgramsError) as error:
+        sys.exit(f"error: {error}")
+    print("\n".join(map(str, files)))
+
+
+if __name__ == "__main__":
+    main()
