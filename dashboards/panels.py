@@ -118,6 +118,16 @@ def lines(signal: Signal) -> timeseries.Panel:
     return styled_by_name(over_time(signal).fill_opacity(0).legend(legend_at_the_side()))
 
 
+def ranked(signal: Signal) -> timeseries.Panel:
+    """A few lines of many that could be, a colour each by their order: their names choose among too few."""
+    return (
+        over_time(signal)
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC))
+        .fill_opacity(0)
+        .legend(legend_at_the_side(240))
+    )
+
+
 def stacked(signal: Signal) -> timeseries.Panel:
     """The signal's series over time, one on top of the other: their sum is read off the top edge."""
     return styled_by_name(
@@ -195,9 +205,8 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
 
 def bars(signal: Signal, label: str, axis: str) -> barchart.Panel:
     """The signal now, a bar for each value of a label, which is a number; `axis` says what of."""
-    return _bars(signal, label, axis, [*_in_order(label), _converted(label, "string")]).legend(
-        common.VizLegendOptions().show_legend(False)
-    )
+    panel = _bars(signal, label, axis, [*_in_order(label), _converted(label, "string")])
+    return panel.bar_width(0.5).legend(common.VizLegendOptions().show_legend(False))
 
 
 def grouped_bars(signal: Signal, label: str, axis: str, colour: str) -> barchart.Panel:

@@ -97,7 +97,7 @@ def _cpu() -> timeseries.Panel:
         .title("CPU used, by application")
         .description(consolidation.OVERHEAD.description)
         .with_target(panels.query(consolidation.OVERHEAD, 1).range())
-        .with_target(panels.query(host.CPU_CAPACITY, 2).range())
+        .with_target(panels.query(consolidation.CAPACITY, 2).range())
         .override_by_query("B", panels.coloured(palette.HOST))
         .override_by_query("C", panels.as_line(palette.LIMIT))
     )

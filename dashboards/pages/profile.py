@@ -40,7 +40,7 @@ def make() -> dashboard.Dashboard:
 def _over_time(of: str, top: Signal) -> timeseries.Panel:
     # Whole rounds of the profiler, one a minute, as its scrape interval: within less, most places have no sample.
     rounds = panels.query(top).range().interval("1m")
-    return panels.lines(top).title(f"The largest of {of}, over time").targets([rounds]).span(12).height(9)
+    return panels.ranked(top).title(f"The largest of {of}, over time").targets([rounds]).span(12).height(9)
 
 
 def _by_symbol(of: str, share: Signal) -> table.Panel:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_host
+from dashboards.signals import CPUS, Signal, host, on_host
 
 _NO_APPS = (
     "No application is known of this host: docs/sensors.md tells how its requests are counted, docs/objectives.md how "
@@ -98,6 +98,9 @@ OVERHEAD = Signal(
     absent="No overhead here: on bare Linux there is nothing to compare.",
     legend="the host itself",
 )
+
+# A machine of containers is there a second time, as platform base.
+CAPACITY = replace(host.CPU_CAPACITY, expr=f"max by (host) ({host.CPU_CAPACITY.expr})")
 
 USED_UP = Signal(
     name="Objectives, used up",

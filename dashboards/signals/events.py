@@ -13,8 +13,8 @@ _NOT_COUNTED = (
 _PER_SECOND = "si:/s"  # Grafana's spelling of a unit of its user's own, with k, M, G before it
 
 
-def _per_thousand(record: str) -> str:
-    return f"1000 * {on_host(record)}"
+def _per_thousand(record: str, **labels: str) -> str:
+    return f"1000 * {on_host(record, **labels)}"
 
 
 HOST_LLC_MISSES = Signal(
@@ -26,6 +26,7 @@ HOST_LLC_MISSES = Signal(
         "on the host and its guests together. The studies found it to be the cause behind slow answers when a machine "
         "is shared."
     ),
+    legend="{{platform}}",  # a machine of containers is there twice, as base too
     absent=_NOT_COUNTED,
     decimals=2,
 )
@@ -37,6 +38,7 @@ HOST_IPC = Signal(
     description=(
         "Work done per clock cycle in use, on the host and its guests together. It falls where they wait for memory."
     ),
+    legend="{{platform}}",  # a machine of containers is there twice, as base too
     absent=_NOT_COUNTED,
     decimals=2,
 )
@@ -49,6 +51,7 @@ COVERED = Signal(
         "How much of the host's CPU use belongs to virtual servers whose events are counted. On Xen each guest counts "
         "for itself: below 100 % one has no perf-exporter. Elsewhere the machine counts everything."
     ),
+    legend="{{platform}}",  # a machine of containers is there twice, as base too
     absent=_NOT_COUNTED,
     decimals=0,
 )
@@ -62,13 +65,14 @@ MEASURED_LEAST = Signal(
         "rest is estimated from it. 100 % where the processor has counters enough for all. EventsMostlyEstimated fires "
         "when it stays below 20 %."
     ),
+    legend="{{platform}}",  # a machine of containers is there twice, as base too
     absent=_NOT_COUNTED,
     decimals=0,
 )
 
 LLC_MISSES = Signal(
     name="LLC misses",
-    expr=_per_thousand("vserver:llc_misses_per_instruction:ratio"),
+    expr=_per_thousand("vserver:llc_misses_per_instruction:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description=(
         "How many of 1,000 instructions of a virtual server had to wait for memory. More than twice what is usual for "
@@ -81,7 +85,7 @@ LLC_MISSES = Signal(
 
 LLC_MISSES_USUAL = Signal(
     name="Usual",
-    expr=_per_thousand("vserver:llc_misses_per_instruction:ratio_median1w"),
+    expr=_per_thousand("vserver:llc_misses_per_instruction:ratio_median1w", vserver="$vserver"),
     unit=units.NoUnit,
     description="The median of the same over the past week's minutes at work. Known after a day at work.",
     legend="{{vserver}}",
@@ -91,7 +95,7 @@ LLC_MISSES_USUAL = Signal(
 
 IPC = Signal(
     name="IPC",
-    expr=on_host("vserver:ipc:ratio"),
+    expr=on_host("vserver:ipc:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description="Instructions per clock cycle in use. It falls where a virtual server waits for memory.",
     legend="{{vserver}}",
@@ -101,7 +105,7 @@ IPC = Signal(
 
 DTLB_MISSES = Signal(
     name="dTLB misses",
-    expr=_per_thousand("vserver:dtlb_misses_per_instruction:ratio"),
+    expr=_per_thousand("vserver:dtlb_misses_per_instruction:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description=(
         "How many of 1,000 instructions read data whose address had to be looked up in the page tables. It rises where "
@@ -114,7 +118,7 @@ DTLB_MISSES = Signal(
 
 ITLB_MISSES = Signal(
     name="iTLB misses",
-    expr=_per_thousand("vserver:itlb_misses_per_instruction:ratio"),
+    expr=_per_thousand("vserver:itlb_misses_per_instruction:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description="The same for the address of the instruction itself.",
     legend="{{vserver}}",
@@ -124,7 +128,7 @@ ITLB_MISSES = Signal(
 
 INSTRUCTIONS = Signal(
     name="Instructions",
-    expr=on_host("vserver:instructions:rate"),
+    expr=on_host("vserver:instructions:rate", vserver="$vserver"),
     unit=_PER_SECOND,
     description="Instructions done per second.",
     legend="{{vserver}}",
@@ -134,7 +138,7 @@ INSTRUCTIONS = Signal(
 
 CACHE_MEASURED = Signal(
     name="Measured",
-    expr=on_host("vserver:events_measured:ratio", group="cache"),
+    expr=on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
     unit=units.PercentUnit,
     description="The share of the time in which instructions, cycles and LLC misses were counted, not estimated.",
     legend="{{vserver}}",
@@ -143,8 +147,8 @@ CACHE_MEASURED = Signal(
 )
 
 TLB_MEASURED = Signal(
-    name="Measured, TLB",
-    expr=on_host("vserver:events_measured:ratio", group="tlb"),
+    name="TLB counted",
+    expr=on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
     unit=units.PercentUnit,
     description="The share of the time in which TLB misses were counted; the rest is estimated.",
     legend="{{vserver}}",
