@@ -12,6 +12,8 @@ from alerts.names import Names, check_regex, names
 
 # The highest burn rate that pages: a budget that can't be burnt so fast would never page.
 _FASTEST_BURN = 14.4
+# The largest share: rates have no more digits to tell smaller budgets from nothing.
+_MOST = 0.999999
 
 EXAMPLES = {
     "app": "shop",
@@ -119,6 +121,8 @@ def _share(value: Value) -> float:
     if not 0 < share < 1:
         hint = f"; {share:g} % is {share / 100:g}" if 1 < share < 100 else ""
         value.refuse(f"{share:g} must be between 0 and 1{hint}")
+    if share > _MOST:
+        value.refuse(f"{share} allows less than one bad request of a million: nobody could keep or measure that")
     if _FASTEST_BURN * (1 - share) >= 1:
         value.refuse(f"{share:g} could never page: a burn of {_FASTEST_BURN} would be more than all of the requests")
     return share
@@ -143,6 +147,8 @@ def _servers(tier: str, value: Value, app: Names) -> str:
         value.refuse(f"must say with {{app}} which of {app.text} a virtual server belongs to, such as '{{app}}-{tier}'")
     if text.count("{app}") > 1:
         value.refuse("{app} may stand there once")
+    if other := re.search(r"\{[A-Za-z_]\w*\}", text.replace("{app}", "")):
+        value.refuse(f"{other[0]} means nothing here; there is {{app}}, the application's name")
     check_regex(text.replace("{app}", "app"), value)
     return text
 

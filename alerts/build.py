@@ -40,13 +40,13 @@ class Inputs:
 
 def read(checkout: Path) -> Inputs:
     """The inputs, each by itself and all together found to be usable; raises `FileError`."""
+    if misnamed := [*checkout.glob("alerts/objectives/*.yaml")]:
+        raise FileError(f"{misnamed[0].relative_to(checkout)}:1: the file's name must end in .yml, or nobody reads it")
+    objectives = [f"alerts/objectives/{file.name}" for file in sorted(checkout.glob("alerts/objectives/*.yml"))]
     inputs = Inputs(
-        applications=[
-            read_application(_text(file), str(file.relative_to(checkout)))
-            for file in sorted(checkout.glob("alerts/objectives/*.yml"))
-        ],
-        mapped=read_histograms(_text(checkout / _HISTOGRAMS), _HISTOGRAMS),
-        sensors=sensors_histogram(_text(checkout / _SENSORS), _SENSORS),
+        applications=[read_application(_input(checkout, file), file) for file in objectives],
+        mapped=read_histograms(_input(checkout, _HISTOGRAMS), _HISTOGRAMS),
+        sensors=sensors_histogram(_input(checkout, _SENSORS), _SENSORS),
     )
     refuse_overlaps(inputs.applications)
     for application in inputs.applications:
@@ -64,7 +64,9 @@ def unknown(inputs: Inputs, checkout: Path) -> list[str]:
     known = {histogram.app.constant for histogram in inputs.mapped if histogram.app.constant}
     for sensor in checkout.glob("telegraf/local/*.conf"):
         try:
-            known.update(re.findall(r'^\s*app\s*=\s*"([^"]+)"', _text(sensor), re.MULTILINE))
+            # TOML has two kinds of quotes.
+            named = re.finditer(r"""^\s*app\s*=\s*(["'])(.+?)\1""", _text(checkout, sensor), re.MULTILINE)
+            known.update(match[2] for match in named)
         except OSError as error:  # with a password in it, it may be Telegraf's user's alone
             return [
                 f"{sensor.relative_to(checkout)}: {error.strerror}: its applications can't be told from unknown ones"
@@ -97,7 +99,7 @@ def generated(inputs: Inputs, checkout: Path) -> dict[Path, str]:
 def stale(inputs: Inputs, checkout: Path) -> list[Path]:
     """Files whose content is not what the inputs say, missing and left-over ones included."""
     wanted = generated(inputs, checkout)
-    found = {path: _text(path) for path in _generated_files(checkout)}
+    found = {path: _text(checkout, path) for path in _generated_files(checkout)}
     return sorted(path for path in wanted | found if wanted.get(path) != found.get(path))
 
 
@@ -116,12 +118,19 @@ def _generated_files(checkout: Path) -> list[Path]:
     return [*checkout.glob("alerts/generated/*.yml"), *checkout.glob("prometheus/rules/generated/*.yml")]
 
 
-def _text(file: Path) -> str:
+def _input(checkout: Path, file: str) -> str:
+    try:
+        return _text(checkout, checkout / file)
+    except OSError as error:
+        raise FileError(f"{file}:1: can't be read: {error.strerror}") from error
+
+
+def _text(checkout: Path, file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = file.read_bytes()[: error.start].count(b"\n") + 1
-        raise FileError(f"{file.name}:{line}: is not UTF-8: {error.reason}") from error
+        raise FileError(f"{file.relative_to(checkout)}:{line}: is not UTF-8: {error.reason}") from error
 
 
 def main() -> None:

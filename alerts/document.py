@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -38,8 +39,8 @@ class Value:
         raise FileError(self.said(problem))
 
     def text(self) -> str:
-        """A text that is not empty."""
-        if not isinstance(self.node, yaml.ScalarNode) or not self.node.value:
+        """A text that is not blank."""
+        if not isinstance(self.node, yaml.ScalarNode) or not self.node.value.strip():
             self.refuse("must be a text")
         if not self.node.tag.endswith(":str"):
             self.refuse(f"must be a text: write '{self.node.value}' in quotes")
@@ -48,9 +49,12 @@ class Value:
     def number(self) -> float:
         """A finite number."""
         # YAML has numbers such as .inf, 0x10 and 1:30 too.
-        if not isinstance(self.node, yaml.ScalarNode) or not re.fullmatch(r"[-+]?\d*\.?\d+", self.node.value):
+        if not isinstance(self.node, yaml.ScalarNode) or not re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", self.node.value):
             self.refuse("must be a number, such as 0.5")
-        return float(self.node.value)
+        number = float(self.node.value)
+        if not math.isfinite(number):
+            self.refuse("is too large for a number")
+        return number
 
     def scalar(self, kind: str) -> str:
         """A single value as it is written, for the caller to read; `kind` is what it must be."""
@@ -75,7 +79,7 @@ class Value:
         found: dict[str, Value] = {}
         for key_node, node in self.node.value:
             line = _line(key_node)
-            key = Value(key_node, self.file, line, self.key).text()
+            key = _key(Value(key_node, self.file, line, self.key))
             entry = Value(node, self.file, line, f"{self.key}.{key}" if self.key else key)
             if key in found:
                 entry.refuse("is there twice")
@@ -105,11 +109,28 @@ def parse(text: str, file: str) -> Value | None:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         written = text.splitlines()[line] if line < len(text.splitlines()) else ""
-        hint = "; a text that begins with { or [ needs quotes" if re.search(r"[:-]\s+[{[]", written) else ""
+        if r"'\t'" in (error.problem or ""):
+            hint = "; indent with blanks, not with tabs"
+        elif re.search(r"[:-]\s+[{[]", written):
+            hint = "; a text that begins with { or [ needs quotes"
+        else:
+            hint = ""
         raise FileError(f"{file}:{line + 1}: is not YAML: {error.problem}{hint}") from error
-    except yaml.YAMLError as error:  # characters that YAML doesn't allow
-        raise FileError(f"{file}:1: is not YAML: {str(error).splitlines()[0]}") from error
+    except yaml.reader.ReaderError as error:  # characters that YAML doesn't allow
+        line = text[: error.position].count("\n")
+        raise FileError(f"{file}:{line + 1}: is not YAML: {str(error).splitlines()[0]}") from error
+    except RecursionError:
+        raise FileError(f"{file}:1: is not usable: lists or mappings in each other, too many to be meant") from None
     return Value(node, file, _line(node)) if node else None
+
+
+def _key(key: Value) -> str:
+    if isinstance(key.node, yaml.ScalarNode) and not key.node.tag.endswith(":str"):
+        if key.node.tag.endswith(":merge"):
+            key.refuse("<< merges nothing here: write the keys out")
+        decimals = "; decimals have a point before them, as in 0.5" if key.node.value.isdecimal() else ""
+        key.refuse(f"{key.node.value} is no key{decimals}")
+    return key.text()
 
 
 def _line(node: yaml.Node) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from alerts.document import FileError, Value, parse
-from alerts.names import Names, names
+from alerts.names import Names, decimal, names
 
 EXAMPLES = {
     "metric": "http_request_duration_seconds",
@@ -60,7 +60,7 @@ def read_histograms(text: str, file: str) -> list[Histogram]:
 def _histogram(value: Value) -> Histogram:
     fields = value.fields(EXAMPLES, optional=("selector",))
     metric = fields["metric"].text()
-    if not re.fullmatch(r"[a-zA-Z_:][\w:]*", metric):
+    if not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", metric):
         fields["metric"].refuse(f"{metric!r} is no name of a metric")
     if suffix := re.search("_(bucket|sum|count)$", metric):
         fields["metric"].refuse(f"name it without {suffix[0]}: {metric.removesuffix(suffix[0])}")
@@ -69,11 +69,20 @@ def _histogram(value: Value) -> Histogram:
     return Histogram(
         metric=metric,
         edges=_edges(fields["edges"]),
-        selector={label: names(entry) for label, entry in fields["selector"].entries().items()}
-        if "selector" in fields
-        else {},
+        selector=_selector(fields["selector"]) if "selector" in fields else {},
         **{label: _source(fields[label]) for label in ("app", "tier", "method", "status")},
     )
+
+
+def _selector(value: Value) -> dict[str, Names]:
+    entries = value.entries()
+    return {_label(label, entry): names(entry) for label, entry in entries.items()}
+
+
+def _label(text: str, value: Value) -> str:
+    if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", text):
+        value.refuse(f"{text!r} is no name of a label")
+    return text
 
 
 def _source(value: Value) -> Source:
@@ -82,19 +91,19 @@ def _source(value: Value) -> Source:
         value.refuse("must be {label: NAME}, one of the histogram's labels, or {is: TEXT}")
     if "is" in fields:
         return Source(constant=fields["is"].text())
-    label = fields["label"].text()
-    if not re.fullmatch(r"[a-zA-Z_]\w*", label):
-        fields["label"].refuse(f"{label!r} is no name of a label")
-    return Source(label=label)
+    return Source(label=_label(fields["label"].text(), fields["label"]))
 
 
 def _edges(value: Value) -> tuple[float, ...]:
     edges = [(item, item.number()) for item in value.items()]
     if not edges:
         value.refuse("has no edge; copy the histogram's values of le, without +Inf")
+    first, lowest = edges[0]
+    if lowest < 0:
+        first.refuse(f"{lowest:g} must not be less than 0: no answer is")
     for (_, lower), (item, upper) in itertools.pairwise(edges):
         if upper <= lower:
-            item.refuse(f"{upper:g} must be more than the edge before it, {lower:g}")
+            item.refuse(f"{decimal(upper)} must be more than the edge before it, {decimal(lower)}")
     return tuple(edge for _, edge in edges)
 
 
@@ -127,5 +136,5 @@ def check_threshold(place: Value, seconds: float, histograms: Sequence[Histogram
         return
     nearest = sorted(shared, key=lambda edge: abs(edge - seconds))
     whose = " and ".join(histogram.metric for histogram in histograms)
-    could = ", ".join(f"{edge:g}" for edge in nearest) or "none that they share"
-    place.refuse(f"{seconds:g} is no bucket edge of {whose}; nearest first, it could be {could}")
+    could = ", ".join(map(decimal, nearest)) or "none that they share"
+    place.refuse(f"{decimal(seconds)} is no bucket edge of {whose}; nearest first, it could be {could}")

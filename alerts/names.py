@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 
 from alerts.document import Value
 
 _PLAIN = re.compile(r"[\w./:@ -]+")
-# What Python's regular expressions have and RE2 has not: looking around, backreferences, possessive and atomic groups.
-_NOT_RE2 = re.compile(r"\(\?(?!:|P<|[imsU-]+[:)])<?.|(?<!\\)(?:\\\\)*\\[1-9]|[*+?}]\+")
+# What Python's regular expressions have and RE2 has not: looking around, backreferences, possessive and atomic groups;
+# escapes of its own; more than 1000 times; and {,3}, which RE2 takes for these very four characters.
+_NOT_RE2 = re.compile(
+    r"\(\?(?!:|P<|[imsU-]+[:)])<?.|(?<!\\)(?:\\\\)*\\(?:[1-9ZNuU]|[^\x00-\x7f])|[*+?}]\+"
+    r"|\{(?:\d+,)?(?:1\d{3}(?<!1000)|[2-9]\d{3}|\d{5,})(?:,\d*)?\}|\{,\d+\}"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Names:
 def names(value: Value) -> Names:
     """The names that a value means; raises `FileError` if it is a regular expression that Prometheus wouldn't take."""
     text = value.text()
+    if not text.isprintable():
+        value.refuse(f"{text!r} has what can't be in a name, such as a line's end")
     check_regex(text, value)
     return Names(text)
 
@@ -51,7 +58,9 @@ def names(value: Value) -> Names:
 def check_regex(text: str, value: Value) -> None:
     """Raises `FileError` at `value` if `text` is no regular expression for Prometheus."""
     try:
-        re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of [[:alpha:]], which RE2 knows
+            re.compile(text)
     except re.error as error:
         value.refuse(f"bad regular expression {text!r}: {error}")
     if foreign := _NOT_RE2.search(text):
@@ -60,4 +69,9 @@ def check_regex(text: str, value: Value) -> None:
 
 def quoted(text: str) -> str:
     """A PromQL string."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def decimal(number: float) -> str:
+    """A number with all of its digits, as Prometheus' clients write `le`: 0.001953125, 1."""
+    return repr(number).removesuffix(".0")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alerts import alert_rules, sloth
 from alerts.application import Application
-from alerts.names import quoted
+from alerts.names import decimal, quoted
 from alerts.rule_file import Group, Rule
 from alerts.virtual_servers import mapping_rules
 from alerts.words import Judged
@@ -56,8 +56,8 @@ def _budgets(application: Application) -> Iterator[_Budget]:
     if application.latency:
         seconds, share = application.latency.seconds, application.latency.share
         total = _per_second(application, "count", _ANSWERED)
-        in_time = _per_second(application, "bucket", _ANSWERED, f'le="{seconds:g}"')
-        judged = Judged("latency", share, "answers late", "answers", f"took longer than {seconds:g} s")
+        in_time = _per_second(application, "bucket", _ANSWERED, f'le="{decimal(seconds)}"')
+        judged = Judged("latency", share, "answers late", "answers", f"took longer than {decimal(seconds)} s")
         yield _Budget(judged, f"clamp_min(\n  {total}\n  -\n  {in_time},\n  0\n)", total)
     if application.availability:
         total = _per_second(application, "count")
@@ -70,6 +70,7 @@ def _of_budget(application: Application, budget: _Budget) -> tuple[list[Rule], l
     objective = budget.judged.objective
     judged = f"{{{application.selector}, objective={quoted(objective)}}}"
     made = sloth.generate(
+        application.at,
         application.name,
         objective,
         budget.judged.share,

@@ -46,7 +46,8 @@ def _of_client(histogram: Histogram, series: str) -> str:
 
 def _labelled(expr: str, label: str, source: Source, regex: str, replacement: str) -> str:
     if source.constant:
-        return _call("label_replace", expr, f'"{label}", {quoted(source.constant)}, "", ""')
+        constant = source.constant.replace("$", "$$")  # $1 would be a group of the regular expression
+        return _call("label_replace", expr, f'"{label}", {quoted(constant)}, "", ""')
     if source.label == label and replacement == "$1":
         return expr
     return _call("label_replace", expr, f'"{label}", "{replacement}", "{source.label}", "{regex}"')

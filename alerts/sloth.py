@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from alerts.document import FileError
+from alerts.document import FileError, Value
 from alerts.rule_file import Rule
 from tools import go_programs
 
@@ -41,11 +41,12 @@ class Generated:
     ticket: tuple[Pair, Pair]
 
 
-def generate(service: str, objective: str, share: float, *, bad: str, total: str) -> Generated:
+def generate(at: Value, service: str, objective: str, share: float, *, bad: str, total: str) -> Generated:
     """The rules of one objective over 30 days.
 
-    share: 0..1. bad, total: queries of the requests that broke it, and of all that are judged, with `{{.window}}` as
-    their range. Raises `FileError` if Sloth can't be had, or won't have the spec.
+    at: where it is written, which is refused if Sloth won't have the spec. share: 0..1. bad, total: queries of the
+    requests that broke it, and of all that are judged, with `{{.window}}` as their range. Raises `FileError`, also if
+    Sloth can't be had.
     """
     spec = {
         "version": "prometheus/v1",
@@ -60,7 +61,7 @@ def generate(service: str, objective: str, share: float, *, bad: str, total: str
             }
         ],
     }
-    groups: list[list[dict[str, Any]]] = [group["rules"] for group in yaml.safe_load(_run(spec))["groups"]]
+    groups: list[list[dict[str, Any]]] = [group["rules"] for group in yaml.safe_load(_run(spec, at))["groups"]]
     sli, budget, (page, ticket) = groups
     return Generated(
         sli={rule["labels"]["sloth_window"]: rule for rule in sli},
@@ -82,7 +83,7 @@ def _pair(expr: str) -> Pair:
     return Pair(short, long, long_record, expr.strip())
 
 
-def _run(spec: Mapping[str, object]) -> str:
+def _run(spec: Mapping[str, object], at: Value) -> str:
     try:
         sloth = go_programs.path("sloth")
     except go_programs.GoProgramsError as error:
@@ -98,5 +99,5 @@ def _run(spec: Mapping[str, object]) -> str:
         )
     if result.returncode:
         complaint = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode}"]
-        raise FileError(f"Sloth refuses the objectives of {spec['service']}: {complaint[-1]}")
+        at.refuse(f"Sloth refuses its objectives: {complaint[-1]}")
     return result.stdout

@@ -100,10 +100,59 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
         ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may stand there once"),
         (
             "web: shop-web",
+            "web: '{ap}-web'",
+            "5: tiers.web: {ap} means nothing here; there is {app}, the application's name",
+        ),
+        ("app: shop", r'app: "sh\nop"', r"1: app: 'sh\nop' has what can't be in a name, such as a line's end"),
+        ("app: shop", "app: ' '", "1: app: must be a text"),
+        # Python would take these, and Prometheus not.
+        *(
+            ("host: xen1", f"host: '{regex}'", f"3: host: bad regular expression {regex!r}: Prometheus has no {what!r}")
+            for regex, what in [
+                (r"xen\Z", r"\Z"),
+                (r"\u0078en[12]", r"\u"),
+                ("x{1001}", "{1001}"),
+                ("x{2,30000}", "{2,30000}"),
+                ("xen[0-9]{,3}", "{,3}"),
+            ]
+        ),
+        (
+            "web: shop-web",
             "Web: shop-web",
             "5: tiers.Web: a tier's name must be small letters, digits and _, such as web",
         ),
+        (
+            "{share: 0.999}",
+            "{share: 0.9999999}",
+            (
+                "9: objectives.availability.share: 0.9999999 allows less than one bad "
+                "request of a million: nobody could keep or measure that"
+            ),
+        ),
+        ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: is too large for a number"),
+        ("low_traffic: 0.2", "low_traffic: ٣", "11: low_traffic: must be a number, such as 0.5"),
         # YAML.
+        (
+            "{seconds: 0.1}",
+            "{seconds: 0,1}",
+            "10: objectives.mean: 1 is no key; decimals have a point before them, as in 0.5",
+        ),
+        ("host: xen1", "<<: {host: xen1}", "3: << merges nothing here: write the keys out"),
+        (
+            "  web: shop-web",
+            "\tweb: shop-web",
+            "5: is not YAML: found character '\\t' that cannot start any token; indent with blanks, not with tabs",
+        ),
+        (
+            "about: The web shop.",
+            "about: \x07",
+            "2: is not YAML: unacceptable character #x0007: special characters are not allowed",
+        ),
+        (
+            "about: The web shop.",
+            "about: " + "[" * 5_000,
+            "1: is not usable: lists or mappings in each other, too many to be meant",
+        ),
         ("low_traffic: 0.2", "low_traffic: 0.2\n]", "12: is not YAML: expected <block end>, but found ']'"),
         ("app: shop", "app: \x07", "1: is not YAML: unacceptable character #x0007: special characters are not allowed"),
         (
@@ -166,6 +215,10 @@ def test_a_file_whose_name_would_make_no_rules_file() -> None:
             "{is: web, label: tier}",
             "5: histograms[1].tier: must be {label: NAME}, one of the histogram's labels, or {is: TEXT}",
         ),
+        ("http_request_duration", "größe", "2: histograms[1].metric: 'größe_seconds' is no name of a metric"),
+        ("handler: ", "hand-ler: ", "3: histograms[1].selector.hand-ler: 'hand-ler' is no name of a label"),
+        ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is no name of a label"),
+        ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: -0.1 must not be less than 0: no answer is"),
         ("{label: code}", "{label: http-code}", "7: histograms[1].status.label: 'http-code' is no name of a label"),
         ("0.25, 0.5", "0.5, 0.25", "8: histograms[1].edges[3]: 0.25 must be more than the edge before it, 0.5"),
         ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: must be a number, such as 0.5"),
@@ -249,7 +302,21 @@ def test_one_application_may_have_other_objectives_on_another_host(tmp_path: Pat
 def test_a_file_in_another_encoding(tmp_path: Path) -> None:
     folder = checkout(tmp_path, shop=SHOP)
     (folder / "alerts" / "objectives" / "shop.yml").write_bytes(SHOP.encode() + b"# caf\xe9\n")
-    assert refusal(folder) == f"shop.yml:{SHOP.count(chr(10)) + 1}: is not UTF-8: invalid continuation byte"
+    assert refusal(folder) == (
+        f"alerts/objectives/shop.yml:{SHOP.count(chr(10)) + 1}: is not UTF-8: invalid continuation byte"
+    )
+
+
+def test_a_file_that_can_not_be_read(tmp_path: Path) -> None:
+    folder = checkout(tmp_path)
+    (folder / "alerts" / "objectives" / "shop.yml").symlink_to("gone.yml")
+    assert refusal(folder) == "alerts/objectives/shop.yml:1: can't be read: No such file or directory"
+
+
+def test_a_file_that_nobody_would_read(tmp_path: Path) -> None:
+    folder = checkout(tmp_path)
+    (folder / "alerts" / "objectives" / "shop.yaml").write_text(SHOP)
+    assert refusal(folder) == "alerts/objectives/shop.yaml:1: the file's name must end in .yml, or nobody reads it"
 
 
 def test_a_sensor_that_may_not_be_read_hides_no_application(tmp_path: Path) -> None:

@@ -1,0 +1,18 @@
+"""What files say reaches Prometheus as it is."""
+
+from __future__ import annotations
+
+from alerts.histograms import Histogram, Source
+from alerts.names import decimal
+from alerts.requests import request_rules
+
+
+def test_a_threshold_has_all_digits_of_its_bucket() -> None:
+    """A `le` that is rounded would be none of the buckets, and nothing would be judged."""
+    assert [decimal(edge) for edge in (0.001953125, 0.3, 1.0)] == ["0.001953125", "0.3", "1"]
+
+
+def test_a_constant_label_is_neither_expanded_nor_the_end_of_a_string() -> None:
+    histogram = Histogram("http_seconds", (0.1, 1.0), app=Source(constant='a"$1\nb'))
+    bucket, *_ = request_rules([histogram], histogram)
+    assert r'"app", "a\"$$1\nb", "", ""' in bucket["expr"]
