@@ -83,7 +83,7 @@ def _virtual_servers() -> table.Panel:
             "Guests, and the host itself",
             "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine.",
             {"vserver": "Virtual server", "role": "Role"},
-            [vserver.CPU, vserver.CPU_SHARE, vserver.WAIT, vserver.LIMIT, vserver.MEMORY],
+            [vserver.CPU, vserver.CPU_SHARE, vserver.WAIT, vserver.LIMIT, vserver.HELD_BACK, vserver.MEMORY],
         )
         .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS))
         .span(24)

@@ -61,7 +61,7 @@ def _virtual_servers() -> table.Panel:
             "IPC": beside.IPC,
         }.items()
     ]
-    titles = {"host": "Host", "platform": "Platform", "vserver": "Virtual server", "role": "Role"}
+    titles = {"vserver": "Virtual server", "host": "Host", "platform": "Platform", "role": "Role"}
     return (
         panels.columns(
             "Virtual servers",

@@ -100,6 +100,16 @@ LIMIT_USED = Signal(
     high=0.9,
 )
 
+HELD_BACK = Signal(
+    name="Held back",
+    expr=on_host("vserver:cpu_throttled:rate", vserver="$vserver"),
+    unit=units.PercentUnit,
+    description="How long its cap held it back, in each second, summed over CPUs. Containers alone tell.",
+    legend="{{vserver}}",
+    absent="Containers alone tell how long their cap held them back.",
+    decimals=1,
+)
+
 NETWORK = Signal(
     name="Network",
     expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:network_bytes:rate', vserver='$vserver')})",

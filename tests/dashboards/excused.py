@@ -64,7 +64,9 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("CPU used, of the cap", "A"): _NO_CAP,
             ("Guests, and the host itself", "C"): "a bare machine waits for nobody",
             ("Guests, and the host itself", "D"): _NO_CAP,
+            ("Guests, and the host itself", "E"): _NO_CAP,
         },
+        "xen": {("Guests, and the host itself", "E"): "Xen doesn't tell how long a cap held a guest back"},
     },
     "caches-and-events": {
         "base": {("Misses per 1,000 instructions", "B"): _NOT_YET_USUAL},

@@ -1,12 +1,19 @@
 """The rules of grafana/dashboard-linter, and what our own readers need, held over the committed JSON.
 
-Rules of the linter that don't fit here, and why:
+As tests here: uneditable-dashboard, template-datasource, template-on-time-change-reload, panel-datasource,
+panel-no-targets, panel-title-description, panel-units, target-rate-interval, target-counter-agg. Those that are held
+otherwise or don't fit, and why:
 
+- target-promql, template-label-promql: Prometheus itself parses every query of panels and variables in test_queries.py.
+- target-logql, target-logql-auto: there is no Loki here.
 - template-job, template-instance, target-job, target-instance: records of the vocabulary have neither label; they are
   kept by host and platform, which are variables here (`test_queries_keep_to_the_chosen_host`).
-- target-rate-interval: no panel takes a rate, the records already are rates (`test_no_panel_takes_a_rate`).
-- the vocabulary alone: but for NATIVE.
-- target-promql: Prometheus itself parses every query in test_queries.py.
+- panel-title-description: the label of the data's origin (live or DEMO) is its own title, and the sentence at the top
+  of a page needs none.
+- panel-units: "no unit" is one, of ratios such as instructions per cycle.
+- target-rate-interval: tables and numbers over the time that is shown take $__range. Records already are rates.
+
+And our own: queries speak the vocabulary alone, but for NATIVE.
 """
 
 from __future__ import annotations
@@ -180,11 +187,24 @@ def test_queries_keep_to_the_chosen_host(page: Page) -> None:
             assert all(chosen), panel["title"]
 
 
-def test_no_panel_takes_a_rate(page: Page) -> None:
+def test_rates_are_taken_of_what_no_rule_records_and_over_grafana_s_own_interval(page: Page) -> None:
+    """target-rate-interval; at any zoom such a rate has samples enough."""
     for panel in data_panels(page):
         for target in panel["targets"]:
-            taken = re.findall(r"\b(?:rate|irate|increase)\s*\(\s*(\w+)", target["expr"])
-            assert set(taken) <= NATIVE.keys(), panel["title"]
+            rates = re.findall(r"\b(?:rate|irate|increase)\s*\(\s*(\w*)(?:\{([^}]*)\})?\[([^\]]*)\]", target["expr"])
+            for name, selector, window in rates:
+                (metric,) = [name] if name else re.findall(r'__name__=~"([^"]+)"', selector)
+                assert metric in NATIVE, panel["title"]
+                assert window in {"$__rate_interval", "$__range"}, panel["title"]
+
+
+def test_counters_are_shown_as_rates(page: Page) -> None:
+    """target-counter-agg."""
+    for panel in data_panels(page):
+        for target in panel["targets"]:
+            counters = re.findall(r"\w+_total\b", target["expr"])
+            rated = re.findall(r"\b(?:rate|increase)\s*\([^\[]*?(\w+_total)\b", target["expr"])
+            assert len(counters) == len(rated), panel["title"]
 
 
 def data_panels(page: Page) -> list[dict[str, Any]]:
