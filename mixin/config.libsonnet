@@ -12,6 +12,8 @@ local stack = import 'stack.libsonnet';
     // Applications in alerts/objectives/ whose objectives are wanted.
     objectives: std.objectFields(stack.objectives),
 
+    // Alerts that the other stack has of its own, such as 'Watchdog'.
+    alertsLeftOut: [],
     // Where the runbooks are; %s becomes the alert's name. The stack's own Prometheus serves them.
     runbookURLPattern: '{{ $externalURL }}/user/runbooks/%s.md',
     // Put before the path in the alerts' annotation `dashboard`, such as 'https://grafana.example.org/'. The stack's templates

@@ -29,7 +29,9 @@ local replaced(text, old, new) =
       },
     },
   local configured(groups) = [
-    group { rules: [rule(each) for each in super.rules] }
+    group {
+      rules: [rule(each) for each in super.rules if !std.member(config.alertsLeftOut, std.get(each, 'alert'))],
+    }
     for group in groups
   ],
 

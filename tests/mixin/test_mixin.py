@@ -108,6 +108,11 @@ def with_another_applications_objectives(expected: Mixin) -> None:
         del expected.alerts[name]
 
 
+def with_a_watchdog_already(expected: Mixin) -> None:
+    rules = expected.alerts["monitoring"]["rules"]
+    rules[:] = [rule for rule in rules if rule["alert"] != "Watchdog"]
+
+
 def with_runbooks_elsewhere(expected: Mixin) -> None:
     for rule in expected.every_rule():
         if "alert" in rule:
@@ -141,6 +146,7 @@ SETTINGS: dict[str, Callable[[Mixin], None]] = {
     "{ targetSelector: 'platform!=\"\"' }": of_own_targets,
     "{ prometheusSelector: 'job=~\"prom.+\"' }": of_another_prometheus,
     "{ objectives: ['auction'] }": with_another_applications_objectives,
+    "{ alertsLeftOut: ['Watchdog'] }": with_a_watchdog_already,
     "{ runbookURLPattern: 'https://wiki.example.org/%s' }": with_runbooks_elsewhere,
     "{ grafanaURL: 'https://grafana.example.org/' }": with_links_to_grafana,
     "{ dashboardNamePrefix: 'virtscope / ' }": with_names_of_its_own,
