@@ -55,7 +55,11 @@ my %requests = map {
     map { ("$method $_" => [@NO_REQUESTS]) } @USUAL_STATUSES
 } @METHODS;
 my ($lines, $unparsed) = (0, 0);
+my %named;
 for my $log (@ARGV) {
+    my $identity = join ' ', (stat $log)[0, 1];
+    if ($identity and my $other = $named{$identity}) { push @complaints, "$log is read as $other already\n"; next }
+    $named{$identity} = $log;
     my $state = eval { updated_state($log) };
     if ($@) { push @complaints, $@; next }
     $lines    += $state->{lines};
@@ -73,21 +77,31 @@ print exposition();
 # where `files` are the log and what rotation has made of it.
 sub updated_state {
     my ($log) = @_;
-    my ($folder) = split /:/, $ENV{STATE_DIRECTORY} // '/var/lib/telegraf';    # systemd's form: one or several
+    my ($folder) = split /:/, $ENV{STATE_DIRECTORY} || '/var/lib/telegraf';    # systemd's form: one or several
     my $path = "$folder/" . $log =~ s{([%/])}{sprintf '%%%02X', ord $1}ger;
 
     # Two sensors may read one log: they take turns, and both print its totals.
     open my $lock, '>>', "$path.lock" or die "cannot write $path.lock: $!\n";
     flock $lock, $LOCK_EX or die "cannot lock $path.lock: $!\n";
 
-    my $state = saved_state($path);
+    # That a log can't be read is told after what rotation has made of it was counted, but at the very first run at once:
+    # what it had until then is not to be counted when it can be.
+    my $state   = saved_state($path);
+    my $trouble = trouble_reading($log);
+    die $trouble if $trouble and -e $log and !$state->{files};
     my ($found, @gone) = recognised([open_files($log)], $state->{files});
     count_lines($_, $state) for @$found;
     $state->{files} = [@$found, splice @gone, 0, $REMEMBERED];
     save_state($path, $state);
-    -r $log or die "cannot read $log: $!\n";
-    -f _    or die "$log is not a file\n";
+    die $trouble if $trouble;
     return $state;
+}
+
+# What is wrong with a log, '' if nothing: found by opening it, as its mode doesn't tell what an ACL allows.
+sub trouble_reading {
+    my ($log) = @_;
+    return "$log is not a file\n" if -e $log and !-f _;
+    return open(my $handle, '<', $log) ? '' : "cannot read $log: $!\n";
 }
 
 # The log and its rotated versions, open: {path, handle, inode, head, size, is_log}. Those without a complete first line

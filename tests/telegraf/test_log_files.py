@@ -257,3 +257,22 @@ def test_what_is_no_log(sensor: Sensor, log: str) -> None:
     assert result.returncode != 0
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
+
+
+def test_what_a_log_had_before_it_could_be_read_is_not_counted(tmp_path: Path) -> None:
+    sensor = Sensor(tmp_path)
+    sensor.path.mkdir()  # whoever is root may read every file
+    assert f"{sensor.path} is not a file" in sensor.run().stderr
+    sensor.path.rmdir()
+    sensor.write(5)
+    assert sensor.count() == 0
+    sensor.write(1)
+    assert sensor.count() == 1
+
+
+def test_a_log_that_is_named_twice_is_told_instead_of_counted_twice(sensor: Sensor) -> None:
+    link = sensor.path.with_name("link.log")
+    link.symlink_to(sensor.path)
+    for again in (sensor.path, link):
+        result = sensor.run(sensor.path, again)
+        assert (result.stdout, result.stderr) == ("", f"{again} is read as {sensor.path} already\n")
