@@ -34,7 +34,7 @@ lab: ## Consolidate applications on this machine and report: SCENARIO=smoke (3 m
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(or $(SCENARIO),smoke)
 
 ##@ Test
-.PHONY: test lint types test-fast test-xen fuzz bench
+.PHONY: test lint types test-fast test-xen fuzz bench bench-rules
 # These measure, or emulate a machine: they have this one for themselves. The others mostly wait, and so run side by side.
 ALONE := tests/lab tests/perf tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen
@@ -54,6 +54,8 @@ fuzz: $(READY) ## Give every parser mutated text for FUZZ_MINUTES (10), and save
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
 bench: $(READY) ## What watching costs: encoding, scrapes, hosts of 10 to 1,000 guests, beside others, in one run
 	$(BIN)/python -m bench
+bench-rules: $(READY) ## What the rules cost a Prometheus that watches FLEET_HOSTS (1,000) hosts of 50 virtual servers, in three minutes
+	$(BIN)/python -m bench.rules
 
 ##@ Develop
 .PHONY: format rules dashboards docs mixin golden requirements tools-update wheel clean
