@@ -1,4 +1,5 @@
 // Rules, alerts and dashboards for a Prometheus and Grafana of one's own: the stack's files with `_config` worked in.
+// How to use it: docs/mixin.md.
 local stack = import 'stack.libsonnet';
 
 local groups(files) = std.flattenArrays([std.parseYaml(file).groups for file in files]);
