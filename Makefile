@@ -31,7 +31,7 @@ compose-down: ## Stop the stack or the demo on Docker; volumes stay
 ##@ Experiment
 .PHONY: lab
 lab: ## Consolidate applications on this machine and report: SCENARIO=smoke (3 minutes), scale, intensity, placement or a file
-	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(or $(SCENARIO),smoke)
+	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) "$(or $(SCENARIO),smoke)"
 
 ##@ Test
 .PHONY: test lint types test-fast test-xen fuzz bench bench-rules

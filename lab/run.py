@@ -159,7 +159,8 @@ def _report(run_name: str, prometheus_port: int) -> None:
     """Write the report; its own words say where it is."""
     command = [sys.executable, "-m", "lab", "report", run_name, "--prometheus", f"http://127.0.0.1:{prometheus_port}"]
     if subprocess.run(command, cwd=CHECKOUT, check=False).returncode:
-        raise LabError(f"the run is complete but has no report; to try again: python -m lab report {run_name}")
+        again = f"{sys.executable} -m lab report {run_name}"
+        raise LabError(f"the run is complete but has no report; to try again: {again}")
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         url = arguments.prometheus or f"http://127.0.0.1:{stack.ports_in_use()[PROMETHEUS.name]}"
         print(report(arguments.run, url, arguments.output))
-    except (LabError, StackError) as error:
+    except (LabError, StackError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

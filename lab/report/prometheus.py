@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -58,18 +59,21 @@ class Prometheus:
 
     def _result(self, query: str, wanted: str) -> list[Any]:
         body = urllib.parse.urlencode({"query": query}).encode()
-        request = urllib.request.Request(f"{self.url}/api/v1/query", data=body)
         try:
+            request = urllib.request.Request(f"{self.url}/api/v1/query", data=body)
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
             raise PrometheusError(f"{self.url} refuses a query: {_complaint(error)}\n{query}") from error
-        except (OSError, ValueError) as error:
-            raise PrometheusError(f"no Prometheus answers at {self.url}: {error}") from error
-        data = answer["data"]
-        if data["resultType"] != wanted:
-            raise PrometheusError(f"{self.url} gives a {data['resultType']} where a {wanted} was asked for: {query}")
-        result: list[Any] = data["result"]
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            hint = "`make up` starts the stack's; of another, --prometheus is the address, such as http://host:9090"
+            raise PrometheusError(f"no Prometheus answers at {self.url}: {error}; {hint}") from error
+        try:
+            given, result = answer["data"]["resultType"], list(answer["data"]["result"])
+        except (KeyError, TypeError) as error:
+            raise PrometheusError(f"what answers at {self.url} is no Prometheus") from error
+        if given != wanted:
+            raise PrometheusError(f"{self.url} gives a {given} where a {wanted} was asked for: {query}")
         return result
 
 
