@@ -14,8 +14,8 @@
 use strict;
 use warnings;
 
-# As in Fcntl, which takes as long to load as a run without news.
-my ($LOCK_EX, $SEEK_SET) = (2, 0);
+# As in Fcntl and Errno, which take as long to load as a run without news.
+my ($LOCK_EX, $SEEK_SET, $ENOENT) = (2, 0, 2);
 
 # Upper edges in seconds of the histogram's buckets. `make rules` reads them from this line: the threshold of an
 # objective has to be one of them.
@@ -88,7 +88,7 @@ sub updated_state {
     # what it had until then is not to be counted when it can be.
     my $state   = saved_state($path);
     my $trouble = trouble_reading($log);
-    die $trouble if $trouble and -e $log and !$state->{files};
+    die $trouble if $trouble and !$state->{files} and (-e $log or $! != $ENOENT);
     my ($found, @gone) = recognised([open_files($log)], $state->{files});
     count_lines($_, $state) for @$found;
     $state->{files} = [@$found, splice @gone, 0, $REMEMBERED];

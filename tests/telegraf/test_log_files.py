@@ -260,10 +260,14 @@ def test_what_is_no_log(sensor: Sensor, log: str) -> None:
 
 
 def test_what_a_log_had_before_it_could_be_read_is_not_counted(tmp_path: Path) -> None:
+    """Whoever is root may read every file, but neither a folder nor a link to itself."""
     sensor = Sensor(tmp_path)
-    sensor.path.mkdir()  # whoever is root may read every file
+    sensor.path.mkdir()
     assert f"{sensor.path} is not a file" in sensor.run().stderr
     sensor.path.rmdir()
+    sensor.path.symlink_to(sensor.path)
+    assert f"cannot read {sensor.path}: Too many levels" in sensor.run().stderr
+    sensor.path.unlink()
     sensor.write(5)
     assert sensor.count() == 0
     sensor.write(1)
