@@ -11,13 +11,16 @@ from dashboards.variables import DATASOURCE
 _CAP = on_host("vserver:cpu_limit:cpus")
 _OVERCOMMIT = on_host("host:vcpu_overcommit:ratio")
 _ALIVE = on_host("vserver:cpu_usage:rate")
+_STEP = on_host("lab_step_info")
 
 
 class Marks(dashboard.AnnotationQuery):
     """A line wherever a query's series is above 0, with words made of its labels."""
 
-    def __init__(self, name: str, expr: str, *, title: str, text: str, colour: str, step: str = "60s") -> None:
-        super().__init__(name=name, datasource=DATASOURCE, enable=True, icon_color=colour, expr=expr)
+    def __init__(
+        self, name: str, expr: str, *, title: str, text: str, colour: str, step: str = "60s", at_first: bool = True
+    ) -> None:
+        super().__init__(name=name, datasource=DATASOURCE, enable=at_first, icon_color=colour, expr=expr)
         self._title = title
         self._text = text
         self._step = step  # how often it is looked, 60 s being Grafana's own
@@ -40,13 +43,35 @@ def reallocations() -> Marks:
     return Marks("Reallocations", " or ".join(told), title="{{what}}", text="{{vserver}}", colour=palette.PURPLE)
 
 
-def lab_steps() -> Marks:
-    """From when to when each step of the lab was measured, with what was tried."""
+def lab_crowds() -> Marks:
+    """Where the lab began to run so many applications."""
     return Marks(
-        "Steps of the lab",
-        on_host("lab_step_info"),
-        title="{{instances}} applications x {{clients}} clients",
+        "Applications in the lab",
+        _begun("scenario, placement, instances"),
+        title="{{instances}} applications",
         text="{{placement}}, scenario {{scenario}}",
         colour=palette.GREY,
         step="15s",
     )
+
+
+def lab_steps() -> Marks:
+    """Where each step of the lab began to be measured, with what was tried; too many for a look at hours."""
+    return Marks(
+        "Each step of the lab",
+        _begun("scenario, placement, instances, clients, repetition"),
+        title="{{instances}} applications x {{clients}} clients",
+        text="{{placement}}, scenario {{scenario}}",
+        colour=palette.GREY,
+        step="15s",
+        at_first=False,
+    )
+
+
+def _begun(labels: str) -> str:
+    """Where steps that have these labels in common begin. Of whole steps Grafana marks each sample, from an hour on."""
+    # 45 s bridge the warm-up between two steps, when none is measured.
+    running, before = (
+        f"max by ({labels}) (last_over_time({_STEP}[45s]{offset}))" for offset in ("", " offset $__interval")
+    )
+    return f"{running} unless {before}"

@@ -190,7 +190,14 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
                         str(number): dashboard.ValueMappingResult(text=word, color=colours[word], index=number)
                         for number, word in words.items()
                     }
-                )
+                ),
+                # Else the legend would tell the whole sentence for no value.
+                dashboard.SpecialValueMap(
+                    dashboard.DashboardSpecialValueMapOptions(
+                        match=dashboard.SpecialValueMatch.NULL,
+                        result=dashboard.ValueMappingResult(text="not known", color="transparent"),
+                    )
+                ),
             ]
         )
         .color_scheme(_fixed(palette.GREY))  # by thresholds it would show these and not the words
@@ -368,6 +375,11 @@ def as_line(colour: str) -> list[dashboard.DynamicConfigValue]:
         _property("custom.lineWidth", 2),
         _property("custom.lineStyle", {"fill": "dash", "dash": [10, 10]}),
     ]
+
+
+def as_wide() -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that gives a table's column room for a few words."""
+    return [_property("custom.width", 160)]
 
 
 def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:

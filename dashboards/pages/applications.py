@@ -140,6 +140,7 @@ def _last_breach() -> table.Panel:
             {"alertname": "Alert", "app": "Application", "objective": "Objective", "cause": "Cause"},
             [application.LAST_BREACH],
         )
+        .override_by_name(application.LAST_BREACH.name, panels.as_wide())
         .span(14)
         .height(8)
     )

@@ -18,9 +18,9 @@ def make() -> dashboard.Dashboard:
         question="How many more applications fit on this host?",
         answer=(
             "Before the CPU is used up or the first objective breaks, and what became of response, throughput, CPU, "
-            "overhead and misses with the number of applications and of their clients. Regions are steps of the lab."
+            "overhead and misses with the number of applications and of their clients. What the lab does is marked."
         ),
-        annotations=[marks.lab_steps()],
+        annotations=[marks.lab_crowds(), marks.lab_steps()],
         rows=[
             Row(
                 "Headroom",
