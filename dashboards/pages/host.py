@@ -18,7 +18,7 @@ def make() -> dashboard.Dashboard:
         question="What does virtualisation itself cost on this host?",
         answer=(
             "CPU that went to the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in "
-            "processors; who used the rest; and what the monitor adds."
+            "processors; who used the rest, who waits and who is capped; and what the monitor adds."
         ),
         annotations=[marks.reallocations()],
         rows=[

@@ -17,6 +17,23 @@ pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
 
 ALERT_FOR = "10s"  # in place of what alerts/rules says: the one thing changed
 
+_NO_APPLICATION = "nothing in its guests answers requests"
+_IDLE_NETWORK = "its guests hardly send anything"
+_NO_WAIT = "only XAPI tells how long guests wait"
+_NO_CAP = "none of its guests has a cap"
+NOT_OF_THIS_HOST = {
+    ("Overhead per request", "A"): _NO_APPLICATION,
+    ("Overhead per request, over time", "A"): _NO_APPLICATION,
+    ("Overhead per GB", "A"): _IDLE_NETWORK,
+    ("Overhead per GB, over time", "A"): _IDLE_NETWORK,
+    ("Waiting for a CPU", "A"): _NO_WAIT,
+    ("CPU used, of the cap", "A"): _NO_CAP,
+    ("Guests, and the host itself", "C"): _NO_WAIT,
+    ("Guests, and the host itself", "D"): _NO_CAP,
+    ("Guests, and the host itself", "E"): "Xen doesn't tell how long a cap held a guest back",
+}
+"""Panels, and their queries, that may be empty here, and why."""
+
 
 @contextlib.contextmanager
 def busy_dom0(xen: XenHost) -> Iterator[None]:
@@ -56,8 +73,9 @@ def test_a_busy_dom0_raises_the_overhead_and_somebody_is_told(
         figures(f"Dom0's share of all CPU used: {usual:.0%} as it is, {busy:.0%} made busy")
         figures(f"alert: {alert['annotations']['summary']}")
 
-        empty = [answer for answer in run_queries(judge.url, HOST, {"host": "xen-lab"}) if not answer.series]
-        assert empty == [], "every panel of the dashboard has something to show of this host"
+        answers = run_queries(judge.url, HOST, {"host": "xen-lab"})
+        empty = {(answer.panel, answer.ref_id) for answer in answers if not answer.series}
+        assert empty <= NOT_OF_THIS_HOST.keys(), "every other panel of the dashboard has something to show of it"
 
 
 def overhead_alerts(message: dict[str, Any]) -> list[dict[str, Any]]:
