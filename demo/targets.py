@@ -18,6 +18,7 @@ JOBS = {
     "base": ("lab", "node", "perf", "telegraf"),
 }
 _RECORDED = {"xen": "xentop", "openvz": "vestat"}  # by platform, the exporter that plays the host's recording
+RULES = Path(__file__).with_name("rules.yml")
 REPLAYED = "replayed"  # the label of what is played: an exporter gives it itself, the pages get it here
 
 
@@ -77,6 +78,7 @@ def stage(folder: Path, wanted: list[Target]) -> Path:
     """
     for part in ("prometheus", "alerts"):
         shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True)
+    shutil.copy(RULES, folder / "prometheus" / "rules" / "demo.yml")
     files = folder / "prometheus" / "targets"
     for file in files.rglob("*.yml"):
         file.write_text("[]\n")
