@@ -54,7 +54,7 @@ def test_a_read_that_hangs_blocks_nobody_and_leaves_the_figures_of_the_one_befor
         assert number == 1 or let_go.wait(30)
         return number
 
-    background = start(read, 0.05)
+    background = start(read, 0.3)
     assert eventually(lambda: background.cost.reads == 1)
     assert background.latest() == 1
     with pytest.raises(SourceTimeout):  # after three intervals

@@ -256,3 +256,6 @@ def serve_until_stopped(server: Server) -> None:
     server.shutdown()
     server.drain(DRAIN_SECONDS)
     server.server_close()
+    # At its end Python takes its handlers back, and a signal that still comes would decide the exit status.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
