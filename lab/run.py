@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import FrameType
@@ -71,9 +72,12 @@ def run(what: Scenario, *, new: bool = False) -> None:
         steps = [step for step in what.steps if step.name not in state.finished]
         going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
         console.print(f"Run {state.run}{going_on}: {what.about}", highlight=False, markup=False, soft_wrap=True)
-        with Stage(what, state.folder) as stage, Course(_planned_seconds(what, steps, state), console) as course:
+        with (
+            Stage(what, state.folder, prometheus_port) as stage,
+            Course(_planned_seconds(what, steps, state), console) as course,
+        ):
             stage.figures.describe_run(state.run, what, machine.description())
-            stage.await_scrapes(prometheus_port)
+            stage.await_scrapes()
             if state.scale is None:
                 state.calibrated(_calibrate(what, stage, course))
             assert state.scale is not None
@@ -94,15 +98,17 @@ def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Cou
     course.doing(f"{step.name}: warming up")
     course.pass_time(what.warm_up, stage.check)
     course.doing(f"{step.name}: measuring")
-    before, cpu_before = stage.counts(), stage.cpu_seconds()
+    before, cpu_before, began = stage.counts(), stage.cpu_seconds(), time.monotonic()
     stage.figures.begin_step(state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
+        stage.await_step(state.run, step.name, what.duration)
+        seconds = time.monotonic() - began
     finally:
         stage.figures.end_step()
     counts, cpu_seconds = stage.counts().since(before), stage.cpu_seconds() - cpu_before
     state.finish_step(step.name)
-    course.say(_summary(what, step, clients, counts, cpu_seconds))
+    course.say(_summary(step, clients, counts, cpu_seconds, seconds))
     if counts.late_starts > LATE_SHARE * counts.starts:
         share = counts.late_starts / counts.starts
         course.say(
@@ -111,12 +117,12 @@ def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Cou
         )
 
 
-def _summary(what: Scenario, step: Step, clients: int, counts: Counts, cpu_seconds: float) -> str:
-    answers = sum(counts.answers.values()) / what.duration
+def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, seconds: float) -> str:
+    answers = sum(counts.answers.values()) / seconds
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
     return (
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.placement}: "
-        f"{answers:.1f} requests/s, {cpu_seconds / what.duration:.2f} CPU"
+        f"{answers:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
     )
 
 

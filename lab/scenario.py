@@ -206,7 +206,7 @@ _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "about": lambda value: value.text().strip(),
     "instances": _one_or_more(_whole(1, 32)),
     "clients": _one_or_more(_whole(1, 100_000)),
-    "duration": _seconds(1, 86_400),
+    "duration": _seconds(15, 86_400),  # three scrapes: lab.stage.STEP_SCRAPES
     "warm_up": _seconds(0, 3_600),
     "repetitions": _whole(1, 100),
     "placement": _one_or_more(_placement),

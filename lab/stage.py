@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import socket
@@ -16,6 +17,7 @@ from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.figures import Figures
 from lab.machine import Cpus, cpus
+from lab.prometheus import Prometheus
 from lab.scenario import Scenario
 from lab.sensors import Sensors
 from lab.servers import DB, TIERS, WEB, Instance, TierLimits
@@ -27,15 +29,17 @@ FOLDER = CHECKOUT / ".stack" / "lab"
 PORTS = range(21_000, 31_000)
 GUARD_SECONDS = 20.0
 SCRAPE_SECONDS = 60.0
+STEP_SCRAPES = 3  # of a step, between which there is something to compare: see lab.report.runs
 POLL_SECONDS = 0.2
 
 
 class Stage:
     """Sensors and clients are there from the start, for all instances; these are started as steps need them."""
 
-    def __init__(self, scenario: Scenario, logs: Path) -> None:
-        """Nothing runs yet; what is started will keep its logs in `logs`."""
+    def __init__(self, scenario: Scenario, logs: Path, prometheus_port: int) -> None:
+        """Nothing runs yet; what is started will keep its logs in `logs`, watched by the Prometheus on this port."""
         self._scenario = scenario
+        self._prometheus_port = prometheus_port
         self._logs = logs
         self._cpus_available = os.sched_getaffinity(0)
         names = [f"auction-{number}" for number in range(1, max(scenario.instances) + 1)]
@@ -125,13 +129,34 @@ class Stage:
         self._sensors.check()
         self._clients.check()
 
-    def await_scrapes(self, prometheus_port: int) -> None:
+    def await_scrapes(self) -> None:
         """Return once Prometheus has got figures from all of it; raises `LabError` if it doesn't."""
         wanted = {f"127.0.0.1:{port}" for ports in self._ports_by_job.values() for port in ports}
         deadline = time.monotonic() + SCRAPE_SECONDS
-        while missing := wanted - {target.address for target in health.targets(prometheus_port) if target.up}:
+        while missing := wanted - {target.address for target in health.targets(self._prometheus_port) if target.up}:
             if time.monotonic() > deadline:
                 raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
+            self.check()
+            time.sleep(POLL_SECONDS)
+
+    def await_step(self, run: str, step: str, seconds: float) -> None:
+        """Return once Prometheus has seen enough of a step for figures of it; raises `LabError` if it doesn't.
+
+        The step has been shown for so many seconds. As a rule that was enough; but scrapes may fail on a machine driven
+        into overload, and a step that nobody has seen must not pass for one that is done.
+        """
+        prometheus = Prometheus(f"http://127.0.0.1:{self._prometheus_port}")
+        shown = time.monotonic() - seconds
+        deadline = time.monotonic() + SCRAPE_SECONDS
+        while not prometheus.vector(
+            f'count_over_time(lab_step_info{{run="{run}", step="{step}"}}[{math.ceil(time.monotonic() - shown)}s])'
+            f" >= {STEP_SCRAPES}"
+        ):
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"the stack's Prometheus has seen step {step} less than {STEP_SCRAPES} times: see make status; "
+                    "the same command then goes on with this step"
+                )
             self.check()
             time.sleep(POLL_SECONDS)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab import LabError
+from lab.prometheus import Prometheus, Sample
 from lab.report import queries
-from lab.report.prometheus import Prometheus, Sample
 from lab.report.runs import Run, Step, runs
 
 

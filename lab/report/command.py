@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lab import LabError
+from lab.prometheus import Prometheus
 from lab.report.collection import collect, find_run
 from lab.report.document import write_up
-from lab.report.prometheus import Prometheus
 from lab.report.rendering import write
 from lab.report.study import load
 from tools import StackError, stack

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.clients.figures import LATE_SHARE
+from lab.prometheus import Sample
 from lab.report import queries
 from lab.report.collection import Answers
 from lab.report.judgement import Judged, Objectives, judge
-from lab.report.prometheus import Sample
 from lab.report.runs import Step
 from lab.report.units import SHARE
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab import LabError
-from lab.report.prometheus import Recorded
+from lab.prometheus import Recorded
 
 LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition", "host", "platform")
 SCRAPE_SECONDS = 5.0  # prometheus.yml's; of a step with one sample there is nothing to tell it from

@@ -19,10 +19,10 @@ from tests.stack.conftest import Checkout, eventually
 from tests.telegraf.agent import telegraf
 
 SCENARIO = """\
-about: Two steps of a few seconds.
+about: Two steps, as short as may be.
 instances: 1
 clients: [2, 3]
-duration: 4s
+duration: 15s
 warm_up: 1s
 calibration: 0s
 think_time: 0.2s

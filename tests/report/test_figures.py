@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from lab.prometheus import Prometheus
 from lab.report import loads as grouping
 from lab.report.collection import Recording, collect, find_run
 from lab.report.document import Document, write_up
 from lab.report.judgement import Judged
-from lab.report.prometheus import Prometheus
 from lab.report.results import StepResult, result
 from lab.report.study import load
 from tests.report.backfilled import backfilled

@@ -91,11 +91,12 @@ NO_SCENARIOS = [
     ("about: x\n", "mine.yml:1: instances is missing, for example `instances: 1`"),
     ("- scale\n", "mine.yml:1: must be a mapping, such as `key: value`"),
     (VALID.replace("[1, 2]", "[1, 0]"), "mine.yml:2: instances[2]: '0' is not a whole number from 1 to 32"),
-    (VALID.replace("2m", "2 h"), "mine.yml:4: duration: '2 h' is not a time from 1s to 86400s, such as 90s or 2m"),
+    (VALID.replace("2m", "2 h"), "mine.yml:4: duration: '2 h' is not a time from 15s to 86400s, such as 90s or 2m"),
+    (VALID.replace("2m", "14s"), "mine.yml:4: duration: '14s' is not a time from 15s to 86400s, such as 90s or 2m"),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), NO_SCENARIOS, ids=["empty", "lacking", "list", "zero", "time"])
+@pytest.mark.parametrize(("text", "message"), NO_SCENARIOS, ids=["empty", "lacking", "list", "zero", "time", "short"])
 def test_files_that_are_no_scenario(text: str, message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         scenario.parse(text, "mine.yml")

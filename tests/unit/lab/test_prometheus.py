@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from lab.report.prometheus import Prometheus, PrometheusError
+from lab.prometheus import Prometheus, PrometheusError
 
 
 @pytest.fixture
