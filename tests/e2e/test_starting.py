@@ -40,6 +40,36 @@ def test_a_signal_while_it_is_imported_ends_it_without_a_word(
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+# Opens a file whose disk hangs, while the signal comes in another thread, where it interrupts nothing.
+HANGING = """
+import signal, sys, threading, time
+
+def main():
+    def send():
+        time.sleep(0.5)
+        signal.pthread_kill(threading.get_ident(), int(sys.argv[1]))
+    threading.Thread(target=send).start()
+    open(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_is_enough_whatever_the_start_waits_for(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "hanging.py").write_text(HANGING)
+    os.mkfifo(tmp_path / "pipe")
+    run = "from virtscope.shell import starting; starting.run('hanging')"
+    done = subprocess.run(
+        [sys.executable, "-c", run, str(int(number)), str(tmp_path / "pipe")],
+        cwd=EXPORTERS,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_it_listens_ends_what_it_has_started(tmp_path: Path, number: signal.Signals) -> None:
     started = tmp_path / "started"

@@ -188,7 +188,7 @@ def test_a_failed_build_is_told_and_waits_for_the_next_up(
     assert eventually(lambda: row(stopped, **cache).startswith("not built"))
     assert "telegraf.go:7: a line that doesn't compile; to try again: make up" in row(stopped, **cache)
     assert stopped.make("status", **cache).returncode != 0
-    assert stopped.query('up{job="node"} == 1') != []  # the rest is unmoved
+    assert eventually(lambda: stopped.query('up{job="node"} == 1') != [])  # the rest is unmoved
     time.sleep(3)  # longer than supervisord waits before it starts a program again
     assert len(go.builds()) == 1
     go.go_on()

@@ -114,6 +114,13 @@ class Agent:
             time.sleep(0.05)
         return found
 
+    def wait_for_more_lines_than(self, lines: int, app: str = "shop") -> None:
+        """Return once more lines of an app than these have been counted; AssertionError if they aren't in time."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (found := self.totals(app)).lines <= lines:
+            assert time.monotonic() < deadline, f"{found.lines} lines, not more than {lines}:\n{self.log.read_text()}"
+            time.sleep(0.05)
+
     def wait_for_lines(self, lines: int, app: str = "shop") -> Totals:
         """The totals of an app once that many lines have been counted; AssertionError if it isn't that many in time."""
         deadline = time.monotonic() + WAIT_SECONDS

@@ -21,6 +21,8 @@ from virtscope.shell.standins import StandIns
 
 log = logging.getLogger(__name__)
 
+PATIENCE_SECONDS = 2.0  # with a source, however short the interval: a busy host's answer is late, and no failure
+
 
 class Recordable(NamedTuple):
     """A source as it is recorded: what it gives before anything is understood of it."""
@@ -112,7 +114,7 @@ def _record(
         seconds = time.monotonic() - begun
         for (source, reader), read in zip(sources, asked):
             # A source that hangs must not hold up the others, nor Ctrl-C.
-            outcome = reader.answer(read, begun + seconds + given.interval)
+            outcome = reader.answer(read, begun + seconds + max(given.interval, PATIENCE_SECONDS))
             if outcome is last.get(source.name):
                 continue
             last[source.name] = outcome
