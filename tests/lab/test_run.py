@@ -28,6 +28,7 @@ calibration: 0s
 think_time: 0.2s
 """
 RUN_SECONDS = 120
+pytestmark = pytest.mark.timeout(600)  # a busy machine needs minutes for the stack and two reports
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +70,23 @@ def read_until(run: subprocess.Popen[str], text: str) -> str:
 
 def left(checkout: Checkout, stack: set[int]) -> list[str]:
     """What a lab has left behind: its processes, cgroups, target files, databases."""
-    processes = [command for pid, command in checkout.processes().items() if pid not in stack]
+    processes = [command for pid, command in checkout.processes().items() if not is_of(stack, pid)]
     cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob("auction-1-*")]
     targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab.*")]
     folders = [str(folder) for name in ("instances", "sensors") for folder in lab(checkout, name).glob("*")]
     return [*processes, *cgroups, *targets, *folders]
+
+
+def is_of(stack: set[int], pid: int) -> bool:
+    """Whether a process is one of the stack's, which also starts some for seconds, or has ended meanwhile."""
+    while pid not in stack:
+        try:
+            pid = int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return True
+        if pid <= 1:
+            return False
+    return True
 
 
 def lab(checkout: Checkout, name: str) -> Path:
