@@ -28,6 +28,7 @@ from lab import LabError
 FOLDER = Path(__file__).with_name("scenarios")
 
 PLACEMENTS = ("one node", "two nodes")
+MOST_CLIENTS = 10_000  # of all instances together: one process plays them, and a think time of 7 s keeps it busy then
 
 T = TypeVar("T")
 
@@ -125,6 +126,11 @@ def parse(text: str, file_name: str) -> Scenario:
         for name, at in fields["limits"].entries().items() if "limits" in fields else ():
             if (match := _VSERVER.fullmatch(name)) and int(match[1]) > (most := max(values["instances"])):
                 at.refuse(f"no such instance runs: there are at most {most}")
+        if (together := max(values["instances"]) * max(values["clients"])) > MOST_CLIENTS:
+            fields["clients"].refuse(
+                f"{max(values['clients'])} for each of {max(values['instances'])} instances are {together}: "
+                f"at most {MOST_CLIENTS} clients can be played at a time"
+            )
     except FileError as error:
         raise ScenarioError(str(error)) from None
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -205,7 +211,7 @@ _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "about": lambda value: value.text().strip(),
     "instances": _one_or_more(_whole(1, 32)),
-    "clients": _one_or_more(_whole(1, 100_000)),
+    "clients": _one_or_more(_whole(1, MOST_CLIENTS)),
     "duration": _seconds(15, 86_400),  # three scrapes: lab.stage.STEP_SCRAPES
     "warm_up": _seconds(0, 3_600),
     "repetitions": _whole(1, 100),

@@ -31,6 +31,7 @@ STYLE = Path(__file__).with_name("charts.mplstyle")
 POINTS = 72  # in an inch
 LEADER = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4}
 FAR = 30  # points from a curve to its label; beyond, and wherever they are not level, a thin line joins them
+HEADROOM = 0.08  # of an axis, beyond its points
 LABEL_GAP = 11.0  # points between two labels at curves' ends
 WIDTH, HEIGHT = 9.6, 3.1  # inches; the height of one row
 COLUMNS = 2
@@ -125,9 +126,12 @@ def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:
         axis.axhline(value, color=INK, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
     for curve in panel.curves:
         _draw_curve(axis, curve, smooth=panel.smooth)
-    if not panel.logarithmic:
-        lowest = min((value for curve in panel.curves for point in curve.points for value in point.values), default=0)
-        axis.set_ylim(bottom=panel.bottom if lowest >= panel.bottom else None)
+    drawn = [value for curve in panel.curves for point in curve.points for value in point.values]
+    if drawn and not panel.logarithmic:
+        low, high = min(panel.bottom, *drawn), max(panel.bottom, *drawn, *(value for value, _ in panel.limits))
+        # Matplotlib's own margin is a share of what the data span, which may be little of an axis that begins at 0.
+        room = HEADROOM * (high - low)
+        axis.set_ylim(low - room if low < panel.bottom else low, high + room if room else None)
 
 
 def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
@@ -145,6 +149,7 @@ def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
         markeredgecolor=colour,
         markeredgewidth=1.4,
         zorder=3,
+        clip_on=False,  # a marker on the axis would be cut in half
     )
     for point in points:
         if len(point.values) > 1:

@@ -192,6 +192,14 @@ class TestCharts:
         assert self.markers(self.svg(with_gap)) == 2
         assert self.markers(self.svg(as_zero)) == 3
 
+    def test_every_marker_is_whole_though_the_figures_hardly_differ(self) -> None:
+        svg = self.svg(Curve("curve", (Point(500, (0.0,)), Point(600, (98.9,)), Point(700, (99.0,))), 0, 0))
+        [bottom, top] = re.findall(r'patch_2">\s*<path d="M \S+ (\S+) .*? L \S+ \S+ +L \S+ (\S+) ', svg)[0]
+        places = [float(y) for y in re.findall(rf'<use [^>]*y="([^"]+)" style="fill: {SHADES[0].lower()}', svg)]
+        assert min(places) - float(top) > 6  # half a marker and its edge are 4
+        assert max(places) == float(bottom)
+        assert not re.search(r"<g clip-path=[^>]*>\s*<use", svg)
+
     def test_the_same_figures_give_the_same_file(self) -> None:
         curve = Curve("curve", (Point(500, (10.0, 12.0)),), 0, 0)
         assert self.svg(curve) == self.svg(curve)

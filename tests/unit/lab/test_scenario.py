@@ -92,11 +92,17 @@ NO_SCENARIOS = [
     ("- scale\n", "mine.yml:1: must be a mapping, such as `key: value`"),
     (VALID.replace("[1, 2]", "[1, 0]"), "mine.yml:2: instances[2]: '0' is not a whole number from 1 to 32"),
     (VALID.replace("2m", "2 h"), "mine.yml:4: duration: '2 h' is not a time from 15s to 86400s, such as 90s or 2m"),
+    (
+        VALID.replace("[1, 2]", "32").replace("800", "10000"),
+        "mine.yml:3: clients: 10000 for each of 32 instances are 320000: at most 10000 clients can be played at a time",
+    ),
     (VALID.replace("2m", "14s"), "mine.yml:4: duration: '14s' is not a time from 15s to 86400s, such as 90s or 2m"),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), NO_SCENARIOS, ids=["empty", "lacking", "list", "zero", "time", "short"])
+@pytest.mark.parametrize(
+    ("text", "message"), NO_SCENARIOS, ids=["empty", "lacking", "list", "zero", "time", "too many", "short"]
+)
 def test_files_that_are_no_scenario(text: str, message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         scenario.parse(text, "mine.yml")
