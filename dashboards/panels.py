@@ -88,6 +88,15 @@ def either(signal: Signal, words: tuple[str, str]) -> stat.Panel:
     )
 
 
+def named_number(signal: Signal) -> stat.Panel:
+    """The signal's series now, a number each with a few words below: what it is called says as much."""
+    return (
+        number(signal)
+        .text_mode(BigValueTextMode.VALUE_AND_NAME)
+        .text(common.VizTextDisplayOptions().title_size(12).value_size(24))
+    )
+
+
 def over_time(signal: Signal) -> timeseries.Panel:
     """The signal over time, from zero, with a dashed line where it becomes high."""
     panel = (
@@ -377,9 +386,20 @@ def as_line(colour: str) -> list[dashboard.DynamicConfigValue]:
     ]
 
 
-def as_wide() -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that gives a table's column room for a few words."""
-    return [_property("custom.width", 160)]
+def as_wide(width: int = 160) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that gives a table's column room for a few words, in pixels."""
+    return [_property("custom.width", width)]
+
+
+def called(words: str) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that gives a series another name."""
+    return [_property("displayName", words)]
+
+
+def in_words(words: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that tells a column's codes in words."""
+    told = {code: dashboard.ValueMappingResult(text=text) for code, text in words.items()}
+    return [_property("mappings", [dashboard.ValueMap(told)])]
 
 
 def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:

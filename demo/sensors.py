@@ -111,7 +111,12 @@ def _merged(targets: list[tuple[Labels, Work]], up: float) -> list[Metric]:
                 family(f"{prefix}group_enabled_seconds_total", "Time the group was to be counted, in seconds.", times),
                 family(f"{prefix}group_running_seconds_total", "Time the group had the hardware, in seconds.", times),
             ]
-    return found
+    supported = [
+        ({"group": group, "pmu": "", "event": event, "reason": ""}, 1.0)
+        for group, counts in _groups(targets[0][1]).items()
+        for event in counts
+    ]
+    return [*found, family("perf_event_supported", "1 if the event is counted, else 0 and the reason.", supported)]
 
 
 def _groups(work: Work) -> dict[str, dict[str, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import common, table, timeseries
+from grafana_foundation_sdk.builders import common, stat, table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels
@@ -25,9 +25,10 @@ def make() -> dashboard.Dashboard:
                 "Caches",
                 [
                     panels.number(events.HOST_LLC_MISSES).span(6).height(3),
-                    panels.number(events.HOST_IPC).span(6).height(3),
-                    panels.number(events.COVERED).span(6).height(3),
-                    panels.number(events.MEASURED_LEAST).span(6).height(3),
+                    panels.number(events.HOST_IPC).span(4).height(3),
+                    panels.number(events.COVERED).span(4).height(3),
+                    panels.number(events.MEASURED_LEAST).span(4).height(3),
+                    _not_counted(),
                     panels.lines(events.LLC_MISSES)
                     .title("LLC misses per 1,000 instructions, over time")
                     .span(9)
@@ -51,7 +52,7 @@ def make() -> dashboard.Dashboard:
                     _measured("Of TLB misses, measured", events.TLB_MEASURED),
                 ],
             ),
-            Row("What is missing, and why", [_unsupported()]),
+            Row("What is counted, what is not, and why", [_supported()]),
         ],
     )
 
@@ -80,19 +81,30 @@ def _virtual_servers() -> table.Panel:
                 events.INSTRUCTIONS,
             ],
         )
+        .override_by_name(events.TLB_MEASURED.name, panels.as_wide(128))
         .span(24)
         .height(8)
     )
 
 
-def _unsupported() -> table.Panel:
+def _not_counted() -> stat.Panel:
+    panel = panels.named_number(events.NOT_COUNTED).span(6).height(3)
+    for reason, words in events.REASONS.items():
+        panel.override_by_name(reason, panels.called(words))
+    return panel
+
+
+def _supported() -> table.Panel:
+    reason = "Why not, and what to do"
     return (
         panels.columns(
-            "Events that can't be counted",
-            events.UNSUPPORTED.description,
-            {"event": "Event", "group": "Group", "pmu": "PMU", "vserver": "Guest", "reason": "Reason"},
-            [events.UNSUPPORTED],
+            "Events",
+            events.SUPPORTED.description,
+            {"event": "Event", "group": "Group", "pmu": "PMU", "vserver": "Guest", "reason": reason},
+            [events.SUPPORTED],
         )
+        .override_by_name(reason, [*panels.as_wide(500), *panels.in_words(events.REASONS)])
+        .sort_by([common.TableSortByFieldState().display_name(events.SUPPORTED.name).desc(False)])
         .span(24)
-        .height(8)
+        .height(9)
     )

@@ -8,7 +8,7 @@ from dashboards.signals import Signal, on_host
 
 _NOT_COUNTED = (
     "Not counted here. It takes a perf-exporter on the host, in a Xen guest one inside; wait a minute after its start. "
-    "If it runs, the last table says why the event is missing."
+    "If it runs, the number above says why the event is missing."
 )
 _PER_SECOND = "si:/s"  # Grafana's spelling of a unit of its user's own, with k, M, G before it
 
@@ -44,7 +44,7 @@ HOST_IPC = Signal(
 )
 
 COVERED = Signal(
-    name="Counted, of CPU used",
+    name="Of CPU, counted",
     expr=on_host("host:events_covered:ratio"),
     unit=units.PercentUnit,
     description=(
@@ -147,7 +147,7 @@ CACHE_MEASURED = Signal(
 )
 
 TLB_MEASURED = Signal(
-    name="TLB counted",
+    name="TLB measured",
     expr=on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
     unit=units.PercentUnit,
     description="The share of the time in which TLB misses were counted; the rest is estimated.",
@@ -156,16 +156,45 @@ TLB_MEASURED = Signal(
     decimals=0,
 )
 
-UNSUPPORTED = Signal(
+REASONS = {
+    "hidden_by_hypervisor": "hidden by a hypervisor: turn this guest's PMU on (Xen: vpmu=on)",
+    "no_permission": "not permitted: give perf-exporter CAP_PERFMON",
+    "not_supported": "this processor, kernel or hypervisor does not have it",
+    "too_many_events": "more events in the group than the processor has counters: split it",
+    "never_ran": "its group never had its turn: count fewer groups",
+    "too_many_files": "too many open files: raise LimitNOFILE of perf-exporter",
+    "unknown_event": "this machine has no event of that name",
+    "failed": "the kernel refused it: see the log of perf-exporter",
+}
+"""What perf-exporter says of an event that it can't count, and what that asks for."""
+
+# The exporter's own word: there is no record of what can't be counted.
+_ASKED_FOR = on_host("perf_event_supported")
+
+NOT_COUNTED = Signal(
+    name="Events that can't be counted",
+    expr=(
+        f"count by (reason) ({_ASKED_FOR} == 0) "
+        f'or on () label_replace(0 * count({_ASKED_FOR}), "reason", "all of them are counted", "", "")'
+    ),
+    unit=units.NoUnit,
+    description=(
+        "How many of the events that perf-exporter was asked for it can't count, and why. Which ones they are is in "
+        "the last table; docs/perf-exporter.md says more of each reason."
+    ),
+    legend="{{reason}}",
+    absent="No perf-exporter answers on this host, nor in its guests: docs/perf-exporter.md says how to start one.",
+    decimals=0,
+    high=1,
+)
+
+SUPPORTED = Signal(
     name="Counted",
-    # The exporter's own word: there is no record of what can't be counted.
-    expr=f"{on_host('perf_event_supported')} == 0",
+    expr=_ASKED_FOR,
     unit=units.BoolYesNo,
     description=(
-        "Events that perf-exporter was to count and can't, and why: hidden_by_hypervisor (turn the guest's PMU on; Xen "
-        "needs vpmu=on), no_permission (CAP_PERFMON), not_supported (this processor has no such event), "
-        "too_many_events (the group is larger than the processor has counters). The exporter's log says more. Without "
-        "a guest: on the host itself."
+        "The events that perf-exporter was asked for, those first that it can't count, and why. Without a guest: on "
+        "the host itself. docs/perf-exporter.md says more of each reason."
     ),
-    absent="Every event that was asked for is counted, or no perf-exporter watches this host.",
+    absent=NOT_COUNTED.absent,
 )

@@ -82,7 +82,7 @@ def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
 def test_events_are_shown_of_dom0_and_of_the_guests_that_count(prometheus: Prometheus) -> None:
     series = series_by_panel(run_queries(prometheus.url, CACHES_AND_EVENTS, {"host": "xen1"}))
     assert series["LLC misses per 1,000 instructions, over time"] == {"A": 2}, "Dom0, one guest"
-    assert series["Counted, of CPU used"] == {"A": 1}
+    assert series["Of CPU, counted"] == {"A": 1}
 
 
 def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:

@@ -34,7 +34,6 @@ MAY_BE_EMPTY: dict[tuple[str, str], dict[tuple[str, str], str]] = {
         ("CPU of its neighbours", "A"): NO_GUESTS,
         ("The host's own share", "A"): NO_OVERHEAD,
     },
-    ("caches-and-events", ""): {("Events that can't be counted", "A"): "all of them are counted"},
     ("consolidation", ""): {("In a week", "A"): "known after three days at work"},
     ("consolidation", "demo-base"): {
         ("CPU used, by application", "B"): NO_OVERHEAD,
