@@ -58,7 +58,7 @@ def styles_by_name() -> dict[str, list[int]]:
     """Regular expressions over a series' name, and the line style of what each matches; none: a solid line.
 
     It tells those apart that share a colour: by the host before the colon, by a name's length, odd or even, and by
-    whether its digit is of those for which the colours begin again.
+    whether its digit is of those for which the colours begin again. `web-1` and `auction-1` are odd, and solid.
     """
     styles = {}
     for number, style in enumerate(_STYLES):
@@ -66,7 +66,7 @@ def styles_by_name() -> dict[str, list[int]]:
             alternatives = [
                 _host(host, len(_STYLES)) + _length(odd=odd) + _second_round(yes=again)
                 for host, odd, again in itertools.product(range(len(_STYLES)), (False, True), (False, True))
-                if (host + odd + 2 * again) % len(_STYLES) == number
+                if (host + (not odd) + 2 * again) % len(_STYLES) == number
             ]
             styles[f"/^(?:{'|'.join(alternatives)})/i"] = style
     return styles

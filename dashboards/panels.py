@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from grafana_foundation_sdk.builders import (
-    barchart,
     common,
     heatmap,
     prometheus,
@@ -15,6 +15,7 @@ from grafana_foundation_sdk.builders import (
     table,
     text,
     timeseries,
+    trend,
 )
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard, units
@@ -210,74 +211,86 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
             ]
         )
         .color_scheme(_fixed(palette.GREY))  # by thresholds it would show these and not the words
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(LegendDisplayMode.LIST)
-            .placement(LegendPlacement.BOTTOM)
-            .show_legend(True)
-        )
+        .legend(legend_below())
     )
 
 
-def bars(signal: Signal, label: str, axis: str) -> barchart.Panel:
-    """The signal now, a bar for each value of a label, which is a number; `axis` says what of."""
-    panel = _bars(signal, label, axis, [*_in_order(label), _converted(label, "string")])
-    return panel.bar_width(0.5).legend(common.VizLegendOptions().show_legend(False))
+def against(signal: Signal, label: str, axis: str) -> trend.Panel:
+    """The signal now against a label that is a number; `axis` says what of."""
+    panel = _against(signal, label, axis, [_converted(label), _sorted(label)])
+    return panel.legend(common.VizLegendOptions().show_legend(False))
 
 
-def grouped_bars(signal: Signal, label: str, axis: str, colour: str) -> barchart.Panel:
-    """The same with several bars beside each other for each number: one for each value of the label `colour`."""
+def against_by(signal: Signal, label: str, axis: str, line: str) -> trend.Panel:
+    """The same with a line for each value of the label `line`."""
     matrix = dashboard.DataTransformerConfig(
-        id_val="groupingToMatrix", options={"rowField": label, "columnField": colour, "valueField": "Value"}
+        id_val="groupingToMatrix", options={"rowField": label, "columnField": line, "valueField": "Value"}
     )
-    panel = _bars(signal, rf"{label}\{colour}", axis, [_sorted(colour), *_in_order(label), matrix])
+    x_field = rf"{label}\{line}"
+    panel = _against(signal, x_field, axis, [_sorted(line), matrix, _converted(x_field), _sorted(x_field)])
     for pattern, shade in palette.colours_by_name().items():
         panel.override_by_regexp(pattern, coloured(shade))
-    return panel.legend(
-        common.VizLegendOptions()
-        .display_mode(LegendDisplayMode.LIST)
-        .placement(LegendPlacement.BOTTOM)
-        .show_legend(True)
-    )
+    return panel.legend(legend_below())
 
 
-def _bars(
+def _against(
     signal: Signal, x_field: str, axis: str, transformations: Sequence[dashboard.DataTransformerConfig]
-) -> barchart.Panel:
+) -> trend.Panel:
+    # Without data this kind of panel breaks; given a field X that isn't there it complains of that; a bar chart says
+    # "No data in response". It tells what it was given to tell of no value if it gets a field, the first that is a
+    # number, and no row of it: so it is sent one, and that is left out.
+    never_empty = replace(signal, expr=f"{signal.expr} or on () vector(NaN)")
     return (
-        barchart.Panel()
+        trend.Panel()
         .title(signal.name)
         .description(signal.description)
         .datasource(DATASOURCE)
-        .with_target(query(signal).instant().format(PromQueryFormat.TABLE))
+        .with_target(query(never_empty).instant().format(PromQueryFormat.TABLE))
         # The resolution at which a range is looked at: enough for steps of a minute within a day.
         .interval("15s")
         .max_data_points(5760)
         .transformations(
             [
+                _only_numbers("Value"),
                 dashboard.DataTransformerConfig(
-                    id_val="organize", options={"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": {}}
+                    id_val="organize",
+                    options={
+                        "excludeByName": {"Time": True},
+                        "indexByName": {x_field: 0, "Value": 1},
+                        "renameByName": {},
+                    },
                 ),
                 *transformations,
             ]
         )
-        .x_field(x_field)
         .unit(signal.unit)
         .min(0)
         .no_value(signal.absent)
         .color_scheme(_fixed(palette.CALM))
-        .show_value(VisibilityMode.NEVER)
-        .fill_opacity(80)
-        .override_by_name(x_field, [_property("custom.axisLabel", axis), _property("unit", units.NoUnit)])
+        .line_width(2)
+        .fill_opacity(0)
+        .show_points(VisibilityMode.ALWAYS)
+        .point_size(9)
+        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+        .override_by_name(
+            x_field,
+            [_property("custom.axisLabel", axis), _property("unit", units.NoUnit)],
+        )
     )
 
 
-def _in_order(label: str) -> list[dashboard.DataTransformerConfig]:
-    return [_converted(label, "number"), _sorted(label)]
+def _only_numbers(field: str) -> dashboard.DataTransformerConfig:
+    """Leave out the rows in which it is NaN: no number is greater or less than that."""
+    from_zero = {"id": "greaterOrEqual", "options": {"value": 0}}
+    return dashboard.DataTransformerConfig(
+        id_val="filterByValue",
+        options={"filters": [{"fieldName": field, "config": from_zero}], "match": "any", "type": "include"},
+    )
 
 
-def _converted(field: str, to: str) -> dashboard.DataTransformerConfig:
-    conversions = {"conversions": [{"targetField": field, "destinationType": to}], "fields": {}}
+def _converted(field: str) -> dashboard.DataTransformerConfig:
+    """Labels are strings: to a number."""
+    conversions = {"conversions": [{"targetField": field, "destinationType": "number"}], "fields": {}}
     return dashboard.DataTransformerConfig(id_val="convertFieldType", options=conversions)
 
 
@@ -421,6 +434,16 @@ def legend_at_the_side(width: int = 180) -> common.VizLegendOptions:
         .placement(LegendPlacement.RIGHT)
         .show_legend(True)
         .width(width)
+    )
+
+
+def legend_below() -> common.VizLegendOptions:
+    """A legend under a narrow graph, of as many names as two or three lines hold."""
+    return (
+        common.VizLegendOptions()
+        .display_mode(LegendDisplayMode.LIST)
+        .placement(LegendPlacement.BOTTOM)
+        .show_legend(True)
     )
 
 

@@ -25,10 +25,10 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Headroom",
                 [
+                    panels.number(consolidation.APPS).span(4).height(3),
                     *(
-                        panels.number(number).span(4).height(3)
-                        for number in (
-                            consolidation.APPS,
+                        panels.number(room).thresholds(panels.low_below(1)).span(4).height(3)
+                        for room in (
                             consolidation.HEADROOM,
                             consolidation.BY_CPU,
                             consolidation.BY_OBJECTIVE,
@@ -48,42 +48,26 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Over time",
                 [
-                    panels.stacked(application.REQUESTS).title("Throughput").span(8).height(8),
-                    panels.lines(consolidation.MISSES).span(8).height(8),
-                    _headroom().span(8).height(8),
-                    panels.over_time(host.OVERHEAD_RATIO).title("Overhead, of all CPU used").span(8).height(8),
-                    panels.lines(application.CPU_PER_REQUEST).title("CPU per request").span(8).height(8),
-                    panels.lines(consolidation.USED_UP).span(8).height(8),
+                    _small(panels.stacked(application.REQUESTS).title("Throughput")),
+                    _small(panels.over_time(consolidation.MISSES)),
+                    _small(_headroom()),
+                    _small(panels.over_time(host.OVERHEAD_RATIO).title("Overhead, of all CPU used")),
+                    _small(panels.lines(application.CPU_PER_REQUEST).title("CPU per request")),
+                    _small(panels.lines(consolidation.USED_UP)),
                 ],
             ),
             Row(
-                "Against the number of applications",
+                "Against the number of applications: means over the time shown, so choose days",
                 [
-                    panels.note(
-                        "For each number of applications that this host has had, the mean over the time chosen above: "
-                        "choose days. Empty? No application is known here, see docs/objectives.md."
-                    )
-                    .span(24)
-                    .height(2),
-                    *(
-                        panels.bars(signal, "apps", "applications").span(8).height(7)
-                        for signal in consolidation.AGAINST_APPS
-                    ),
+                    panels.against(signal, "apps", "applications").span(8).height(7)
+                    for signal in consolidation.AGAINST_APPS
                 ],
             ),
             Row(
-                "Against the clients of each application, in the lab",
+                "Against the clients of each application, in the lab: the last minute of each step",
                 [
-                    panels.note(
-                        "Of each step of the lab its last minute; a colour for each number of applications and their "
-                        "placement. Empty? The lab did not run on this host in the time chosen above, see docs/lab.md."
-                    )
-                    .span(24)
-                    .height(2),
-                    *(
-                        panels.grouped_bars(signal, "clients", "clients of each application", "steps").span(8).height(8)
-                        for signal in consolidation.AGAINST_CLIENTS
-                    ),
+                    panels.against_by(signal, "clients", "clients of each application", "steps").span(8).height(8)
+                    for signal in consolidation.AGAINST_CLIENTS
                 ],
             ),
         ],
@@ -101,6 +85,11 @@ def _cpu() -> timeseries.Panel:
         .override_by_query("B", panels.coloured(palette.HOST))
         .override_by_query("C", panels.as_line(palette.LIMIT))
     )
+
+
+def _small(panel: timeseries.Panel) -> timeseries.Panel:
+    """A third of the width, which a legend at the side would take half of."""
+    return panel.legend(panels.legend_below()).span(8).height(8)
 
 
 def _headroom() -> timeseries.Panel:

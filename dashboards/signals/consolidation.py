@@ -61,7 +61,8 @@ BY_OBJECTIVE = Signal(
     description=(
         "The same until the first response breaks its objective. Answers are taken to grow as in a queue, by "
         "1 / (1 - utilisation): with R the response, T what is promised and F the free CPU, F * (1 - R / T) of it may "
-        "be used. That is the careful side. docs/vocabulary.md has the reasoning."
+        "be used. That is the careful side. Of a promise that a share of the answers is in time, the last five minutes "
+        "count: after a breach it stays at 0 for that long. docs/vocabulary.md has the reasoning."
     ),
     absent=_NO_OBJECTIVE,
     legend="by objectives",
@@ -108,7 +109,8 @@ USED_UP = Signal(
     unit=units.PercentUnit,
     description=(
         "How much of the promised response is used up, which the headroom by objectives is made of: at the line it "
-        "breaks. Of a share of answers in time, by the mean that would have that share."
+        "breaks. Of a share of answers in time (latency), by the mean that would have that share, over the last five "
+        "minutes: it lags behind the mean."
     ),
     legend="{{app}} {{objective}}",
     absent=_NO_OBJECTIVE,
@@ -139,7 +141,7 @@ _THROUGHPUT = Signal(
     absent="",
 )
 _CPU = Signal(
-    name="CPU of the applications",
+    name="Applications' CPU",
     expr=f"sum by (host, platform) ({on_host('app:cpu_usage:rate')})",
     unit=CPUS,
     description="CPU of all applications' virtual servers together.",
@@ -173,7 +175,7 @@ def _against_apps(quantity: Signal) -> Signal:
             f'count_values by (host, platform) ("apps", {settled}))[$__range:$__interval]))'
         ),
         description=f"{quantity.description} For each number of applications, the mean over the time shown.",
-        absent=f"No such figures in the time shown. {_NO_APPS}",
+        absent=f"No such figures in the time shown. {quantity.absent or _NO_APPS}",
     )
 
 
@@ -184,15 +186,16 @@ def _against_clients(quantity: Signal) -> Signal:
         quantity,
         name=f"{quantity.name}, by clients",
         expr=(
-            f"avg by (clients, steps) (label_join(last_over_time((({quantity.expr}) * on (host, platform) "
-            f"group_right () {steps})[$__range:$__interval]), "
-            '"steps", " on ", "instances", "placement"))'
+            "avg by (clients, steps) (label_replace(label_join("
+            f"last_over_time((({quantity.expr}) * on (host, platform) group_right () {steps})[$__range:$__interval]), "
+            '"steps", " applications, ", "instances", "placement"), '
+            '"steps", "1 application, $1", "steps", "1 applications, (.*)"))'
         ),
         description=(
             f"{quantity.description} Of each step of the lab the last minute: against the clients of each application, "
-            "a colour for each number of applications and placement."
+            "a line for each number of applications and placement."
         ),
-        absent="No step of the lab was measured in the time shown, or it had none of this. See docs/lab.md.",
+        absent=f"No step of the lab was measured in the time shown, see docs/lab.md. {quantity.absent}".rstrip(),
     )
 
 
