@@ -64,9 +64,12 @@ class _Words(string.Template):
         return " ".join(self.substitute(values).split())
 
 
+# $value, a share, with three digits: humanizePercentage would give four, and templates can't multiply.
+_PERCENT = '{{ printf "100 * %g" $value | query | first | value | printf "%.3g" }}%'
+
 _BURNS = _Words("""
 {{ $labels.app }} on host {{ $labels.host }} @headline:
-{{ $value | humanizePercentage }} of its @requests @broken, @allowed may.
+@percent of its @requests @broken, @allowed may.
 """)
 
 _ABOUT_BUDGET = _Words("""
@@ -74,70 +77,73 @@ _ABOUT_BUDGET = _Words("""
 {{ $judged := printf "%s,objective=%q" $of $labels.objective -}}
 @about
 Of the @requests of {{ $labels.app }} on host {{ $labels.host }},
-{{ range printf "slo:sli_error:ratio_rate@short{%s}" $judged | query -}}
-  {{ .Value | humanizePercentage }} of the last @short_words{{ end }}
-{{- range printf "slo:sli_error:ratio_rate@long{%s}" $judged | query }}
-  and {{ .Value | humanizePercentage }} of the last @long_words{{ end }}
+{{ range printf "100 * slo:sli_error:ratio_rate@short{%s}" $judged | query -}}
+  {{ .Value | printf "%.3g" }}% of the last @short_words{{ end }}
+{{- range printf "100 * slo:sli_error:ratio_rate@long{%s}" $judged | query }}
+  and {{ .Value | printf "%.3g" }}% of the last @long_words{{ end }}
 @broken; its objective allows @allowed
 {{- range printf "vector(%g) / @budget" $value | query -}}
   , so its error budget burns {{ .Value | printf "%.1f" }} times as fast as it may{{ end }}.
 {{ with printf "max_over_time(timestamp(slo:sli_error:ratio_rate@short{%s} <= @budget)[@since])" $judged | query -}}
-  It kept its objective until {{ . | first | value | humanizeTimestamp | reReplaceAll " .0000 UTC$" " UTC" }}.
+  It kept its objective until @moment.
 {{- else -}}
   It has broken its objective for as long as is known, or for more than @since_words.
 {{- end }}
-{{- range printf "slo:period_error_budget_remaining:ratio{%s}" $judged | query }}
-  {{ if gt .Value 0.0 }}{{ .Value | humanizePercentage }}{{ else }}Nothing{{ end }}
+{{- range printf "round(100 * slo:period_error_budget_remaining:ratio{%s}, 0.1)" $judged | query }}
+  {{ if gt .Value 0.0 }}{{ .Value | printf "%.1f" }}%{{ else }}Nothing{{ end }}
   is left of its error budget for 30 days.
 {{- end }}
 @evidence
 """)
 
 _OVER_CEILING = _Words("""
-{{ $labels.app }} on host {{ $labels.host }} takes {{ $value | humanizeDuration }} to answer on average;
+{{ $labels.app }} on host {{ $labels.host }} takes {{ $value | printf "%.3f" }} s to answer on average;
 its ceiling is @ceiling s.
 """)
 
 _ABOUT_MEAN = _Words("""
 {{ $of := printf "host=%q,platform=%q,app=%q" $labels.host $labels.platform $labels.app -}}
 @about
-The mean response of {{ $labels.app }} on host {{ $labels.host }} was {{ $value | humanizeDuration }}
+The mean response of {{ $labels.app }} on host {{ $labels.host }} was {{ $value | printf "%.3f" }} s
 over the last five minutes, and above its ceiling of @ceiling s for five minutes.
 {{- with printf "max_over_time(timestamp(app:response_seconds:mean{tier='web',%s} <= @ceiling)[6h:30s])" $of | query }}
-  It was last below it at {{ . | first | value | humanizeTimestamp | reReplaceAll " .0000 UTC$" " UTC" }}.
+  It was last below it at @moment.
 {{- end }}
 @evidence
 """)
+
+# Of the one sample of a query: to the minute, as "2026-03-02 08:11 UTC".
+_MOMENT = '{{ . | first | value | humanizeTimestamp | reReplaceAll ":[0-9.]+ .0000 UTC$" " UTC" }}'
 
 # What speaks for the cause that the label names, in numbers, where the platform gives them. The cause in words is in
 # Alertmanager's message. A virtual server is the application's if vserver:app:info says so.
 _EVIDENCE = """
 {{- if eq $labels.cause "self" }}
   {{- with printf "topk(1, (vserver:cpu_throttled:rate @its) > 0.01)" $of | query }}
-    {{ . | first | label "vserver" }} is held back by its CPU limit for
-    {{ . | first | value | humanizeDuration }} of each second.
+    {{ . | first | label "vserver" }} is stopped by its CPU limit for
+    {{ . | first | value | printf "%.2f" }} seconds of each, over all its CPUs.
   {{- else }}
-    {{- range printf "topk(1, vserver:cpu_usage:rate / vserver:cpu_limit:cpus @its)" $of | query }}
-      {{ .Labels.vserver }} uses {{ .Value | humanizePercentage }} of the CPU that its limit allows.
+    {{- range printf "topk(1, 100 * vserver:cpu_usage:rate / vserver:cpu_limit:cpus @its)" $of | query }}
+      {{ .Labels.vserver }} uses {{ .Value | printf "%.0f" }}% of the CPU that its limit allows.
     {{- end }}
   {{- end }}
 {{- else if eq $labels.cause "neighbour" }}
   {{- range printf "topk(1, (vserver:cpu_wait:rate @its) > 0.01)" $of | query }}
-    {{ .Labels.vserver }} waits {{ .Value | humanizeDuration }} of each second for a CPU.
+    {{ .Labels.vserver }} wants {{ .Value | printf "%.2f" }} CPUs more than it gets.
   {{- end }}
   {{- range printf "topk(1, vserver:cpu_usage:rate{role='guest',host=%q,platform=%q} @others)"
       $labels.host $labels.platform $of | query }}
-    {{ .Labels.vserver }} beside it uses {{ .Value | printf "%.2g" }} CPUs.
+    {{ .Labels.vserver }} beside it uses {{ .Value | printf "%.2f" }} CPUs.
   {{- end }}
 {{- else if eq $labels.cause "hypervisor" }}
   {{- range printf "host:overhead_cpu:rate{host=%q,platform=%q}" $labels.host $labels.platform | query }}
-    The host itself uses {{ .Value | printf "%.2g" }} CPUs.
+    The host itself uses {{ .Value | printf "%.2f" }} CPUs.
   {{- end }}
 {{- else if eq $labels.cause "load" }}
   {{- range printf "app:requests:rate{tier='web',%s}" $of | query }}
-    It gets {{ .Value | printf "%.3g" }} requests a second
+    It gets {{ .Value | printf "%.1f" }} requests a second
     {{- range printf "app:requests:rate_max1w{%s} or app:requests:rate_max1h{%s}" $of $of | query -}}
-      , after {{ .Value | printf "%.3g" }} at most before
+      , after {{ .Value | printf "%.1f" }} at most before
     {{- end }}.
   {{- end }}
 {{- end }}
@@ -150,6 +156,8 @@ def burning(about: str, judged: Judged, windows: Windows) -> Told:
     """Of a budget that burns too fast; about: what the application is."""
     words = {
         "about": _sentence(about),
+        "percent": _PERCENT,
+        "moment": _MOMENT,
         "requests": judged.requests,
         "broken": judged.broken,
         "budget": judged.budget,
@@ -167,7 +175,7 @@ def burning(about: str, judged: Judged, windows: Windows) -> Told:
 
 def over_ceiling(about: str, ceiling: float) -> Told:
     """Of a mean response above its ceiling, in seconds."""
-    words = {"about": _sentence(about), "ceiling": ceiling, "evidence": _EVIDENCE}
+    words = {"about": _sentence(about), "ceiling": ceiling, "moment": _MOMENT, "evidence": _EVIDENCE}
     return Told(_OVER_CEILING.filled(**words), _ABOUT_MEAN.filled(**words))
 
 
