@@ -1,15 +1,16 @@
 """A day of the demo's past, in blocks that Prometheus takes over as its own.
 
-What targets would have shown is made by the exporters' own code from the model and turned into blocks by promtool. Then
-the recording rules are evaluated over it as Prometheus would have done: rules that read what others record come
-after these, so it takes a few rounds, each with a Prometheus of its own over the blocks so far.
+One hour of the story is like another, but for what counters have grown by. So the exporters' own code makes what
+targets would have shown in the last two hours only, and those before are made of these; promtool turns them into
+blocks. Then the recording rules are evaluated over the last hour, as Prometheus would have done: rules that read what
+others record come after these, so it takes a few rounds, each with a Prometheus of its own over the blocks so far.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import Metric
@@ -23,24 +24,63 @@ from virtscope.vestat.source.recorded import RecordedProcfs
 from virtscope.xentop.view import LibraryView, recorded_waiting
 
 STEP = 30  # seconds between two samples: a rate over a minute needs two
-_RULES_AND_PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml", "dashboards/**/*.py")
+# What only rules read is of no use in the story's past, where there are their records: they are evaluated over the last
+# two hours at most, and look back on these series for an hour.
+FOR_RULES = 4 * story.CYCLE
+_RULES, _PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml"), ("dashboards/**/*.py",)
 
 
 def write_samples(file: Path, targets: Iterable[Target], begin: int, end: int, origin: float) -> None:
-    """Write as OpenMetrics what the targets would have shown from `begin` to `end` (Unix time), of what is used."""
-    page = _Lines(_names_in_use())
-    shown = {host: _Host(host, origin) for host in story.PLATFORMS}
+    """Write as OpenMetrics what the targets would have shown until `end` (Unix time): since `begin` of what is on
+    dashboards, and of what rules read since a few hours before `end`."""
+    two_hours = range(end - 2 * story.CYCLE + STEP, end + 1, STEP)
+    on_panels = _words(_PANELS) | {"up"}
+    with file.open("w", encoding="utf-8") as out:
+        for series, values in _shown(targets, two_hours, origin).items():
+            since = begin if series.partition("{")[0] in on_panels else end - FOR_RULES
+            out.writelines(f"{series} {value!r} {at}\n" for at, value in _since(since, values, end))
+        out.write("# EOF\n")
+
+
+def write_latest(file: Path, targets: Iterable[Target], begin: int, end: int, origin: float) -> None:
+    """Write as OpenMetrics what the targets would have shown after `begin`, and at `end` (Unix time)."""
+    with file.open("w", encoding="utf-8") as out:
+        for series, values in _shown(targets, [*range(begin + STEP, end, STEP), end], origin).items():
+            out.writelines(f"{series} {value!r} {at}\n" for at, value in values.items())
+        out.write("# EOF\n")
+
+
+def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> dict[str, dict[int, float]]:
+    """What the targets show at these moments: values by Unix time, by series."""
+    wanted = _words((*_RULES, *_PANELS))
+    shown: dict[str, dict[int, float]] = {}
     by_host: dict[str, list[Target]] = {}
     for target in targets:
         by_host.setdefault(target.labels["host"], []).append(target)
-    with file.open("w", encoding="utf-8") as out:
-        for seconds in range(begin, end + 1, STEP):
-            for host, its_targets in by_host.items():
-                pages = shown[host].pages(seconds)
-                for target in its_targets:
-                    families = pages.get((target.job, target.labels.get("vserver", "")), [])
-                    page.write(out.write, target, families, seconds)
-        out.write("# EOF\n")
+    for name, its_targets in by_host.items():
+        host = _Host(name, origin)
+        series = _Series()
+        for seconds in moments:
+            pages = host.pages(seconds)
+            for target in its_targets:
+                shown.setdefault(series.up(target), {})[seconds] = 1.0
+                for family in pages.get((target.job, target.labels.get("vserver", "")), []):
+                    for sample in family.samples:
+                        if sample.name in wanted:
+                            values = shown.setdefault(series.of(sample.name, sample.labels, target), {})
+                            values[seconds] = float(sample.value)
+    return shown
+
+
+def _since(begin: int, values: Mapping[int, float], end: int) -> Iterator[tuple[int, float]]:
+    """A series from `begin` on, made of its last hour: in each before, it has grown by as much."""
+    last = max(values)
+    grown = values[last] - values[last - story.CYCLE]
+    hour = [(at, value) for at, value in values.items() if at > end - story.CYCLE]
+    for ago in range((end - begin) // story.CYCLE, -1, -1):
+        for at, value in hour:
+            if at - ago * story.CYCLE >= begin:
+                yield at - ago * story.CYCLE, value - ago * grown
 
 
 def blocks(promtool: Path, samples: Path, data: Path) -> None:
@@ -78,29 +118,31 @@ class _Host:
         return found
 
 
-class _Lines:
-    """Writes samples of the metrics that are `wanted`, keeping each line up to its value."""
+class _Series:
+    """Names series as OpenMetrics has them, with the labels that Prometheus would add; each once."""
 
-    def __init__(self, wanted: set[str]) -> None:
-        self._wanted = wanted
-        self._prefixes: dict[tuple[object, ...], str] = {}
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], str] = {}
 
-    def write(self, write: Callable[[str], object], target: Target, families: list[Metric], seconds: int) -> None:
-        """Write what a target shows at this Unix time, with the labels that Prometheus would add."""
-        of_target = {**target.labels, "job": target.job, "instance": target.address}
-        write(f"up{_braces(of_target)} 1 {seconds}\n")
-        for family in families:
-            for sample in family.samples:
-                if sample.name in self._wanted:
-                    key = (sample.name, target, *sample.labels.items())
-                    prefix = self._prefixes.get(key)
-                    if prefix is None:
-                        labels = {**sample.labels, **target.played, **of_target}
-                        prefix = self._prefixes[key] = sample.name + _braces(labels)
-                    write(f"{prefix} {float(sample.value)!r} {seconds}\n")
+    def up(self, target: Target) -> str:
+        """The series by which Prometheus says that it could scrape a target."""
+        return f"up{_braces({**target.labels, **_address(target)})}"
+
+    def of(self, name: str, labels: Mapping[str, str], target: Target) -> str:
+        """A sample's series, by what the target shows of it."""
+        key = (name, target, *labels.items())
+        series = self._known.get(key)
+        if series is None:
+            series = name + _braces({**labels, **target.played, **target.labels, **_address(target)})
+            self._known[key] = series
+        return series
 
 
-def _braces(labels: dict[str, str]) -> str:
+def _address(target: Target) -> dict[str, str]:
+    return {"job": target.job, "instance": target.address}
+
+
+def _braces(labels: Mapping[str, str]) -> str:
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items() if value) + "}"
 
 
@@ -108,11 +150,11 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def _names_in_use() -> set[str]:
-    """Every word of the rules, alerts and dashboards: among them the metrics that they read."""
+def _words(patterns: Iterable[str]) -> set[str]:
+    """Every word of these files: among them the metrics that they read."""
     return {
         word
-        for pattern in _RULES_AND_PANELS
+        for pattern in patterns
         for file in CHECKOUT.glob(pattern)
         for word in re.findall(r"[a-zA-Z_][a-zA-Z0-9_]*", file.read_text(encoding="utf-8"))
     }

@@ -22,9 +22,10 @@ EDGES = tuple(
     ).edges
 )
 OBJECTIVE = 0.1  # seconds, mean
-# How long a guest stays, idle, when its clients have gone, in seconds. On OpenVZ the host's own share is what is left
-# of the last minute when the guests' is taken away, and who has just gone is in that minute.
-_LINGER = 75
+# How long a guest is there, idle, before its clients come and when they have gone, in seconds. On OpenVZ the host's own
+# share is what is left of the last minute when the guests' is taken away, and who has just gone is in that minute, or
+# who wasn't yet there at the scrape before.
+_IDLE = 75
 HOST = ""  # the host itself among its virtual servers: Dom0, or what is used beside the containers
 
 
@@ -180,6 +181,10 @@ class Counters:
         self.platform = story.PLATFORMS[host]
         self.origin = origin
         self._rates = [rates(self.platform, step) for step in story.STEPS]
+        self._at_step: tuple[float, State] = (
+            -1,
+            State({}, {}),
+        )  # the last one asked for: when it began, and the counters
         self._before = list(accumulate(map(_over, self._rates, story.STEPS), _plus, initial=State({}, {})))
 
     def at(self, seconds: float) -> State:
@@ -188,8 +193,11 @@ class Counters:
         number = story.STEPS.index(story.step_at(seconds))
         living = self._rates[number]
         names = set(living.work)
-        if seconds % story.CYCLE - story.STEPS[number].begin < _LINGER:
+        phase, step = seconds % story.CYCLE, story.STEPS[number]
+        if phase - step.begin < _IDLE:
             names |= set(self._rates[number - 1].work)
+        if step.end - phase < _IDLE:
+            names |= set(self._rates[(number + 1) % len(self._rates)].work)
         return State({name: total.work[name] for name in names}, {app: total.answers[app] for app in living.answers})
 
     def machine_at(self, seconds: float) -> Work:
@@ -201,9 +209,13 @@ class Counters:
         return self._rates[story.STEPS.index(story.step_at(seconds))]
 
     def _total(self, seconds: float) -> State:
-        cycles = seconds // story.CYCLE - self.origin // story.CYCLE
-        until_now = _plus(self._phase(seconds), _times(self._before[-1], cycles))
-        return _plus(until_now, _times(self._phase(self.origin), -1))
+        number = story.STEPS.index(story.step_at(seconds))
+        began = seconds // story.CYCLE * story.CYCLE + story.STEPS[number].begin
+        if self._at_step[0] != began:
+            cycles = seconds // story.CYCLE - self.origin // story.CYCLE
+            since_origin = _plus(_times(self._before[-1], cycles), _times(self._phase(self.origin), -1))
+            self._at_step = began, _plus(self._before[number], since_origin)
+        return _plus(self._at_step[1], _times(self._rates[number], seconds - began))
 
     def _phase(self, seconds: float) -> State:
         """What the current cycle has brought up to this Unix time."""

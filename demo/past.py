@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +18,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from demo import story
+
 STEP = 60  # seconds between two evaluations
+# Seconds of records that are read further back than the past is long: a forecast needs three days of this one.
+_LONGER = {"host:headroom:apps_p10_1d": 4 * 86400}
 _START_SECONDS = 60
 _STOP_SECONDS = 15
 _QUERY_SECONDS = 120
@@ -94,7 +98,8 @@ def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
 
 
 class Past(NamedTuple):
-    """The blocks in `data`, from `begin` to `end` (Unix time), as a Prometheus of this program reads them."""
+    """The blocks in `data` as a Prometheus of this program reads them; they are to hold records from `begin` to `end`
+    (Unix time)."""
 
     prometheus: Path
     data: Path
@@ -104,19 +109,26 @@ class Past(NamedTuple):
 
 def write_records(file: Path, rules: list[Rule], past: Past) -> int:
     """Write what the rules would have recorded as OpenMetrics; return how many samples."""
-    samples: dict[tuple[str, int], str] = {}
-    for rule, answer in zip(rules, _evaluated([rule.expr for rule in rules], past), strict=True):
+    samples: dict[str, dict[int, str]] = {}
+    answers = _evaluated([rule.expr for rule in rules], past, story.CYCLE)
+    for rule, answer in zip(rules, answers, strict=True):
         for series in answer:
-            name = _series(rule.record, {**series["metric"], **rule.labels})
+            values = samples.setdefault(_series(rule.record, {**series["metric"], **rule.labels}), {})
             for at, value in series["values"]:
-                samples.setdefault((name, at), value)  # of two rules for one series, the first counts
-    return _write(file, samples)
+                values.setdefault(at, value)  # of two rules for one series, the first counts
+    return _write(
+        file, ((name, at, value) for name, values in samples.items() for at, value in _since(past, name, values))
+    )
 
 
 def write_alerts(file: Path, alerts: list[Alert], past: Past) -> int:
-    """Write ALERTS as Prometheus would have recorded it, as OpenMetrics; return how many samples."""
-    samples: dict[tuple[str, int], str] = {}
-    for alert, answer in zip(alerts, _evaluated([alert.expr for alert in alerts], past), strict=True):
+    """Write ALERTS as Prometheus would have recorded it, as OpenMetrics; return how many samples.
+
+    And ALERTS_FOR_STATE, by which Prometheus goes on with alerts where it was, when it starts.
+    """
+    samples: dict[str, dict[int, str]] = {}
+    answers = _evaluated([alert.expr for alert in alerts], past, 2 * story.CYCLE)  # none waits longer than an hour
+    for alert, answer in zip(alerts, answers, strict=True):
         for series in answer:
             labels = {**series["metric"], **alert.labels, "alertname": alert.name}
             since = before = 0
@@ -125,8 +137,23 @@ def write_alerts(file: Path, alerts: list[Alert], past: Past) -> int:
                     since = at
                 before = at
                 state = "firing" if at - since >= alert.seconds else "pending"
-                samples[_series("ALERTS", {**labels, "alertstate": state}), at] = "1"
-    return _write(file, samples)
+                samples.setdefault(_series("ALERTS", {**labels, "alertstate": state}), {})[at] = "1"
+                samples.setdefault(_series("ALERTS_FOR_STATE", labels), {})[at] = str(since)
+    return _write(
+        file, ((name, at, value) for name, values in samples.items() for at, value in _since(past, name, values))
+    )
+
+
+def _since(past: Past, series: str, values: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """A record of the last hour from the past's beginning on: it was the same in each hour of the story."""
+    name = series.partition("{")[0]
+    begin = past.end - _LONGER.get(name, past.end - past.begin)
+    hour = [(at, value) for at, value in values.items() if at > past.end - story.CYCLE]
+    for ago in range((past.end - begin) // story.CYCLE, -1, -1):
+        earlier = ago * story.CYCLE
+        for at, value in hour:
+            if at - earlier >= begin:
+                yield at - earlier, str(int(value) - earlier) if name == "ALERTS_FOR_STATE" else value
 
 
 def _series(name: str, labels: Mapping[str, str]) -> str:
@@ -138,17 +165,20 @@ def _series(name: str, labels: Mapping[str, str]) -> str:
     return f"{name}{{{','.join(inner)}}}"
 
 
-def _write(file: Path, samples: Mapping[tuple[str, int], str]) -> int:
+def _write(file: Path, samples: Iterable[tuple[str, int, str]]) -> int:
+    written = 0
     with file.open("w", encoding="utf-8") as out:
-        out.writelines(f"{series} {value} {at}\n" for (series, at), value in samples.items())
+        for series, at, value in samples:
+            out.write(f"{series} {value} {at}\n")
+            written += 1
         out.write("# EOF\n")
-    return len(samples)
+    return written
 
 
-def _evaluated(expressions: list[str], past: Past) -> list[list[dict[str, Any]]]:
-    """The series that each expression gives, in the form of Prometheus's API."""
+def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
+    """The series that each expression gives in the last seconds of the past, in the form of Prometheus's API."""
     with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda expr: _query_range(port, expr, past), expressions))
+        return list(pool.map(lambda expr: _query_range(port, expr, past.end - seconds + STEP, past.end), expressions))
 
 
 @contextmanager
@@ -199,8 +229,8 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise RuntimeError(f"Prometheus did not become ready:\n{log.read_text()[-2000:]}")
 
 
-def _query_range(port: int, expr: str, past: Past) -> list[dict[str, Any]]:
-    parameters = urllib.parse.urlencode({"query": expr, "start": past.begin, "end": past.end, "step": STEP})
+def _query_range(port: int, expr: str, begin: int, end: int) -> list[dict[str, Any]]:
+    parameters = urllib.parse.urlencode({"query": expr, "start": begin, "end": end, "step": STEP})
     status, body = _get(port, f"/api/v1/query_range?{parameters}")
     answer = json.loads(body)
     if status != http.client.OK:

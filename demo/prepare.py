@@ -10,7 +10,11 @@ from typing import NamedTuple
 from demo import history, past, recordings, story
 from demo.targets import Ports, stage, targets
 
-HISTORY = 25 * 3600  # seconds: what is usual is known after a day
+HISTORY = 27 * 3600  # seconds: what is usual is known after a day, and the most requests of it after two hours more
+# Seconds from the beginning until Prometheus can begin to scrape, on a machine with nothing else to do: there history
+# ends. Where it takes longer, there are no records in between, of which a minute isn't seen.
+_AHEAD = 12
+_START = 3  # seconds that Prometheus needs, and it takes nothing that is older than what it has
 _ORIGIN = "origin"
 
 
@@ -21,29 +25,34 @@ class Programs(NamedTuple):
     prometheus: Path
 
 
-def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTORY) -> None:
-    """Fill the folder; `seconds` is how much history there is to be."""
+def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTORY) -> int:
+    """Fill the folder; `seconds` is how much history there is to be. Return when it ends, in Unix time."""
     for left in folder.iterdir():  # by a demo before
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     wanted = targets(ports)
     stage(folder, wanted)
-    end = int(time.time()) // past.STEP * past.STEP
+    end = int(time.time()) + _AHEAD
     begin = end - seconds
-    origin = begin - story.CYCLE
+    origin = min(begin, end - history.FOR_RULES) - story.CYCLE
     data, samples = folder / "data", folder / "samples.om"
     data.mkdir()
     history.write_samples(samples, wanted, begin, end, origin)
     history.blocks(programs.promtool, samples, data)
-    until_now = past.Past(programs.prometheus, data, begin + past.STEP, end)
+    until_now = past.Past(programs.prometheus, data, begin, end)
     recording, alerting = past.read_rules(folder)
     for rules in past.rounds(recording):
         if past.write_records(samples, rules, until_now):
             history.blocks(programs.promtool, samples, data)
     if past.write_alerts(samples, alerting, until_now):
         history.blocks(programs.promtool, samples, data)
-    samples.unlink()
     (folder / _ORIGIN).write_text(f"{origin}\n")
     recordings.write(folder, origin, time.time())
+    if (latest := int(time.time()) + _START) > end:  # so that live rates are whole from the first one on
+        history.write_latest(samples, wanted, end, latest, origin)
+        history.blocks(programs.promtool, samples, data)
+    samples.unlink()
+    time.sleep(max(end - _START - time.time(), 0))
+    return end
 
 
 def read_origin(folder: Path) -> float:

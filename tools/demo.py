@@ -30,9 +30,10 @@ def sources(demo: bool) -> dict[str, str]:
     if not demo:
         return _LIVE
     return {
-        # Back-filled series have no marks for where they end: a sample stands until the next one is due.
+        # Back-filled series have no marks for where they end: a sample stands until the next one is due. Alerts go on
+        # where they were in the history, as else only those do that wait for more than ten minutes.
         "PROMETHEUS_SOURCE": f"--config.file={_HERE}/prometheus/prometheus.yml --storage.tsdb.path={_HERE}/data"
-        " --query.lookback-delta=75s",
+        " --query.lookback-delta=75s --rules.alert.for-grace-period=0s",
         "XENTOP_SOURCE": f"--source=replay:{_HERE}/demo-xen.jsonl.gz",
         "VESTAT_SOURCE": f"--source=replay:{_HERE}/demo-openvz.jsonl.gz",
         "DEMO_SOURCE": f"--folder {_HERE}",

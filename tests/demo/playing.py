@@ -57,8 +57,7 @@ def playing(folder: Path, history: int, live: bool = False) -> Iterator[Demo]:
     prometheus = Program("prometheus", folder)
     ports = Ports(prometheus.port, free_port(), free_port(), free_port())
     programs = prepare.Programs(program_path("promtool"), program_path("prometheus"))
-    prepare.prepare(folder, programs, ports, history)
-    end = int((folder / "origin").read_text()) + story.CYCLE + history
+    end = prepare.prepare(folder, programs, ports, history)
     with contextlib.ExitStack() as at_end:
         if live:
             for module, arguments in (
@@ -73,6 +72,7 @@ def playing(folder: Path, history: int, live: bool = False) -> Iterator[Demo]:
             "--storage.tsdb.path=data",
             "--storage.tsdb.retention.time=30d",
             "--query.lookback-delta=75s",
+            "--rules.alert.for-grace-period=0s",
             f"--web.listen-address=127.0.0.1:{prometheus.port}",
             "--log.level=warn",
         )

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,32 @@ def test_the_earlier_of_two_readings_is_served_until_the_later_ones_time(tmp_pat
         seen.append(counters(source)["a"])
         clock.now += 0.5
     assert seen == [1, 1, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("late", [-0.4, -0.01, 0, 0.01, 0.4])
+def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clock: Clock, late: float) -> None:
+    """Whenever the first scrape is, and however late the others are by less than half a reading's time."""
+    writer = Writer(tmp_path / "r.jsonl.gz", header()._replace(begins=5000.0))
+    for t in range(100):
+        writer.write(t, "guests", {"a": t})
+    writer.close()
+    for first in (5000.0, 5030.0, 5030.25, 5030.999):
+        played = Playback(tmp_path / "r.jsonl.gz", "test", 1, False, clock, unix_time=partial(float, first))
+        source = played.source("guests", "guests", decode, lambda: families)
+        began = counters(source)["a"]
+        assert began == first // 1 - 5000
+        clock.now += 5 + late
+        assert counters(source)["a"] == began + 5
+        clock.now += 95 - late
+        assert counters(source)["a"] == 99 + began, "it goes round as ever"
+
+
+def test_one_that_begins_later_waits_with_its_first_reading(tmp_path: Path, clock: Clock) -> None:
+    writer = Writer(tmp_path / "r.jsonl.gz", header()._replace(begins=5000.0))
+    writer.write(0, "guests", {"a": 7})
+    writer.close()
+    played = Playback(tmp_path / "r.jsonl.gz", "test", 1, False, clock, unix_time=lambda: 4000.0)
+    assert counters(played.source("guests", "guests", decode, lambda: families)) == {"a": 7}
 
 
 def test_speed(tmp_path: Path, clock: Clock) -> None:
@@ -284,6 +311,8 @@ def test_a_line_that_makes_no_sense_ends_the_play_with_its_number(
         ({"version": 2}, "of version 2; this exporter reads version 1"),
         ({"interval": 0}, '"interval" must be'),
         ({"interval": None}, '"interval" must be'),
+        ({"begins": "now"}, '"begins" must be'),
+        ({"begins": -1}, '"begins" must be'),
         ({"sources": []}, '"sources" must be'),
         ({"exporter": None}, '"exporter" and'),
     ],

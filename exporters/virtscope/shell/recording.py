@@ -41,6 +41,9 @@ class Header(NamedTuple):
     interval: float  # seconds between two readings of a source
     recorded: str  # when, in words or as a date; "" where unknown
     anonymised: bool
+    begins: float | None = (
+        None  # the Unix time that t=0 is, for one that goes on with others' figures; else when played
+    )
 
 
 class Failed(NamedTuple):
@@ -154,7 +157,10 @@ class Reader:
             raise self._rubbish('"interval" must be a number of seconds above 0')
         if not (isinstance(exporter, str) and isinstance(recorded, str) and isinstance(anonymised, bool)):
             raise self._rubbish('"exporter" and "recorded" must be text, "anonymised" true or false')
-        return Header(exporter, tuple(sources), float(interval), recorded, anonymised)
+        begins = line.get("begins")
+        if begins is not None and not 0 <= (begins := _number(begins)) < 1e12:
+            raise self._rubbish('"begins" must be seconds of Unix time')
+        return Header(exporter, tuple(sources), float(interval), recorded, anonymised, begins)
 
     def _reading(self, line: Mapping[str, Any]) -> Reading:
         seconds, source = _number(line.get("t")), line.get("source")

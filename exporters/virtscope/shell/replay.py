@@ -1,5 +1,6 @@
 """A recording as an exporter's source: its readings at the pace they were made, through the code that live ones take.
 
+- It begins with the first scrape, or at the time that it says itself.
 - Between two readings the earlier one is served. Nothing is interpolated.
 - After the last one the recording begins anew, for ever. Gauges repeat; a counter goes on from where it was, so that it
   grows in each pass by what it grew by in the recording. Resets that the recording itself has stay what they are.
@@ -32,7 +33,14 @@ class Playback:
     """Plays a recording from the first reading that is asked for on, for any number of sources."""
 
     def __init__(
-        self, path: Path, exporter: str, speed: float, once: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        exporter: str,
+        speed: float,
+        once: bool,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         """Open the recording that `exporter` has made, to be played at `speed` times its pace.
 
@@ -42,6 +50,7 @@ class Playback:
         self._speed = speed
         self._once = once
         self._clock = clock
+        self._unix_time = unix_time
         self._lock = threading.Lock()  # over all that follows
         self._channels: dict[str, list[_Channel]] = {}  # by the source's name in the recording
         self._began_at: float | None = None  # on the clock
@@ -117,7 +126,7 @@ class Playback:
             raise type(self._failure)(str(self._failure))
         now = self._clock()
         if self._began_at is None:
-            self._began_at = now
+            self._began_at = now - self._over() / self._speed
         position = (now - self._began_at) * self._speed
         while True:
             if self._next:
@@ -137,6 +146,19 @@ class Playback:
                 self._pass_began += passes * self._length
             else:
                 return
+
+    def _over(self) -> float:
+        """Seconds of the recording that are over when it is first asked for; none unless it tells when it begins.
+
+        Then it is half an interval and some whole ones.
+        Scrapes are milliseconds early or late. Where their pace is a multiple of the readings', those that come as one
+        reading follows the other would find one of them twice and miss the next: a counter would stand still and leap.
+        """
+        header = self.header
+        if header.begins is None:
+            return 0
+        intervals = max(self._unix_time() - header.begins, 0) * self._speed // header.interval
+        return (intervals + 0.5) * header.interval
 
     def _take(self, reading: Reading) -> None:
         for channel in self._channels.get(reading.source, []):
