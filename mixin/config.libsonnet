@@ -6,8 +6,9 @@ local stack = import 'stack.libsonnet';
     // PromQL label matcher for the targets that are virtscope's, in a Prometheus that has others, such as 'platform!=""'.
     // Alerts on silent targets and the sum of what watching costs would take in all of them.
     targetSelector: '',
-    // PromQL label matcher for Prometheus itself, for the dashboard on the monitor.
+    // PromQL label matchers for Prometheus and Alertmanager themselves, for the alerts on them and the dashboard on the monitor.
     prometheusSelector: 'job="prometheus"',
+    alertmanagerSelector: 'job="alertmanager"',
 
     // Applications in alerts/objectives/ whose objectives are wanted.
     objectives: std.objectFields(stack.objectives),
@@ -24,6 +25,9 @@ local stack = import 'stack.libsonnet';
     dashboardNamePrefix: '',
     // By the first of these, dashboards find each other for their menu.
     dashboardTags: ['virtscope'],
+    // As Grafana names them: 'browser', 'utc' or a place; how often dashboards ask anew, '' for never.
+    dashboardTimezone: 'browser',
+    dashboardRefresh: '10s',
     // Regular expression for the names of the data sources that dashboards offer.
     datasourceFilterRegex: '',
   },

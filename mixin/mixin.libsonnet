@@ -23,6 +23,8 @@ local replaced(text, old, new) =
       expr:
         if rule.alert == 'ExporterDown' then onOwnTargets(super.expr, 'up{', 'up{%s, ')
         else if rule.alert == 'HostDown' then onOwnTargets(super.expr, '(up)', '(up{%s})')
+        else if rule.alert == 'RulesFailing' then replaced(super.expr, 'job="prometheus"', config.prometheusSelector)
+        else if rule.alert == 'NotificationsFailing' then replaced(super.expr, 'job="alertmanager"', config.alertmanagerSelector)
         else super.expr,
       annotations+: {
         runbook_url: config.runbookURLPattern % rule.alert,
@@ -36,8 +38,13 @@ local replaced(text, old, new) =
     for group in groups
   ],
 
+  local alerts = groups(stack.alerts + std.objectValues(stack.objectives)),
+  local names = std.set([rule.alert for group in alerts for rule in group.rules if std.objectHas(rule, 'alert')]),
+  local misspelt = std.setDiff(std.set(config.alertsLeftOut), names),
+
   prometheusRules+:: { groups+: configured(groups(stack.rules)) },
   prometheusAlerts+:: {
+    assert misspelt == [] : 'alertsLeftOut: no such alerts: %s; there are %s' % [misspelt, names],
     groups+: configured(groups(stack.alerts + [stack.objectives[name] for name in config.objectives])),
   },
 
@@ -47,6 +54,8 @@ local replaced(text, old, new) =
   ) {
     title: config.dashboardNamePrefix + super.title,
     tags: config.dashboardTags,
+    timezone: config.dashboardTimezone,
+    refresh: config.dashboardRefresh,
     links: [link { tags: config.dashboardTags[:1] } for link in super.links],
     templating+: {
       list: [

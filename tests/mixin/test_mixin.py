@@ -95,11 +95,23 @@ def of_own_targets(expected: Mixin) -> None:
                 rule["expr"] = rule["expr"].replace("total{", 'total{platform!="", ')
 
 
+def alert(expected: Mixin, name: str) -> Json:
+    (rule,) = (rule for rule in expected.every_rule() if rule.get("alert") == name)
+    return rule
+
+
 def of_another_prometheus(expected: Mixin) -> None:
+    rule = alert(expected, "RulesFailing")
+    rule["expr"] = rule["expr"].replace('job="prometheus"', 'job=~"prom.+"')
     page = json.dumps(expected.dashboards["virtscope-monitor.json"])
     assert '{job=\\"prometheus\\"' in page
     changed = page.replace('job=\\"prometheus\\"', 'job=~\\"prom.+\\"')
     expected.dashboards["virtscope-monitor.json"] = json.loads(changed)
+
+
+def of_another_alertmanager(expected: Mixin) -> None:
+    rule = alert(expected, "NotificationsFailing")
+    rule["expr"] = rule["expr"].replace('job="alertmanager"', 'job="am"')
 
 
 def with_another_applications_objectives(expected: Mixin) -> None:
@@ -136,6 +148,16 @@ def with_other_tags(expected: Mixin) -> None:
         dashboard["links"][0]["tags"] = ["virt"]
 
 
+def with_another_time_zone(expected: Mixin) -> None:
+    for dashboard in expected.dashboards.values():
+        dashboard["timezone"] = "utc"
+
+
+def with_rarer_questions(expected: Mixin) -> None:
+    for dashboard in expected.dashboards.values():
+        dashboard["refresh"] = "1m"
+
+
 def with_few_data_sources(expected: Mixin) -> None:
     for dashboard in expected.dashboards.values():
         (variable,) = (each for each in dashboard["templating"]["list"] if each["type"] == "datasource")
@@ -145,12 +167,15 @@ def with_few_data_sources(expected: Mixin) -> None:
 SETTINGS: dict[str, Callable[[Mixin], None]] = {
     "{ targetSelector: 'platform!=\"\"' }": of_own_targets,
     "{ prometheusSelector: 'job=~\"prom.+\"' }": of_another_prometheus,
+    "{ alertmanagerSelector: 'job=\"am\"' }": of_another_alertmanager,
     "{ objectives: ['auction'] }": with_another_applications_objectives,
     "{ alertsLeftOut: ['Watchdog'] }": with_a_watchdog_already,
     "{ runbookURLPattern: 'https://wiki.example.org/%s' }": with_runbooks_elsewhere,
     "{ grafanaURL: 'https://grafana.example.org/' }": with_links_to_grafana,
     "{ dashboardNamePrefix: 'virtscope / ' }": with_names_of_its_own,
     "{ dashboardTags: ['virt', 'prod'] }": with_other_tags,
+    "{ dashboardTimezone: 'utc' }": with_another_time_zone,
+    "{ dashboardRefresh: '1m' }": with_rarer_questions,
     "{ datasourceFilterRegex: '/^prod/' }": with_few_data_sources,
 }
 
@@ -170,9 +195,17 @@ def test_every_setting_is_tested_and_explained() -> None:
     assert set(re.findall(r"^\| `(\w+)` ", (ROOT / "docs" / "mixin.md").read_text(), re.MULTILINE)) == settings
 
 
-def test_a_setting_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(mixin.MixinError, match="runbookUrl"):
-        rendered(tmp_path, "{ runbookUrl: 'https://wiki.example.org/%s' }")
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ("{ runbookUrl: 'https://wiki.example.org/%s' }", "runbookUrl"),
+        ("{ alertsLeftOut: ['HostDown', 'WatchDog'] }", r'no such alerts: \["WatchDog"\]'),
+        ("{ objectives: ['acution'] }", "acution"),
+    ],
+)
+def test_what_does_not_exist_is_refused_by_name(tmp_path: Path, config: str, named: str) -> None:
+    with pytest.raises(mixin.MixinError, match=named):
+        rendered(tmp_path, config)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
