@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -101,6 +102,19 @@ def refuse_overlaps(applications: Iterable[Application]) -> None:
             if application.app.may_overlap(other.app) and not hosts_differ:
                 application.at.refuse(f"{application.app.text} is judged by {other.at.place} too; one of them must go")
         seen.append(application)
+
+
+def doubtful_overlaps(applications: Iterable[Application]) -> list[str]:
+    """A line for each two files whose regular expressions may mean one application of one host, or may not."""
+    return [
+        later.at.said(
+            f"{later.app.text} may mean an application that {earlier.at.place} means too with {earlier.app.text}; "
+            "if one is, it is judged twice and its figures are neither's: see that no name matches both"
+        )
+        for earlier, later in itertools.combinations(applications, 2)
+        if not earlier.app.apart_from(later.app)
+        and not (earlier.host is not None and later.host is not None and earlier.host.apart_from(later.host))
+    ]
 
 
 def _latency(value: Value) -> Latency:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alerts import objective_rules
-from alerts.application import Application, read_application, refuse_overlaps
+from alerts.application import Application, doubtful_overlaps, read_application, refuse_overlaps
 from alerts.document import FileError
 from alerts.histograms import Histogram, check_threshold, judged_by, read_histograms, sensors_histogram
 from alerts.requests import request_rules
@@ -139,7 +139,7 @@ def main() -> None:
     check = parser.parse_args().check
     try:
         inputs = read(CHECKOUT)
-        for line in unknown(inputs, CHECKOUT):
+        for line in [*doubtful_overlaps(inputs.applications), *unknown(inputs, CHECKOUT)]:
             print(f"warning: {line}", file=sys.stderr)
         if go_programs.state("sloth").name != "built":
             build_time = go_programs.PROGRAMS["sloth"].module.build_time

@@ -41,6 +41,21 @@ class Names:
             return other.match(self.text)
         return self.match(other.text) if other.single else self.text == other.text
 
+    def apart_from(self, other: Names) -> bool:
+        """Whether it is sure that no name is meant by both: by two regular expressions, if they begin differently."""
+        if self.single or other.single:
+            return not self.may_overlap(other)
+        return not (self._beginning.startswith(other._beginning) or other._beginning.startswith(self._beginning))
+
+    @property
+    def _beginning(self) -> str:
+        """What all names begin with that a regular expression means, as far as it is plain to see."""
+        if "|" in self.text:
+            return ""
+        plain = re.match(r"[\w/:@ -]*", self.text)
+        beginning = plain[0] if plain else ""
+        return beginning[:-1] if self.text[len(beginning) :].startswith(("?", "*", "{")) else beginning
+
     def matcher(self, label: str) -> str:
         """The label matcher of a PromQL selector."""
         return f"{label}={quoted(self.text)}" if self.single else f"{label}=~{quoted(self.text)}"

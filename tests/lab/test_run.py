@@ -28,7 +28,7 @@ calibration: 0s
 think_time: 0.2s
 """
 RUN_SECONDS = 120
-pytestmark = pytest.mark.timeout(600)  # a busy machine needs minutes for the stack and two reports
+pytestmark = pytest.mark.timeout(1800)  # where Telegraf isn't in the cache, it is built first
 
 
 @pytest.fixture(scope="module")

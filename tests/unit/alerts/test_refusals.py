@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alerts.application import read_application
+from alerts.application import doubtful_overlaps, read_application
 from alerts.build import CHECKOUT, read, unknown
 from alerts.document import FileError
 from alerts.histograms import read_histograms, sensors_histogram
@@ -292,6 +292,29 @@ def test_two_files_for_one_application(tmp_path: Path, app: str, refused: bool) 
         )
     else:
         assert len(read(folder).applications) == 2
+
+
+@pytest.mark.parametrize(
+    ("app", "told"),
+    [
+        ("sho.*", True),
+        ("shop-[a-z]+-eu", True),
+        ("sh?.*", True),
+        ("cart|s.*", True),
+        ("shop", False),
+        ("shopping-.*", False),
+        ("rubis-[0-9]+", False),
+    ],
+)
+def test_two_patterns_that_may_mean_one_application_are_told(tmp_path: Path, app: str, told: bool) -> None:
+    first = SHOP.replace(" shop-", " x{app}-").replace("app: shop", "app: shop-.*")
+    second = SHOP.replace(" shop-", " x{app}-").replace("app: shop", f"app: {app}")
+    elsewhere = second.replace("host: xen1", "host: xen2")
+    lines = doubtful_overlaps(read(checkout(tmp_path / "one", first=first, second=second)).applications)
+    assert [line.partition(" may mean ")[0] for line in lines] == (
+        [f"alerts/objectives/second.yml:1: app: {app}"] if told else []
+    )
+    assert doubtful_overlaps(read(checkout(tmp_path / "other", first=first, second=elsewhere)).applications) == []
 
 
 def test_one_application_may_have_other_objectives_on_another_host(tmp_path: Path) -> None:
