@@ -52,7 +52,7 @@ def page(
         .refresh("10s")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
         .link(
-            build.DashboardLink("virtscope")
+            build.DashboardLink("Pages")
             .type(dashboard.DashboardLinkType.DASHBOARDS)
             .tags([TAG])
             .as_dropdown(True)

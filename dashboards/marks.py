@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette
@@ -9,8 +11,11 @@ from dashboards.signals import on_host
 from dashboards.variables import DATASOURCE
 
 _CAP = on_host("vserver:cpu_limit:cpus")
+_WEIGHT = on_host("vserver:cpu_weight:shares")
 _OVERCOMMIT = on_host("host:vcpu_overcommit:ratio")
 _ALIVE = on_host("vserver:cpu_usage:rate")
+_STARTS = on_host("vserver:starts:count1h")
+_CAPACITY = on_host("host:cpu_capacity:cpus")
 _STEP = on_host("lab_step_info")
 
 
@@ -31,16 +36,39 @@ class Marks(dashboard.AnnotationQuery):
 
 
 def reallocations() -> Marks:
-    """Caps that were changed, given or taken away, and vCPUs that came or went."""
+    """Caps and weights that were changed, given or taken away, and vCPUs that came or went."""
     # Prometheus is asked once for each $__interval, so that each answer covers the time since the one before.
-    looks = {
-        "Cap changed": f"changes({_CAP}[$__interval]) > 0",
-        "Cap given": f"({_CAP} unless {_CAP} offset $__interval) and {_ALIVE} offset $__interval",
-        "Cap taken away": f"({_CAP} offset $__interval unless {_CAP}) and {_ALIVE}",
-        "vCPUs changed": f"changes({_OVERCOMMIT}[$__interval]) > 0",
-    }
-    told = (f'label_replace({look}, "what", "{what}", "", "")' for what, look in looks.items())
-    return Marks("Reallocations", " or ".join(told), title="{{what}}", text="{{vserver}}", colour=palette.PURPLE)
+    return _told(
+        "Reallocations",
+        {
+            "Cap of $1 changed": f"changes({_CAP}[$__interval]) > 0",
+            "Cap of $1 given": f"({_CAP} unless {_CAP} offset $__interval) and {_ALIVE} offset $__interval",
+            "Cap of $1 taken away": f"({_CAP} offset $__interval unless {_CAP}) and {_ALIVE}",
+            "Weight of $1 changed": f"changes({_WEIGHT}[$__interval]) > 0",
+            "vCPUs came or went": f"changes({_OVERCOMMIT}[$__interval]) > 0",
+        },
+        palette.PURPLE,
+    )
+
+
+def starts_and_ends() -> Marks:
+    """Virtual servers that came, went or were started again, while the host was watched."""
+    watched = f"on (host, platform) ({_CAPACITY} and {_CAPACITY} offset $__interval)"
+    return _told(
+        "Starts and ends",
+        {
+            "$1 came": f"({_ALIVE} unless {_ALIVE} offset $__interval) and {watched}",
+            "$1 went": f"({_ALIVE} offset $__interval unless {_ALIVE}) and {watched}",
+            "$1 was started again": f"{_STARTS} > {_STARTS} offset $__interval",
+        },
+        palette.GREY,
+    )
+
+
+def _told(name: str, looks: Mapping[str, str], colour: str) -> Marks:
+    """Marks of several kinds, in words; $1 is the virtual server."""
+    told = (f'label_replace({look}, "what", "{what}", "vserver", "(.*)")' for what, look in looks.items())
+    return Marks(name, " or ".join(told), title="{{what}}", text="", colour=colour)
 
 
 def lab_crowds() -> Marks:

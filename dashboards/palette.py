@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 SKY_BLUE = "#56B4E9"
 BLUE = "#0072B2"
@@ -21,11 +22,15 @@ LIMIT = GREY
 JOBS = {
     "xentop": ORANGE,
     "vestat": VERMILLION,
+    "cadvisor": GREEN,
     "perf": PURPLE,
     "node": SKY_BLUE,
     "prometheus": BLUE,
-    "alertmanager": GREY,
+    "telegraf": YELLOW,
+    "alertmanager|app|guest|lab": GREY,
 }
+"""Regular expressions over the name of a job of prometheus.yml."""
+
 CAUSES = {
     "kept": "transparent",  # of an objective: no cause is needed
     "self": PURPLE,
@@ -36,11 +41,23 @@ CAUSES = {
 }
 
 _MANY = [SKY_BLUE, VERMILLION, GREEN, PURPLE, BLUE, YELLOW]  # orange is the host's own
-_STYLES: list[list[int] | None] = [None, [10, 6], [2, 5], [14, 4, 2, 4]]
-"""Dash, gap, ... in pixels; None is a solid line."""
+
+
+class Dashes(NamedTuple):
+    """How a line is dashed."""
+
+    pixels: list[int]
+    """Dash, gap, dash, ..."""
+
+    drawn: str
+    """The same in characters. Four with a blank behind them: a name's length, odd or even, stays what it is."""
+
+
+_STYLES = [None, Dashes([10, 6], "- -"), Dashes([2, 5], "···"), Dashes([14, 4, 2, 4], "-·-")]
+"""None is a solid line."""
 
 # Those that names often have before their last letter come first, so that they differ.
-_LETTERS = "esvtaoinhrdlcumwfgypbkjxqz"
+_LETTERS = "esvtaoindrhlcumwfgypbkjxqz"
 _DIGITS = "0123456789"
 
 
@@ -54,7 +71,7 @@ def colours_by_name() -> dict[str, str]:
     return {_any_of(_of_sum(colour)): _MANY[colour] for colour in range(len(_MANY))}
 
 
-def styles_by_name() -> dict[str, list[int]]:
+def styles_by_name() -> dict[str, Dashes]:
     """Regular expressions over a series' name, and the line style of what each matches; none: a solid line.
 
     It tells those apart that share a colour: by the host before the colon, by a name's length, odd or even, and by
@@ -73,8 +90,7 @@ def styles_by_name() -> dict[str, list[int]]:
 
 
 def _of_sum(colour: int) -> list[str]:
-    """Every pair of digit and letter that makes this colour. Less the letter, so that `1-web` isn't `2-db` "
-    "already."""
+    """Every pair of digit and letter that makes this colour: less the letter, so that `1-web` isn't `2-db` already."""
     count = len(_MANY)
     return [
         _last_digit(digit, count) + _letter_before_last(letter, count)

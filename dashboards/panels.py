@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from grafana_foundation_sdk.builders import (
@@ -57,13 +58,13 @@ def number(signal: Signal) -> stat.Panel:
     panel = (
         stat.Panel()
         .title(signal.name)
-        # The number's place is too small for more than a word: why there is none is told on hovering.
-        .description(f"{signal.description}\n\nNone? {signal.absent}")
+        # The number's place is too small for more than two words: why there is none is told on hovering.
+        .description(f"{signal.description}\n\nNo data? {signal.absent}")
         .datasource(DATASOURCE)
         .with_target(query(signal).instant())
         .unit(signal.unit)
         .thresholds(_thresholds(signal))
-        .no_value("none")
+        .no_value("no data")
         .color_mode(BigValueColorMode.VALUE)
         .graph_mode(BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -82,6 +83,7 @@ def either(signal: Signal, words: tuple[str, str]) -> stat.Panel:
         number(signal)
         .title("")
         .mappings([dashboard.ValueMap(shown)])
+        .thresholds(_steps([dashboard.Threshold(None, "transparent")]))
         .transparent(True)
         .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .text_mode(BigValueTextMode.VALUE)
@@ -153,8 +155,23 @@ def styled_by_name(panel: timeseries.Panel) -> timeseries.Panel:
     """Give each series the colour and line style of its name; what a page overrides after this stands."""
     for pattern, colour in palette.colours_by_name().items():
         panel.override_by_regexp(pattern, coloured(colour))
-    for pattern, style in palette.styles_by_name().items():
-        panel.override_by_regexp(pattern, [_property("custom.lineStyle", {"fill": "dash", "dash": style})])
+    for pattern, dashes in palette.styles_by_name().items():
+        panel.override_by_regexp(
+            pattern,
+            [
+                _property("custom.lineStyle", {"fill": "dash", "dash": dashes.pixels}),
+                # Grafana's legend shows a line's colour, and not how it is dashed. A field's display name is what the
+                # series is called by Prometheus' data source; asked for that itself, Grafana would keep it.
+                _property("displayName", f"{dashes.drawn} ${{__series.name}}"),
+            ],
+        )
+    return panel
+
+
+def coloured_by_job(panel: timeseries.Panel) -> timeseries.Panel:
+    """Give each series the colour of the scrape job that its name ends with."""
+    for job, colour in palette.JOBS.items():
+        panel.override_by_regexp(f"/(^|[ :])({job})$/", coloured(colour))
     return panel
 
 
@@ -298,17 +315,27 @@ def _sorted(field: str) -> dashboard.DataTransformerConfig:
     return dashboard.DataTransformerConfig(id_val="sortBy", options={"fields": {}, "sort": [{"field": field}]})
 
 
-def columns(title: str, description: str, labels: dict[str, str], signals: Sequence[Signal]) -> table.Panel:
-    """A table with a row for each set of labels, the highest value of the first signal on top.
+def columns(
+    title: str,
+    description: str,
+    labels: Mapping[str, str],
+    signals: Sequence[Signal],
+    *,
+    whose: Mapping[str, Signal] = MappingProxyType({}),
+) -> table.Panel:
+    """A table with a row for each set of labels, the highest values of the first two signals on top.
 
-    `labels` maps a label's name to its column's header; a column for each signal follows.
+    labels: their names, and their columns' headers; a column for each signal follows.
+    whose: labels that say whose figure one of the signals is; each stands right before that.
     """
     values = (
         {f"Value #{ref_id(i)}": signal for i, signal in enumerate(signals)}
         if len(signals) > 1
         else {"Value": signals[0]}
     )
-    shown = [*labels, *values]
+    shown = [label for label in labels if label not in whose]
+    for column, signal in values.items():
+        shown += [*(label for label, of in whose.items() if of is signal), column]
     panel = (
         table.Panel()
         .title(title)
@@ -330,12 +357,12 @@ def columns(title: str, description: str, labels: dict[str, str], signals: Seque
                 options={
                     "excludeByName": {"Time": True},
                     "indexByName": {name: i for i, name in enumerate(shown)},
-                    "renameByName": labels | {column: signal.name for column, signal in values.items()},
+                    "renameByName": {**labels, **{column: signal.name for column, signal in values.items()}},
                 },
             )
         )
         .no_value(signals[0].absent)
-        .sort_by([common.TableSortByFieldState().display_name(signals[0].name).desc(True)])
+        .sort_by([common.TableSortByFieldState().display_name(signal.name).desc(True) for signal in signals[:2]])
     )
     for number, label in enumerate(labels.values()):
         # The panel's own text for no value is a sentence. The first column takes the width that the others leave.
@@ -381,11 +408,19 @@ def coloured(colour: str) -> list[dashboard.DynamicConfigValue]:
 
 def alarming(signal: Signal) -> list[dashboard.DynamicConfigValue]:
     """The properties of an override that colours a table's figures from where the signal is high."""
-    steps = [dashboard.Threshold(value=None, color="text"), dashboard.Threshold(signal.high, palette.HIGH)]
+    return _text_colours([dashboard.Threshold(None, "text"), dashboard.Threshold(signal.high, palette.HIGH)])
+
+
+def _text_colours(steps: list[dashboard.Threshold]) -> list[dashboard.DynamicConfigValue]:
     return [
         _property("custom.cellOptions", TableColorTextCellOptions()),
         _property("thresholds", dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, steps)),
     ]
+
+
+def alarming_below(value: float) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that colours a table's figures that are below the value."""
+    return _text_colours([dashboard.Threshold(None, palette.HIGH), dashboard.Threshold(value, "text")])
 
 
 def as_line(colour: str) -> list[dashboard.DynamicConfigValue]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.dashboard import CustomVariable, DatasourceVariable, QueryVariable
 from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
+    VariableHide,
     VariableOption,
     VariableRefresh,
     VariableSort,
@@ -24,7 +25,7 @@ _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 def of_one_host() -> list[DatasourceVariable | QueryVariable]:
     """The variables of a dashboard that shows one host at a time."""
-    return [_datasource(), _platform(), _host(), _app(ONE_HOST), _vserver(ONE_HOST)]
+    return [_datasource(), _platform(), _host(), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
 def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
@@ -32,7 +33,7 @@ def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
     return [
         _datasource(),
         _platform(),
-        _any(_label_values("hosts", "Hosts", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)'), ".+"),
+        _any(_asked("hosts", "Hosts", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)'), ".+"),
         _host(),
         _app(ANY_HOSTS),
         _vserver(ANY_HOSTS),
@@ -41,29 +42,28 @@ def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
 
 def base_host() -> QueryVariable:
     """Choose the host of the virtual server that others are measured by."""
-    return _label_values("base_host", "Baseline: host", f'label_values({{{_KNOWN_VSERVERS}, host=~"$hosts"}}, host)')
+    return _asked("base_host", "Baseline", f'label_values({{{_KNOWN_VSERVERS}, host=~"$hosts"}}, host)')
 
 
 def base_vserver() -> QueryVariable:
     """Choose the virtual server that others are measured by."""
-    return _label_values(
-        "base_vserver", "virtual server", f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, vserver)'
-    )
+    query = f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, vserver)'
+    return _asked("base_vserver", "Virtual server of the baseline", query).hide(VariableHide.HIDE_LABEL)
 
 
 def profiled_event() -> QueryVariable:
     """Choose one of the events that the host's profiles are of."""
-    return _label_values("event", "Profiled event", 'label_values(perf_profile_samples_total{host="$host"}, event)')
+    return _asked("event", "Profiled event", 'label_values(perf_profile_samples_total{host="$host"}, event)')
 
 
 def other_host() -> QueryVariable:
     """Choose the host whose profile stands beside, which may be the same."""
-    return _label_values("other_host", "Beside it: host", "label_values(perf_profile_samples_total, host)")
+    return _asked("other_host", "Beside it: host", "label_values(perf_profile_samples_total, host)")
 
 
 def other_event() -> QueryVariable:
     """Choose one of that host's events: an old study calls it otherwise than perf does."""
-    return _label_values("other_event", "event", 'label_values(perf_profile_samples_total{host="$other_host"}, event)')
+    return _asked("other_event", "event", 'label_values(perf_profile_samples_total{host="$other_host"}, event)')
 
 
 def other_time() -> CustomVariable:
@@ -86,16 +86,32 @@ def _datasource() -> DatasourceVariable:
 
 
 def _platform() -> QueryVariable:
-    return _any(_label_values("platform", "Platform", f"label_values({{{KNOWN_HOSTS}}}, platform)"), ".+")
+    return _any(_asked("platform", "Platform", f"label_values({{{KNOWN_HOSTS}}}, platform)"), ".+")
 
 
 def _host() -> QueryVariable:
     """One host of the chosen platforms: shares and capacities of several do not add up to anything."""
-    return _label_values("host", "Host", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)')
+    return _asked("host", "Host", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)')
+
+
+def _host_platform() -> QueryVariable:
+    """As which of the chosen platforms the host is shown, if it is known by two: as what it has its guests by."""
+    known = 'last_over_time({__name__=~"host:cpu_capacity:cpus|monitor:cpu_usage:rate", host="$host"%s}[$__range])'
+    chosen = ', platform=~"$platform"'
+    virtual, either = known % (chosen + ', platform!="base"'), known % chosen
+    return (
+        _asked(
+            "host_platform",
+            "Platform of the host",
+            f"query_result(topk(1, group by (platform) ({virtual}) or 0 * group by (platform) ({either})))",
+        )
+        .regex('/platform="([^"]+)"/')
+        .hide(VariableHide.HIDE_VARIABLE)
+    )
 
 
 def _app(hosts: str) -> QueryVariable:
-    return _any(_label_values("app", "Application", f"label_values({{{_KNOWN_APPS}, {hosts}}}, app)"), ".*")
+    return _any(_asked("app", "Application", f"label_values({{{_KNOWN_APPS}, {hosts}}}, app)"), ".*")
 
 
 def _vserver(hosts: str) -> QueryVariable:
@@ -103,7 +119,7 @@ def _vserver(hosts: str) -> QueryVariable:
     # All applications, ".*", is no application as well: then whatever is known counts, else vserver:app:info alone.
     known = f'{_KNOWN_VSERVERS[:-1]}|vserver:app:info"'
     query = f'label_values({{{known}, {hosts}, app=~"$app"}}, vserver)'
-    return _any(_label_values("vserver", "Virtual server", query), ".*")
+    return _any(_asked("vserver", "Virtual server", query), ".*")
 
 
 def _any(variable: QueryVariable, everything: str) -> QueryVariable:
@@ -119,7 +135,7 @@ def _any(variable: QueryVariable, everything: str) -> QueryVariable:
     )
 
 
-def _label_values(name: str, label: str, query: str) -> QueryVariable:
+def _asked(name: str, label: str, query: str) -> QueryVariable:
     return (
         QueryVariable(name)
         .label(label)

@@ -77,6 +77,7 @@ def _hosts() -> table.Panel:
             fleet.LLC_MISSES,
             fleet.HEADROOM,
         ],
+        whose={"app": fleet.WORST_BURN},
     )
     to_host = panels.leads_to("virtscope-host", "Open this host", _THE_HOST)
     to_application = panels.leads_to("virtscope-applications", "Open this application", _THE_APPLICATION)
@@ -86,11 +87,11 @@ def _hosts() -> table.Panel:
         panel.override_by_name("Host", to_host)
         .override_by_name("Worst app", to_application)
         .override_by_name(fleet.TROUBLE.name, panels.alarming(fleet.TROUBLE))
-        .override_by_name(fleet.WORST_BURN.name, to_application)
+        .override_by_name(fleet.WORST_BURN.name, [*panels.alarming(fleet.WORST_BURN), *to_application])
         .override_by_name(fleet.OVERHEAD.name, [*panels.as_bar(palette.HOST), *to_host])
         .override_by_name(fleet.CPU_USED.name, [*panels.as_bar(palette.GUESTS), *to_host])
         .override_by_name(fleet.LLC_MISSES.name, to_events)
-        .override_by_name(fleet.HEADROOM.name, to_consolidation)
+        .override_by_name(fleet.HEADROOM.name, [*panels.alarming_below(1), *to_consolidation])
         .span(24)
         .height(8)
     )
@@ -106,5 +107,5 @@ def _alerts() -> table.Panel:
         )
         .override_by_name("Host", panels.leads_to("virtscope-host", "Open this host", {"host": "Host"}))
         .span(24)
-        .height(7)
+        .height(6)
     )

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
-from dashboards.signals import host, monitor, vserver
+from dashboards.signals import highest, host, monitor, others, vserver
 
 
 def make() -> dashboard.Dashboard:
@@ -20,7 +20,7 @@ def make() -> dashboard.Dashboard:
             "CPU that went to the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in "
             "processors; who used the rest, who waits and who is capped; and what the monitor adds."
         ),
-        annotations=[marks.reallocations()],
+        annotations=[marks.reallocations(), marks.starts_and_ends()],
         rows=[
             Row(
                 "Overhead",
@@ -35,13 +35,13 @@ def make() -> dashboard.Dashboard:
                     _cpu_against_capacity(),
                 ],
             ),
+            Row("Alerts", [_alerts()]),
             Row(
                 "Who waits, who is capped",
                 [
-                    panels.lines(vserver.WAIT).title("Waiting for a CPU").span(12).height(8),
-                    panels.lines(vserver.LIMIT_USED).title("CPU used, of the cap").span(12).height(8),
+                    panels.lines(highest(vserver.WAIT)).title("Waiting for a CPU").span(12).height(8),
+                    panels.lines(highest(vserver.LIMIT_USED)).title("CPU used, of the cap").span(12).height(8),
                     _virtual_servers(),
-                    _alerts(),
                 ],
             ),
             Row(
@@ -65,13 +65,15 @@ def _cpu_against_capacity() -> timeseries.Panel:
         panels.stacked(vserver.HOST_CPU)
         .title("CPU used, against capacity")
         .description(
-            "CPU used by the host itself (at the bottom) and by each guest on top of it; the dashed line is what the "
-            "machine has."
+            "CPU used by the host itself (at the bottom) and by its guests on top of it: the ten that used most over "
+            "the time shown, and all others as one. The dashed line is what the machine has."
         )
-        .with_target(panels.query(vserver.GUEST_CPU, 1).range())
-        .with_target(panels.query(host.CPU_CAPACITY, 2).range())
+        .with_target(panels.query(highest(vserver.GUEST_CPU), 1).range())
+        .with_target(panels.query(others(vserver.GUEST_CPU), 2).range())
+        .with_target(panels.query(host.CPU_CAPACITY, 3).range())
         .override_by_query("A", panels.coloured(palette.HOST))
-        .override_by_query("C", panels.as_line(palette.LIMIT))
+        .override_by_query("C", panels.coloured(palette.LIMIT))
+        .override_by_query("D", panels.as_line(palette.LIMIT))
         .span(14)
         .height(8)
     )
@@ -83,7 +85,15 @@ def _virtual_servers() -> table.Panel:
             "Guests, and the host itself",
             "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine.",
             {"vserver": "Virtual server", "role": "Role"},
-            [vserver.CPU, vserver.CPU_SHARE, vserver.WAIT, vserver.LIMIT, vserver.HELD_BACK, vserver.MEMORY],
+            [
+                vserver.CPU,
+                vserver.CPU_SHARE,
+                vserver.WAIT,
+                vserver.LIMIT,
+                vserver.HELD_BACK,
+                vserver.WEIGHT,
+                vserver.MEMORY,
+            ],
         )
         .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS))
         .span(24)
@@ -107,12 +117,9 @@ def _alerts() -> table.Panel:
             [host.ALERTS],
         )
         .span(24)
-        .height(7)
+        .height(5)
     )
 
 
 def _monitor() -> timeseries.Panel:
-    panel = panels.stacked(monitor.CPU).span(24).height(7)
-    for job, colour in palette.JOBS.items():
-        panel.override_by_name(job, panels.coloured(colour))
-    return panel
+    return panels.coloured_by_job(panels.stacked(monitor.CPU)).span(24).height(7)

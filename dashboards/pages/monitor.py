@@ -9,6 +9,8 @@ from dashboards import panels
 from dashboards.layout import Row, page
 from dashboards.signals import highest, stack
 
+_GROUPS = 280  # pixels: "alerts: objectives of an-application, latency"
+
 
 def make() -> dashboard.Dashboard:
     """The dashboard of what watches: targets and sources, rules and storage."""
@@ -39,8 +41,8 @@ def make() -> dashboard.Dashboard:
             Row(
                 "On the hosts",
                 [
-                    panels.lines(stack.CPU).span(12).height(7),
-                    panels.lines(highest(stack.SCRAPE_SECONDS)).span(12).height(7),
+                    panels.coloured_by_job(panels.lines(stack.CPU)).span(12).height(7),
+                    panels.coloured_by_job(panels.lines(highest(stack.SCRAPE_SECONDS))).span(12).height(7),
                     _targets(),
                     _sources(),
                 ],
@@ -48,7 +50,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Rules and storage",
                 [
-                    panels.lines(stack.RULES).span(12).height(8),
+                    panels.lines(stack.RULES).legend(panels.legend_at_the_side(_GROUPS)).span(12).height(8),
                     panels.over_time(stack.SERIES).span(6).height(8),
                     panels.over_time(stack.DISK).title("Storage").span(6).height(8),
                 ],
@@ -61,10 +63,11 @@ def _targets() -> table.Panel:
     return (
         panels.columns(
             "Targets",
-            "Everything that Prometheus asks: whether it answered, in what time, and how many figures were in it.",
+            "Everything that Prometheus asks, what does not answer first. Samples: figures in an answer.",
             {"host": "Host", "job": "Job", "instance": "Address"},
-            [stack.TARGET_SECONDS, stack.UP, stack.TARGET_SAMPLES],
+            [stack.DOWN, stack.TARGET_SECONDS, stack.TARGET_SAMPLES],
         )
+        .override_by_name(stack.DOWN.name, panels.alarming(stack.DOWN))
         .span(14)
         .height(9)
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-ONE_HOST = 'platform=~"$platform", host="$host"'
+# A host of containers is known as a bare machine too: `$host_platform` is one of the two, so that nothing counts twice.
+ONE_HOST = 'platform="$host_platform", host="$host"'
 ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
 
 # A host whose exporter runs but has nothing to say is known by the monitor's cost alone. It can be chosen too: that is
@@ -16,6 +17,8 @@ ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
 KNOWN_HOSTS = '__name__=~"vserver:cpu_usage:rate|monitor:cpu_usage:rate"'
 
 CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
+
+_LINES = 10  # that can be told apart, and named beside a graph without scrolling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,7 @@ def on_host(metric: str, **labels: str) -> str:
     """Select the chosen host's series of a metric, narrowed by further labels; a variable stands for any set of values.
 
     >>> on_host("vserver:cpu_usage:rate", role="guest", vserver="$vserver")
-    'vserver:cpu_usage:rate{platform=~"$platform", host="$host", role="guest", vserver=~"$vserver"}'
+    'vserver:cpu_usage:rate{platform="$host_platform", host="$host", role="guest", vserver=~"$vserver"}'
     """
     return _select(metric, ONE_HOST, labels)
 
@@ -66,15 +69,23 @@ def _select(metric: str, hosts: str, labels: dict[str, str]) -> str:
     return f"{metric}{{{', '.join([hosts, *narrowed])}}}"
 
 
-def highest(signal: Signal, count: int = 20) -> Signal:
-    """The signal's highest series alone, by their mean over the time that is shown: more than that no graph can "
-    "show."""
-    mean = f"avg_over_time(({signal.expr})[$__range:$__interval] @ end())"
+def highest(signal: Signal) -> Signal:
+    """The signal's highest series alone, by their mean over the time that is shown: more no graph can show."""
     return replace(
         signal,
-        expr=f"({signal.expr}) and topk({count}, {mean})",
-        description=f"{signal.description} Of more than {count}, the highest over the time shown.",
+        expr=f"({signal.expr}) and {_top(signal)}",
+        description=f"{signal.description} Of more than {_LINES}, the highest over the time shown.",
     )
+
+
+def others(signal: Signal) -> Signal:
+    """All that `highest` leaves out, as one sum."""
+    return replace(signal, expr=f"sum(({signal.expr}) unless {_top(signal)})", legend="all others")
+
+
+def _top(signal: Signal) -> str:
+    # ${__range_s}0ms is a hundredth of the range: samples enough for a mean of thousands of series.
+    return f"topk({_LINES}, avg_over_time(({signal.expr})[$__range:${{__range_s}}0ms] @ end()))"
 
 
 def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:

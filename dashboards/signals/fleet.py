@@ -93,6 +93,7 @@ WORST_BURN = Signal(
     ),
     absent="No application with an objective.",
     decimals=1,
+    high=1,
 )
 
 BURN = replace(
@@ -100,7 +101,6 @@ BURN = replace(
     name="Burn rate of the application worst off",
     expr=f"max by (host, platform) ({on_hosts('app:slo_burn:ratio', app='$app')})",
     legend="{{host}}",
-    high=1,
 )
 
 HEADROOM = Signal(

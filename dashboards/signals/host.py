@@ -75,13 +75,12 @@ OVERHEAD_PER_REQUEST = Signal(
         "No overhead, or no requests to a web tier here. A sensor counts them, or the application itself: "
         "docs/sensors.md."
     ),
-    decimals=2,
 )
 
 OVERHEAD_PER_BYTE = Signal(
     name="Overhead per GB",
     expr=f"1e9 * {on_host('host:overhead_per_guest_byte:seconds')}",
-    unit=units.Seconds,
+    unit="suffix:s",  # of CPU time: Grafana's own seconds become minutes and hours
     description=(
         "CPU time of the host itself for each gigabyte that its guests receive and send: on Xen, Dom0 carries every "
         "byte."
@@ -90,7 +89,7 @@ OVERHEAD_PER_BYTE = Signal(
         "No overhead, hardly any traffic (less than 10 kB/s), or a guest at work that doesn't tell its own: on OpenVZ "
         "a container without a device of its own."
     ),
-    decimals=2,
+    decimals=1,
 )
 
 STEAL = Signal(

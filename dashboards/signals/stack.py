@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import Signal, across_hosts, highest, monitor, on_hosts
+from dashboards.signals import Signal, highest, monitor, on_hosts
 
 _NOT_ITSELF = (
     "Prometheus doesn't watch itself. `make up` has it do so; else add a job prometheus with its own address to "
@@ -126,7 +126,7 @@ DISK = Signal(
     decimals=1,
 )
 
-CPU = highest(across_hosts(monitor.CPU, "{{host}}: {{job}}"))
+CPU = highest(replace(monitor.CPU, expr=on_hosts("monitor:cpu_usage:rate"), legend="{{host}}: {{job}}"))
 
 SCRAPE_SECONDS = Signal(
     name="Time of a scrape",
@@ -138,17 +138,18 @@ SCRAPE_SECONDS = Signal(
     decimals=1,
 )
 
-UP = Signal(
-    name="Answers",
-    expr=f"max by (host, job, instance) ({on_hosts('up')})",
+DOWN = Signal(
+    name="Down",
+    expr=f"1 - max by (host, job, instance) ({on_hosts('up')})",
     unit=units.BoolYesNo,
-    description="Whether the target answered the last scrape.",
+    description="Whether the target left the last scrape without an answer.",
     absent=_NO_TARGETS,
+    high=1,
 )
 
 TARGET_SECONDS = replace(
     SCRAPE_SECONDS,
-    name="In",
+    name="Answers in",
     expr=f"max by (host, job, instance) ({on_hosts('scrape_duration_seconds')})",
 )
 

@@ -110,6 +110,19 @@ HELD_BACK = Signal(
     decimals=1,
 )
 
+WEIGHT = Signal(
+    name="Weight",
+    expr=on_host("vserver:cpu_weight:shares", vserver="$vserver"),
+    unit=units.NoUnit,
+    description=(
+        "What it gets of a CPU that others want too, against their weights: with twice as much, twice the time. Xen's "
+        "default is 256, that of containers 1024."
+    ),
+    legend="{{vserver}}",
+    absent="Xen tells weights through xl, and cAdvisor those of containers; here nobody does.",
+    decimals=0,
+)
+
 NETWORK = Signal(
     name="Network",
     expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:network_bytes:rate', vserver='$vserver')})",

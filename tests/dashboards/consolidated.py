@@ -68,6 +68,7 @@ class Lab:
                 f'container_cpu_usage_seconds_total{{{of},cpu="total"}} {CPU[tier] * self._visits(seconds, site)}',
                 f"container_pressure_cpu_waiting_seconds_total{{{of}}} {1 + waited}",
                 f"container_memory_working_set_bytes{{{of}}} {50 * 2**20}",
+                f"container_spec_cpu_shares{{{of}}} 1024",
                 f'container_network_receive_bytes_total{{{of},interface="eth0"}} {100 * self._visits(seconds, site)}',
                 f'container_network_transmit_bytes_total{{{of},interface="eth0"}} {900 * self._visits(seconds, site)}',
             ]

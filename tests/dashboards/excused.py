@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _NO_GUESTS = "a bare machine has no guests"
 _NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
+_NO_OTHERS = "ten guests and fewer are all shown"
 _NO_CAP = "a bare machine has no cap"
 _NOT_YET_USUAL = "what is usual is known after a day"
 _TOO_YOUNG = "known of applications that have been asked for an hour"
@@ -56,6 +57,7 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("Overhead over time", "A"): _NO_OVERHEAD,
             ("Overhead in CPUs", "A"): _NO_OVERHEAD,
             ("CPU used, against capacity", "B"): _NO_GUESTS,
+            ("CPU used, against capacity", "C"): _NO_GUESTS,
             ("Overhead per request", "A"): _NO_OVERHEAD,
             ("Overhead per request, over time", "A"): _NO_OVERHEAD,
             ("Overhead per GB", "A"): _NO_OVERHEAD,
@@ -65,8 +67,13 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("Guests, and the host itself", "C"): "a bare machine waits for nobody",
             ("Guests, and the host itself", "D"): _NO_CAP,
             ("Guests, and the host itself", "E"): _NO_CAP,
+            ("Guests, and the host itself", "F"): "without others, weights mean nothing",
         },
-        "xen": {("Guests, and the host itself", "E"): "Xen doesn't tell how long a cap held a guest back"},
+        "xen": {
+            ("CPU used, against capacity", "C"): _NO_OTHERS,
+            ("Guests, and the host itself", "E"): "Xen doesn't tell how long a cap held a guest back",
+        },
+        "cgroup": {("CPU used, against capacity", "C"): _NO_OTHERS},
     },
     "caches-and-events": {
         "base": {("Misses per 1,000 instructions", "B"): _NOT_YET_USUAL},

@@ -23,6 +23,7 @@ def xen(seconds: float) -> str:
         if name in CAPS:
             lines.append(f"xen_domain_cpu_limit_cpus{{{labels}}} {CAPS[name]}")
         lines += [
+            f"xen_domain_scheduler_weight{{{labels}}} 256",
             f"xen_domain_runnable_seconds_total{{{labels}}} {seconds * WAITS}",
             f"xen_domain_cpu_seconds_total{{{labels}}} {seconds * cpus}",
             f'xen_domain_network_receive_bytes_total{{{labels},vif="0"}} {seconds * 1e6 * cpus}',

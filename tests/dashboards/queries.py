@@ -34,6 +34,7 @@ BUILT_IN = {
     "__range_s": f"{RANGE_SECONDS}",
     "__range_ms": f"{RANGE_SECONDS * 1000}",
 }
+_QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
 _LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.+),)?\s*(?P<label>\w+)\)")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)(?::\w+)?\})")
 
@@ -89,7 +90,7 @@ def resolve_variables(prometheus: str, page: Mapping[str, Any], choose: Mapping[
             resolved[name] = variable["current"]["value"]
             continue
         query = fill_in(variable["query"], resolved)
-        values = _label_values(prometheus, query)
+        values = _values(prometheus, query, variable.get("regex", ""))
         if not values and not (variable["includeAll"] and name not in choose):
             raise LookupError(f"${name} finds no value: {query}")
         if name in choose and choose[name] not in values:
@@ -117,10 +118,14 @@ def _is_regex(variable: Mapping[str, Any]) -> bool:
     return bool(variable["multi"] or variable["includeAll"])
 
 
-def _label_values(prometheus: str, query: str) -> list[str]:
+def _values(prometheus: str, query: str, pattern: str) -> list[str]:
+    if result := _QUERY_RESULT.fullmatch(query):
+        rows = _get(prometheus, "query", {"query": result["expr"], "time": time.time()})["result"]
+        told = ("{" + ",".join(f'{name}="{value}"' for name, value in row["metric"].items()) + "}" for row in rows)
+        return [match[1] for row in told for match in [re.search(pattern.strip("/"), row)] if match]
     match = _LABEL_VALUES.fullmatch(query)
     if match is None:
-        raise ValueError(f"only label_values(SELECTOR, LABEL) is understood: {query}")
+        raise ValueError(f"only query_result(EXPR) and label_values(SELECTOR, LABEL) are understood: {query}")
     parameters = {"match[]": match["selector"]} if match["selector"] else {}
     values: list[str] = _get(prometheus, f"label/{match['label']}/values", parameters)
     return values

@@ -75,8 +75,8 @@ def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, plat
 def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
     series = series_by_panel(run_queries(prometheus.url, HOST, {"host": "xen1"}))
     assert series["Overhead ratio"] == {"A": 1}
-    assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 1}, "Dom0, three guests, the capacity"
-    assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4, "D": 2, "E": 0, "F": 4}
+    assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 0, "D": 1}, "Dom0, three guests, the capacity"
+    assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4, "D": 2, "E": 0, "F": 4, "G": 4}
 
 
 def test_events_are_shown_of_dom0_and_of_the_guests_that_count(prometheus: Prometheus) -> None:

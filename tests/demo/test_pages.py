@@ -13,6 +13,7 @@ from tests.dashboards import queries
 from tests.demo.playing import Demo, playing
 
 NO_CAPS = "the study ran its guests without caps"
+NO_WEIGHTS = "they all had the same weight, which the study doesn't tell"
 NO_GUESTS = "a bare machine has no guests, and waits for nobody"
 NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
 NO_TRAFFIC = "OpenVZ tells no container's network traffic"
@@ -46,6 +47,8 @@ MAY_BE_EMPTY: dict[tuple[str, str], dict[tuple[str, str], str]] = {
         ("CPU used, of the cap", "A"): NO_CAPS,
         ("Guests, and the host itself", "D"): NO_CAPS,
         ("Guests, and the host itself", "E"): NO_CAPS,
+        ("Guests, and the host itself", "F"): NO_WEIGHTS,
+        ("CPU used, against capacity", "C"): "ten guests and fewer are all shown",
         ("Alerts of this host", "A"): NOT_NOW,
     },
     ("host", "demo-openvz"): {

@@ -52,7 +52,7 @@ SERVERS = {
 }
 SERVERS["machine"] = Server(*map(sum, zip(*map(astuple, SERVERS.values()), strict=True)))
 HOST, MACHINE = SERVERS["host"], SERVERS["machine"]
-CAP, MEMORY_LIMIT = 2.0, 4e9  # of each guest
+CAP, WEIGHT, MEMORY_LIMIT = 2.0, 512.0, 4e9  # of each guest
 MEASURED = 0.5  # the share of the time in which events are counted
 
 GUESTS = ("web", "db")
@@ -86,6 +86,7 @@ def xentop() -> Feed:
         if server in GUESTS:
             yield f"xen_domain_runnable_seconds_total{{{domain}}} ~{true.wait}"
             yield f"xen_domain_cpu_limit_cpus{{{domain}}} {CAP}"
+            yield f"xen_domain_scheduler_weight{{{domain}}} {WEIGHT}"
             yield f"xen_domain_memory_limit_bytes{{{domain}}} {MEMORY_LIMIT}"
             for direction in ("receive", "transmit"):
                 yield f'xen_domain_network_{direction}_bytes_total{{{domain},vif="0"}} ~{getattr(true, direction)}'
@@ -117,6 +118,7 @@ def cadvisor() -> Feed:
         yield f"container_pressure_cpu_waiting_seconds_total{{{cgroup}}} ~{true.wait}"
         yield f"container_cpu_cfs_throttled_seconds_total{{{cgroup}}} 0"
         yield f"container_spec_cpu_quota{{{cgroup}}} {CAP * 1e5}"
+        yield f"container_spec_cpu_shares{{{cgroup}}} {WEIGHT}"
         yield f"container_spec_cpu_period{{{cgroup}}} 1e5"
         yield f"container_memory_working_set_bytes{{{cgroup}}} {true.memory}"
         yield f"container_spec_memory_limit_bytes{{{cgroup}}} {MEMORY_LIMIT}"
@@ -235,6 +237,7 @@ VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[s
     "vserver:cpu_usage:rate": (lambda true: true.cpu, EVERY),
     "vserver:cpu_wait:rate": (lambda true: true.wait, OF_GUESTS),
     "vserver:cpu_limit:cpus": (lambda _: CAP, {"xen": GUESTS, "cgroup": GUESTS}),
+    "vserver:cpu_weight:shares": (lambda _: WEIGHT, {"xen": GUESTS, "cgroup": GUESTS}),
     "vserver:memory:bytes": (lambda true: true.memory, OF_GUESTS | {"xen": ALL, "base": _MACHINE}),
     "vserver:memory_limit:bytes": (lambda _: MEMORY_LIMIT, OF_GUESTS),
     'vserver:network_bytes:rate{direction="receive"}': (lambda true: true.receive, OF_GUESTS | {"base": _MACHINE}),

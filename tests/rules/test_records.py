@@ -19,7 +19,7 @@ MADE_ELSEWHERE = {"objective:wanted:info"}
 
 # level:metric:operations. The last part begins with a unit, or with what was done; then over which time, if that is
 # neither a minute nor this moment.
-_OPERATIONS = "rate|ratio|seconds|bytes|cpus|count|apps|mean|p50|p95|p99|score|state|info"
+_OPERATIONS = "rate|ratio|seconds|bytes|cpus|count|apps|shares|mean|p50|p95|p99|score|state|info"
 _OVER = r"(_?(median|max|min|p\d+_|rate)?\d+[mhdw])?"
 PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATIONS}){_OVER}")
 

@@ -27,6 +27,7 @@ xen_domain_cpu_seconds_total{domid="1",domain="web"} SECONDS
 xen_domain_cpu_seconds_total{domid="2",domain="web"} SECONDS
 xen_domain_cpu_seconds_total{domid="7",domain="Käse \"db\" \\ 1"} SECONDS
 xen_domain_cpu_limit_cpus{domid="1",domain="web"} 0.5
+xen_domain_scheduler_weight{domid="1",domain="web"} 256
 xen_domain_state{domid="1",domain="web",state="crashed"} 0
 xen_domain_memory_bytes{domid="0",domain="Domain-0"} 1e9
 xen_domain_memory_bytes{domid="1",domain="web"} 2e9
