@@ -21,7 +21,6 @@ EDGES = tuple(
         (study.CHECKOUT / "telegraf/access_log.pl").read_text(), "telegraf/access_log.pl"
     ).edges
 )
-OBJECTIVE = 0.1  # seconds, mean
 # How long a guest is there, idle, before its clients come and when they have gone, in seconds. On OpenVZ the host's own
 # share is what is left of the last minute when the guests' is taken away, and who has just gone is in that minute, or
 # who wasn't yet there at the scrape before.
@@ -69,14 +68,16 @@ def rates(platform: str, step: Step) -> State:
     cpus = {tier: _tier_cpus(platform, tier, step.clients) for tier in tiers}
     overhead = _overhead_cpus(platform, len(apps) * len(tiers), step.clients)
     events = _Events(platform, step, len(apps))
+    utilisation = (len(apps) * sum(cpus.values()) + overhead) / CHOSEN["cpus"]
+    waits = utilisation / (1 - utilisation)
     work: dict[str, Work] = {}
     if platform == "base":  # the machine is the one virtual server, and its own host
-        work[HOST] = events.work(sum(cpus.values()), mean, requests, HOST, tiers)
+        work[HOST] = events.work(sum(cpus.values()), waits, requests, HOST, tiers)
     else:
         for app in apps:
             for tier in tiers:
-                work[f"{app}-{tier}"] = events.work(cpus[tier], mean, requests, f"{app}-{tier}", [tier])
-        work[HOST] = events.work(overhead, 0, 0, HOST, ())
+                work[f"{app}-{tier}"] = events.work(cpus[tier], waits, requests, f"{app}-{tier}", [tier])
+        work[HOST] = events.work(overhead, waits, 0, HOST, ())
     within = tuple(requests * _share_within(edge, mean) for edge in EDGES)
     return State(work, {app: Answers(requests, requests * mean, within) for app in apps})
 
@@ -89,8 +90,8 @@ def _share_within(seconds: float, mean: float) -> float:
 
 def _tier_cpus(platform: str, tier: str, clients: int) -> float:
     if tier == "db":
-        least, most = PUBLISHED["database_tier_cpus"]["clients_500"], PUBLISHED["database_tier_cpus"]["clients_800"]
-        return between(least, most, clients) * (1 if platform == "xen" else CHOSEN["database_tier_cpus_over_xen"])
+        least = PUBLISHED["database_tier_cpus"]["minimum"]
+        return between(least, CHOSEN["database_tier_cpus_800_clients"][platform], clients)
     most = {**PUBLISHED["web_tier_cpus_800_clients"], **CHOSEN["web_tier_cpus_800_clients"]}[platform]
     slope = PUBLISHED["web_tier_cpus_per_100_clients"][platform] / 100
     return float(most - slope * (MOST - clients))
@@ -142,8 +143,8 @@ class _Events:
         one, two = (count * _tier_cpus("xen", "web", MOST) + _overhead_cpus("xen", count, MOST) for count in (1, 2))
         return float(instructions / (two / one))
 
-    def work(self, cpu: float, mean: float, requests: float, vserver: str, tiers: Iterable[str]) -> Work:
-        """What a virtual server with these tiers does, with so much CPU."""
+    def work(self, cpu: float, waits: float, requests: float, vserver: str, tiers: Iterable[str]) -> Work:
+        """What a virtual server with these tiers does, with so much CPU, and as long a wait for each second of it."""
         instructions = cpu * self._per_cpu
         if self._platform == "base":
             tlb_over = {"data": 1, "instruction": 1}
@@ -163,7 +164,7 @@ class _Events:
         }
         return Work(
             cpu=cpu,
-            wait=cpu * CHOSEN["wait_per_cpu_at_objective"] * mean / OBJECTIVE,
+            wait=cpu * waits,
             **traffic,
             **disk,
             instructions=instructions,

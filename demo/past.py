@@ -21,6 +21,9 @@ import yaml
 from demo import story
 
 STEP = 60  # seconds between two evaluations
+# Of records whose samples are added up over an hour at most (sum_over_time): how many there are counts, so as live.
+_LIVE_STEP = 5
+_LIVE_SECONDS = 2 * story.CYCLE  # the last ones: rules look back an hour, from any moment of the last hour
 # Seconds of records that are read further back than the past is long: a forecast needs three days of this one.
 _LONGER = {"host:headroom:apps_p10_1d": 4 * 86400}
 _START_SECONDS = 60
@@ -36,6 +39,7 @@ class Rule:
     record: str
     expr: str
     labels: Mapping[str, str]
+    step: int = STEP  # seconds between two evaluations in the last hour
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,26 @@ class Alert:
 
 def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
     """The recording and the alerting rules of every rules file below `folder`."""
-    rules = [
-        rule
+    groups = [
+        group
         for pattern in ("prometheus/rules/**/*.yml", "alerts/rules/*.yml", "alerts/generated/*.yml")
         for file in sorted(folder.glob(pattern))
         for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
-        for rule in group["rules"]
     ]
+    rules = [rule for group in groups for rule in group["rules"]]
+    seldom = {rule["record"] for group in groups if "interval" in group for rule in group["rules"] if "record" in rule}
+    added_up = {name for rule in rules for name in re.findall(r"sum_over_time\(([\w:]+)", rule["expr"])} - seldom
     return (
-        [Rule(rule["record"], rule["expr"], rule.get("labels", {})) for rule in rules if "record" in rule],
+        [
+            Rule(
+                rule["record"],
+                rule["expr"],
+                rule.get("labels", {}),
+                _LIVE_STEP if rule["record"] in added_up else STEP,
+            )
+            for rule in rules
+            if "record" in rule
+        ],
         [
             Alert(rule["alert"], rule["expr"], _seconds(rule.get("for", "0s")), rule.get("labels", {}))
             for rule in rules
@@ -110,7 +125,7 @@ class Past(NamedTuple):
 def write_records(file: Path, rules: list[Rule], past: Past) -> int:
     """Write what the rules would have recorded as OpenMetrics; return how many samples."""
     samples: dict[str, dict[int, str]] = {}
-    answers = _evaluated([rule.expr for rule in rules], past, story.CYCLE)
+    answers = _evaluated([(rule.expr, rule.step) for rule in rules], past, story.CYCLE)
     for rule, answer in zip(rules, answers, strict=True):
         for series in answer:
             values = samples.setdefault(_series(rule.record, {**series["metric"], **rule.labels}), {})
@@ -127,7 +142,9 @@ def write_alerts(file: Path, alerts: list[Alert], past: Past) -> int:
     And ALERTS_FOR_STATE, by which Prometheus goes on with alerts where it was, when it starts.
     """
     samples: dict[str, dict[int, str]] = {}
-    answers = _evaluated([alert.expr for alert in alerts], past, 2 * story.CYCLE)  # none waits longer than an hour
+    answers = _evaluated(
+        [(alert.expr, STEP) for alert in alerts], past, 2 * story.CYCLE
+    )  # none waits longer than an hour
     for alert, answer in zip(alerts, answers, strict=True):
         for series in answer:
             labels = {**series["metric"], **alert.labels, "alertname": alert.name}
@@ -152,7 +169,8 @@ def _since(past: Past, series: str, values: Mapping[int, str]) -> Iterator[tuple
     for ago in range((past.end - begin) // story.CYCLE, -1, -1):
         earlier = ago * story.CYCLE
         for at, value in hour:
-            if at - earlier >= begin:
+            is_due = (past.end - at) % STEP == 0 or past.end - at + earlier < _LIVE_SECONDS
+            if is_due and at - earlier >= begin:
                 yield at - earlier, str(int(value) - earlier) if name == "ALERTS_FOR_STATE" else value
 
 
@@ -175,10 +193,18 @@ def _write(file: Path, samples: Iterable[tuple[str, int, str]]) -> int:
     return written
 
 
-def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
-    """The series that each expression gives in the last seconds of the past, in the form of Prometheus's API."""
+def _evaluated(expressions: list[tuple[str, int]], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
+    """The series that each expression gives in the last seconds of the past, in the form of Prometheus's API.
+
+    With each goes how many seconds there are from one evaluation to the next.
+    """
+
+    def series(expression: tuple[str, int]) -> list[dict[str, Any]]:
+        expr, step = expression
+        return _query_range(port, expr, past.end - seconds + step, past.end, step)
+
     with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda expr: _query_range(port, expr, past.end - seconds + STEP, past.end), expressions))
+        return list(pool.map(series, expressions))
 
 
 @contextmanager
@@ -229,8 +255,8 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise RuntimeError(f"Prometheus did not become ready:\n{log.read_text()[-2000:]}")
 
 
-def _query_range(port: int, expr: str, begin: int, end: int) -> list[dict[str, Any]]:
-    parameters = urllib.parse.urlencode({"query": expr, "start": begin, "end": end, "step": STEP})
+def _query_range(port: int, expr: str, begin: int, end: int, step: int) -> list[dict[str, Any]]:
+    parameters = urllib.parse.urlencode({"query": expr, "start": begin, "end": end, "step": step})
     status, body = _get(port, f"/api/v1/query_range?{parameters}")
     answer = json.loads(body)
     if status != http.client.OK:

@@ -49,6 +49,10 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                     [*_events({"cpu": "0"}, work, up), *_profile(table, work, up)],
                 )
         return
+    if platform == "openvz":  # where nothing on the host tells a container's network, a node_exporter inside does
+        for name, work in state.work.items():
+            if name != HOST:
+                yield Page("guest", {**labels, "vserver": name}, _network(work))
     total = counters.machine_at(seconds)
     yield Page("node", labels, _node(total, up, guests=len(state.work) - 1))
     cgroups = [({"cgroup": f"/machine.slice/{name}"}, work) for name, work in state.work.items() if name != HOST]
@@ -81,10 +85,17 @@ def _node(total: Work, up: float, guests: int) -> list[Metric]:
             "Memory information field MemAvailable_bytes.",
             [({}, CHOSEN["memory_bytes"] - used)],
         ),
-        family("node_network_receive_bytes_total", "Received.", [({"device": "eth0"}, total.received)]),
-        family("node_network_transmit_bytes_total", "Transmitted.", [({"device": "eth0"}, total.sent)]),
+        *_network(total),
         family("node_disk_read_bytes_total", "Read.", [({"device": "sda"}, total.read)]),
         family("node_disk_written_bytes_total", "Written.", [({"device": "sda"}, total.written)]),
+    ]
+
+
+def _network(work: Work) -> list[Metric]:
+    """node_exporter's, of a machine or from inside a container."""
+    return [
+        family("node_network_receive_bytes_total", "Received.", [({"device": "eth0"}, work.received)]),
+        family("node_network_transmit_bytes_total", "Transmitted.", [({"device": "eth0"}, work.sent)]),
     ]
 
 

@@ -54,7 +54,7 @@ def targets(ports: Ports) -> list[Target]:
             address = f"127.0.0.1:{getattr(ports, exporter)}"
             found.append(Target(exporter, address, labels, played={REPLAYED: host}))
         pages = [(job, labels) for job in JOBS[platform]]
-        if platform == "xen":
+        if platform != "base":
             pages += [("guest", {**labels, "vserver": guest}) for guest in _guests(platform)]
         for job, its_labels in pages:
             path = page_path(job, its_labels)

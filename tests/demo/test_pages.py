@@ -16,7 +16,6 @@ NO_CAPS = "the study ran its guests without caps"
 NO_WEIGHTS = "they all had the same weight, which the study doesn't tell"
 NO_GUESTS = "a bare machine has no guests, and waits for nobody"
 NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
-NO_TRAFFIC = "OpenVZ tells no container's network traffic"
 NOT_NOW = "fires at some times of the hour only"
 NEVER_BROKEN = "its objective is never missed"
 # Queries of panels that may be empty, by dashboard and host ("": any): (panel, query) and the reason.
@@ -35,7 +34,6 @@ MAY_BE_EMPTY: dict[tuple[str, str], dict[tuple[str, str], str]] = {
         ("CPU of its neighbours", "A"): NO_GUESTS,
         ("The host's own share", "A"): NO_OVERHEAD,
     },
-    ("consolidation", ""): {("In a week", "A"): "known after three days at work"},
     ("consolidation", "demo-base"): {
         ("CPU used, by application", "B"): NO_OVERHEAD,
         ("Overhead, of all CPU used", "A"): NO_OVERHEAD,
@@ -50,10 +48,6 @@ MAY_BE_EMPTY: dict[tuple[str, str], dict[tuple[str, str], str]] = {
         ("Guests, and the host itself", "F"): NO_WEIGHTS,
         ("CPU used, against capacity", "C"): "ten guests and fewer are all shown",
         ("Alerts of this host", "A"): NOT_NOW,
-    },
-    ("host", "demo-openvz"): {
-        ("Overhead per GB", "A"): NO_TRAFFIC,
-        ("Overhead per GB, over time", "A"): NO_TRAFFIC,
     },
     ("host", "demo-base"): {
         ("Overhead ratio", "A"): NO_OVERHEAD,
