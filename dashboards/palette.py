@@ -40,6 +40,8 @@ CAUSES = {
     "unknown": GREY,
 }
 
+BY_RANK = [SKY_BLUE, VERMILLION, GREEN, PURPLE, YELLOW, BLUE, ORANGE]
+
 _MANY = [SKY_BLUE, VERMILLION, GREEN, PURPLE, BLUE, YELLOW]  # orange is the host's own
 
 

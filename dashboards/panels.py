@@ -101,7 +101,7 @@ def named_number(signal: Signal) -> stat.Panel:
 
 
 def over_time(signal: Signal) -> timeseries.Panel:
-    """The signal over time, from zero, with a dashed line where it becomes high."""
+    """The signal over time, with zero, and with a dashed line where it becomes high."""
     panel = (
         timeseries.Panel()
         .title(signal.name)
@@ -109,7 +109,6 @@ def over_time(signal: Signal) -> timeseries.Panel:
         .datasource(DATASOURCE)
         .with_target(query(signal).range())
         .unit(signal.unit)
-        .min(0)
         .thresholds(_thresholds(signal))
         .no_value(signal.absent)
         .line_width(2)
@@ -118,6 +117,7 @@ def over_time(signal: Signal) -> timeseries.Panel:
         .legend(common.VizLegendOptions().show_legend(False))
         .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
     )
+    panel = panel.axis_soft_min(0) if signal.signed else panel.min(0)
     if signal.high is not None:
         line = common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
         # Without a soft maximum a calm host's graph would leave the line out of sight.
@@ -131,13 +131,11 @@ def lines(signal: Signal) -> timeseries.Panel:
 
 
 def ranked(signal: Signal) -> timeseries.Panel:
-    """A few lines of many that could be, a colour each by their order: their names choose among too few."""
-    return (
-        over_time(signal)
-        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC))
-        .fill_opacity(0)
-        .legend(legend_at_the_side(240))
-    )
+    """A few lines of many that could be, each named `RANK. NAME` and in the colour of its rank."""
+    panel = over_time(signal).color_scheme(_fixed(palette.GREY)).fill_opacity(0).legend(legend_below())
+    for rank, colour in enumerate(palette.BY_RANK, start=1):
+        panel.override_by_regexp(rf"/^{rank}\. /", coloured(colour))
+    return panel
 
 
 def stacked(signal: Signal) -> timeseries.Panel:
@@ -191,7 +189,7 @@ def heat_map(buckets: Signal) -> heatmap.Panel:
             .scheme("Cividis")  # made for every colour vision
             .steps(64)
         )
-        .cell_values(heatmap.CellValues().unit(buckets.unit))
+        .cell_values(heatmap.CellValues().unit(buckets.unit).decimals(1))
         .filter_values(heatmap.FilterValueRange().le(1e-9))  # leaves empty buckets out
         .y_axis(heatmap.YAxisConfig().unit(units.Seconds).axis_placement(AxisPlacement.LEFT))
         .mode(TooltipDisplayMode.SINGLE)
@@ -406,6 +404,15 @@ def coloured(colour: str) -> list[dashboard.DynamicConfigValue]:
     return [_property("color", {"mode": "fixed", "fixedColor": colour})]
 
 
+def in_colours(colours: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that gives each word of a table's column its colour."""
+    words = {word: dashboard.ValueMappingResult(text=word, color=colour) for word, colour in colours.items()}
+    return [
+        _property("custom.cellOptions", TableColorTextCellOptions()),
+        _property("mappings", [dashboard.ValueMap(words)]),
+    ]
+
+
 def alarming(signal: Signal) -> list[dashboard.DynamicConfigValue]:
     """The properties of an override that colours a table's figures from where the signal is high."""
     return _text_colours([dashboard.Threshold(None, "text"), dashboard.Threshold(signal.high, palette.HIGH)])
@@ -483,8 +490,14 @@ def legend_below() -> common.VizLegendOptions:
 
 
 def low_below(value: float) -> build.ThresholdsConfig:
-    """Thresholds of a number that is worth a look where it is low."""
-    return _steps([dashboard.Threshold(None, palette.HIGH), dashboard.Threshold(value, palette.CALM)])
+    """Thresholds of a number that is worth a look where it is low, and not where there is none."""
+    return _steps(
+        [
+            dashboard.Threshold(None, palette.CALM),
+            dashboard.Threshold(-1e9, palette.HIGH),
+            dashboard.Threshold(value, palette.CALM),
+        ]
+    )
 
 
 def _thresholds(signal: Signal) -> build.ThresholdsConfig:

@@ -66,6 +66,12 @@ def other_event() -> QueryVariable:
     return _asked("other_event", "event", 'label_values(perf_profile_samples_total{host="$other_host"}, event)')
 
 
+def other_vserver() -> QueryVariable:
+    """Choose those of that host's guests that were profiled inside."""
+    query = 'label_values(perf_profile_samples_total{host="$other_host"}, vserver)'
+    return _any(_asked("other_vserver", "guest", query), ".*")
+
+
 def other_time() -> CustomVariable:
     """Choose how much earlier than the dashboard's time that profile was taken."""
     # PromQL refuses an offset of 0.

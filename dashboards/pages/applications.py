@@ -33,17 +33,17 @@ def make() -> dashboard.Dashboard:
                     _against(application.LATENCY, "99th percentile", application.P99).span(12).height(8),
                     _applications(),
                     panels.heat_map(application.BUCKETS).span(8).height(8),
-                    panels.lines(application.P50).title("Median").span(8).height(8),
-                    panels.lines(application.P95).title("95th percentile").span(8).height(8),
+                    _small(panels.lines(application.P50).title("Median")),
+                    _small(panels.lines(application.P95).title("95th percentile")),
                 ],
             ),
             Row(
                 "Objectives",
                 [
                     _objectives(),
-                    panels.lines(application.BURN_5M).title("Burn, by the last 5 minutes").span(8).height(8),
-                    panels.lines(application.BURN_1H).title("Burn, by the last hour").span(8).height(8),
-                    panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1).span(8).height(8),
+                    _small(panels.lines(application.BURN_5M).title("Burn, by the last 5 minutes")),
+                    _small(panels.lines(application.BURN_1H).title("Burn, by the last hour")),
+                    _small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)),
                 ],
             ),
             Row(
@@ -58,18 +58,22 @@ def make() -> dashboard.Dashboard:
             Row(
                 "What the evidence is made of",
                 [
-                    panels.lines(application.CAPPED).span(8).height(7),
-                    _against(application.WAITS_USUALLY, application.WAITS.name, application.WAITS).span(8).height(7),
-                    panels.lines(application.NEIGHBOURS).span(8).height(7),
-                    _against(application.MOST_REQUESTS, "Requests, against the most so far", application.REQUESTS)
-                    .span(8)
-                    .height(7),
-                    panels.over_time(host.OVERHEAD_RATIO).title("The host's own share").span(8).height(7),
-                    panels.over_time(host.STEAL).span(8).height(7),
+                    _small(panels.lines(application.CAPPED)),
+                    _small(_against(application.WAITS_USUALLY, application.WAITS.name, application.WAITS)),
+                    _small(panels.lines(application.NEIGHBOURS)),
+                    _small(
+                        _against(application.MOST_REQUESTS, "Requests, against the most so far", application.REQUESTS)
+                    ),
+                    panels.over_time(host.OVERHEAD_RATIO).title("The host's own share").span(8).height(8),
+                    panels.over_time(host.STEAL).span(8).height(8),
                 ],
             ),
         ],
     )
+
+
+def _small(panel: timeseries.Panel) -> timeseries.Panel:
+    return panel.legend(panels.legend_below()).span(8).height(8)
 
 
 def _budget() -> stat.Panel:
@@ -138,9 +142,13 @@ def _last_breach() -> table.Panel:
             "The last breaches",
             application.LAST_BREACH.description,
             {"alertname": "Alert", "app": "Application", "objective": "Objective", "cause": "Cause"},
-            [application.LAST_BREACH],
+            [application.LAST_BREACH, application.BROKEN_FOR],
         )
-        .override_by_name(application.LAST_BREACH.name, panels.as_wide())
+        .override_by_name("Alert", panels.as_wide(200))
+        .override_by_name("Objective", panels.as_wide(90))
+        .override_by_name("Cause", [*panels.in_colours(palette.CAUSES), *panels.as_wide(100)])
+        .override_by_name(application.BROKEN_FOR.name, panels.as_wide(80))
+        .override_by_name(application.LAST_BREACH.name, panels.as_wide(140))
         .span(14)
         .height(8)
     )

@@ -49,9 +49,9 @@ def make() -> dashboard.Dashboard:
                 "Over time",
                 [
                     _small(panels.stacked(application.REQUESTS).title("Throughput")),
-                    _small(panels.over_time(consolidation.MISSES)),
+                    panels.over_time(consolidation.MISSES).span(8).height(8),
                     _small(_headroom()),
-                    _small(panels.over_time(host.OVERHEAD_RATIO).title("Overhead, of all CPU used")),
+                    panels.over_time(host.OVERHEAD_RATIO).title("Overhead, of all CPU used").span(8).height(8),
                     _small(panels.lines(application.CPU_PER_REQUEST).title("CPU per request")),
                     _small(panels.lines(consolidation.USED_UP)),
                 ],

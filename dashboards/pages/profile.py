@@ -5,12 +5,12 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels, variables
+from dashboards import palette, panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, profile
 
 _CHOSEN = "$event on $host"
-_BESIDE = "$other_event on $other_host"
+_BESIDE = "$other_event on $other_host, ${other_time:text}"
 
 
 def make() -> dashboard.Dashboard:
@@ -27,6 +27,7 @@ def make() -> dashboard.Dashboard:
             variables.profiled_event(),
             variables.other_host(),
             variables.other_event(),
+            variables.other_vserver(),
             variables.other_time(),
         ],
         rows=[
@@ -40,12 +41,15 @@ def make() -> dashboard.Dashboard:
 def _over_time(of: str, top: Signal) -> timeseries.Panel:
     # Whole rounds of the profiler, one a minute, as its scrape interval: within less, most places have no sample.
     rounds = panels.query(top).range().interval("1m")
-    return panels.ranked(top).title(f"The largest of {of}, over time").targets([rounds]).span(12).height(9)
+    return panels.ranked(top).title(f"Largest: {of}").targets([rounds]).span(12).height(10)
 
 
 def _by_symbol(of: str, share: Signal) -> table.Panel:
     return (
         panels.columns(f"Symbols: {of}", share.description, profile.PLACE, [share])
+        .override_by_name("Image", panels.as_wide(165))
+        .override_by_name("Space", panels.as_wide(80))
+        .override_by_name(share.name, [*panels.as_bar(palette.GUESTS), *panels.as_wide(150)])
         .filterable(True)  # by a domain, or to the kernel alone
         .span(12)
         .height(12)
@@ -54,5 +58,9 @@ def _by_symbol(of: str, share: Signal) -> table.Panel:
 
 def _by_image(of: str, share: Signal) -> table.Panel:
     return (
-        panels.columns(f"Images: {of}", share.description, profile.IMAGE, [share]).filterable(True).span(12).height(8)
+        panels.columns(f"Images: {of}", share.description, profile.IMAGE, [share])
+        .override_by_name(share.name, panels.as_bar(palette.GUESTS))
+        .filterable(True)
+        .span(12)
+        .height(8)
     )

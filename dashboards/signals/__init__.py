@@ -46,6 +46,9 @@ class Signal:
     decimals: int | None = None
     """Digits after the point where the value stands as a number; None leaves it to Grafana."""
 
+    signed: bool = False
+    """Whether it can be below 0, which a graph of it then shows."""
+
     high: float | None = None
     """From here on the value is worth a look, in the expression's own unit. An alert on it compares with the same."""
 

@@ -95,8 +95,15 @@ ALL_REQUESTS = replace(REQUESTS, expr=f"sum({REQUESTS.expr})")
 MOST_REQUESTS = replace(
     REQUESTS,
     name="Most requests",
-    expr=on_host("app:requests:rate_max1w", app="$app") + " or " + on_host("app:requests:rate_max1h", app="$app"),
-    description="The most in a minute of the past week, in an application's first day of the past hour.",
+    # One after the other, they are one line.
+    expr=(
+        f"max by (app) ({on_host('app:requests:rate_max1w', app='$app')}"
+        f" or {on_host('app:requests:rate_max1h', app='$app')})"
+    ),
+    description=(
+        "Evidence for load, from a fifth more than the most so far (dashed): that of a minute of the past week, in an "
+        "application's first day of the past hour."
+    ),
     legend="{{app}}, the most so far",
 )
 
@@ -163,11 +170,12 @@ BUDGET_LEFT = Signal(
     unit=units.PercentUnit,
     description=(
         "What is left of the error budget of the last 30 days, or of what has been watched of them: 100 % is all, "
-        "below 0 more than all was used. The graph ends at 0."
+        "below 0 more than all was used."
     ),
     legend="{{app}} {{objective}}",
     absent=_NO_OBJECTIVE,
     decimals=0,
+    signed=True,
 )
 
 LEAST_BUDGET_LEFT = replace(BUDGET_LEFT, name="Least budget left", expr=f"min({BUDGET_LEFT.expr})")
@@ -205,6 +213,18 @@ LAST_BREACH = Signal(
         "named. What to do is in docs/runbooks/ALERT.md."
     ),
     absent=_NONE_BROKEN,
+)
+
+BROKEN_FOR = Signal(
+    name="For",
+    expr=(
+        "sum by (app, objective, cause, alertname) "
+        f"(count_over_time({_BROKEN}[$__range:$__interval])) * $__interval_ms / 1000"
+    ),
+    unit=units.Seconds,
+    description="How long of the time shown it was broken, with this cause.",
+    absent=_NONE_BROKEN,
+    decimals=0,
 )
 
 EVIDENCE = Signal(

@@ -22,7 +22,7 @@ IMAGE = {"image": "Image", **_OF}
 """The same of a program, library or kernel as a whole."""
 
 _ROWS = 40  # of each domain; the exporter has about as many
-_LINES = 8  # of all domains together: as many as colours that everyone tells apart
+_LINES = 7  # of all domains together: as many as colours that everyone tells apart
 
 
 def _share(by: Iterable[str], chosen: str, window: str) -> str:
@@ -42,16 +42,27 @@ def _most(by: Iterable[str], chosen: str, offset: str) -> str:
 
 
 def _most_over_time(chosen: str, offset: str) -> str:
-    """Shares over time of the largest places of the whole time; topk alone would choose others at each step."""
+    """Shares over time of the largest places of the whole time (topk alone would choose others at each step), with
+    their rank in it as label `_rank`, which sorts before all others.
+
+    The rank of a place follows from how many of "the largest", "the two largest", ... it is among. All of them are the
+    same at each step, so Prometheus finds them once.
+    """
     whole_time = _share(PLACE, chosen, f"[$__range] @ end(){offset}")
-    return f"{_share(PLACE, chosen, f'[$__rate_interval]{offset}')} and topk({_LINES}, {whole_time})"
+    among = " or ".join(
+        f'label_replace(topk({count}, {whole_time}), "among", "{count}", "", "")' for count in range(1, _LINES + 1)
+    )
+    place = ", ".join(PLACE)
+    ranks = f'count_values by ({place}) ("_rank", {_LINES + 1} - count by ({place}) ({among}))'
+    return f"({_share(PLACE, chosen, f'[$__rate_interval]{offset}')}) * on ({place}) group_left (_rank) {ranks}"
 
 
-_CHOSEN = 'host="$host", event="$event"'
-_BESIDE = 'host="$other_host", event="$other_event"'
+# What a host's profiler sees of itself bears no guest's name, and is shown whichever are chosen.
+_CHOSEN = 'host="$host", event="$event", vserver=~"$vserver|"'
+_BESIDE = 'host="$other_host", event="$other_event", vserver=~"$other_vserver|"'
 _EARLIER = " offset $other_time"
 
-_LEGEND = "{{symbol}} {{vserver}}{{domain}}"
+_LEGEND = "{{_rank}}. {{vserver}}{{domain}} {{symbol}} {{image}}"
 _NONE = (
     "No profile of this host in this time. It takes a perf-exporter and perf there, or an imported report "
     "(perf-exporter import) and a time range around its date."

@@ -49,6 +49,7 @@ NO_COLOUR = {"text", "transparent"}
 PROMETHEUS_OWN = {
     *("ALERTS", "ALERTS_FOR_STATE", "up", "scrape_duration_seconds", "scrape_samples_scraped"),
 }
+BELOW_ZERO = {"Error budget left": "how much too much was used says how bad it is"}
 _OF_THE_MONITOR = "the monitor is no part of what it watches, and has the same words on every platform"
 NATIVE = {
     "perf_event_supported": "there is no record of what can't be counted",
@@ -153,10 +154,14 @@ def test_rows_of_a_table_become_one_by_the_labels_that_are_shown(page: Page) -> 
             assert order.index("filterFieldsByName") < order.index("merge"), panel["title"]
 
 
-def test_every_graph_starts_at_zero_and_names_its_series(page: Page) -> None:
+def test_every_graph_has_a_zero_and_names_its_series(page: Page) -> None:
     for panel in data_panels(page):
         if panel["type"] == "timeseries":
-            assert panel["fieldConfig"]["defaults"]["min"] == 0, panel["title"]
+            defaults = panel["fieldConfig"]["defaults"]
+            if panel["title"] in BELOW_ZERO:
+                assert defaults["custom"]["axisSoftMin"] == 0, panel["title"]
+            else:
+                assert defaults["min"] == 0, panel["title"]
             assert all(target["legendFormat"] for target in panel["targets"]), panel["title"]
 
 

@@ -90,11 +90,11 @@ def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
     series = series_by_panel(answers)
     places = len(counted.SAMPLES)
     assert series["Symbols: $event on $host"] == {"A": 2 * places}, "of Dom0 and of a guest"
-    assert series["Symbols: $other_event on $other_host"] == {"A": places}
+    assert series["Symbols: $other_event on $other_host, ${other_time:text}"] == {"A": places}
     images = len({image for image, _, _ in counted.SAMPLES})
     assert series["Images: $event on $host"] == {"A": 2 * images}
-    assert series["The largest of $event on $host, over time"] == {"A": 8}, "of both domains"
-    assert series["The largest of $other_event on $other_host, over time"] == {"A": places}
+    assert series["Largest: $event on $host"] == {"A": 7}, "of both domains"
+    assert series["Largest: $other_event on $other_host, ${other_time:text}"] == {"A": places}
     shares = next(answer.expr for answer in answers if answer.panel == "Symbols: $event on $host")
     of_dom0 = {
         row["metric"]["symbol"]: float(row["value"][1])
