@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from demo import story
 from demo.model import HOST, rates
 from demo.study import CHECKOUT
@@ -19,6 +21,7 @@ JOBS = {
 }
 _RECORDED = {"xen": "xentop", "openvz": "vestat"}  # by platform, the exporter that plays the host's recording
 RULES = Path(__file__).with_name("rules.yml")
+MARK = "DEMO, not live: "  # before what an alert says
 REPLAYED = "replayed"  # the label of what is played: an exporter gives it itself, the pages get it here
 
 
@@ -79,6 +82,8 @@ def stage(folder: Path, wanted: list[Target]) -> Path:
     for part in ("prometheus", "alerts"):
         shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True)
     shutil.copy(RULES, folder / "prometheus" / "rules" / "demo.yml")
+    for file in [*folder.glob("alerts/rules/*.yml"), *folder.glob("alerts/generated/*.yml")]:
+        _mark_alerts(file)
     files = folder / "prometheus" / "targets"
     for file in files.rglob("*.yml"):
         file.write_text("[]\n")
@@ -91,3 +96,12 @@ def stage(folder: Path, wanted: list[Target]) -> Path:
     for job, groups in by_job.items():
         (local / f"{job}.yml").write_text(json.dumps(groups, indent=1) + "\n")
     return folder / "prometheus" / "prometheus.yml"
+
+
+def _mark_alerts(file: Path) -> None:
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    for group in content["groups"]:
+        for rule in group["rules"]:
+            if "alert" in rule:
+                rule["annotations"]["summary"] = MARK + rule["annotations"]["summary"]
+    file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import requests
 
 from tests.demo.playing import Demo, playing
 
@@ -242,6 +243,13 @@ def test_nothing_can_be_taken_for_live(demo: Demo, four: int) -> None:
     assert demo.query('{__name__=~"[a-z_]+", host!~"demo-.*"}', four) == []
     unmarked = '{__name__=~"[a-z]+_[a-z_]+", __name__!~"scrape_.*", replayed="", job!="prometheus"}'
     assert demo.query(unmarked, four) == []
+
+
+def test_no_alert_can_be_taken_for_a_real_one(demo: Demo) -> None:
+    answer = requests.get(f"{demo.url}/api/v1/rules", params={"type": "alert"}, timeout=30).json()
+    rules = [rule for group in answer["data"]["groups"] for rule in group["rules"]]
+    assert len(rules) > 20
+    assert [rule["name"] for rule in rules if not rule["annotations"]["summary"].startswith("DEMO, not live: ")] == []
 
 
 def test_it_goes_on_live(tmp_path_factory: pytest.TempPathFactory) -> None:
