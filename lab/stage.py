@@ -17,7 +17,7 @@ from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.figures import Figures
 from lab.machine import Cpus, cpus
-from lab.prometheus import Prometheus
+from lab.prometheus import Prometheus, PrometheusError
 from lab.scenario import Scenario
 from lab.sensors import Sensors
 from lab.servers import DB, TIERS, WEB, Instance, TierLimits
@@ -147,11 +147,16 @@ class Stage:
         """
         prometheus = Prometheus(f"http://127.0.0.1:{self._prometheus_port}")
         shown = time.monotonic() - seconds
+
+        def seen() -> bool:
+            marks = f'lab_step_info{{run="{run}", step="{step}"}}[{math.ceil(time.monotonic() - shown)}s]'
+            try:
+                return prometheus.vector(f"count_over_time({marks}) >= {STEP_SCRAPES}") != []
+            except PrometheusError:  # somebody may just have started it anew
+                return False
+
         deadline = time.monotonic() + SCRAPE_SECONDS
-        while not prometheus.vector(
-            f'count_over_time(lab_step_info{{run="{run}", step="{step}"}}[{math.ceil(time.monotonic() - shown)}s])'
-            f" >= {STEP_SCRAPES}"
-        ):
+        while not seen():
             if time.monotonic() > deadline:
                 raise LabError(
                     f"the stack's Prometheus has seen step {step} less than {STEP_SCRAPES} times: see make status; "
