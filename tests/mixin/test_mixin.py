@@ -79,6 +79,11 @@ def test_without_settings_it_is_the_stacks_own_files(unchanged: Mixin) -> None:
     assert unchanged.dashboards == own, advice
 
 
+def test_no_group_of_rules_and_of_alerts_has_the_same_name(unchanged: Mixin) -> None:
+    """Who puts both into one file or one PrometheusRule, as kube-prometheus does, would be refused."""
+    assert set(unchanged.rules) & set(unchanged.alerts) == set()
+
+
 @pytest.mark.usefixtures("unchanged")
 def test_prometheus_accepts_the_rules(folder: Path) -> None:
     check_rules(folder)
