@@ -41,9 +41,9 @@ def make() -> dashboard.Dashboard:
                 "Objectives",
                 [
                     _objectives(),
-                    _small(panels.lines(application.BURN_5M).title("Burn, by the last 5 minutes")),
-                    _small(panels.lines(application.BURN_1H).title("Burn, by the last hour")),
-                    _small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)),
+                    _small(panels.lines(application.BURN_5M).title("Burn, by the last 5 minutes")).height(9),
+                    _small(panels.lines(application.BURN_1H).title("Burn, by the last hour")).height(9),
+                    _small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)).height(9),
                 ],
             ),
             Row(
@@ -65,7 +65,7 @@ def make() -> dashboard.Dashboard:
                         _against(application.MOST_REQUESTS, "Requests, against the most so far", application.REQUESTS)
                     ),
                     panels.over_time(host.OVERHEAD_RATIO).title("The host's own share").span(8).height(8),
-                    panels.over_time(host.STEAL).span(8).height(8),
+                    panels.over_time(host.STEAL).axis_soft_max(0.1).span(8).height(8),
                 ],
             ),
         ],

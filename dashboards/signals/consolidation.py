@@ -105,12 +105,13 @@ CAPACITY = replace(host.CPU_CAPACITY, expr=f"max by (host) ({host.CPU_CAPACITY.e
 
 USED_UP = Signal(
     name="Objectives, used up",
-    expr=on_host("app:slo_response:ratio", app="$app"),
+    # Where no answer is in time, a mean that would have as many has no end.
+    expr=f"clamp_max({on_host('app:slo_response:ratio', app='$app')}, 3)",
     unit=units.PercentUnit,
     description=(
         "How much of the promised response is used up, which the headroom by objectives is made of: at the line it "
         "breaks. Of a share of answers in time (latency), by the mean that would have that share, over the last five "
-        "minutes: it lags behind the mean."
+        "minutes: it lags behind the mean. More than 300 % is drawn as that."
     ),
     legend="{{app}} {{objective}}",
     absent=_NO_OBJECTIVE,
@@ -122,7 +123,10 @@ MISSES = Signal(
     expr=f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
     unit=units.NoUnit,
     description="Of the host and all its guests: the more share the cache, the more often each misses it.",
-    absent="Not counted here: it takes a perf-exporter on the host, in a Xen guest one inside (docs/perf-exporter.md).",
+    absent=(
+        "Not counted here. It takes a perf-exporter on the host, in a Xen guest one inside; where one runs, the page "
+        "Caches and events says why."
+    ),
     legend="{{platform}}",
 )
 
@@ -195,7 +199,7 @@ def _against_clients(quantity: Signal) -> Signal:
             f"{quantity.description} Of each step of the lab the last minute: against the clients of each application, "
             "a line for each number of applications and placement."
         ),
-        absent=f"No step of the lab was measured in the time shown, see docs/lab.md. {quantity.absent}".rstrip(),
+        absent=f"No step of the lab, or not this, was measured in this time: docs/lab.md. {quantity.absent}".strip(),
     )
 
 

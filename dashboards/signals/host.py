@@ -10,7 +10,7 @@ _NO_DATA = "Nothing known of this host yet. After the start, wait a minute; then
 
 _NO_OVERHEAD = (
     "No overhead here. On bare Linux (platform base) that is right: no hypervisor, nothing to compare. "
-    "On Xen, wait a minute after the start; if this stays, look at the alerts below and at Prometheus, Status, Targets."
+    "On Xen, wait a minute after the start; if this stays, look at its alerts and at Prometheus, Status, Targets."
 )
 
 OVERHEAD_RATIO = Signal(

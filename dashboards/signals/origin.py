@@ -10,9 +10,14 @@ WORDS = ("live", "DEMO, not live")
 """What stands for 0, and for 1."""
 
 
-def _demo_hosts(chosen: str) -> Signal:
-    shown = f"group by (host) ({{{KNOWN_HOSTS}, {chosen}}})"
-    played = f'group by (host) ({{{KNOWN_HOSTS}, {chosen}, host=~"demo-.+"}})'
+def _demo_hosts(chosen: str, within: str = "") -> Signal:
+    """Of the hosts that are known now, or were within a time."""
+
+    def known(hosts: str) -> str:
+        series = f"{{{KNOWN_HOSTS}, {hosts}}}"
+        return f"group by (host) ({f'last_over_time({series}[{within}])' if within else series})"
+
+    shown, played = known(chosen), known(f'{chosen}, host=~"demo-.+"')
     return Signal(
         name="Data",
         expr=f"clamp_max(count({played}), 1) or 0 * count({shown})",
@@ -25,5 +30,6 @@ def _demo_hosts(chosen: str) -> Signal:
     )
 
 
-OF_ONE_HOST = _demo_hosts(ONE_HOST)
+# A host that is gone since, as a lab that has ended, is still seen. Of many hosts that would be asked too much.
+OF_ONE_HOST = _demo_hosts(ONE_HOST, "$__range")
 OF_ANY_HOSTS = _demo_hosts(ANY_HOSTS)

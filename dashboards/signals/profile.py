@@ -25,12 +25,17 @@ _ROWS = 40  # of each domain; the exporter has about as many
 _LINES = 7  # of all domains together: as many as colours that everyone tells apart
 
 
-def _share(by: Iterable[str], chosen: str, window: str) -> str:
-    """The part of each place in all of the event in its domain, within a range (and offset)."""
+def _fell(chosen: str, window: str) -> str:
+    """How many of the event fell on each place within a range (and offset)."""
     # Events where they are known: perf varies the period, so that samples stand for more of them here than there. A
     # report of fixed periods has samples alone.
     selected = f"{{{chosen}}}{window}"
-    fell = f"increase(perf_profile_events_total{selected}) or increase(perf_profile_samples_total{selected})"
+    return f"increase(perf_profile_events_total{selected}) or increase(perf_profile_samples_total{selected})"
+
+
+def _share(by: Iterable[str], chosen: str, window: str) -> str:
+    """The part of each place in all of the event in its domain, within a range (and offset)."""
+    fell = _fell(chosen, window)
     return (
         f"sum by ({', '.join(by)}) ({fell})"
         f" / on (vserver, domain) group_left () (sum by (vserver, domain) ({fell}) > 0) > 0"
@@ -42,17 +47,17 @@ def _most(by: Iterable[str], chosen: str, offset: str) -> str:
 
 
 def _most_over_time(chosen: str, offset: str) -> str:
-    """Shares over time of the largest places of the whole time (topk alone would choose others at each step), with
-    their rank in it as label `_rank`, which sorts before all others.
+    """Shares over time of the places that most of the whole time fell on (topk alone would choose others at each step),
+    with their rank among these as label `_rank`, which sorts before all others.
 
-    The rank of a place follows from how many of "the largest", "the two largest", ... it is among. All of them are the
-    same at each step, so Prometheus finds them once.
+    The rank of a place follows from how many of "the first", "the first two", ... it is among. All of them are the same
+    at each step, so Prometheus finds them once.
     """
-    whole_time = _share(PLACE, chosen, f"[$__range] @ end(){offset}")
+    place = ", ".join(PLACE)
+    whole_time = f"sum by ({place}) ({_fell(chosen, f'[$__range] @ end(){offset}')})"
     among = " or ".join(
         f'label_replace(topk({count}, {whole_time}), "among", "{count}", "", "")' for count in range(1, _LINES + 1)
     )
-    place = ", ".join(PLACE)
     ranks = f'count_values by ({place}) ("_rank", {_LINES + 1} - count by ({place}) ({among}))'
     return f"({_share(PLACE, chosen, f'[$__rate_interval]{offset}')}) * on ({place}) group_left (_rank) {ranks}"
 
@@ -114,8 +119,8 @@ TOP = Signal(
     expr=_most_over_time(_CHOSEN, ""),
     unit=units.PercentUnit,
     description=(
-        f"The {_LINES} symbols with the largest shares in the time that the dashboard shows, each in all of the event "
-        "in the same domain. A line that steps up is code that began to lose the cache then."
+        f"The {_LINES} symbols that most of the event fell on in the time that the dashboard shows, and the share of "
+        "each in all of it in the same domain. A line that steps up is code that began to lose the cache then."
     ),
     legend=_LEGEND,
     absent=_NONE,
