@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 from demo import prepare, server
@@ -30,7 +32,10 @@ def main() -> None:
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)
     if given.command == "prepare":
         programs = prepare.Programs(given.promtool, given.prometheus)
-        prepare.prepare(given.folder, programs, Ports(**json.loads(given.ports)))
+        try:
+            prepare.prepare(given.folder, programs, Ports(**json.loads(given.ports)))
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{Path(error.cmd[0]).name} failed: {error.stderr.strip()}")
     else:
         server.serve(given.port, prepare.read_origin(given.folder))
 

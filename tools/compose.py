@@ -19,17 +19,23 @@ from tools.programs import CHECKOUT
 from tools.targets import Machine
 
 PERF = "perf"
+PERF_ENGINE = 23  # the first Docker that can give a container the capability PERFMON; others create no such container
 DEMO = "demo"
+DEMO_HISTORY = f"{DEMO}-history"
+DEMO_SERVICES = tuple(f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "vestat-exporter", "prometheus"))
 PROFILES = f"xen,openvz,{PERF},{DEMO}"  # of compose.yaml: platforms with an exporter of their own, and what is for any
 
 
 def up() -> None:
     """Start the stack, or bring a running one up to date."""
     compose = command()
-    machine = targets.this_machine()
-    variables = environment(machine, os.environ)
-    chosen = ports(variables, _parts(variables))
+    if _is_demo(compose):
+        down()
     running = _containers(compose)
+    engine = _engine()
+    machine = targets.this_machine()
+    variables = environment(machine, os.environ, engine)
+    chosen = ports(variables, _parts(variables))
     if not running:
         # Containers on the host's network would start over and over where a port is taken.
         used = [part for part in _parts(variables) if part.platform in {None, machine.platform}]
@@ -41,31 +47,41 @@ def up() -> None:
     if running:
         _run([*compose, "kill", "-s", "SIGHUP", "telegraf"], variables)  # it reads its sensors again
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
-    print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")
-    password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
-    print(f"grafana     http://127.0.0.1:{chosen[GRAFANA.name]}  (user admin, password in {password})")
+    if PERF_EXPORTER not in _parts(variables) and engine < PERF_ENGINE:
+        print(f"Without perf-exporter: that takes Docker {PERF_ENGINE} or newer, and this is Docker {engine}.")
+    _print_addresses(chosen)
     print(f"\nThey answer within a minute: {' '.join(compose)} ps shows each one's health. To stop: make compose-down")
 
 
 def demo() -> None:
     """Start the demo in the stack's place, with a history that ends now."""
     compose = command()
+    if _is_demo(compose):
+        down()  # a demo begins anew
     if _containers(compose):
         raise StackError("the stack is running, and the demo would take its place: make compose-down first")
     chosen = ports(os.environ, DEMO_PARTS)
     sockets.require_free([(part, chosen[part.name]) for part in DEMO_PARTS], patience=0, command="make compose-demo")
     grafana.make_password()
-    services = [f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "vestat-exporter", "prometheus")]
-    _run([*compose, "up", "--detach", "--build", *services, GRAFANA.name], {**os.environ, "COMPOSE_PROFILES": DEMO})
+    print(
+        f"Making a day of history ({DEMO_HISTORY}) takes about a minute, building the images a few at first.",
+        flush=True,
+    )
+    variables = {**os.environ, "COMPOSE_PROFILES": DEMO}
+    try:
+        _run([*compose, "up", "--detach", "--build", *DEMO_SERVICES, GRAFANA.name], variables)
+    except StackError:
+        # Compose tells no more than that it ended; its reason would go with it.
+        subprocess.run([*compose, "logs", "--no-color", DEMO_HISTORY], cwd=CHECKOUT, env=variables, check=False)
+        down()
+        raise
     print("\nThis is the demo: all that it shows is made up from a study's numbers (docs/demo.md).")
-    print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")
-    password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
-    print(f"grafana     http://127.0.0.1:{chosen[GRAFANA.name]}  (user admin, password in {password})")
+    _print_addresses(chosen)
     print("\nTo stop: make compose-down")
 
 
 def down() -> None:
-    """Stop all that `up` started, on whatever platform it did; the volumes with what was recorded stay."""
+    """Stop all that `up` or `demo` started, on whatever platform; the volumes with what was recorded stay."""
     _run([*command(), "down", "--remove-orphans"], {**os.environ, "COMPOSE_PROFILES": PROFILES})
 
 
@@ -80,10 +96,11 @@ def command() -> list[str]:
     raise StackError("Docker with its Compose plugin is needed: https://docs.docker.com/engine/install/")
 
 
-def environment(machine: Machine, given: Mapping[str, str]) -> dict[str, str]:
-    """The variables of compose.yaml that depend on the machine, unless they are `given`."""
+def environment(machine: Machine, given: Mapping[str, str], engine: int) -> dict[str, str]:
+    """The variables of compose.yaml that depend on the machine and on Docker's release, unless they are `given`."""
     found = dict(given)
-    profiles = [name for name in PROFILES.split(",") if name in {machine.platform, PERF}]
+    wanted = {machine.platform, PERF} if engine >= PERF_ENGINE else {machine.platform}
+    profiles = [name for name in PROFILES.split(",") if name in wanted]
     found.setdefault("COMPOSE_PROFILES", ",".join(profiles))
     if machine.platform == "xen":
         system = platform.freedesktop_os_release()
@@ -99,14 +116,36 @@ def _parts(variables: Mapping[str, str]) -> tuple[Part, ...]:
     return tuple(part for part in DOCKER_PARTS if part is not PERF_EXPORTER or PERF in chosen)
 
 
-def _containers(compose: list[str]) -> list[str]:
-    """Ids of the stack's containers; `StackError` if Docker does not answer."""
-    result = subprocess.run([*compose, "ps", "--quiet"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+def _is_demo(compose: list[str]) -> bool:
+    return bool(_containers(compose, DEMO_HISTORY, *DEMO_SERVICES))
+
+
+def _containers(compose: list[str], *services: str) -> list[str]:
+    """Ids of the containers of these services, or of all; `StackError` if Docker does not answer."""
+    return _answer([*compose, "ps", "--quiet", *services]).split()
+
+
+def _engine() -> int:
+    """Docker's release, such as 20 for 20.10.24; a build of one's own, "dev", counts as new."""
+    release = _answer(["docker", "version", "--format", "{{.Server.Version}}"]).partition(".")[0]
+    return int(release) if release.isdigit() else PERF_ENGINE
+
+
+def _answer(question: list[str]) -> str:
+    """What Docker answers; `StackError` if it doesn't."""
+    variables = {**os.environ, "COMPOSE_PROFILES": PROFILES}
+    result = subprocess.run(question, cwd=CHECKOUT, env=variables, capture_output=True, text=True, check=False)
     if result.returncode:
         # docker-compose 1.29 ends in a traceback; its last line says what is wrong.
         complaint = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise StackError(f"Docker does not answer; is it running, and may you use it? ({complaint})")
-    return result.stdout.split()
+    return result.stdout
+
+
+def _print_addresses(chosen: Mapping[str, int]) -> None:
+    print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")
+    password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
+    print(f"grafana     http://127.0.0.1:{chosen[GRAFANA.name]}  (user admin, password in {password})")
 
 
 def _run(arguments: list[str], variables: Mapping[str, str]) -> None:
@@ -117,7 +156,7 @@ def _run(arguments: list[str], variables: Mapping[str, str]) -> None:
 
 
 def main() -> int:
-    """Exit status: 0 if it was done, 1 if not."""
+    """Exit status: 0 if it was done, 1 if not, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.compose", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start the stack, or bring a running one up to date")
@@ -125,6 +164,9 @@ def main() -> int:
     commands.add_parser("down", help="stop it; what was recorded stays")
     try:
         {"up": up, "demo": demo, "down": down}[parser.parse_args().command]()
+    except KeyboardInterrupt:
+        print("Interrupted. What it had started runs on: make compose-down", file=sys.stderr)
+        return 130
     except (StackError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -1,8 +1,9 @@
-"""compose.yaml, and the lab's, as Docker's own tools read them."""
+"""compose.yaml, and the lab's, as Docker's own tools read them, and the engine that runs them where there is one."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,3 +43,10 @@ def command() -> list[str]:
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)
+
+
+def require_engine() -> None:
+    """Skip where no Docker engine answers."""
+    answers = shutil.which("docker") and subprocess.run(["docker", "version"], check=False, capture_output=True)
+    if not answers or answers.returncode != 0:
+        pytest.skip("no Docker engine answers: https://docs.docker.com/engine/install/")

@@ -1,16 +1,19 @@
-"""`make compose-up`: what it tells compose.yaml of the machine, and what it says where there is no Docker."""
+"""`make compose-up` and `compose-demo`: what they tell Docker of the machine, and what they say where they can't."""
 
 from __future__ import annotations
 
 import os
 import platform
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tools import compose
+from tests.live.program import free_port
+from tools import StackError, compose, grafana, parts, targets
 from tools.targets import Machine
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -22,26 +25,31 @@ BASE = Machine("server1", "base", "for the test")
 def test_dom0_gets_the_xen_exporter_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     system = {"ID": "debian", "VERSION_CODENAME": "trixie"}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)
-    assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen,perf", "DEBIAN_RELEASE": "trixie"}
+    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf", "DEBIAN_RELEASE": "trixie"}
 
 
 def test_another_dom0_gets_the_default_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "opensuse-leap"})
-    assert compose.environment(DOM0, {}) == {"COMPOSE_PROFILES": "xen,perf"}
+    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf"}
 
 
 def test_an_openvz_host_gets_the_openvz_exporter() -> None:
-    assert compose.environment(OPENVZ, {}) == {"COMPOSE_PROFILES": "openvz,perf"}
+    assert compose.environment(OPENVZ, {}, 23) == {"COMPOSE_PROFILES": "openvz,perf"}
 
 
 def test_elsewhere_no_platform_is_added() -> None:
     given = {"PROMETHEUS_PORT": "19090"}
-    assert compose.environment(BASE, given) == {**given, "COMPOSE_PROFILES": "perf"}
+    assert compose.environment(BASE, given, 23) == {**given, "COMPOSE_PROFILES": "perf"}
+
+
+def test_docker_that_knows_no_perfmon_is_given_no_container_with_it() -> None:
+    assert compose.environment(OPENVZ, {}, 22) == {"COMPOSE_PROFILES": "openvz"}
+    assert compose.environment(BASE, {}, 20) == {"COMPOSE_PROFILES": ""}
 
 
 def test_what_the_user_says_counts() -> None:
     given = {"COMPOSE_PROFILES": "", "DEBIAN_RELEASE": "bookworm"}
-    assert compose.environment(DOM0, given) == given
+    assert compose.environment(DOM0, given, 20) == given
 
 
 def test_without_compose_it_says_what_is_missing(tmp_path: Path) -> None:
@@ -64,6 +72,96 @@ def test_docker_that_does_not_answer_costs_one_line(tmp_path: Path) -> None:
     assert result.stderr.splitlines() == [
         "error: Docker does not answer; is it running, and may you use it? (no engine there)"
     ]
+
+
+class Docker:
+    """A Docker that starts nothing, remembers what it is told, and says that these services are running."""
+
+    def __init__(self, folder: Path, *running: str) -> None:
+        services = folder / "running"
+        services.write_text("".join(f"{name}\n" for name in running))
+        self._log = folder / "log"
+        self._log.touch()
+        program = folder / "docker"
+        program.write_text(
+            f"""#!/bin/bash
+case "$*" in
+  version*) echo 28.1.0 ;;
+  "compose version") ;;
+  "compose ps --quiet") cat {services} ;;
+  "compose ps --quiet "*) shift 3; grep --fixed-strings --line-regexp "${{@/#/-e}}" {services} || true ;;
+  *)
+    echo "$COMPOSE_PROFILES: $*" >>{self._log}
+    [[ "$*" != *" down "* ]] || : >{services}
+    [[ -z "$FAILS" || "$*" != *" up "* ]] ;;
+esac
+"""
+        )
+        program.chmod(0o755)
+
+    @property
+    def told(self) -> list[str]:
+        """What it was told to do: the profiles, and the words after `docker`."""
+        return self._log.read_text().splitlines()
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Docker]:
+    """Makes one, with these services running, on ports that are free; nothing is written into the checkout."""
+    monkeypatch.setattr(targets, "write", lambda *_: None)
+    monkeypatch.setattr(grafana, "make_password", lambda: None)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("COMPOSE_PROFILES", "")
+    for part in {*parts.DOCKER_PARTS, *parts.DEMO_PARTS}:
+        monkeypatch.setenv(part.port_variable, str(free_port()))
+    return lambda *running: Docker(tmp_path, *running)
+
+
+DOWN = f"{compose.PROFILES}: compose down --remove-orphans"
+UP = ": compose up --detach --build --remove-orphans"
+DEMO = "demo: compose up --detach --build " + " ".join([*compose.DEMO_SERVICES, "grafana"])
+
+
+def test_the_stack_takes_the_demo_s_place(docker: Callable[..., Docker]) -> None:
+    engine = docker("demo-prometheus", "grafana")
+    compose.up()
+    assert engine.told == [DOWN, UP]
+
+
+def test_the_demo_does_not_take_the_stack_s_place(docker: Callable[..., Docker]) -> None:
+    engine = docker("prometheus", "grafana")
+    with pytest.raises(StackError, match=r"the stack is running, .* make compose-down first"):
+        compose.demo()
+    assert engine.told == []
+
+
+def test_the_demo_begins_anew(docker: Callable[..., Docker]) -> None:
+    engine = docker("demo-history", "grafana")
+    compose.demo()
+    assert engine.told == [DOWN, DEMO]
+
+
+def test_a_demo_that_fails_says_why_and_leaves_nothing(
+    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAILS", "1")
+    engine = docker()
+    with pytest.raises(StackError, match="failed with status 1"):
+        compose.demo()
+    assert engine.told == [DEMO, "demo: compose logs --no-color demo-history", DOWN]
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts(
+    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = docker()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("DEMO_PORT", str(port))
+        message = f"demo-sensors needs port {port}, .* e.g. make compose-demo DEMO_PORT="
+        with pytest.raises(StackError, match=message):
+            compose.demo()
+    assert engine.told == []
 
 
 def run(command: str, **variables: str) -> subprocess.CompletedProcess[str]:

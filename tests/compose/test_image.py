@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -29,8 +28,7 @@ def docker(*arguments: str, seconds: float = 60) -> subprocess.CompletedProcess[
 
 @pytest.fixture(scope="module")
 def image() -> str:
-    if shutil.which("docker") is None or docker("version").returncode != 0:
-        pytest.skip("no Docker engine answers: https://docs.docker.com/engine/install/")
+    compose_file.require_engine()
     built = docker("build", "--network=host", "--file=exporters/Dockerfile", f"--tag={TAG}", ".", seconds=1000)
     assert built.returncode == 0, built.stdout[-2000:] + built.stderr[-2000:]
     return TAG

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -96,8 +95,7 @@ def run(command: list[str], seconds: float = 60) -> subprocess.CompletedProcess[
 @pytest.fixture
 def running() -> Iterator[tuple[list[str], dict[str, int]]]:
     """How to give compose an order, and the port of each instance."""
-    if shutil.which("docker") is None or run(["docker", "version"]).returncode != 0:
-        pytest.skip("no Docker engine answers: https://docs.docker.com/engine/install/")
+    compose_file.require_engine()
     ports = {instance: free_port() for instance in INSTANCES}
     environment = {f"{instance.upper().replace('-', '_')}_PORT": str(port) for instance, port in ports.items()}
     order = [*compose_file.command(), "--project-name", f"lab-test-{os.getpid()}", "--file", str(compose_file.LAB)]
