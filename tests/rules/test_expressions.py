@@ -1,0 +1,82 @@
+"""What pint looks for in expressions, as far as promtool's lint doesn't.
+
+What it looks for in an alert's words is in test_alerts.py, names that nobody makes in test_records.py, and quotients
+that come out as no number in test_quiet.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import yaml
+
+from tests.rules.test_rules import ROOT, RULE_FILES
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+SELDOM = 15  # seconds between scrapes, as docs/mixin.md allows them
+CONFIGURED = 5  # seconds between evaluations of groups that don't say
+
+# An alert that isn't about a limit, and why.
+WITHOUT_COMPARISON = {"Watchdog": "always fires", "ObjectiveWithoutRequests": "fires where something is missing"}
+
+RANGE = re.compile(r"([\w:]+)\s*(?:{[^{}]*})?\[(\w+?)(?::\w*)?\]")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A rule and how often it is evaluated, in seconds."""
+
+    name: str
+    expr: str
+    is_alert: bool
+    interval: int
+
+
+def seconds(duration: str) -> int:
+    return sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", duration))
+
+
+def evaluated() -> Iterator[Evaluated]:
+    for file in RULE_FILES:
+        for group in yaml.safe_load(file.read_text())["groups"]:
+            interval = seconds(group["interval"]) if "interval" in group else CONFIGURED
+            for rule in group["rules"]:
+                yield Evaluated(rule.get("record") or rule["alert"], rule["expr"], "alert" in rule, interval)
+
+
+RULES = list(evaluated())
+
+
+def test_what_is_evaluated_by_default_is_what_the_configuration_says() -> None:
+    configuration = yaml.safe_load((ROOT / "prometheus" / "prometheus.yml").read_text())["global"]
+    assert seconds(configuration["evaluation_interval"]) == CONFIGURED
+    assert seconds(configuration["scrape_interval"]) <= SELDOM
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.is_alert], ids=lambda rule: rule.name)
+def test_an_alert_compares_with_something(rule: Evaluated) -> None:
+    """Else it fires for whatever is there."""
+    assert (re.search(r"[<>]=? |[!=]= ", rule.expr) is None) == (rule.name in WITHOUT_COMPARISON)
+
+
+def test_nothing_is_said_to_be_absent_without_saying_of_whom() -> None:
+    """absent() knows no host: it fires for nobody, and not at all while one host of many is there. Here: `unless`."""
+    assert [rule.name for rule in RULES if re.search(r"\babsent(_over_time)?\s*\(", rule.expr)] == []
+
+
+def test_a_rate_has_four_scrapes_at_least() -> None:
+    """One that is missing leaves it two, and a late one still three."""
+    rates = r"\b(?:rate|irate|increase|delta|idelta|deriv)\(\s*[\w:]+\s*(?:{[^{}]*})?\[(\w+)\]"
+    found = [(rule.name, window) for rule in RULES for window in re.findall(rates, rule.expr)]
+    assert found
+    assert [(name, window) for name, window in found if seconds(window) < 4 * SELDOM] == []
+
+
+def test_a_range_over_a_record_has_several_of_its_samples() -> None:
+    made = {rule.name: rule.interval for rule in RULES}
+    found = [(rule, record, window) for rule in RULES for record, window in RANGE.findall(rule.expr) if record in made]
+    assert found
+    assert [(rule.name, record, window) for rule, record, window in found if seconds(window) < 3 * made[record]] == []

@@ -1,0 +1,139 @@
+"""Nothing fires on hosts that are well, however seldom they are looked at, be it after a gap or when all has restarted.
+
+Nor where nothing moves at all; and no quotient comes out as no number, which fires or hides alerts. The hosts are those
+of test_conformance, one of each platform, here as series for promtool: every record and every alert is evaluated over
+them. What may fire when something is wrong is in each alert's own unit tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.rules import test_conformance as hosts
+from tests.rules.test_rules import ROOT, RULE_FILES, run
+
+# Promtool evaluates in this order: who makes records before who reads them.
+FIRST = ["xen", "openvz", "openvz_beancounters", "cgroup", "base", "events", "requests", "vocabulary", "applications"]
+RECORDS = '{__name__=~".+:.+"}'
+LAST = ["alerts/generated", "alerts/rules"]
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How a stretch of time is watched: seconds between scrapes and evaluations, then numbers of scrapes.
+
+    load: how much of what test_conformance's hosts do; after the gap, counters begin at 0 (as after a reboot) or go on.
+    """
+
+    scrape: int
+    evaluation: int
+    before: int
+    gap: int
+    after: int
+    load: float = 1.0
+    restarted: bool = False
+
+    def values(self, value: str) -> str:
+        """Promtool's values for a line of an exposition of test_conformance, in which `~RATE` is a counter."""
+        if not value.startswith("~"):
+            return f"{float(value)}x{self.before - 1} _x{self.gap} {float(value)}x{self.after - 1}"
+        step = float(value[1:]) * self.load * self.scrape
+        start = 0.0 if self.restarted else step * (self.before + self.gap)
+        return f"0+{step:.9f}x{self.before - 1} _x{self.gap} {start:.6f}+{step:.9f}x{self.after - 1}"
+
+    @property
+    def seconds(self) -> int:
+        return self.scrape * (self.before + self.gap + self.after)
+
+
+def series() -> Iterator[tuple[str, str]]:
+    """Each series of the hosts and its value: four platforms with their exporters, and Prometheus itself."""
+    cgroups = {f"/{hosts.NAMES['cgroup'][server]}": hosts.SERVERS[server] for server in hosts.GUESTS}
+    feeds = [
+        ("xentop", hosts.xentop(), "xen", "xen", ""),
+        ("perf", hosts.perf(hosts.HOST), "xen", "xen", ""),
+        *(("guest", hosts.perf(hosts.SERVERS[name]), "xen", "xen", name) for name in hosts.GUESTS),
+        ("vestat", hosts.vestat(), "openvz", "openvz", ""),
+        ("node", hosts.node(hosts.MACHINE), "openvz", "openvz", ""),
+        ("cadvisor", hosts.cadvisor(), "cgroup", "cgroup", ""),
+        ("node", hosts.node(hosts.MACHINE), "cgroup", "base", ""),
+        ("perf", hosts.perf(hosts.MACHINE, cgroups), "cgroup", "base", ""),
+        ("node", hosts.node(hosts.MACHINE), "base", "base", ""),
+        ("perf", hosts.perf(hosts.MACHINE), "base", "base", ""),
+        *(("telegraf", hosts.sensor(), platform, platform, "") for platform in hosts.NAMES),
+        ("prometheus", iter(["prometheus_rule_evaluation_failures_total ~0"]), "stack", "base", ""),
+        ("alertmanager", iter(["alertmanager_notifications_failed_total ~0"]), "stack", "base", ""),
+    ]
+    for job, feed, host, platform, guest in feeds:
+        target = f'host="{host}",platform="{platform}",vserver="{guest}",job="{job}",instance="{guest or host}/{job}"'
+        yield f"up{{{target}}}", "1"
+        if job in {"xentop", "vestat", "perf"}:
+            yield f"{job}_up{{{target}}}", "1"
+        for line in feed:
+            name, value = line.rsplit(" ", 1)
+            metric, _, labels = name.removesuffix("}").partition("{")
+            yield f"{metric}{{{target}{',' if labels else ''}{labels}}}".replace('app="shop"', 'app="auction-1"'), value
+
+
+def rank(file: Path) -> tuple[int, str]:
+    folder = str(file.parent.relative_to(ROOT))
+    if folder in LAST:
+        return len(FIRST) + 1 + LAST.index(folder), file.stem
+    return FIRST.index(file.stem) if file.stem in FIRST else len(FIRST), file.stem
+
+
+def named(query: str) -> str:
+    """A query whose series bear their name as a label, without which `unless` takes one for the other."""
+    return f'label_replace({query}, "record", "$1", "__name__", "(.+)")'
+
+
+@pytest.mark.parametrize(
+    "watching",
+    [
+        Watching(scrape=30, evaluation=60, before=60, gap=20, after=60, load=0.01, restarted=True),
+        Watching(scrape=15, evaluation=15, before=60, gap=8, after=60),
+        Watching(scrape=15, evaluation=30, before=60, gap=0, after=20, load=0),
+    ],
+    ids=[
+        "idle, looked at twice a minute, all restarted after ten minutes",
+        "at work, Prometheus away for two minutes",
+        "nothing moves",
+    ],
+)
+@pytest.mark.timeout(300)
+def test_nothing_fires_on_hosts_that_are_well(tmp_path: Path, watching: Watching) -> None:
+    files = sorted(RULE_FILES, key=rank)
+    end = f"{watching.seconds}s"
+    told = [
+        {"expr": f'count by (alertname, host) (count_over_time(ALERTS{{severity!="none"}}[{end}]))', "eval_time": end},
+        # And the rules had something to judge.
+        {
+            "expr": "count by (platform) (host:guests:count)",
+            "eval_time": end,
+            "exp_samples": [
+                {"labels": f'{{platform="{platform}"}}', "value": 1} for platform in ("xen", "openvz", "cgroup")
+            ],
+        },
+        {"expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})", "eval_time": end},
+    ]
+    given = [{"series": name, "values": watching.values(value)} for name, value in series()]
+    test = {"interval": f"{watching.scrape}s", "input_series": given, "promql_expr_test": told}
+    file = tmp_path / "quiet.yml"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "rule_files": [str(file) for file in files],
+                "evaluation_interval": f"{watching.evaluation}s",
+                "group_eval_order": [
+                    group["name"] for file in files for group in yaml.safe_load(file.read_text())["groups"]
+                ],
+                "tests": [test],
+            }
+        )
+    )
+    run("promtool", "test", "rules", file)
