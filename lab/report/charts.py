@@ -187,14 +187,22 @@ def _write_plain_numbers(axis: Axes) -> None:
 def _label_ends(axis: Axes, panel: Panel, pixels: float) -> None:
     """Name each curve beside its last point, and each limit at the axes' end, moved apart where names would overlap.
 
+    A curve that ends before others is named where it ends: a thin line to its name would look like more of it.
     pixels: in an inch.
     """
     right = axis.get_xlim()[1]
     ends = [(right, value, text, "italic") for value, text in panel.limits]
-    for curve in panel.curves:
-        last = max((point for point in curve.points if point.values), key=lambda point: point.x, default=None)
-        if last is not None:
-            ends.append((last.x, last.mean, curve.label, "normal"))
+    last_points = [
+        (curve.label, max((point for point in curve.points if point.values), key=lambda point: point.x))
+        for curve in panel.curves
+        if any(point.values for point in curve.points)
+    ]
+    furthest = max((last.x for _, last in last_points), default=right)
+    for label, last in last_points:
+        if last.x == furthest:
+            ends.append((last.x, last.mean, label, "normal"))
+        else:
+            axis.annotate(label, (last.x, last.mean), (7, 0), textcoords="offset points", va="center", fontsize=8)
     ends.sort(key=lambda end: end[1])
     wanted = [float(axis.transData.transform((x, y))[1]) / pixels * POINTS for x, y, _, _ in ends]
     column = float(axis.transData.transform((right, 1))[0])

@@ -200,6 +200,14 @@ class TestCharts:
         assert max(places) == float(bottom)
         assert not re.search(r"<g clip-path=[^>]*>\s*<use", svg)
 
+    def test_a_curve_that_ends_early_is_named_where_it_ends(self) -> None:
+        short = Curve("short", (Point(500, (20.0,)),), 0, 0)
+        svg = self.svg(short, Curve("long", (Point(500, (10.0,)), Point(700, (30.0,))), 1, 0))
+        places = {label: float(x) for x, label in re.findall(r'<text [^>]* x="(\S+)"[^>]*>(short|long)</text>', svg)}
+        (end,) = re.findall(rf'<use [^>]*x="([^"]+)" y="[^"]+" style="fill: {SHADES[0].lower()}', svg)
+        assert 0 < places["short"] - float(end) < 10
+        assert places["long"] > places["short"] + 100
+
     def test_the_same_figures_give_the_same_file(self) -> None:
         curve = Curve("curve", (Point(500, (10.0, 12.0)),), 0, 0)
         assert self.svg(curve) == self.svg(curve)
