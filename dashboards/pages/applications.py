@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import stat, table, timeseries
+from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette, panels
@@ -24,11 +24,17 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Response",
                 [
-                    panels.number(application.SLOWEST_MEAN).span(5).height(3),
-                    _budget().span(5).height(3),
-                    panels.number(application.FASTEST_BURN).span(5).height(3),
-                    panels.number(application.ALL_REQUESTS).span(4).height(3),
-                    panels.number(application.MOST_FAILED).span(5).height(3),
+                    *(
+                        number.span(4).height(3)
+                        for number in (
+                            panels.number(application.SLOWEST_MEAN),
+                            panels.number(application.MEAN_USED_UP),
+                            panels.number(application.LEAST_BUDGET_LEFT).thresholds(panels.low_below(0)),
+                            panels.number(application.FASTEST_BURN),
+                            panels.number(application.ALL_REQUESTS),
+                            panels.number(application.MOST_FAILED),
+                        )
+                    ),
                     _against(application.CEILING, "Mean response", application.MEAN).span(12).height(8),
                     _against(application.LATENCY, "99th percentile", application.P99).span(12).height(8),
                     _applications(),
@@ -74,10 +80,6 @@ def make() -> dashboard.Dashboard:
 
 def _small(panel: timeseries.Panel) -> timeseries.Panel:
     return panel.legend(panels.legend_below()).span(8).height(8)
-
-
-def _budget() -> stat.Panel:
-    return panels.number(application.LEAST_BUDGET_LEFT).thresholds(panels.low_below(0))
 
 
 def _against(limit: Signal, title: str, signal: Signal) -> timeseries.Panel:

@@ -51,13 +51,27 @@ P99 = _response(
 SLOWEST_MEAN = replace(MEAN, name="Slowest mean", expr=f"max({MEAN.expr})")
 
 
+MEAN_USED_UP = Signal(
+    name="Mean, of promised",
+    expr=f"max({on_host('app:slo_response:ratio', app='$app', objective='mean')})",
+    unit=units.PercentUnit,
+    description=(
+        "How much of the mean response that it has promised an application takes, of the one that takes most: above "
+        "100 % the objective is broken."
+    ),
+    absent=_NO_OBJECTIVE,
+    decimals=0,
+    high=1,
+)
+
+
 def _threshold(objective: str, description: str) -> Signal:
     return Signal(
         name="Objective",
         expr=f"min by (objective) ({on_host('app:slo_threshold:seconds', app='$app', objective=objective)})",
         unit=units.Seconds,
         description=description,
-        legend="objective",
+        legend="- - objective",  # as it is drawn; names of even length get their dashes from the palette
         absent=_NO_OBJECTIVE,
     )
 
