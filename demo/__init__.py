@@ -4,5 +4,5 @@ study     what was published, and what was chosen where nothing was
 story     which step of the experiment is on at a moment
 model     what each host does in a step, and its counters at a moment: pure functions
 xen, openvz, sensors   these counters as the exporters and sensors would read or show them
-history   a day of it for Prometheus, before the live part goes on
+history, past   a day of what would have been scraped, and of what rules would have recorded, as openmetrics
 """

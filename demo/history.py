@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from prometheus_client import Metric
 
 from demo import openvz, sensors, story, xen
 from demo.model import Counters
+from demo.openmetrics import Series
 from demo.study import CHECKOUT
 from demo.targets import Target
 from virtscope.shell.sources import SourceUnavailable
@@ -26,30 +25,30 @@ from virtscope.vestat.source.recorded import RecordedProcfs
 from virtscope.xentop.view import LibraryView, recorded_waiting
 
 STEP = 30  # seconds between two samples: a rate over a minute needs two
+# The last of them are as close as live ones: where some are close and some are not, a rate comes out too low.
+_LIVE_STEP = 5
+_LIVE_SECONDS = 120
 # What only rules read is of no use in the story's past, where there are their records: they are evaluated over the last
 # two hours at most, and look back on these series for an hour.
 FOR_RULES = 4 * story.CYCLE
 _RULES, _PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml"), ("dashboards/**/*.py",)
 
 
-def write_samples(file: Path, targets: Iterable[Target], begin: int, end: int, origin: float) -> None:
-    """Write as OpenMetrics what the targets would have shown until `end` (Unix time): since `begin` of what is on
-    dashboards, and of what rules read since a few hours before `end`."""
+def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
+    """What the targets would have shown until `end` (Unix time): since `begin` of what is on dashboards, and of what
+    rules read since a few hours before `end`."""
     two_hours = range(end - 2 * story.CYCLE + STEP, end + 1, STEP)
+    moments = sorted({*two_hours, *range(end - _LIVE_SECONDS, end + 1, _LIVE_STEP)})
     on_panels = _words(_PANELS) | {"up"}
-    with file.open("w", encoding="utf-8") as out:
-        for series, values in _shown(targets, two_hours, origin).items():
-            since = begin if series.partition("{")[0] in on_panels else end - FOR_RULES
-            out.writelines(f"{series} {value!r} {at}\n" for at, value in _since(since, values, end))
-        out.write("# EOF\n")
+    for name, values in _shown(targets, moments, origin).items():
+        since = begin if name.partition("{")[0] in on_panels else end - FOR_RULES
+        yield name, _since(since, values, end)
 
 
-def write_latest(file: Path, targets: Iterable[Target], begin: int, end: int, origin: float) -> None:
-    """Write as OpenMetrics what the targets would have shown after `begin`, and at `end` (Unix time)."""
-    with file.open("w", encoding="utf-8") as out:
-        for series, values in _shown(targets, [*range(begin + STEP, end, STEP), end], origin).items():
-            out.writelines(f"{series} {value!r} {at}\n" for at, value in values.items())
-        out.write("# EOF\n")
+def latest(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
+    """What the targets would have shown after `begin` and until `end` (Unix time)."""
+    for name, values in _shown(targets, range(begin + _LIVE_STEP, end + 1, _LIVE_STEP), origin).items():
+        yield name, values.items()
 
 
 def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> dict[str, dict[int, float]]:
@@ -76,24 +75,14 @@ def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> 
 
 def _since(begin: int, values: Mapping[int, float], end: int) -> Iterator[tuple[int, float]]:
     """A series from `begin` on, made of its last hour: in each before, it has grown by as much."""
-    last = max(values)
+    last = max(at for at in values if (end - at) % STEP == 0)
     grown = values[last] - values[last - story.CYCLE]
     hour = [(at, value) for at, value in values.items() if at > end - story.CYCLE]
     for ago in range((end - begin) // story.CYCLE, -1, -1):
         for at, value in hour:
-            if at - ago * story.CYCLE >= begin:
+            is_due = ago == 0 or (end - at) % STEP == 0
+            if is_due and at - ago * story.CYCLE >= begin:
                 yield at - ago * story.CYCLE, value - ago * grown
-
-
-def blocks(promtool: Path, samples: Path, data: Path) -> None:
-    """Make OpenMetrics into blocks in Prometheus's data folder; raises CalledProcessError as promtool fails."""
-    # Two hours each by default, for every one of which it reads the whole file again.
-    subprocess.run(
-        [promtool, "tsdb", "create-blocks-from", "--max-block-duration=720h", "openmetrics", "--quiet", samples, data],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
 
 
 class _Host:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from demo import story
+from demo.openmetrics import Series
 
 STEP = 60  # seconds between two evaluations
 # Of records whose samples are added up over an hour at most (sum_over_time): how many there are counts, so as live.
@@ -122,8 +123,8 @@ class Past(NamedTuple):
     end: int
 
 
-def write_records(file: Path, rules: list[Rule], past: Past) -> int:
-    """Write what the rules would have recorded as OpenMetrics; return how many samples."""
+def records(rules: list[Rule], past: Past) -> Iterator[Series]:
+    """What the rules would have recorded."""
     samples: dict[str, dict[int, str]] = {}
     answers = _evaluated([(rule.expr, rule.step) for rule in rules], past, story.CYCLE)
     for rule, answer in zip(rules, answers, strict=True):
@@ -131,21 +132,16 @@ def write_records(file: Path, rules: list[Rule], past: Past) -> int:
             values = samples.setdefault(_series(rule.record, {**series["metric"], **rule.labels}), {})
             for at, value in series["values"]:
                 values.setdefault(at, value)  # of two rules for one series, the first counts
-    return _write(
-        file, ((name, at, value) for name, values in samples.items() for at, value in _since(past, name, values))
-    )
+    for name, at_times in samples.items():
+        yield name, _since(past, name, at_times)
 
 
-def write_alerts(file: Path, alerts: list[Alert], past: Past) -> int:
-    """Write ALERTS as Prometheus would have recorded it, as OpenMetrics; return how many samples.
-
-    And ALERTS_FOR_STATE, by which Prometheus goes on with alerts where it was, when it starts.
-    """
+def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
+    """ALERTS as Prometheus would have recorded it, and ALERTS_FOR_STATE, by which it goes on when it starts."""
     samples: dict[str, dict[int, str]] = {}
-    answers = _evaluated(
-        [(alert.expr, STEP) for alert in alerts], past, 2 * story.CYCLE
-    )  # none waits longer than an hour
-    for alert, answer in zip(alerts, answers, strict=True):
+    # None of them waits longer than an hour.
+    answers = _evaluated([(alert.expr, STEP) for alert in rules], past, 2 * story.CYCLE)
+    for alert, answer in zip(rules, answers, strict=True):
         for series in answer:
             labels = {**series["metric"], **alert.labels, "alertname": alert.name}
             since = before = 0
@@ -156,9 +152,8 @@ def write_alerts(file: Path, alerts: list[Alert], past: Past) -> int:
                 state = "firing" if at - since >= alert.seconds else "pending"
                 samples.setdefault(_series("ALERTS", {**labels, "alertstate": state}), {})[at] = "1"
                 samples.setdefault(_series("ALERTS_FOR_STATE", labels), {})[at] = str(since)
-    return _write(
-        file, ((name, at, value) for name, values in samples.items() for at, value in _since(past, name, values))
-    )
+    for name, at_times in samples.items():
+        yield name, _since(past, name, at_times)
 
 
 def _since(past: Past, series: str, values: Mapping[int, str]) -> Iterator[tuple[int, str]]:
@@ -181,16 +176,6 @@ def _series(name: str, labels: Mapping[str, str]) -> str:
         if value and label != "__name__"
     )
     return f"{name}{{{','.join(inner)}}}"
-
-
-def _write(file: Path, samples: Iterable[tuple[str, int, str]]) -> int:
-    written = 0
-    with file.open("w", encoding="utf-8") as out:
-        for series, at, value in samples:
-            out.write(f"{series} {value} {at}\n")
-            written += 1
-        out.write("# EOF\n")
-    return written
 
 
 def _evaluated(expressions: list[tuple[str, int]], past: Past, seconds: int) -> list[list[dict[str, Any]]]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from demo import history, past, recordings, story
+from demo import history, openmetrics, past, recordings, story
+from demo.openmetrics import Series
 from demo.targets import Ports, stage, targets
 
 HISTORY = 27 * 3600  # seconds: what is usual is known after a day, and the most requests of it after two hours more
 # Seconds from the beginning until Prometheus can begin to scrape, on a machine with nothing else to do: there history
 # ends. Where it takes longer, there are no records in between, of which a minute isn't seen.
 _AHEAD = 12
-_START = 3  # seconds that Prometheus needs, and it takes nothing that is older than what it has
+_START = 4  # seconds that Prometheus needs, and it takes nothing that is older than what it has
 _ORIGIN = "origin"
 
 
@@ -34,23 +37,24 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
     end = int(time.time()) + _AHEAD
     begin = end - seconds
     origin = min(begin, end - history.FOR_RULES) - story.CYCLE
-    data, samples = folder / "data", folder / "samples.om"
-    data.mkdir()
-    history.write_samples(samples, wanted, begin, end, origin)
-    history.blocks(programs.promtool, samples, data)
-    until_now = past.Past(programs.prometheus, data, begin, end)
-    recording, alerting = past.read_rules(folder)
-    for rules in past.rounds(recording):
-        if past.write_records(samples, rules, until_now):
-            history.blocks(programs.promtool, samples, data)
-    if past.write_alerts(samples, alerting, until_now):
-        history.blocks(programs.promtool, samples, data)
     (folder / _ORIGIN).write_text(f"{origin}\n")
-    recordings.write(folder, origin, time.time())
-    if (latest := int(time.time()) + _START) > end:  # so that live rates are whole from the first one on
-        history.write_latest(samples, wanted, end, latest, origin)
-        history.blocks(programs.promtool, samples, data)
-    samples.unlink()
+    data = folder / "data"
+    data.mkdir()
+
+    def add(series: Iterable[Series]) -> None:
+        openmetrics.blocks(programs.promtool, openmetrics.write(folder, series), data)
+
+    with ProcessPoolExecutor(1) as beside:
+        recorded = beside.submit(recordings.write, folder, origin, time.time())
+        add(history.samples(wanted, begin, end, origin))
+        until_now = past.Past(programs.prometheus, data, begin, end)
+        recording, alerting = past.read_rules(folder)
+        for rules in past.rounds(recording):
+            add(past.records(rules, until_now))
+        add(past.alerts(alerting, until_now))
+        recorded.result()
+    if (start := int(time.time()) + _START) > end:  # so that live rates are whole from the first one on
+        add(history.latest(wanted, end, start, origin))
     time.sleep(max(end - _START - time.time(), 0))
     return end
 
