@@ -185,7 +185,12 @@ def _against_apps(quantity: Signal) -> Signal:
 
 def _against_clients(quantity: Signal) -> Signal:
     # By its last minute, which is wholly a step's own: rates hold the minute before.
-    steps = f"max by (host, platform, run, repetition, placement, instances, clients) ({on_host('lab_step_info')})"
+    measured = on_host("lab_step_info")
+    # Prometheus takes a series that just ends for alive a while longer, where no scrape said that it is gone.
+    steps = (
+        "max by (host, platform, run, repetition, placement, instances, clients) "
+        f"({measured} and max_over_time({measured}[15s]))"
+    )
     return replace(
         quantity,
         name=f"{quantity.name}, by clients",
