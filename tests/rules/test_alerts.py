@@ -123,10 +123,15 @@ def test_what_it_waits_for_has_a_reason() -> None:
 
 def test_queries_in_its_words_parse(alert: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     _file, rule = alert
-    rules = [{"record": f"query:{number}:asked", "expr": query} for number, query in enumerate(queries(rule))]
-    file = tmp_path / "queries.yml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
-    run("promtool", "check", "rules", file)
+    check_queries(queries(rule), tmp_path)
+
+
+def test_queries_in_its_runbook_parse(alert: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """Those with a selector, in which `{...}` stands for the one before."""
+    _file, rule = alert
+    told = re.findall(r"`([^`]+)`", (RUNBOOKS / f"{rule['alert']}.md").read_text())
+    found = [text.replace("{...}", '{host="HOST"}') for text in told if re.search(r'{(\.\.\.}|\w+=~?")', text)]
+    check_queries(iter(found), tmp_path)
 
 
 def test_the_metrics_of_ours_that_it_and_its_runbook_name_exist(alert: tuple[Path, dict[str, Any]]) -> None:
@@ -153,6 +158,14 @@ def test_alerts_that_hold_others_back_exist() -> None:
     )
     named = {name for names in re.findall(r'alertname \S+ "?([\w|]+)', matchers) for name in names.split("|")}
     assert named <= set(ALERTS)
+
+
+def check_queries(asked: Iterator[str], folder: Path) -> None:
+    """Fail unless promtool takes them."""
+    rules = [{"record": f"query:{number}:asked", "expr": query} for number, query in enumerate(asked)]
+    file = folder / "queries.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    run("promtool", "check", "rules", file)
 
 
 def unit_tests(file: Path) -> list[dict[str, Any]]:
