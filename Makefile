@@ -54,7 +54,7 @@ fuzz: $(READY) ## Give every parser mutated text for FUZZ_MINUTES (10), and save
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
 bench: $(READY) ## What watching costs: encoding, scrapes, hosts of 10 to 1,000 guests, beside others, in one run
 	$(BIN)/python -m bench
-bench-rules: $(READY) ## What the rules cost a Prometheus that watches FLEET_HOSTS (1,000) hosts of 50 virtual servers, in three minutes
+bench-rules: $(READY) ## What the rules cost a Prometheus that watches FLEET_HOSTS (1,000) hosts of 50 virtual servers, in six minutes
 	$(BIN)/python -m bench.rules
 
 ##@ Develop

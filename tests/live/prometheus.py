@@ -24,6 +24,7 @@ class Prometheus:
     targets: per job of prometheus.yml, the entries of its targets file; the files of the checkout are not read.
     alertmanager: the address (`host:port`) alerts go to.
     interval: between scrapes and between evaluations, in place of the configured 5 s.
+    scrape_interval: between scrapes, where that is another.
     group_interval: in place of the interval of those groups of rules that have one of their own, of a minute or more.
     alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to.
     """
@@ -35,6 +36,7 @@ class Prometheus:
         *,
         alertmanager: str | None = None,
         interval: str = "1s",
+        scrape_interval: str | None = None,
         group_interval: str | None = None,
         alert_for: str | None = None,
     ) -> None:
@@ -44,7 +46,7 @@ class Prometheus:
             shutil.copytree(ROOT / part, self.folder / part)
         for file in (self.folder / "prometheus" / "targets").rglob("*.yml"):
             file.write_text("[]\n")
-        self._set_intervals(interval)
+        self._set_intervals(scrape_interval or interval, interval)
         if group_interval is not None:
             self._set_group_intervals(group_interval)
         if alert_for is not None:
@@ -106,10 +108,9 @@ class Prometheus:
         alerts: list[dict[str, Any]] = self._get("alerts", {})["alerts"]
         return alerts
 
-    def _set_intervals(self, interval: str) -> None:
+    def _set_intervals(self, scrapes: str, evaluations: str) -> None:
         configuration = yaml.safe_load(self._configuration.read_text())
-        for key in ("scrape_interval", "scrape_timeout", "evaluation_interval"):
-            configuration["global"][key] = interval
+        configuration["global"].update(scrape_interval=scrapes, scrape_timeout=scrapes, evaluation_interval=evaluations)
         self._configuration.write_text(yaml.safe_dump(configuration))
 
     def _set_group_intervals(self, interval: str) -> None:

@@ -1,0 +1,221 @@
+"""A made-up fleet of hosts with 50 virtual servers each: what its exporters would show of that which rules read.
+
+A third of the hosts are Xen, OpenVZ and containers each. Two virtual servers of each host are an application
+with three objectives (alerts/objectives/auction.yml), whose requests are counted on one host in ten. All is well:
+nothing waits for long, and no alert fires.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from types import TracebackType
+from typing import Any, Self
+
+from tests.live.endpoints import BackgroundServer, QuietHandler, http_server
+
+GUESTS = 50
+CPUS = 16
+
+PLATFORMS = {"xen": "xentop", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job that watches each
+REQUESTS_COUNTED_EVERY = 10  # on one of so many hosts of a platform
+CGROUPS_COUNTED_EVERY = 10  # on one of so many hosts of containers, events are counted for each container
+
+EVENTS = {
+    "cache": {"instructions": 1e9, "cycles": 1.2e9, "cache-misses": 5e6},
+    "tlb": {"instructions": 1e9, "dTLB-load-misses": 2e6, "iTLB-load-misses": 5e5},
+}  # of a CPU, per second
+CPU_MODES = {"user": 0.2, "system": 0.05, "softirq": 0.01, "idle": 0.74, "iowait": 0, "nice": 0, "irq": 0, "steal": 0}
+EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
+"""Of response times in seconds, as telegraf/access_log.pl has them."""
+REQUESTS = {"GET": 16.0, "POST": 4.0, "other": 0.0}
+
+BEANCOUNTERS = ("numproc", "physpages", *(f"resource{number}" for number in range(22)))
+
+Lines = Iterator[str]
+"""The lines of an exposition, in which `~RATE` is a counter that grows by so much per second."""
+
+
+def guest(number: int) -> str:
+    """What virtual server `number` is called: the first two are tiers of an application."""
+    tiers = ("virtscope/auction-1-web", "virtscope/auction-1-db")
+    return tiers[number] if number < len(tiers) else f"web{number}"
+
+
+def xentop() -> Lines:
+    """What xentop-exporter shows in a Dom0."""
+    yield "xentop_up 1"
+    yield f"xen_host_cpus {CPUS}"
+    yield f"xen_host_vcpus {2 * GUESTS}"
+    for domid in range(GUESTS + 1):
+        domain = f'domid="{domid}",domain="{guest(domid - 1) if domid else "Domain-0"}"'
+        yield f"xen_domain_cpu_seconds_total{{{domain}}} ~0.2"
+        for state in ("running", "blocked", "paused", "shutdown", "crashed", "dying"):
+            yield f'xen_domain_state{{{domain},state="{state}"}} 0'
+        yield f"xen_domain_memory_bytes{{{domain}}} 1e9"
+        yield f"xen_domain_memory_limit_bytes{{{domain}}} 2e9"
+        yield f"xen_domain_cpu_limit_cpus{{{domain}}} 1"
+        yield f"xen_domain_runnable_seconds_total{{{domain}}} ~0.02"
+        for direction in ("receive", "transmit"):
+            yield f'xen_domain_network_{direction}_bytes_total{{{domain},vif="0"}} ~1e5'
+        for direction in ("read", "write"):
+            yield f'xen_domain_block_{direction}_bytes_total{{{domain},vbd="xvda"}} ~1e4'
+
+
+def vestat() -> Lines:
+    """What vestat-exporter shows."""
+    yield "vestat_up 1"
+    yield f"openvz_host_containers {GUESTS}"
+    for number in range(GUESTS):
+        ctid = f'ctid="{guest(number)}"'
+        yield f"openvz_container_cpu_used_seconds_total{{{ctid}}} ~0.08"
+        yield f"openvz_container_scheduling_latency_seconds_total{{{ctid}}} ~0.005"
+        yield f"openvz_container_uptime_seconds{{{ctid}}} ~1"
+        yield f'openvz_beancounter_held_bytes{{{ctid},resource="physpages"}} 1e9'
+        yield f'openvz_beancounter_limit_bytes{{{ctid},resource="physpages"}} 2e9'
+        for resource in BEANCOUNTERS:
+            yield f'openvz_beancounter_failures_total{{{ctid},resource="{resource}"}} 0'
+        for direction in ("read", "write"):
+            yield f"openvz_container_io_{direction}_bytes_total{{{ctid}}} ~1e4"
+
+
+def cadvisor() -> Lines:
+    """What cAdvisor shows: containers with a cgroup inside each, and as many of the host's own services."""
+    yield f"machine_cpu_cores {CPUS}"
+    yield 'container_start_time_seconds{id="/"} 1e9'
+    for direction in ("receive", "transmit"):
+        yield f'container_network_{direction}_bytes_total{{id="/",interface="eth0"}} ~7e6'
+    for number in range(GUESTS):
+        path, named = container(number), f',name="{guest(number)}",image="web"'
+        for labels in (f'id="{path}"{named}', f'id="{path}/init.scope"', f'id="/system.slice/service{number}.service"'):
+            yield f"container_start_time_seconds{{{labels}}} 1e9"
+            yield f'container_cpu_usage_seconds_total{{{labels},cpu="total"}} ~0.08'
+            yield f"container_cpu_user_seconds_total{{{labels}}} ~0.04"
+            yield f"container_pressure_cpu_waiting_seconds_total{{{labels}}} ~0.005"
+            yield f"container_memory_working_set_bytes{{{labels}}} 1e9"
+            yield f"container_spec_memory_limit_bytes{{{labels}}} 2e9"
+            yield f"container_spec_cpu_period{{{labels}}} 1e5"
+            for direction in ("read", "write"):
+                yield f'container_fs_{direction}s_bytes_total{{{labels},device="/dev/sda"}} ~1e4'
+        labels = f'id="{path}"{named}'
+        yield f"container_cpu_cfs_throttled_seconds_total{{{labels}}} 0"
+        yield f"container_spec_cpu_quota{{{labels}}} 1e5"
+        for direction in ("receive", "transmit"):
+            yield f'container_network_{direction}_bytes_total{{{labels},interface="eth0"}} ~1e5'
+
+
+def container(number: int) -> str:
+    """The path of a container's cgroup."""
+    return f"/docker/{number:064x}"
+
+
+def node() -> Lines:
+    """What node_exporter shows of the whole machine."""
+    for cpu in range(CPUS):
+        for mode, share in CPU_MODES.items():
+            yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} ~{share}'
+    yield "node_memory_MemTotal_bytes 64e9"
+    yield "node_memory_MemAvailable_bytes 32e9"
+    for device in ("eth0", "eth1", "lo", "bridge0"):
+        yield f'node_network_receive_bytes_total{{device="{device}"}} ~1e6'
+        yield f'node_network_transmit_bytes_total{{device="{device}"}} ~1e6'
+    for device in ("sda", "sdb", "dm-0", "dm-1"):
+        yield f'node_disk_read_bytes_total{{device="{device}"}} ~1e6'
+        yield f'node_disk_written_bytes_total{{device="{device}"}} ~1e6'
+
+
+def perf() -> Lines:
+    """What perf-exporter shows of the machine's CPUs."""
+    yield "perf_up 1"
+    for group, events in EVENTS.items():
+        for event in events:
+            yield f'perf_event_supported{{group="{group}",event="{event}",pmu="",reason=""}} 1'
+        for cpu in range(CPUS):
+            yield from _counted("perf", f'cpu="{cpu}",pmu=""', group, 1)
+
+
+def perf_of_cgroups() -> Lines:
+    """And of each container."""
+    yield from perf()
+    for number in range(GUESTS):
+        for group in EVENTS:
+            yield from _counted("perf_cgroup", f'cgroup="{container(number)}",pmu=""', group, CPUS / GUESTS / 2)
+
+
+def _counted(prefix: str, labels: str, group: str, share: float) -> Lines:
+    labels += f',group="{group}"'
+    yield f"{prefix}_group_enabled_seconds_total{{{labels}}} ~{share}"
+    yield f"{prefix}_group_running_seconds_total{{{labels}}} ~{0.6 * share}"
+    for event, rate in EVENTS[group].items():
+        yield f'{prefix}_events_total{{{labels},event="{event}"}} ~{rate * share}'
+
+
+def telegraf() -> Lines:
+    """What the sensor of an application's access log shows: 20 requests a second, answered in less than 50 ms."""
+    for method, status in product(REQUESTS, ("2xx", "3xx", "4xx", "5xx")):
+        labels = f'app="auction-1",tier="web",method="{method}",status="{status}"'
+        requests = REQUESTS[method] if status == "2xx" else 0
+        for edge in (*EDGES, "+Inf"):
+            share = min(1, float(edge) / 0.05)
+            yield f'app_request_duration_seconds_bucket{{{labels},le="{edge}"}} ~{requests * share}'
+        yield f"app_request_duration_seconds_sum{{{labels}}} ~{requests * 0.025}"
+        yield f"app_request_duration_seconds_count{{{labels}}} ~{requests}"
+
+
+EXPORTERS: tuple[Callable[[], Lines], ...] = (xentop, vestat, cadvisor, node, perf, perf_of_cgroups, telegraf)
+
+
+class Fleet:
+    """Serves every exporter's page under its name, to all hosts alike."""
+
+    def __enter__(self) -> Self:
+        pages = {f"/{exporter.__name__}": Page(exporter()) for exporter in EXPORTERS}
+
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:
+                self.reply(200, pages[self.path.partition("?")[0]].now(), "text/plain; version=0.0.4")
+
+        self._server: BackgroundServer = http_server(Handler)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.close()
+
+    def targets(self, hosts: int) -> dict[str, list[dict[str, Any]]]:
+        """Return the entries of the targets files for so many hosts."""
+        jobs: dict[str, list[dict[str, Any]]] = {}
+        for number in range(hosts):
+            kind, nth = number % len(PLATFORMS), number // len(PLATFORMS)
+            platform, job = list(PLATFORMS.items())[kind]
+            machine = "base" if platform == "cgroup" else platform  # as whom node_exporter and perf-exporter see it
+            watched = {job: (job, platform), "perf": ("perf", machine)}
+            if nth % REQUESTS_COUNTED_EVERY == 0:
+                watched["telegraf"] = ("telegraf", platform)
+            if platform != "xen":
+                watched["node"] = ("node", machine)
+            if platform == "cgroup" and nth % CGROUPS_COUNTED_EVERY == 0:
+                watched["perf"] = ("perf_of_cgroups", machine)
+            for of_job, (exporter, told) in watched.items():
+                labels = {"host": f"host{number}", "platform": told, "instance": f"host{number}"}
+                group = {"targets": [self._server.address], "labels": labels | {"__metrics_path__": f"/{exporter}"}}
+                jobs.setdefault(of_job, []).append(group)
+        return jobs
+
+
+class Page:
+    """An exporter's page, made anew once a second: all hosts show the same, and this is to cost Prometheus, not us."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._parts = re.split(r"~(\S+)", "\n".join(lines) + "\n")
+        self._second, self._text = 0, b""
+
+    def now(self) -> bytes:
+        """The page of this second."""
+        second = int(time.time())
+        if second != self._second:
+            counters = zip(self._parts[:-1:2], self._parts[1::2], strict=True)
+            grown = "".join(f"{text}{float(rate) * second:.3f}" for text, rate in counters)
+            self._second, self._text = second, (grown + self._parts[-1]).encode()
+        return self._text
