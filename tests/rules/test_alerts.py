@@ -108,6 +108,17 @@ def test_its_words_are_asserted_in_a_unit_test_and_use_labels_that_it_has(alert:
     assert all(any(label in expected["exp_labels"] for expected in asserted) for label in used)
 
 
+def test_its_numbers_have_few_digits_and_no_exponents_however_large_they_are(
+    alert: tuple[Path, dict[str, Any]],
+) -> None:
+    """%.2g makes 1.3e+03 of 1,300, and humanizePercentage has four digits. A percentage is never above 100."""
+    _file, rule = alert
+    text = " ".join(rule["annotations"].values())
+    assert re.findall(r"humanize(?!Timestamp)\w*", text) == []
+    told = re.findall(r'printf "(%[^qs"]+" }}%?)', text)
+    assert [verb for verb in told if not re.fullmatch(r'%\.[0-3]f" }}%?|%\.3g" }}%', verb)] == []
+
+
 def test_a_unit_test_sees_it_quiet_firing_and_over(alert: tuple[Path, dict[str, Any]]) -> None:
     file, rule = alert
     wanted = "quiet(firing)+quiet" if rule["labels"]["severity"] != "none" else "(firing)+"
