@@ -215,6 +215,11 @@ def test_each_cause_is_put_into_words(told: Told, cause: str) -> None:
     assert re.fullmatch(r"[a-zA-Z ]+\. [A-Z].+\.", line)
 
 
+def test_failures_that_nothing_on_the_host_explains_lead_to_the_log(told: Told) -> None:
+    mail = told.mail("fails", objective("fails", "shop", "unknown", "warning", objective="availability"))
+    assert "look at the application itself. Begin with its error log.\n" in mail
+
+
 def test_an_alert_of_the_users_own_without_our_annotations_is_told_too(told: Told) -> None:
     alert = {"labels": {"alertname": "DiskFull", "host": "own"}, "startsAt": "2026-03-02T08:12:00Z"}
     assert_golden("own-rule", told.mail("own", alert))
