@@ -87,8 +87,10 @@ def other_time() -> CustomVariable:
 
 
 def _datasource() -> DatasourceVariable:
-    """Offer every Prometheus data source of the Grafana that shows the dashboard, whatever its name or UID."""
-    return DatasourceVariable("datasource").label("Data source").type("prometheus")
+    """Offer every Prometheus data source of the Grafana that shows the dashboard; its default is taken at first."""
+    # Grafana has an option of this value where its default fits; without it, the first one by name would be taken.
+    default = VariableOption(selected=True, text="default", value="default")
+    return DatasourceVariable("datasource").label("Data source").type("prometheus").current(default)
 
 
 def _platform() -> QueryVariable:

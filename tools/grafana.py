@@ -11,7 +11,10 @@ from tools.parts import GRAFANA, PROMETHEUS
 from tools.programs import CHECKOUT
 
 PASSWORD_FILE = CHECKOUT / ".stack" / "secrets" / "grafana-admin-password"
-HOW_TO_GET_IT = "https://grafana.com/grafana/download?edition=oss, then `make up` again"
+HOW_TO_GET_IT = (
+    "is not installed, so there are no dashboards: get it from https://grafana.com/grafana/download?edition=oss and "
+    "start again, or import dashboards/json/ into a Grafana that you have (docs/install.md)"
+)
 
 
 def home() -> Path | None:

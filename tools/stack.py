@@ -222,7 +222,7 @@ def _build_state(telegraf_process: supervision.Process, since: str) -> tuple[str
 
 def _why_not_used(part: Part, machine: Machine) -> str:
     if part is GRAFANA:
-        return f"not installed: {grafana.HOW_TO_GET_IT}"
+        return "not installed: see docs/install.md"
     return telegraf.HOW_TO_USE_IT if part is TELEGRAF else machine.why
 
 
@@ -354,19 +354,7 @@ def _describe(plan: Plan) -> None:
             print(f"But {part.name} doesn't get all its figures: make logs NAME={part.name} says why.")
     if health.is_refused(plan.ports[PERF_EXPORTER.name]):
         print("But perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
-    print()
-    login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
-    addresses = [
-        (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}")
-        for part in plan.ready
-    ]
-    if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
-        addresses.append(
-            (TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts by itself")
-        )
-    if GRAFANA not in plan.parts:
-        addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
-    _print_table(addresses)
+    _print_addresses(plan, plan.ready)
     print("\nmake status, make logs, make down. To watch more hosts: docs/install.md")
     if machine.platform == "base":
         print("No hypervisor here? To see what one would show, on made-up hosts: make down, then make demo")
@@ -378,17 +366,24 @@ def _describe_demo(plan: Plan) -> None:
         "\nThis is the demo. All that it shows is made up from a study's numbers (docs/demo.md). Three hosts, demo-xen,"
         "\ndemo-openvz and demo-base, play one, two and four applications of 500 to 800 clients: a round is an hour."
     )
-    print()
+    _print_addresses(plan, [part for part in plan.parts if part in {PROMETHEUS, GRAFANA}])
+    print("\nmake status, make logs, make down. To watch this machine instead: make up")
+
+
+def _print_addresses(plan: Plan, parts: Sequence[Part]) -> None:
+    """Where these parts answer, and why others don't."""
     login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
     addresses = [
-        (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}")
-        for part in plan.parts
-        if part in {PROMETHEUS, GRAFANA}
+        (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}") for part in parts
     ]
+    if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
+        addresses.append(
+            (TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts by itself")
+        )
     if GRAFANA not in plan.parts:
-        addresses.append((GRAFANA.name, f"is not installed, so there are no dashboards: {grafana.HOW_TO_GET_IT}"))
+        addresses.append((GRAFANA.name, grafana.HOW_TO_GET_IT))
+    print()
     _print_table(addresses)
-    print("\nmake status, make logs, make down. To watch this machine instead: make down, then make up")
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:

@@ -120,6 +120,7 @@ def test_variables_come_from_the_vocabulary_of_any_data_source(page: Page) -> No
     source, *queries = page["templating"]["list"]
     assert (source["type"], source["name"], source["query"]) == ("datasource", "datasource", "prometheus")
     assert "regex" not in source, "any name will do"
+    assert source["current"]["value"] == "default", "else Grafana takes the first by name"
     for variable in queries:
         if variable["type"] == "custom":
             continue
