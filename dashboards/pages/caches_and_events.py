@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from grafana_foundation_sdk.builders import common, stat, table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels
+from dashboards import palette, panels
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, events
 
@@ -29,11 +31,8 @@ def make() -> dashboard.Dashboard:
                     panels.number(events.COVERED).span(4).height(3),
                     panels.number(events.MEASURED_LEAST).span(4).height(3),
                     _not_counted(),
-                    panels.lines(events.LLC_MISSES)
-                    .title("LLC misses per 1,000 instructions, over time")
-                    .span(9)
-                    .height(8),
-                    panels.lines(events.IPC).title("Instructions per cycle, over time").span(9).height(8),
+                    _lines(events.LLC_MISSES).title("LLC misses per 1,000 instructions, over time").span(9).height(8),
+                    _lines(events.IPC).title("Instructions per cycle, over time").span(9).height(8),
                     _measured("Of these, measured", events.CACHE_MEASURED),
                     _virtual_servers(),
                 ],
@@ -41,14 +40,8 @@ def make() -> dashboard.Dashboard:
             Row(
                 "TLB",
                 [
-                    panels.lines(events.DTLB_MISSES)
-                    .title("dTLB misses per 1,000 instructions, over time")
-                    .span(9)
-                    .height(8),
-                    panels.lines(events.ITLB_MISSES)
-                    .title("iTLB misses per 1,000 instructions, over time")
-                    .span(9)
-                    .height(8),
+                    _lines(events.DTLB_MISSES).title("dTLB misses per 1,000 instructions, over time").span(9).height(8),
+                    _lines(events.ITLB_MISSES).title("iTLB misses per 1,000 instructions, over time").span(9).height(8),
                     _measured("Of TLB misses, measured", events.TLB_MEASURED),
                 ],
             ),
@@ -57,10 +50,18 @@ def make() -> dashboard.Dashboard:
     )
 
 
+def _lines(signal: Signal) -> timeseries.Panel:
+    """A line for each virtual server, and in the host's own colour the host itself."""
+    named = f'label_replace({signal.expr}, "is", " (host)", "role", "host")'
+    return panels.lines(replace(signal, expr=named, legend="{{vserver}}{{is}}")).override_by_regexp(
+        r"/ \(host\)$/", panels.coloured(palette.HOST)
+    )
+
+
 def _measured(title: str, share: Signal) -> timeseries.Panel:
     # The legend of the graphs beside it would take half of its place.
     without = common.VizLegendOptions().show_legend(False)
-    return panels.lines(share).title(title).max(1).legend(without).span(6).height(8)
+    return _lines(share).title(title).max(1).legend(without).span(6).height(8)
 
 
 def _virtual_servers() -> table.Panel:
