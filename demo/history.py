@@ -22,6 +22,7 @@ from demo.targets import Target
 from virtscope.shell.sources import SourceUnavailable
 from virtscope.vestat import wiring
 from virtscope.vestat.source.recorded import RecordedProcfs
+from virtscope.xentop.toolstack.keeper import Replayed
 from virtscope.xentop.view import LibraryView, recorded_waiting
 
 STEP = 30  # seconds between two samples: a rate over a minute needs two
@@ -91,7 +92,8 @@ class _Host:
     def __init__(self, host: str, origin: float) -> None:
         self._host = host
         self._counters = Counters(host, origin)
-        self._library = LibraryView()
+        self._told = Replayed()
+        self._library = LibraryView(self._told.add_to)
         self._procfs = RecordedProcfs()
         self._sources = wiring.sources(self._procfs)
 
@@ -102,7 +104,11 @@ class _Host:
         }
         if self._counters.platform == "xen":
             snapshot = xen.snapshot(self._counters, seconds)
-            found["xentop", ""] = self._library.families(snapshot.node) + recorded_waiting(snapshot)
+            found["xentop", ""] = [
+                *self._told.families(xen.toolstack(self._counters, seconds)),
+                *self._library.families(snapshot.node),
+                *recorded_waiting(snapshot),
+            ]
         elif self._counters.platform == "openvz":
             self._procfs.show(openvz.files(self._counters, seconds))
             found["vestat", ""] = []

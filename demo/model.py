@@ -21,10 +21,11 @@ EDGES = tuple(
         (study.CHECKOUT / "telegraf/access_log.pl").read_text(), "telegraf/access_log.pl"
     ).edges
 )
-# How long a guest is there, idle, before its clients come and when they have gone, in seconds. On OpenVZ the host's own
-# share is what is left of the last minute when the guests' is taken away, and who has just gone is in that minute, or
-# who wasn't yet there at the scrape before.
-_IDLE = 75
+# On OpenVZ the host's own share is what is left of the last minute when the guests' is taken away. Who wasn't yet there
+# at the sample before, or has just gone, would be in what is left: so a container is there, idle, for some seconds
+# before its clients come, and when they have gone.
+_EARLY = 35
+_LINGER = 75
 HOST = ""  # the host itself among its virtual servers: Dom0, or what is used beside the containers
 
 
@@ -195,10 +196,10 @@ class Counters:
         living = self._rates[number]
         names = set(living.work)
         phase, step = seconds % story.CYCLE, story.STEPS[number]
-        if phase - step.begin < _IDLE:
-            names |= set(self._rates[number - 1].work)
-        if step.end - phase < _IDLE:
+        if self.platform == "openvz" and step.end - phase < _EARLY:
             names |= set(self._rates[(number + 1) % len(self._rates)].work)
+        if self.platform == "openvz" and phase - step.begin < _LINGER:
+            names |= set(self._rates[number - 1].work)
         return State({name: total.work[name] for name in names}, {app: total.answers[app] for app in living.answers})
 
     def machine_at(self, seconds: float) -> Work:

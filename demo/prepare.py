@@ -17,7 +17,7 @@ HISTORY = 27 * 3600  # seconds: what is usual is known after a day, and the most
 # Seconds from the beginning until Prometheus can begin to scrape, on a machine with nothing else to do: there history
 # ends. Where it takes longer, there are no records in between, of which a minute isn't seen.
 _AHEAD = 12
-_START = 4  # seconds that Prometheus needs, and it takes nothing that is older than what it has
+_START = 2  # seconds that Prometheus needs at least; it takes nothing that is older than what it has
 _ORIGIN = "origin"
 
 
@@ -53,9 +53,11 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
             add(past.records(rules, until_now))
         add(past.alerts(alerting, until_now))
         recorded.result()
-    if (start := int(time.time()) + _START) > end:  # so that live rates are whole from the first one on
-        add(history.latest(wanted, end, start, origin))
-    time.sleep(max(end - _START - time.time(), 0))
+    begins = end
+    if (soon := int(time.time()) + _START + 1) > end:  # so that live rates are whole from the first one on
+        add(history.latest(wanted, end, soon, origin))
+        begins = soon
+    time.sleep(max(begins - _START - time.time(), 0))
     return end
 
 

@@ -13,20 +13,24 @@ from virtscope.shell.recording import Header, Writer
 # Seconds between two readings: what a counter is behind at most. OpenVZ's own share is a small difference of two
 # counters, one of which is read from here and the other from the sensors' pages.
 INTERVAL = 0.5
-_OF: dict[str, tuple[str, str, Callable[[Counters, float], object]]] = {
-    "demo-xen": ("xentop", "libxenstat", xen.snapshot),
-    "demo-openvz": ("vestat", "procfs", openvz.files),
+_XL_INTERVAL = 30  # seconds; as long as the exporter waits itself
+_Read = Callable[[Counters, float], object]
+_OF: dict[str, tuple[str, dict[str, tuple[float, _Read]]]] = {  # by host: the exporter, and how its sources are read
+    "demo-xen": ("xentop", {"xl": (_XL_INTERVAL, xen.toolstack), "libxenstat": (INTERVAL, xen.snapshot)}),
+    "demo-openvz": ("vestat", {"procfs": (INTERVAL, openvz.files)}),
 }
 
 
 def write(folder: Path, origin: float, begin: float) -> None:
     """Write both, their first readings of this Unix time; the exporters play them as of that time, for ever."""
-    for host, (exporter, source, read) in _OF.items():
+    for host, (exporter, sources) in _OF.items():
         counters, file = Counters(host, origin), folder / f"{host}.jsonl.gz"
         made = f"never: made from {SOURCE}"
-        writer = Writer(file, Header(exporter, (source,), INTERVAL, made, anonymised=False, begins=begin))
+        writer = Writer(file, Header(exporter, tuple(sources), INTERVAL, made, anonymised=False, begins=begin))
         for number in range(round(story.CYCLE / INTERVAL)):
             seconds = number * INTERVAL
-            writer.write(seconds, source, read(counters, begin + seconds))
+            for source, (interval, read) in sources.items():
+                if seconds % interval == 0:
+                    writer.write(seconds, source, read(counters, begin + seconds))
         writer.close()
         file.chmod(0o644)  # nothing in it is anybody's secret, and exporters may be other users'

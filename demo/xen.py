@@ -1,4 +1,4 @@
-"""demo-xen as libxenstat and the hypervisor's runstates would tell of it, for a recording of xentop-exporter."""
+"""demo-xen as libxenstat, the hypervisor's runstates and xl would tell of it, for a recording of xentop-exporter."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from demo.study import CHOSEN
 from virtscope.xentop.recorded import Snapshot
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 from virtscope.xentop.source.runstate import RawRunstate
+from virtscope.xentop.source.xl import Answer, RawToolstack
 
 _SECTOR = 512
 _PACKET = 1000  # bytes, about
@@ -29,6 +30,20 @@ def snapshot(counters: Counters, seconds: float) -> Snapshot:
     )
     up = seconds - counters.origin
     return Snapshot(node, tuple(_runstate(domid, work, up) for domid, _, work in domains))
+
+
+def toolstack(counters: Counters, seconds: float) -> RawToolstack:
+    """What xl would answer at this Unix time: the domains, the scheduler, weights and no caps."""
+    domains = sorted((_domid(name), name, work) for name, work in counters.at(seconds).work.items())
+    listed = ["Name                                        ID   Mem VCPUs\tState\tTime(s)"]
+    shares = ["Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us", "Name ID Weight  Cap"]
+    for domid, name, work in domains:
+        shown = name or "Domain-0"
+        listed.append(f"{shown:<40} {domid:>5} {_memory(name) >> 20:>5} {1:>5}     ------  {work.cpu:>8.1f}")
+        shares.append(f"{shown:<33} {domid:>4} {CHOSEN['xen_scheduler_weight']:>6} {0:>4}")
+    answers = {"list": listed, "info": ["xen_scheduler          : credit"], "sched-credit": shares}
+    told = (Answer(command, "\n".join([*lines, ""]).encode(), "", False) for command, lines in answers.items())
+    return RawToolstack("xl", tuple(told))
 
 
 def _domid(name: str) -> int:
