@@ -7,6 +7,7 @@ nothing waits for long, and no alert fires.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -57,6 +58,7 @@ def xentop() -> Lines:
         yield f"xen_domain_memory_bytes{{{domain}}} 1e9"
         yield f"xen_domain_memory_limit_bytes{{{domain}}} 2e9"
         yield f"xen_domain_cpu_limit_cpus{{{domain}}} 1"
+        yield f"xen_domain_scheduler_weight{{{domain}}} 256"
         yield f"xen_domain_runnable_seconds_total{{{domain}}} ~0.02"
         for direction in ("receive", "transmit"):
             yield f'xen_domain_network_{direction}_bytes_total{{{domain},vif="0"}} ~1e5'
@@ -97,6 +99,7 @@ def cadvisor() -> Lines:
             yield f"container_memory_working_set_bytes{{{labels}}} 1e9"
             yield f"container_spec_memory_limit_bytes{{{labels}}} 2e9"
             yield f"container_spec_cpu_period{{{labels}}} 1e5"
+            yield f"container_spec_cpu_shares{{{labels}}} 1024"
             for direction in ("read", "write"):
                 yield f'container_fs_{direction}s_bytes_total{{{labels},device="/dev/sda"}} ~1e4'
         labels = f'id="{path}"{named}'
@@ -175,7 +178,9 @@ class Fleet:
 
         class Handler(QuietHandler):
             def do_GET(self) -> None:
-                self.reply(200, pages[self.path.partition("?")[0]].now(), "text/plain; version=0.0.4")
+                page = pages[self.path.partition("?")[0]].now()
+                with contextlib.suppress(ConnectionError):  # a busy Prometheus doesn't wait; the report tells how often
+                    self.reply(200, page, "text/plain; version=0.0.4")
 
         self._server: BackgroundServer = http_server(Handler)
         return self

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import requests
 import yaml
@@ -27,6 +27,7 @@ class Prometheus:
     scrape_interval: between scrapes, where that is another.
     group_interval: in place of the interval of those groups of rules that have one of their own, of a minute or more.
     alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to.
+    program: "prometheus3" is the release that compose.yaml runs.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Prometheus:
         scrape_interval: str | None = None,
         group_interval: str | None = None,
         alert_for: str | None = None,
+        program: Literal["prometheus", "prometheus3"] = "prometheus",
     ) -> None:
         self.folder = folder / "prometheus-under-test"
         self._configuration = self.folder / "prometheus" / "prometheus.yml"
@@ -55,7 +57,7 @@ class Prometheus:
             self.watch(job, groups)
         if alertmanager is not None:
             self.watch("alertmanager", [{"targets": [alertmanager]}])
-        self._program = Program("prometheus", self.folder)
+        self._program = Program(program, self.folder)
         self.url = self._program.url
 
     def __enter__(self) -> Self:
