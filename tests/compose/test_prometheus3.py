@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.demo.playing import playing
 from tests.live import Exposition, Prometheus
 from tools import go_programs, programs
 
@@ -68,6 +69,15 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytes
         health = rule_health(prometheus.url)
     assert len(health) > len(rule_files())
     assert set(health.values()) == {"ok"}
+
+
+def test_it_makes_and_plays_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As compose.yaml's demo does: its promtool makes the blocks, and its ranges leave out the sample they begin at."""
+    monkeypatch.setattr(programs, "path", lambda name: built(f"{name}3"))
+    with playing(tmp_path, 2 * 3600 + 600) as demo:
+        mean = 'avg(app:response_seconds:mean{host="demo-xen", tier="web"})'
+        assert demo.value(mean, demo.moment("two nodes", 1, 800)) == pytest.approx(0.028, rel=0.02)
+        assert demo.value(mean, demo.moment("two nodes", 4, 800)) == pytest.approx(0.160, rel=0.02)
 
 
 def rule_files() -> list[Path]:
