@@ -95,14 +95,14 @@ def draw(panels: Sequence[Panel], x_axis: XAxis, name: str, description: str) ->
         every = list(figure.subplots(rows, columns, squeeze=False).flat)
         # Direct labels stand in the free space to the right of each pair of axes.
         figure.subplots_adjust(
-            left=0.07, right=0.84, bottom=0.75 / height, top=1 - 0.35 / height, wspace=0.66, hspace=0.45
+            left=0.07, right=0.83, bottom=0.75 / height, top=1 - 0.35 / height, wspace=0.75, hspace=0.45
         )
         axes = every[: len(panels)]
         for panel, axis in zip(panels, axes, strict=True):
             _draw_panel(axis, panel, x_axis)
         for axis in every[len(panels) :]:
             axis.remove()
-        figure.supxlabel(x_axis.label, x=(0.07 + 0.84) / 2, y=0.1 / height, fontsize="medium")
+        figure.supxlabel(x_axis.label, x=(0.07 + 0.83) / 2, y=0.1 / height, fontsize="medium")
         drawn = list(zip(panels, axes, strict=True))
         for first in range(0, len(drawn), columns):
             _share_scale(drawn[first : first + columns])
