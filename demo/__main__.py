@@ -35,7 +35,7 @@ def main() -> None:
         try:
             prepare.prepare(given.folder, programs, Ports(**json.loads(given.ports)))
         except subprocess.CalledProcessError as error:
-            sys.exit(f"{Path(error.cmd[0]).name} failed: {error.stderr.strip()}")
+            sys.exit(f"{Path(error.cmd[0]).name} failed: {error.output.strip()}")
     else:
         server.serve(given.port, prepare.read_origin(given.folder))
 

@@ -31,7 +31,7 @@ def write(folder: Path, series: Iterable[Series]) -> list[Path]:
 def blocks(promtool: Path, files: list[Path], data: Path) -> None:
     """Make files into blocks in Prometheus's data folder, and delete them.
 
-    Raises CalledProcessError as promtool fails.
+    Raises CalledProcessError as promtool fails, with what it said as output.
     """
     # Blocks of two hours each by default, for every one of which it reads the whole file again.
     command: list[str | Path] = [
