@@ -41,9 +41,7 @@ class Header(NamedTuple):
     interval: float  # seconds between two readings of a source
     recorded: str  # when, in words or as a date; "" where unknown
     anonymised: bool
-    begins: float | None = (
-        None  # the Unix time that t=0 is, for one that goes on with others' figures; else when played
-    )
+    begins: float | None = None  # the Unix time that t=0 is, for one that goes on with others' figures
 
 
 class Failed(NamedTuple):
