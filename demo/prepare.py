@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterable
@@ -14,10 +15,9 @@ from demo.openmetrics import Series
 from demo.targets import Ports, stage, targets
 
 HISTORY = 27 * 3600  # seconds: what is usual is known after a day, and the most requests of it after two hours more
-# Seconds from the beginning until Prometheus can begin to scrape, on a machine with nothing else to do: there history
-# ends. Where it takes longer, there are no records in between, of which a minute isn't seen.
-_AHEAD = 12
-_START = 2  # seconds that Prometheus needs at least; it takes nothing that is older than what it has
+# Seconds from the beginning until Prometheus can begin to scrape, on a machine with nothing else to do.
+_QUIET = 12
+_START = 2  # of these, for its start; it takes nothing that is older than what it has
 _ORIGIN = "origin"
 
 
@@ -34,7 +34,7 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     wanted = targets(ports)
     stage(folder, wanted)
-    end = int(time.time()) + _AHEAD
+    end = int(time.time()) + _ahead()
     begin = end - seconds
     origin = min(begin, end - history.FOR_RULES) - story.CYCLE
     (folder / _ORIGIN).write_text(f"{origin}\n")
@@ -51,14 +51,24 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
         recording, alerting = past.read_rules(folder)
         for rules in past.rounds(recording):
             add(past.records(rules, until_now))
-        add(past.alerts(alerting, until_now))
+        asked = time.monotonic()
+        add(past.alerts(alerting, until_now))  # a start of Prometheus is in it
+        busy = time.monotonic() - asked
         recorded.result()
     begins = end
-    if (soon := int(time.time()) + _START + 1) > end:  # so that live rates are whole from the first one on
+    if (soon := int(time.time() + _START + 2 * busy)) > end:  # so that live rates are whole from the first one on
         add(history.latest(wanted, end, soon, origin))
         begins = soon
-    time.sleep(max(begins - _START - time.time(), 0))
+    time.sleep(max(begins - _START - busy - time.time(), 0))
     return end
+
+
+def _ahead() -> int:
+    """How far history reaches beyond the beginning, in seconds: until Prometheus scrapes, later on a busy machine.
+
+    Records are missing where it takes longer than that; of them a minute isn't seen.
+    """
+    return round(_QUIET * min(1 + os.getloadavg()[0] / (os.cpu_count() or 1) / 2, 8))
 
 
 def read_origin(folder: Path) -> float:
