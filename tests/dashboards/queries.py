@@ -70,6 +70,18 @@ def run_queries(prometheus: str, dashboard: Path, choose: Mapping[str, str] | No
     ]
 
 
+def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None) -> list[Answer]:
+    """Run every query of events that a dashboard's graphs mark, likewise; as often as it asks for."""
+    page = json.loads(dashboard.read_text(encoding="utf-8"))
+    variables = resolve_variables(prometheus, page, choose or {})
+    answers = []
+    for marks in page["annotations"]["list"]:
+        expr = fill_in(marks["expr"], {**variables, "__interval": marks["step"]})
+        step = int(marks["step"].removesuffix("s"))
+        answers.append(Answer(marks["name"], "", expr, _series(prometheus, expr, instant=False, step=step)))
+    return answers
+
+
 def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Every panel of a dashboard, those of collapsed rows included, the rows themselves not."""
     for panel in page["panels"]:
@@ -131,12 +143,17 @@ def _values(prometheus: str, query: str, pattern: str) -> list[str]:
     return values
 
 
-def _series(prometheus: str, expr: str, *, instant: bool) -> int:
+def _series(prometheus: str, expr: str, *, instant: bool, step: int | None = None) -> int:
     now = time.time()
     if instant:
         result = _get(prometheus, "query", {"query": expr, "time": now})["result"]
         return sum(math.isfinite(float(series["value"][1])) for series in result)
-    window: dict[str, str | float] = {"query": expr, "start": now - RANGE_SECONDS, "end": now, "step": STEP_SECONDS}
+    window: dict[str, str | float] = {
+        "query": expr,
+        "start": now - RANGE_SECONDS,
+        "end": now,
+        "step": step or STEP_SECONDS,
+    }
     result = _get(prometheus, "query_range", window)["result"]
     return sum(any(math.isfinite(float(value)) for _, value in series["values"]) for series in result)
 

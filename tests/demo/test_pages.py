@@ -1,4 +1,4 @@
-"""Every query of every panel of every dashboard brings series, with the demo's data."""
+"""Every query of every panel and of every mark of every dashboard brings series, with the demo's data."""
 
 from __future__ import annotations
 
@@ -65,7 +65,14 @@ MAY_BE_EMPTY: dict[tuple[str, str], dict[tuple[str, str], str]] = {
     },
     ("monitor", ""): {("Sources that failed", "A"): "nothing of the demo fails"},
 }
+# Marks that may be missing, likewise.
+MAY_MARK_NOTHING: dict[tuple[str, str], dict[str, str]] = {
+    ("host", "demo-openvz"): {"Reallocations": "OpenVZ tells of no caps, weights and vCPUs"},
+    ("host", "demo-base"): {"Reallocations": NO_GUESTS, "Starts and ends": NO_GUESTS},
+}
 SHOWN = 2 * 3600  # seconds: every step of the story
+HOSTS = pytest.mark.parametrize("host", ["demo-xen", "demo-openvz", "demo-base"])
+PAGES = pytest.mark.parametrize("page", sorted(queries.FOLDER.glob("*.json")), ids=lambda path: path.stem)
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +86,18 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         yield played
 
 
-@pytest.mark.parametrize("host", ["demo-xen", "demo-openvz", "demo-base"])
-@pytest.mark.parametrize("page", sorted(queries.FOLDER.glob("*.json")), ids=lambda path: path.stem)
-def test_no_panel_is_empty_without_a_reason(demo: Demo, page: Path, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def two_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown."""
     monkeypatch.setattr(queries, "RANGE_SECONDS", SHOWN)
     monkeypatch.setattr(queries, "STEP_SECONDS", 30)
     built_in = {"__rate_interval": "2m", "__interval": "30s", "__range": f"{SHOWN}s", "__range_s": str(SHOWN)}
     monkeypatch.setattr(queries, "BUILT_IN", {**queries.BUILT_IN, **built_in})
+
+
+@HOSTS
+@PAGES
+def test_no_panel_is_empty_without_a_reason(demo: Demo, page: Path, host: str) -> None:
     answers = queries.run_queries(demo.url, page, {"host": host})
     assert answers
     excused = MAY_BE_EMPTY.get((page.stem, ""), {}) | MAY_BE_EMPTY.get((page.stem, host), {})
@@ -93,3 +105,11 @@ def test_no_panel_is_empty_without_a_reason(demo: Demo, page: Path, host: str, m
     assert empty - set(excused) == set()
     steady = {panel for panel, reason in MAY_BE_EMPTY.get((page.stem, host), {}).items() if reason != NOT_NOW}
     assert steady - empty == set(), "no longer empty: the exception can go"
+
+
+@HOSTS
+@PAGES
+def test_what_changes_is_marked(demo: Demo, page: Path, host: str) -> None:
+    answers = queries.run_annotations(demo.url, page, {"host": host})
+    nothing = {answer.panel for answer in answers if answer.series == 0}
+    assert nothing == set(MAY_MARK_NOTHING.get((page.stem, host), {}))
