@@ -37,15 +37,16 @@ class Marks(dashboard.AnnotationQuery):
 
 def reallocations() -> Marks:
     """Caps and weights that were changed, given or taken away, and vCPUs that came or went."""
-    # Prometheus is asked once for each $__interval, so that each answer covers the time since the one before.
+    # Prometheus is asked once for each $__interval: each answer compares with the one before. changes() would need two
+    # samples in that time.
     return _told(
         "Reallocations",
         {
-            "Cap of $1 changed": f"changes({_CAP}[$__interval]) > 0",
+            "Cap of $1 changed": f"{_CAP} != {_CAP} offset $__interval",
             "Cap of $1 given": f"({_CAP} unless {_CAP} offset $__interval) and {_ALIVE} offset $__interval",
             "Cap of $1 taken away": f"({_CAP} offset $__interval unless {_CAP}) and {_ALIVE}",
-            "Weight of $1 changed": f"changes({_WEIGHT}[$__interval]) > 0",
-            "vCPUs came or went": f"changes({_OVERCOMMIT}[$__interval]) > 0",
+            "Weight of $1 changed": f"{_WEIGHT} != {_WEIGHT} offset $__interval",
+            "vCPUs came or went": f"{_OVERCOMMIT} != {_OVERCOMMIT} offset $__interval",
         },
         palette.PURPLE,
     )

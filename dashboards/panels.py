@@ -72,12 +72,11 @@ def number(signal: Signal) -> stat.Panel:
     return panel if signal.decimals is None else panel.decimals(signal.decimals)
 
 
-def either(signal: Signal, words: tuple[str, str]) -> stat.Panel:
-    """One word of two: the first where the signal is 0, the second on a coloured ground where it is 1."""
-    calm, alarming = words
+def either(signal: Signal, words: Sequence[str]) -> stat.Panel:
+    """One of these words: the first where the signal is 0, the next on a coloured ground where it is 1, and so on."""
     shown = {
-        "0": dashboard.ValueMappingResult(text=calm, color="transparent"),
-        "1": dashboard.ValueMappingResult(text=alarming, color=palette.HIGH),
+        str(value): dashboard.ValueMappingResult(text=word, color=palette.HIGH if value else "transparent")
+        for value, word in enumerate(words)
     }
     return (
         number(signal)
@@ -427,7 +426,12 @@ def _text_colours(steps: list[dashboard.Threshold]) -> list[dashboard.DynamicCon
 
 def alarming_below(value: float) -> list[dashboard.DynamicConfigValue]:
     """The properties of an override that colours a table's figures that are below the value."""
-    return _text_colours([dashboard.Threshold(None, palette.HIGH), dashboard.Threshold(value, "text")])
+    steps = [
+        dashboard.Threshold(None, "text"),
+        dashboard.Threshold(-1e9, palette.HIGH),
+        dashboard.Threshold(value, "text"),
+    ]
+    return _text_colours(steps)
 
 
 def as_line(colour: str) -> list[dashboard.DynamicConfigValue]:

@@ -65,8 +65,8 @@ def _hosts() -> table.Panel:
     panel = panels.columns(
         "Hosts, by trouble",
         "A row for each host and platform. Trouble: a point for each warning that fires, ten for a critical alert. "
-        "Burn rate: how many times too fast its error budget goes. LLC misses: of 1,000 instructions. A dash: not "
-        "known; the page that the column leads to says why.",
+        "Burn rate: how many times too fast the error budget of the worst application goes. LLC misses: of 1,000 "
+        "instructions. A dash: not known; the page that the column leads to says why.",
         {"host": "Host", "platform": "Platform", "app": "Worst app"},
         [
             fleet.TROUBLE,

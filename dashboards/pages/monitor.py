@@ -52,7 +52,7 @@ def make() -> dashboard.Dashboard:
                 [
                     panels.lines(stack.RULES).legend(panels.legend_at_the_side(_GROUPS)).span(12).height(8),
                     panels.over_time(stack.SERIES).span(6).height(8),
-                    panels.over_time(stack.DISK).title("Storage").span(6).height(8),
+                    panels.over_time(stack.DISK).title("Storage").axis_soft_max(2**20).span(6).height(8),
                 ],
             ),
         ],
@@ -81,6 +81,9 @@ def _sources() -> table.Panel:
             {"host": "Host", "job": "Job", "source": "Source", "reason": "Reason"},
             [stack.SOURCE_ERRORS],
         )
+        .override_by_name("Job", panels.as_wide(70))
+        .override_by_name("Source", panels.as_wide(90))
+        .override_by_name("Reason", panels.as_wide(95))
         .span(10)
         .height(9)
     )

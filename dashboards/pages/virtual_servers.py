@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels, variables
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, beside, highest
+from dashboards.signals import Signal, beside, highest, top_now
 
 _LEGEND = 230  # pixels: a host's and a virtual server's name
 
@@ -33,7 +33,7 @@ def make() -> dashboard.Dashboard:
             # Not against the baseline: a bare machine waits for nobody.
             Row(
                 "Waiting",
-                [panels.lines(highest(beside.WAIT)).legend(panels.legend_at_the_side(_LEGEND)).span(24).height(8)],
+                [_graph(highest(beside.WAIT)).span(24).height(8)],
             ),
             Row("Memory, network, disk", [*_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK)]),
         ],
@@ -41,16 +41,20 @@ def make() -> dashboard.Dashboard:
 
 
 def _pair(signal: Signal) -> list[timeseries.Panel]:
-    relative = beside.relative(signal)
     return [
-        panels.lines(highest(signal)).legend(panels.legend_at_the_side(_LEGEND)).span(12).height(8),
-        panels.lines(highest(relative)).legend(panels.legend_at_the_side(_LEGEND)).span(12).height(8),
+        _graph(highest(signal)).span(12).height(8),
+        _graph(beside.relative(signal, of_highest=True)).span(12).height(8),
     ]
+
+
+def _graph(signal: Signal) -> timeseries.Panel:
+    """Thousands of virtual servers are looked through for each point in time: no more than can be seen."""
+    return panels.lines(signal).legend(panels.legend_at_the_side(_LEGEND)).max_data_points(300)
 
 
 def _virtual_servers() -> table.Panel:
     signals = [
-        replace(signal, name=name)
+        replace(top_now(signal, beside.CPU), name=name)
         for name, signal in {
             "CPU used": beside.CPU,
             "Baseline = 1": beside.relative(beside.CPU),
@@ -65,8 +69,8 @@ def _virtual_servers() -> table.Panel:
     return (
         panels.columns(
             "Virtual servers",
-            "Every chosen virtual server, the busiest first. Role host is Dom0, what a host of containers uses itself, "
-            "or a bare machine. A dash: this platform, or this host as it is watched, doesn't tell.",
+            "The fifty busiest of those chosen. Role host is Dom0, what a host of containers uses itself, or a bare "
+            "machine. A dash: this platform, or this host as it is watched, doesn't tell.",
             titles,
             signals,
         )

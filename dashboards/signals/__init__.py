@@ -13,8 +13,8 @@ ONE_HOST = 'platform="$host_platform", host="$host"'
 ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
 
 # A host whose exporter runs but has nothing to say is known by the monitor's cost alone. It can be chosen too: that is
-# when someone looks.
-KNOWN_HOSTS = '__name__=~"vserver:cpu_usage:rate|monitor:cpu_usage:rate"'
+# when someone looks. Of virtual servers there are thousands; each of these has a few series for a host.
+KNOWN_HOSTS = '__name__=~"host:cpu_capacity:cpus|host:guests:count|monitor:cpu_usage:rate"'
 
 CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
 
@@ -86,9 +86,17 @@ def others(signal: Signal) -> Signal:
     return replace(signal, expr=f"sum(({signal.expr}) unless {_top(signal)})", legend="all others")
 
 
+def top_now(signal: Signal, by: Signal, count: int = 50) -> Signal:
+    """The signal of those virtual servers alone that are highest now by another."""
+    return replace(signal, expr=f"({signal.expr}) and on (host, platform, vserver, role) topk({count}, {by.expr})")
+
+
 def _top(signal: Signal) -> str:
-    # ${__range_s}0ms is a hundredth of the range: samples enough for a mean of thousands of series.
-    return f"topk({_LINES}, avg_over_time(({signal.expr})[$__range:${{__range_s}}0ms] @ end()))"
+    # ${__range_s}00ms is a tenth of the range: of thousands of series, no more samples could be had in a second. What
+    # began after the last of these has a value at the end alone.
+    mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms] @ end())"
+    at_the_end = f"last_over_time(({signal.expr})[1m:20s] @ end())"
+    return f"topk({_LINES}, {mean} or {at_the_end})"
 
 
 def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:

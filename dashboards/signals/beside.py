@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, vserver
+from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, highest, vserver
 
 _LEGEND = "{{host}}: {{vserver}}"
 _CHOSEN = f'{{{ANY_HOSTS}, vserver=~"$vserver"}}'
@@ -28,22 +28,23 @@ LLC_MISSES = _beside(events.LLC_MISSES, "LLC misses per 1,000 instructions")
 IPC = _beside(events.IPC, "Instructions per cycle")
 
 
-def relative(signal: Signal) -> Signal:
-    """The signal divided by the baseline's at the same moment, as load differs from moment to moment."""
+def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
+    """The signal, or its highest series, divided by the baseline's at the same moment, as load differs over time."""
     # The baseline may be there on two platforms, as a machine with containers is: then they agree but for a moment.
     baseline = signal.expr.replace(_CHOSEN, _BASELINE)
+    whole = highest(signal) if of_highest else signal
     return replace(
-        signal,
+        whole,
         name=f"{signal.name}, baseline = 1",
-        expr=f"{signal.expr} / on () group_left () (max({baseline}) > 0)",
+        expr=f"({whole.expr}) / on () group_left () (max({baseline}) > 0)",
         unit=units.NoUnit,
         description=(
-            f"{signal.description} Here as multiples of the same of $base_vserver on $base_host at the same moment, as "
+            f"{whole.description} Here as multiples of the same of $base_vserver on $base_host at the same moment, as "
             "the studies show it: 2 is twice as much."
         ),
         absent=(
-            "Nothing to divide by: the baseline, $base_vserver on $base_host, has no such figure or it is 0. Choose "
-            "another under Baseline."
+            "Nothing to divide by: the virtual server that is chosen as the baseline has no such figure, or it is 0. "
+            "Choose another under Baseline."
         ),
         decimals=2,
     )

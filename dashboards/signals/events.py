@@ -8,7 +8,7 @@ from dashboards.signals import Signal, on_host
 
 _NOT_COUNTED = (
     "Not counted here. It takes a perf-exporter on the host, in a Xen guest one inside; wait a minute after its start. "
-    "If it runs, the number above says why the event is missing."
+    "If it runs, the page Caches and events says why the event is missing."
 )
 _PER_SECOND = "si:/s"  # Grafana's spelling of a unit of its user's own, with k, M, G before it
 

@@ -84,7 +84,7 @@ WARNINGS = replace(
 )
 
 WORST_BURN = Signal(
-    name="Its burn rate",
+    name="Burn rate",
     expr=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio', app='$app')}))",
     unit=units.NoUnit,
     description=(

@@ -51,12 +51,13 @@ CPU_CAPACITY = Signal(
 
 CPU_USED_RATIO = Signal(
     name="Capacity used",
-    expr=f"sum by (host, platform) ({on_host('vserver:cpu_usage:rate')})"
-    f" / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
+    # Not the sum over virtual servers: a fleet has thousands.
+    expr=f"1 - {on_host('host:cpu_free:cpus')} / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
     description=(
-        "CPU used by the host and all its guests, of what the machine has. Near 100 % guests wait for one another, and "
-        "the overhead's share says little: everything competes."
+        "CPU used by the host and all its guests, of what the machine has; what a hypervisor below it gave to others "
+        "counts as used. Near 100 % guests wait for one another, and the overhead's share says little: everything "
+        "competes."
     ),
     absent=_NO_DATA,
     decimals=1,

@@ -1,4 +1,4 @@
-"""Where the figures come from: a host that is watched, or one that `make demo` plays."""
+"""Where the figures come from: a host that is watched, one that `make demo` plays, or a recording."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal
 
-WORDS = ("live", "DEMO, not live")
-"""What stands for 0, and for 1."""
+WORDS = ("live", "DEMO, not live", "REPLAYED, not live")
+"""What stands for 0, 1 and 2."""
 
 
 def _demo_hosts(chosen: str, within: str = "") -> Signal:
@@ -18,13 +18,14 @@ def _demo_hosts(chosen: str, within: str = "") -> Signal:
         return f"group by (host) ({f'last_over_time({series}[{within}])' if within else series})"
 
     shown, played = known(chosen), known(f'{chosen}, host=~"demo-.+"')
+    recordings = f'{{__name__=~"(xentop|vestat)_source_info", {chosen}, detail=~"replay:.+"}}'
     return Signal(
         name="Data",
-        expr=f"clamp_max(count({played}), 1) or 0 * count({shown})",
+        expr=f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",
         unit=units.NoUnit,
         description=(
             "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Whatever is shown of them "
-            "is made for show."
+            "is made for show. Replayed: an exporter reads at least one of the hosts from a recording, and not live."
         ),
         absent="Nothing is known of the chosen hosts in this time. Choose another, or see Prometheus, Status, Targets.",
     )

@@ -148,12 +148,9 @@ def _series(prometheus: str, expr: str, *, instant: bool, step: int | None = Non
     if instant:
         result = _get(prometheus, "query", {"query": expr, "time": now})["result"]
         return sum(math.isfinite(float(series["value"][1])) for series in result)
-    window: dict[str, str | float] = {
-        "query": expr,
-        "start": now - RANGE_SECONDS,
-        "end": now,
-        "step": step or STEP_SECONDS,
-    }
+    step = step or STEP_SECONDS
+    end = now // step * step  # as Grafana aligns it
+    window: dict[str, str | float] = {"query": expr, "start": end - RANGE_SECONDS, "end": end, "step": step}
     result = _get(prometheus, "query_range", window)["result"]
     return sum(any(math.isfinite(float(value)) for _, value in series["values"]) for series in result)
 
