@@ -66,7 +66,9 @@ def wait_until_scraped(parts: Sequence[Part], ports: Mapping[str, int]) -> None:
     wanted = {f"127.0.0.1:{ports[part.name]}": part for part in parts}
 
     def scraped() -> bool:
-        return set(wanted) <= {target.address for target in targets(ports[PROMETHEUS.name]) if target.up}
+        own = [target for target in targets(ports[PROMETHEUS.name]) if target.address in wanted]
+        # The demo has many at one address.
+        return set(wanted) <= {target.address for target in own if target.up} and all(t.up is not None for t in own)
 
     if not _within(SCRAPE_SECONDS, scraped):
         found = {target.address: target.error for target in targets(ports[PROMETHEUS.name]) if not target.up}
