@@ -483,6 +483,11 @@ def legend_at_the_side(width: int = 180) -> common.VizLegendOptions:
     )
 
 
+def small(panel: timeseries.Panel) -> timeseries.Panel:
+    """A graph a third of the page wide, of which a legend at the side would take half."""
+    return panel.legend(legend_below()).span(8).height(8)
+
+
 def legend_below() -> common.VizLegendOptions:
     """A legend under a narrow graph, of as many names as two or three lines hold."""
     return (

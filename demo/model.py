@@ -183,10 +183,8 @@ class Counters:
         self.platform = story.PLATFORMS[host]
         self.origin = origin
         self._rates = [rates(self.platform, step) for step in story.STEPS]
-        self._at_step: tuple[float, State] = (
-            -1,
-            State({}, {}),
-        )  # the last one asked for: when it began, and the counters
+        # Of the step asked for last: when it began, and the counters of then.
+        self._at_step: tuple[float, State] = (-1, State({}, {}))
         self._before = list(accumulate(map(_over, self._rates, story.STEPS), _plus, initial=State({}, {})))
 
     def at(self, seconds: float) -> State:

@@ -39,17 +39,17 @@ def make() -> dashboard.Dashboard:
                     _against(application.LATENCY, "99th percentile", application.P99).span(12).height(8),
                     _applications(),
                     panels.heat_map(application.BUCKETS).span(8).height(8),
-                    _small(panels.lines(application.P50).title("Median")),
-                    _small(panels.lines(application.P95).title("95th percentile")),
+                    panels.small(panels.lines(application.P50).title("Median")),
+                    panels.small(panels.lines(application.P95).title("95th percentile")),
                 ],
             ),
             Row(
                 "Objectives",
                 [
                     _objectives(),
-                    _small(panels.lines(application.BURN_5M).title("Burn, by the last 5 minutes")).height(9),
-                    _small(panels.lines(application.BURN_1H).title("Burn, by the last hour")).height(9),
-                    _small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)).height(9),
+                    panels.small(panels.lines(application.BURN_5M).title("Burn, by the last 5 minutes")).height(9),
+                    panels.small(panels.lines(application.BURN_1H).title("Burn, by the last hour")).height(9),
+                    panels.small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)).height(9),
                 ],
             ),
             Row(
@@ -64,10 +64,10 @@ def make() -> dashboard.Dashboard:
             Row(
                 "What the evidence is made of",
                 [
-                    _small(panels.lines(application.CAPPED)),
-                    _small(_against(application.WAITS_USUALLY, application.WAITS.name, application.WAITS)),
-                    _small(panels.lines(application.NEIGHBOURS)),
-                    _small(
+                    panels.small(panels.lines(application.CAPPED)),
+                    panels.small(_against(application.WAITS_USUALLY, application.WAITS.name, application.WAITS)),
+                    panels.small(panels.lines(application.NEIGHBOURS)),
+                    panels.small(
                         _against(application.MOST_REQUESTS, "Requests, against the most so far", application.REQUESTS)
                     ),
                     panels.over_time(host.OVERHEAD_RATIO).title("The host's own share").span(8).height(8),
@@ -76,10 +76,6 @@ def make() -> dashboard.Dashboard:
             ),
         ],
     )
-
-
-def _small(panel: timeseries.Panel) -> timeseries.Panel:
-    return panel.legend(panels.legend_below()).span(8).height(8)
 
 
 def _against(limit: Signal, title: str, signal: Signal) -> timeseries.Panel:

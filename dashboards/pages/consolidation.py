@@ -48,12 +48,12 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Over time",
                 [
-                    _small(panels.stacked(application.REQUESTS).title("Throughput")),
+                    panels.small(panels.stacked(application.REQUESTS).title("Throughput")),
                     panels.over_time(consolidation.MISSES).span(8).height(8),
-                    _small(_headroom()),
+                    panels.small(_headroom()),
                     panels.over_time(host.OVERHEAD_RATIO).title("Overhead, of all CPU used").span(8).height(8),
-                    _small(panels.lines(application.CPU_PER_REQUEST).title("CPU per request")),
-                    _small(panels.lines(consolidation.USED_UP)),
+                    panels.small(panels.lines(application.CPU_PER_REQUEST).title("CPU per request")),
+                    panels.small(panels.lines(consolidation.USED_UP)),
                 ],
             ),
             Row(
@@ -85,11 +85,6 @@ def _cpu() -> timeseries.Panel:
         .override_by_query("B", panels.coloured(palette.HOST))
         .override_by_query("C", panels.as_line(palette.LIMIT))
     )
-
-
-def _small(panel: timeseries.Panel) -> timeseries.Panel:
-    """A third of the width, which a legend at the side would take half of."""
-    return panel.legend(panels.legend_below()).span(8).height(8)
 
 
 def _headroom() -> timeseries.Panel:

@@ -85,6 +85,10 @@ def over(alert: Alert, at: str = "2026-03-02T08:37:00Z") -> Alert:
     return {**alert, "endsAt": at}
 
 
+def is_about(host: str, text: str) -> bool:
+    return re.search(rf"\b[Hh]ost {host}\b", text) is not None
+
+
 class Told:
     """Both ends: whom Alertmanager tells, and what it is told."""
 
@@ -101,7 +105,7 @@ class Told:
         self.alertmanager.tell(*alerts)
 
         def wanted(mail: email.message.EmailMessage) -> bool:
-            return f"ost {host}" in readable(mail) and containing in readable(mail)
+            return is_about(host, readable(mail)) and containing in readable(mail)
 
         return readable(self.mailbox.wait_for(wanted, 30))
 
@@ -111,7 +115,7 @@ class Told:
 
         def wanted(message: dict[str, Any]) -> bool:
             (attachment,) = message["attachments"]
-            return f"ost {host}" in attachment["title"] and title in attachment["title"]
+            return is_about(host, attachment["title"]) and title in attachment["title"]
 
         message = self.chat.wait_for(wanted, 30)
         assert message["channel"] == "#operators"
