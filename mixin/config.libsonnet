@@ -3,10 +3,11 @@ local stack = import 'stack.libsonnet';
 
 {
   _config+:: {
-    // PromQL label matcher for the targets that are virtscope's, in a Prometheus that has others, such as 'platform!=""'.
-    // Alerts on silent targets and the sum of what watching costs would take in all of them.
+    // PromQL label matcher for the targets that are virtscope's, in a Prometheus that has others, such as
+    // 'platform!=""'. Alerts on silent targets and the sum of what watching costs would take in all of them.
     targetSelector: '',
-    // PromQL label matchers for Prometheus and Alertmanager themselves, for the alerts on them and the dashboard on the monitor.
+    // PromQL label matchers for Prometheus and Alertmanager themselves, for the alerts on them and the dashboard on the
+    // monitor.
     prometheusSelector: 'job="prometheus"',
     alertmanagerSelector: 'job="alertmanager"',
 
@@ -17,8 +18,8 @@ local stack = import 'stack.libsonnet';
     alertsLeftOut: [],
     // Where the runbooks are; %s becomes the alert's name. The stack's own Prometheus serves them.
     runbookURLPattern: '{{ $externalURL }}/user/runbooks/%s.md',
-    // Put before the path in the alerts' annotation `dashboard`, such as 'https://grafana.example.org/'. The stack's templates
-    // for messages (alerts/templates/) do so themselves.
+    // Put before the path in the alerts' annotation `dashboard`, such as 'https://grafana.example.org/'. The stack's
+    // templates for messages (alerts/templates/) do so themselves.
     grafanaURL: '',
 
     // Put before each dashboard's title, such as 'virtscope / '.

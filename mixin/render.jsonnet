@@ -1,4 +1,5 @@
-// The mixin as files that Prometheus and Grafana read: jsonnet --string --create-output-dirs --multi FOLDER render.jsonnet
+// The mixin as files that Prometheus and Grafana read: jsonnet --string --create-output-dirs --multi FOLDER
+// render.jsonnet
 function(config={})
   local settings = std.objectFieldsAll((import 'config.libsonnet')._config);
   local unknown = [name for name in std.objectFields(config) if !std.member(settings, name)];
