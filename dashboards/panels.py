@@ -377,6 +377,16 @@ def columns(
     return panel
 
 
+def severest_first(alerts: table.Panel) -> table.Panel:
+    """Sort a table of alerts: critical ones, then warnings, the oldest first."""
+    return alerts.sort_by(
+        [
+            common.TableSortByFieldState().display_name("Severity").desc(False),
+            common.TableSortByFieldState().display_name("For").desc(True),
+        ]
+    )
+
+
 def query(signal: Signal, index: int = 0) -> prometheus.Dataquery:
     """The signal's query, the `index`-th of its panel."""
     return prometheus.Dataquery().expr(signal.expr).legend_format(signal.legend).ref_id(ref_id(index))

@@ -99,11 +99,8 @@ def _hosts() -> table.Panel:
 
 def _alerts() -> table.Panel:
     return (
-        panels.columns(
-            "Alerts that fire",
-            fleet.ALERTS.description,
-            _ALERT,
-            [fleet.ALERTS],
+        panels.severest_first(
+            panels.columns("Alerts that fire", fleet.ALERTS.description, _ALERT, [fleet.ALERTS]),
         )
         .override_by_name("Host", panels.leads_to("virtscope-host", "Open this host", {"host": "Host"}))
         .span(24)

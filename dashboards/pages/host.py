@@ -102,23 +102,20 @@ def _virtual_servers() -> table.Panel:
 
 
 def _alerts() -> table.Panel:
-    return (
-        panels.columns(
-            "Alerts of this host",
-            host.ALERTS.description,
-            {
-                "alertname": "Alert",
-                "severity": "Severity",
-                "alertstate": "State",
-                "vserver": "Virtual server",
-                "app": "Application",
-                "cause": "Cause",
-            },
-            [host.ALERTS],
-        )
-        .span(24)
-        .height(5)
+    alerts = panels.columns(
+        "Alerts of this host",
+        host.ALERTS.description,
+        {
+            "alertname": "Alert",
+            "severity": "Severity",
+            "alertstate": "State",
+            "vserver": "Virtual server",
+            "app": "Application",
+            "cause": "Cause",
+        },
+        [host.ALERTS],
     )
+    return panels.severest_first(alerts).span(24).height(5)
 
 
 def _monitor() -> timeseries.Panel:

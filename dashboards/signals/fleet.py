@@ -122,6 +122,6 @@ LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC misses")
 ALERTS = replace(
     host.ALERTS,
     expr=(f'(time() - ALERTS_FOR_STATE{{host=~"$hosts"}}) * ignoring (alertstate) group_right () ALERTS{{{_FIRING}}}'),
-    description="Alerts that fire now, the oldest first. The runbook of each is docs/runbooks/NAME.md.",
+    description="Alerts that fire now, critical ones first. The runbook of each is docs/runbooks/NAME.md.",
     absent="No alert fires for any of these hosts.",
 )
