@@ -35,7 +35,8 @@ lab: ## Consolidate applications on this machine and report: SCENARIO=smoke (3 m
 
 ##@ Test
 .PHONY: test lint types test-fast test-xen fuzz bench bench-rules
-# These measure, or emulate a machine: they have this one for themselves. The others mostly wait, and so run side by side.
+# These measure, or emulate a machine: they have this one for themselves. The others mostly wait, and so run side by
+# side.
 ALONE := tests/lab/test_breach.py tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen
 	$(BIN)/pytest --numprocesses 4 --dist loadfile $(ALONE:%=--ignore=%)
