@@ -62,6 +62,15 @@ def test_rules_do_what_their_unit_tests_say(file: Path) -> None:
     run("promtool", "test", "rules", file)
 
 
+@pytest.mark.parametrize("file", TEST_FILES, ids=from_root)
+def test_the_order_of_groups_names_groups_that_are_there(file: Path) -> None:
+    """promtool passes over a name that is none."""
+    tests = yaml.safe_load(file.read_text())
+    rules = [yaml.safe_load((file.parent / name).read_text()) for name in tests["rule_files"]]
+    there = {group["name"] for rule_file in rules for group in rule_file["groups"]}
+    assert set(tests.get("group_eval_order", [])) <= there
+
+
 def test_every_rule_file_has_unit_tests() -> None:
     """Not those of an application that somebody adds: the auction site's stand for them."""
     written = {unit_tests(file) for pattern in WRITTEN for file in ROOT.glob(pattern)}
