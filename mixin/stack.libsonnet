@@ -2,19 +2,14 @@
 // (tests/mixin/ finds what is missing).
 {
   rules: [
-    importstr '../prometheus/rules/applications.yml',
     importstr '../prometheus/rules/base.yml',
     importstr '../prometheus/rules/cgroup.yml',
-    importstr '../prometheus/rules/consolidation.yml',
+    importstr '../prometheus/rules/derived.yml',
     importstr '../prometheus/rules/events.yml',
-    importstr '../prometheus/rules/forecast.yml',
+    importstr '../prometheus/rules/history.yml',
     importstr '../prometheus/rules/monitor.yml',
-    importstr '../prometheus/rules/objectives.yml',
     importstr '../prometheus/rules/openvz.yml',
     importstr '../prometheus/rules/openvz_beancounters.yml',
-    importstr '../prometheus/rules/triage.yml',
-    importstr '../prometheus/rules/usual.yml',
-    importstr '../prometheus/rules/vocabulary.yml',
     importstr '../prometheus/rules/xen.yml',
     importstr '../prometheus/rules/generated/requests.yml',
   ],

@@ -18,7 +18,7 @@ from tests.rules import test_conformance as hosts
 from tests.rules.test_rules import ROOT, RULE_FILES, run
 
 # Promtool evaluates in this order: who makes records before who reads them.
-FIRST = ["xen", "openvz", "openvz_beancounters", "cgroup", "base", "events", "requests", "vocabulary", "applications"]
+FIRST = ["xen", "openvz", "openvz_beancounters", "cgroup", "base", "events", "requests", "derived"]
 RECORDS = '{__name__=~".+:.+"}'
 LAST = ["alerts/generated", "alerts/rules"]
 
