@@ -50,7 +50,7 @@ def _this_machine() -> None:
     with ExitStack() as running:
         targets = {
             "perf-exporter": scraping.Target(
-                [sys.executable, "-c", _PERF_EXPORTER, "--profile.interval=0", *_listen(port := _free_port())], port
+                [sys.executable, "-c", _PERF_EXPORTER, *_listen(port := _free_port())], port
             ),
             "node_exporter --collector.perf": scraping.Target(
                 [

@@ -17,7 +17,15 @@ from tools import programs
 
 
 def running(folder: Path, *flags: str) -> RunningExporter:
-    return RunningExporter(folder, "--profile.interval=0", *flags, package="virtscope.perf")
+    return RunningExporter(folder, *flags, package="virtscope.perf")
+
+
+def refused(*flags: str) -> str:
+    """Start the exporter, which is to end with status 1, and return what it says."""
+    command = [sys.executable, "-m", "virtscope.perf", "--web.listen-address=127.0.0.1:0", "--log.level=error", *flags]
+    ended = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, check=False, timeout=30)
+    assert ended.returncode == 1
+    return ended.stderr
 
 
 def samples(page: requests.Response, name: str) -> dict[tuple[str, ...], float]:
@@ -89,10 +97,27 @@ def test_it_ends_when_it_is_told_to(tmp_path: Path) -> None:
 def test_a_slip_of_the_pen_in_the_events_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "events.yml"
     file.write_text("groups:\n  cache: [cycles, cache-mises]\n")
-    command = [sys.executable, "-m", "virtscope.perf", f"--events={file}", "--log.level=error"]
-    ended = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, check=False, timeout=30)
-    assert ended.returncode == 1
-    assert ended.stderr == (
+    assert refused(f"--events={file}") == (
         f"perf-exporter: {file}:2: groups.cache: 'cache-mises' is no event, but cache-misses is; "
         "`perf list` shows what this machine has\n"
+    )
+
+
+@pytest.mark.parametrize("flag", ["--profile.seconds=10s", "--profile.event=cpu-clock", "--profile.symbols=5"])
+def test_a_flag_of_profiles_without_profiles_is_one_line(flag: str) -> None:
+    name = flag.partition("=")[0]
+    assert refused(flag) == (
+        f"perf-exporter: {name} without --profile.interval: add --profile.interval=60s to take profiles\n"
+    )
+
+
+def test_profiles_may_be_turned_off_and_keep_their_flags(tmp_path: Path) -> None:
+    with running(tmp_path, "--profile.interval=0", "--profile.seconds=10s") as exporter:
+        assert 'source="profile"' not in exporter.get().text
+
+
+def test_profiles_that_would_overlap_are_one_line() -> None:
+    assert refused("--profile.interval=10s", "--profile.seconds=1m") == (
+        "perf-exporter: --profile.seconds (60 s) exceeds --profile.interval (10 s): a profile has to end before the "
+        "next one begins\n"
     )

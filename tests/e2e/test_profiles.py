@@ -189,15 +189,15 @@ def test_a_perf_that_is_killed_costs_its_round_and_is_counted(tmp_path: Path) ->
 def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path, number: signal.Signals) -> None:
     """Told to stop, it ends perf; killed, it can't, but perf ends by itself. What it recorded is gone either way."""
     seconds = "60" if number == signal.SIGTERM else "3"
-    with running_exporter(tmp_path, f"--profile.seconds={seconds}") as exporter:
+    with running_exporter(tmp_path, f"--profile.seconds={seconds}", "--profile.interval=1m") as exporter:
         running = perf_of(exporter)
         exporter.process.send_signal(number)
         assert exporter.process.wait(30) == (0 if number == signal.SIGTERM else -9)
         wait_until_gone(running)
 
 
-def test_profiles_can_be_turned_off(tmp_path: Path) -> None:
-    with running_exporter(tmp_path, "--profile.interval=0") as exporter:
+def test_nothing_is_profiled_unless_it_is_asked_for(tmp_path: Path) -> None:
+    with running_exporter(tmp_path) as exporter:
         assert "perf_profile" not in exporter.get().text
         assert 'source="profile"' not in exporter.get().text
         assert children(exporter.process.pid) == []

@@ -117,9 +117,7 @@ def exporter(tmp_path: Path) -> Iterator[Callable[..., RunningExporter]]:
     with contextlib.ExitStack() as running:
 
         def start(*flags: str, environment: Mapping[str, str] | None = None) -> RunningExporter:
-            started = RunningExporter(
-                tmp_path, "--profile.interval=0", *flags, package="virtscope.perf", environment=environment
-            )
+            started = RunningExporter(tmp_path, *flags, package="virtscope.perf", environment=environment)
             return running.enter_context(started)
 
         yield start

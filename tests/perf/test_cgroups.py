@@ -162,7 +162,6 @@ def test_cgroups_of_version_1(version_1: tuple[list[str], Path], tmp_path: Path)
         cgroup = make("web")
         running = RunningExporter(
             tmp_path,
-            "--profile.interval=0",
             f"--cgroup.include={cgroup.path}",
             package="virtscope.perf",
             python=(*within, sys.executable),

@@ -41,7 +41,7 @@ def test_the_unit_s_capabilities_are_enough_for_hosts_and_cgroups(
     everybody_s: Path, tmp_path: Path, make_cgroup: Make
 ) -> None:
     cgroup = make_cgroup("web")
-    flags = ("--profile.interval=0", f"--cgroup.include={cgroup.path}")
+    flags = (f"--cgroup.include={cgroup.path}",)
     with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, cgroup.load() as load:
         Page(exporter)
         load("fault 1000")
@@ -70,7 +70,7 @@ def test_the_unit_s_capabilities_are_enough_for_profiles_of_the_kernel(everybody
 def test_without_capabilities_it_says_what_it_lacks(everybody_s: Path, tmp_path: Path) -> None:
     if int(PARANOID.read_text()) < 1:
         pytest.skip("kernel.perf_event_paranoid lets everybody count here")
-    with as_nobody(everybody_s, tmp_path, "--profile.interval=0", having=set()) as exporter:
+    with as_nobody(everybody_s, tmp_path, having=set()) as exporter:
         page = Page(exporter)
         said = [line for line in exporter.log_lines("events can't be counted") if "page-faults" in line["events"]]
     assert page.value("perf_up") == 1

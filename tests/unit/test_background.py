@@ -64,6 +64,68 @@ def test_a_read_that_hangs_blocks_nobody_and_leaves_the_figures_of_the_one_befor
     assert background.latest() > 1
 
 
+class Clock:
+    """In the place of the module `time` in background.py."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("virtscope.shell.background.time", clock)
+    monkeypatch.setattr("virtscope.shell.background.REST", 0.01)
+    return clock
+
+
+def test_a_read_slower_than_its_interval_is_served_until_it_hangs(start: Start, clock: Clock) -> None:
+    """Each takes 200 s, every minute is asked for: the value of the first stands while two more could have ended."""
+    second, let_go, numbers = threading.Event(), threading.Event(), count(1)
+
+    def read() -> int:
+        number = next(numbers)
+        if number > 1:
+            second.set()
+            assert let_go.wait(30)
+        clock.now += 200
+        return number
+
+    background = start(read, 60)
+    assert eventually(lambda: background.cost.reads == 1)
+    assert background.latest() == 1
+    assert second.wait(30)
+    clock.now += 400
+    assert background.latest() == 1
+    clock.now += 300
+    with pytest.raises(SourceTimeout, match="no answer for 700 s"):
+        background.latest()
+    let_go.set()
+    assert eventually(lambda: background.cost.reads > 1)
+    assert background.latest() > 1
+
+
+def test_the_first_read_may_take_what_it_takes_by_design(clock: Clock) -> None:
+    """A profile of half a minute is no hang after twenty seconds."""
+    let_go = threading.Event()
+    background = Background("first", lambda: let_go.wait(30), 60, takes=30)
+    background.start()
+    clock.now += 49
+    with pytest.raises(SourceUnavailable, match="not read yet"):
+        background.latest()
+    clock.now += 2
+    with pytest.raises(SourceTimeout, match="no answer for 51 s"):
+        background.latest()
+    let_go.set()
+    background.close()
+
+
 def test_before_the_first_read_is_done_there_is_nothing_and_no_failure(start: Start) -> None:
     let_go = threading.Event()
     background = start(lambda: int(let_go.wait(30)), 60)

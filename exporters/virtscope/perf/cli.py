@@ -48,7 +48,7 @@ def _serve(words: Sequence[str]) -> None:
         kernel = Linux()
     except (GroupsError, GlobError, SourceUnavailable) as error:
         sys.exit(f"perf-exporter: {error}")
-    profiler = _profiler(given, "cache-misses" if machine.core_pmu else "cpu-clock")
+    profiler = _profiler(given, words, "cache-misses" if machine.core_pmu else "cpu-clock")
     most_files = min(given.most_counters, raise_file_limit() - SPARE_FILES)
     with contextlib.ExitStack() as at_end:
         sources = [counted(kernel, plan, machine, cgroups, most_files), caches(sysfs)]
@@ -90,9 +90,10 @@ def _add_profile(known_flags: argparse.ArgumentParser) -> None:
         "--profile.interval",
         dest="profile_interval",
         type=interval_or_never,
-        default="60s",
+        default=argparse.SUPPRESS,
         metavar="DURATION",
-        help="time from one profile by perf record to the next; 0: never",
+        help="profile the machine by perf record, with this time from one profile to the next, such as 60s; 0: never "
+        "(default: 0)",
     )
     known_flags.add_argument(
         "--profile.seconds",
@@ -100,7 +101,7 @@ def _add_profile(known_flags: argparse.ArgumentParser) -> None:
         type=duration,
         default="5s",
         metavar="DURATION",
-        help="how long each profile samples",
+        help="how long each profile samples; at most --profile.interval",
     )
     known_flags.add_argument(
         "--profile.frequency",
@@ -136,12 +137,28 @@ def _count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
 
 
-def _profiler(given: argparse.Namespace, default: str) -> Profiler | None:
-    """Return what profiles the machine, if it is to be profiled: by this event unless others are given."""
-    if not given.profile_interval:
+def _profiler(given: argparse.Namespace, words: Sequence[str], default: str) -> Profiler | None:
+    """Return what profiles the machine, if it is to be profiled: by this event unless others are given.
+
+    Exits with 1 and one line where flags contradict each other.
+    """
+    if "profile_interval" not in given:
+        useless = next((word.partition("=")[0] for word in words if word.startswith("--profile.")), None)
+        if useless:
+            sys.exit(
+                f"perf-exporter: {useless} without --profile.interval: add --profile.interval=60s to take profiles"
+            )
         return None
+    interval, seconds = given.profile_interval, given.profile_seconds
+    if not interval:
+        return None
+    if seconds > interval:
+        sys.exit(
+            f"perf-exporter: --profile.seconds ({seconds:g} s) exceeds --profile.interval ({interval:g} s): a profile "
+            "has to end before the next one begins"
+        )
     events = getattr(given, "profile_events", [Sampled(default, None)])
     if len({each.event for each in events}) < len(events):
         sys.exit("perf-exporter: --profile.event names an event twice: it would be counted twice")
-    source = PerfRecord(events, given.profile_seconds, given.profile_frequency, given.procfs, given.sysfs)
-    return Profiler(source, given.profile_interval, given.profile_symbols)
+    source = PerfRecord(events, seconds, given.profile_frequency, given.procfs, given.sysfs)
+    return Profiler(source, interval, given.profile_symbols)

@@ -11,9 +11,18 @@ from virtscope.shell.sources import Cost, SourceTimeout, SourceUnavailable, reas
 
 T = TypeVar("T")
 
-OLDEST = 3  # intervals: older figures are not given
+OLDEST = 3  # rounds: an older value is not served
 REST = 3.0  # seconds between two reads at least, however often wake() asks
-FIRST = 20.0  # seconds that the first read may take until scrapes are told that it hangs
+FIRST = 20.0  # seconds that the first read may take before scrapes report that it hangs
+
+
+class _Value(Generic[T]):
+    """What a read gave, when it began, and until when that is served; both are time.monotonic() values."""
+
+    def __init__(self, value: T, begun: float, expires: float) -> None:
+        self.value = value
+        self.begun = begun
+        self.expires = expires
 
 
 class Background(Generic[T]):
@@ -24,11 +33,18 @@ class Background(Generic[T]):
     """
 
     def __init__(
-        self, name: str, read: Callable[[], T], interval: float, programs_cpu_seconds: Callable[[], float] | None = None
+        self,
+        name: str,
+        read: Callable[[], T],
+        interval: float,
+        programs_cpu_seconds: Callable[[], float] | None = None,
+        *,
+        takes: float = 0.0,
     ) -> None:
         """Have `read` called each `interval` seconds; it raises SourceError where it can name what is wrong.
 
         `programs_cpu_seconds` tells the CPU time of all programs that `read` has run so far, to be added to its cost.
+        `takes`: seconds that a read takes by design, such as those for which it samples.
         """
         self.cost = Cost(0, 0.0, 0.0)
         self.failures = {"timeout": 0, "error": 0, "rubbish": 0}  # reads that failed, by reason
@@ -36,7 +52,8 @@ class Background(Generic[T]):
         self._interval = interval
         self._programs_cpu_seconds = programs_cpu_seconds or (lambda: 0.0)
         self._lock = threading.Lock()  # over what the thread and the scrapes share
-        self._value: tuple[T, float] | None = None  # and when the read began that gave it
+        self._takes = takes
+        self._value: _Value[T] | None = None
         self._failure: Exception | None = None  # of the last read, if it failed
         self._traceback: TracebackType | None = None  # of that
         self._begun_at = time.monotonic()  # the last read, finished or not
@@ -69,7 +86,7 @@ class Background(Generic[T]):
         with self._lock:
             failure, traceback, waited = self._failure, self._traceback, time.monotonic() - self._begun_at
             first = self.cost.reads == 0
-        if first and waited < FIRST:
+        if first and waited < FIRST + self._takes:
             raise SourceUnavailable("not read yet; it is being read now")
         if failure is None:
             raise SourceTimeout(f"no answer for {waited:.0f} s; still waiting for it")
@@ -78,14 +95,14 @@ class Background(Generic[T]):
     def peek(self) -> T | None:
         """Return what latest() returns, and None where that raises."""
         with self._lock:
-            if self._value and time.monotonic() - self._value[1] <= OLDEST * self._interval:
-                return self._value[0]
+            if self._value and time.monotonic() < self._value.expires:
+                return self._value.value
         return None
 
     def age(self) -> float | None:
         """Return how many seconds ago the read began that gave the figures; None if none has succeeded yet."""
         with self._lock:
-            return time.monotonic() - self._value[1] if self._value else None
+            return time.monotonic() - self._value.begun if self._value else None
 
     def _keep_reading(self) -> None:
         while not self._closed.is_set():
@@ -93,11 +110,11 @@ class Background(Generic[T]):
             begun, spent = time.monotonic(), self._spent()
             with self._lock:
                 self._begun_at = begun
-            value: tuple[T, float] | None = None
+            value: _Value[T] | None = None
             failure: Exception | None = None
             traceback: TracebackType | None = None
             try:
-                value = self._read(), begun
+                value = _Value(self._read(), begun, self._expiry(begun))
             except Exception as error:  # kept, and raised in the scrapes when the figures have become too old
                 failure = error
                 traceback = error.__traceback__
@@ -111,8 +128,19 @@ class Background(Generic[T]):
                 )
                 if failure and not isinstance(failure, SourceUnavailable):  # what isn't there has not failed
                     self.failures[reason_of(failure)] += 1
-            self._closed.wait(min(REST, self._interval))
+            self._closed.wait(self._rest())
             self._woken.wait(max(begun + self._interval - time.monotonic(), 0))
+
+    def _expiry(self, begun: float) -> float:
+        """Return until when a value is served whose read began at `begun` and has just ended.
+
+        A source that takes longer than its interval is no less alive for it: it may miss as many rounds as others.
+        """
+        ended = time.monotonic()
+        return ended + OLDEST * max(self._interval, ended - begun + self._rest())
+
+    def _rest(self) -> float:
+        return min(REST, self._interval)
 
     def _spent(self) -> float:
         return time.thread_time() + self._programs_cpu_seconds()

@@ -22,7 +22,7 @@ class Profiler:
         self._top = Top(symbols, _NEWCOMERS)
         self._lost = 0
         self._seconds = 0.0
-        self.background = Background("profile", self._sample, interval, source.cpu_seconds)
+        self.background = Background("profile", self._sample, interval, source.cpu_seconds, takes=source.seconds)
 
     def start(self) -> None:
         """Begin sampling."""

@@ -22,6 +22,11 @@ from virtscope.shell.commands import Commands, Finished
 from virtscope.shell.sources import SourceError, SourceUnavailable
 
 _LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 processes to be named take about 10 MiB
+
+# perf's own bound, --max-size, came with Linux 5.5, and XCP-ng 8 and OpenVZ 7 have older ones. The kernel's ends the
+# write that exceeds it with EFBIG, which every perf reports, as long as SIGXFSZ is ignored. `ulimit -f` counts in
+# blocks of 512 bytes (POSIX); a shell that counts in more has a wider bound, which is one all the same.
+_BOUNDED = ("sh", "-c", f"trap '' XFSZ && ulimit -f {_LARGEST // 512} && exec \"$@\"", "sh")
 _READING = 30.0  # seconds for perf to begin, to end, and to look symbols up, beside those in which it samples
 _NICE = "19"  # a busy host's guests come first; what perf loses by it, it counts
 
@@ -76,8 +81,8 @@ class PerfRecord:
         self, events: Sequence[Sampled], seconds: float, frequency: int, procfs: str = "/proc", sysfs: str = "/sys"
     ) -> None:
         """Sample `events` for `seconds` each time, those without a period `frequency` times a second on each CPU."""
+        self.seconds = seconds
         self._events = events
-        self._seconds = seconds
         self._frequency = frequency
         self._procfs, self._sysfs = Path(procfs), Path(sysfs)
         self._commands = Commands(seconds + _READING)
@@ -105,7 +110,7 @@ class PerfRecord:
             os.close(memory)
         xensyms = self._hypervisors_symbols() if scope in {ALL_OF_XEN, WITH_XEN} else None
         scopes = {event: scope if event in hardware else THIS_KERNEL for event in self._events}
-        return Round(perf_report.parse(text, xensyms), scopes, self._seconds)
+        return Round(perf_report.parse(text, xensyms), scopes, self.seconds)
 
     def origin(self) -> str:
         """Return where perf is, and what it was not shown."""
@@ -126,14 +131,15 @@ class PerfRecord:
     def _record(self, command: Sequence[str], memory: int) -> None:
         events = [word for event in self._events for word in ("-e", event.in_perfs_words())]
         # Neither build ids (-B) nor copies of the images (-N) are wanted: the report is made here and now.
-        options = ["-q", "-a", "-B", "-N", "-F", str(self._frequency), *events, f"--max-size={_LARGEST}B"]
-        recorded = self._run(*command, *options, "--", "sleep", f"{self._seconds:g}")
-        if recorded.status:
-            raise _refusal(recorded)
+        options = ["-q", "-a", "-B", "-N", "-F", str(self._frequency), *events]
+        recorded = self._run(*_BOUNDED, *command, *options, "--", "sleep", f"{self.seconds:g}")
         if os.fstat(memory).st_size >= _LARGEST:
             raise SourceError(
-                f"perf recorded more than {_LARGEST >> 20} MiB; sample more rarely, or for a shorter time"
+                f"perf recorded more than {_LARGEST >> 20} MiB; sample more rarely (--profile.frequency, or a longer "
+                "period), or for a shorter time (--profile.seconds)"
             )
+        if recorded.status:
+            raise _refusal(recorded)
 
     def _report(self, command: Sequence[str]) -> str:
         report = self._run(*command, "--stdio", "-F", "overhead,sample,period,dso,sym", "-t", "\t")

@@ -149,6 +149,27 @@ def test_why_nothing_was_recorded(
     assert isinstance(caught.value, SourceUnavailable) == (kind is SourceUnavailable)
 
 
+def test_a_perf_of_before_2019_records(source: PerfRecord, perf: FakePerf) -> None:
+    """XCP-ng 8's and OpenVZ 7's know no --max-size, and end with their usage at an option that they don't know."""
+    perf.record(
+        'case $(tail -n 1 "$folder/asked") in *--max-size*) echo "Error: unknown option max-size" >&2; exit 129;; esac\n'
+        'echo data > "$data"'
+    )
+    assert source.read().report.profile
+
+
+def test_what_perf_records_is_bounded_by_the_kernel(source: PerfRecord, perf: FakePerf) -> None:
+    perf.record('head -c 90000000 /dev/zero > "$data"; wc -c < "$data" > "$folder/size"; exit 1')
+    with pytest.raises(SourceError, match=r"more than 32 MiB; .*--profile\.seconds"):
+        source.read()
+    assert int((perf.folder / "size").read_text()) == 32 << 20
+
+
+def test_the_report_is_not_bounded_as_the_recording_is(source: PerfRecord, perf: FakePerf) -> None:
+    perf.report('head -c 40000000 /dev/zero > "$folder/other" && cat "$folder/report"')
+    assert source.read().report.profile
+
+
 def test_a_report_that_fails_or_makes_no_sense(source: PerfRecord, perf: FakePerf) -> None:
     perf.report("echo 'incompatible file format' >&2; exit 1")
     with pytest.raises(SourceError, match="incompatible file format"):
