@@ -11,8 +11,8 @@ import fcntl
 import os
 import platform
 import resource
-import struct
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Union
 
 from virtscope.shell.sources import SourceUnavailable
 
@@ -32,8 +32,33 @@ _CALL_32 = {
     **dict.fromkeys(("armv6l", "armv7l", "armv8l", "aarch64"), 364),
 }
 
-_ATTR = struct.Struct("=IIQQQQQIIQQ")
-_DISABLED, _EXCLUDE_GUEST = 1 << 0, 1 << 20  # the places of these bits among the attr's flags
+_Unsigned = Union[ctypes.c_uint32, ctypes.c_uint64]
+
+# struct perf_event_attr as of PERF_ATTR_SIZE_VER1: up to config2, which every kernel since 2.6.33 takes. Its flags are
+# C's bit fields: the first is the lowest bit on a little-endian machine and the highest on a big-endian one, as ctypes
+# has them too.
+ATTR_FIELDS: Sequence[tuple[str, type[_Unsigned]] | tuple[str, type[_Unsigned], int]] = [
+    ("type", ctypes.c_uint32),
+    ("size", ctypes.c_uint32),
+    ("config", ctypes.c_uint64),
+    ("sample_period", ctypes.c_uint64),
+    ("sample_type", ctypes.c_uint64),
+    ("read_format", ctypes.c_uint64),
+    ("disabled", ctypes.c_uint64, 1),
+    ("inherit_to_sample_id_all", ctypes.c_uint64, 18),  # inclusive; none of them is set
+    ("exclude_host", ctypes.c_uint64, 1),
+    ("exclude_guest", ctypes.c_uint64, 1),
+    ("exclude_callchain_kernel_to_end", ctypes.c_uint64, 43),
+    ("wakeup_events", ctypes.c_uint32),
+    ("bp_type", ctypes.c_uint32),
+    ("config1", ctypes.c_uint64),
+    ("config2", ctypes.c_uint64),
+]
+
+
+class _PerfEventAttr(ctypes.Structure):
+    _fields_ = ATTR_FIELDS
+
 
 FORMAT_TOTAL_TIME_ENABLED = 0x1
 FORMAT_TOTAL_TIME_RUNNING = 0x2
@@ -94,23 +119,20 @@ class Linux:
         self._libc.syscall.restype = ctypes.c_long
 
     def open(self, attr: Attr, target: int, cpu: int, leader: int, flags: int) -> int:
-        encoded = _ATTR.pack(
-            attr.type,
-            _ATTR.size,  # PERF_ATTR_SIZE_VER1: up to config2, which every kernel since 2.6.33 takes
-            attr.config,
-            0,  # sample_period: count, don't sample
-            0,  # sample_type
-            FORMAT_GROUP | FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING,
-            # No other flag: neither pinned nor inherited.
-            (_DISABLED if leader < 0 else 0) | (_EXCLUDE_GUEST if attr.exclude_guest else 0),
-            0,  # wakeup_events
-            0,  # bp_type
-            attr.config1,
-            attr.config2,
+        # Without a period it counts and doesn't sample. No other flag: neither pinned nor inherited.
+        encoded = _PerfEventAttr(
+            type=attr.type,
+            size=ctypes.sizeof(_PerfEventAttr),
+            config=attr.config,
+            read_format=FORMAT_GROUP | FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING,
+            disabled=leader < 0,
+            exclude_guest=attr.exclude_guest,
+            config1=attr.config1,
+            config2=attr.config2,
         )
         descriptor = self._libc.syscall(
             ctypes.c_long(self._number),
-            encoded,
+            ctypes.byref(encoded),
             ctypes.c_int(target),
             ctypes.c_int(cpu),
             ctypes.c_int(leader),

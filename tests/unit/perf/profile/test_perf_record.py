@@ -152,7 +152,7 @@ def test_why_nothing_was_recorded(
 def test_a_perf_of_before_2019_records(source: PerfRecord, perf: FakePerf) -> None:
     """XCP-ng 8's and OpenVZ 7's know no --max-size, and end with their usage at an option that they don't know."""
     perf.record(
-        'case $(tail -n 1 "$folder/asked") in *--max-size*) echo "Error: unknown option max-size" >&2; exit 129;; esac\n'
+        'case $(tail -n 1 "$folder/asked") in *--max-size*) echo "unknown option max-size" >&2; exit 129;; esac\n'
         'echo data > "$data"'
     )
     assert source.read().report.profile
