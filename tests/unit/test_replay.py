@@ -346,3 +346,30 @@ def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         Writer(tmp_path / "r.jsonl.gz", header())
     assert (tmp_path / "r.jsonl.gz").read_text() == "mine"
+
+
+def test_of_a_newer_recording_the_known_sources_play(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "newer.jsonl.gz"
+    lines = [
+        {
+            **header()._asdict(),
+            "format": recording.FORMAT,
+            "version": 1,
+            "sources": ["guests", "later"],
+            "of_later": {},
+        },
+        {"t": 0, "source": "later", "data": 7},
+        {"t": 0, "source": "guests", "data": {"a": 1}, "of_later": 1},
+        {"t": 1, "source": "later", "data": 8},
+    ]
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    assert counters(playing(path, clock)) == {"a": 1}
+
+
+def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        file.write(json.dumps({**header()._asdict(), "format": recording.FORMAT, "version": 2}) + "\n")
+    with pytest.raises(SourceRubbish, match="of version 2; this exporter reads version 1"):
+        Playback(path, "test", 1, False)

@@ -8,6 +8,9 @@ object. The first is the header, each other one a reading, in the order of their
     {"t": 1.0, "source": "libxenstat", "failed": "timeout", "message": "no answer for 1.0 s"}
 
 Bytes that are no UTF-8 are lone surrogates, U+DC80 to U+DCFF, as Python's surrogateescape has them.
+
+The version is that of what can't be read otherwise. A field that is added to what a source gives has a default, which
+recordings of before then have; readers pass over fields and sources that they don't know.
 """
 
 from __future__ import annotations
@@ -280,12 +283,20 @@ def many(decode: Decode[T]) -> Decode[tuple[T, ...]]:
 
 
 def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[Any]) -> Decode[T]:
-    """Decode an object with these fields, whole numbers unless they have a decoder, as a named tuple of this kind."""
+    """Decode an object with these fields, whole numbers unless they have a decoder, as a named tuple of this kind.
+
+    A field that the tuple has a default for may be absent: a recording may be older than the field. Other fields than
+    these are passed over: a recording may be newer than this exporter.
+    """
     by_field = [(field, decoders.get(field, whole)) for field in fields]
+    defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})
+    required = set(fields) - defaults.keys()
 
     def decoded(value: object) -> T:
-        if not isinstance(value, dict) or not value.keys() >= set(fields):
+        if not isinstance(value, dict):
             raise SourceRubbish(f"it has {str(value)[:80]!r} where {', '.join(fields)} should be")
-        return kind(*[decode(value[field]) for field, decode in by_field])
+        if not value.keys() >= required:
+            raise SourceRubbish(f"it lacks {', '.join(sorted(required - value.keys()))} in {str(value)[:80]!r}")
+        return kind(*[decode(value[field]) if field in value else defaults[field] for field, decode in by_field])
 
     return decoded

@@ -32,6 +32,51 @@ def test_a_snapshot_comes_back_as_it_was(runstates: tuple[RawRunstate, ...] | Fa
     assert recorded.snapshot(json.loads(json.dumps(encode(snapshot)))) == snapshot
 
 
+def without_defaults(raw: object) -> object:
+    """Return a reading in JSON's terms, as it was recorded before there were those fields that have a default."""
+    if not isinstance(raw, tuple):
+        return encode(raw)
+    defaults = getattr(raw, "_field_defaults", {})
+    fields = getattr(raw, "_fields", None)
+    if fields is None:
+        return [without_defaults(each) for each in raw]
+    return {field: without_defaults(value) for field, value in zip(fields, raw, strict=True) if field not in defaults}
+
+
+def with_more(data: object) -> object:
+    """Return the same with a field more in each object."""
+    if isinstance(data, list):
+        return [with_more(each) for each in data]
+    if isinstance(data, dict):
+        return {"of_later": [1], **{key: with_more(value) for key, value in data.items()}}
+    return data
+
+
+def test_an_older_recording_plays_with_the_defaults_of_newer_fields() -> None:
+    node = recorded_node()
+    network = node.domains[1].networks[0]._replace(emulated=1)
+    domain = node.domains[1]._replace(networks=(network,))
+    snapshot = Snapshot(node._replace(domains=(node.domains[0], domain)), ())
+    data = without_defaults(snapshot)
+    assert "emulated" not in json.dumps(data)
+    decoded = recorded.snapshot(data)
+    assert decoded.node.domains[1].networks == (network._replace(emulated=None),)
+    told = RawToolstack("/usr/sbin/xl", (Answer("info", b"", "", False),), ((1, b"Debian"),))
+    assert recorded.toolstack(without_defaults(told)) == told._replace(os_names=())
+
+
+def test_a_newer_recording_plays_without_the_fields_that_are_not_known() -> None:
+    snapshot = Snapshot(recorded_node(), RUNSTATES)
+    assert recorded.snapshot(with_more(encode(snapshot))) == snapshot
+
+
+def test_a_field_without_a_default_must_be_there() -> None:
+    data = json.loads(json.dumps(encode(Snapshot(recorded_node(), ()))))
+    del data["node"]["domains"][0]["vcpus"][0]["online"]
+    with pytest.raises(SourceRubbish, match=r"it lacks online in .*'ns': 49522293500"):
+        recorded.snapshot(data)
+
+
 @given(st.binary(), st.none() | st.text())
 def test_text_comes_back_as_it_was(printed: bytes, version: str | None) -> None:
     reading = Printed(Iteration(printed, 1.25, 3), version)
