@@ -2,7 +2,8 @@
 
 Kernels up to 2.6.2x count cycles of the CPU, those of RHEL 6 (2.6.32) and later nanoseconds. Where the kernel
 says what it counts in (/proc/vz/stats), it is believed. Elsewhere the file itself tells: each row has the container's
-uptime twice, in jiffies and in that unit, so their quotient is the unit's number in a jiffy.
+uptime twice, in jiffies and in that unit, so their quotient is the unit's number in a jiffy. Where that is the same for
+several units that are possible, none is chosen: 4,000,000 are nanoseconds at 250 Hz or a clock of 4.0 GHz at 1000 Hz.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _SLOWEST, _FASTEST = 1_000_000_000, 5_000_000_000
 # A shorter uptime, in jiffies, is too coarse: at this one a jiffy more or less is a ten-thousandth.
 _LONG_ENOUGH = 10_000
 
-# How far a quotient may be from a whole second's nanoseconds, beside that jiffy. So narrow, as 4.0 GHz at 1000 Hz looks
-# like nanoseconds at 250 Hz otherwise.
+# How far a quotient may be from a second's nanoseconds, beside that jiffy. So narrow, as 2.4999 GHz at 250 Hz looks
+# like nanoseconds at 100 Hz otherwise.
 _TOLERANCE = 1e-5
 
 
@@ -71,26 +72,28 @@ def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
             f"more than {longest} jiffies; it takes {_LONG_ENOUGH}"
         )
     row = _typical(settled)
-    hz = _nanosecond_hz(row)
-    if hz:
-        return Units("nanoseconds", NANOSECONDS, hz, "/proc/vz/vestat")
     per_jiffy = row.uptime / row.uptime_jiffies
-    possible = [hz for hz in _HZ if _SLOWEST <= per_jiffy * hz <= _FASTEST]
-    if len(possible) != 1:
+    nanosecond_hz = _nanosecond_hz(row)
+    clocks = [hz for hz in _HZ if _SLOWEST <= per_jiffy * hz <= _FASTEST]
+    if nanosecond_hz and not set(clocks) - {nanosecond_hz}:  # at the same HZ, cycles of 1.0 GHz are nanoseconds
+        return Units("nanoseconds", NANOSECONDS, nanosecond_hz, "/proc/vz/vestat")
+    if nanosecond_hz or len(clocks) != 1:
         raise SourceRubbish(
-            f"can't tell the unit of /proc/vz/vestat: {per_jiffy:.1f} to a jiffy is a clock of "
-            + " or ".join(f"{per_jiffy * hz / 1e9:.2f} GHz at {hz} Hz" for hz in _HZ)
+            f"can't tell the unit of /proc/vz/vestat: {per_jiffy:.1f} to a jiffy is "
+            + (f"nanoseconds at {nanosecond_hz} Hz or " if nanosecond_hz else "")
+            + "a clock of "
+            + " or ".join(f"{per_jiffy * hz / 1e9:.2f} GHz at {hz} Hz" for hz in _HZ if hz != nanosecond_hz)
             + "; load the module that makes /proc/vz/stats (vzstat or vzmon), which says"
         )
-    (hz,) = possible
+    (hz,) = clocks
     # To 0.1 MHz: no uptime tells more, and a restarted exporter must find the same, or counters would go backwards.
     return Units("cycles", int(round(per_jiffy * hz, -5)), hz, "/proc/vz/vestat")
 
 
 def _by_stats(rows: Sequence[Row], stats: Stats) -> Units:
     per_second, hz = stats.cycles_per_jiffy * stats.jiffies_per_second, stats.jiffies_per_second
-    # Kernels that count nanoseconds make the figure of whole microseconds: at 300 Hz it is 3333000.
-    nanoseconds = abs(per_second - NANOSECONDS) <= 1000 * hz and stats.cycles_per_jiffy % 1000 == 0
+    # Kernels that count nanoseconds make it of whole microseconds, jiffies_to_usecs(1) * 1000: at 300 Hz it is 3333000.
+    nanoseconds = stats.cycles_per_jiffy == 1_000_000 // hz * 1000
     settled = _settled(rows)
     if settled:
         row = _typical(settled)
