@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from virtscope.perf.source.kernel import Attr
 from virtscope.perf.source.machine import parse_cpus
+from virtscope.shell.files import read_text
 
 _HARDWARE, _SOFTWARE, _CACHE, _RAW = 0, 1, 3, 4
 
@@ -224,4 +225,4 @@ def _spread(value: int, bits: list[int]) -> int:
 
 
 def _text(path: Path) -> str:
-    return path.read_text().strip()
+    return read_text(path).strip()

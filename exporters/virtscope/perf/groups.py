@@ -14,6 +14,7 @@ from typing import NamedTuple
 import yaml
 
 from virtscope.perf.events import Event, EventAbsent, EventError, resolve
+from virtscope.shell.files import read_text
 
 DEFAULT = Path(__file__).with_name("groups.yml")
 
@@ -98,7 +99,7 @@ def without_guests(groups: list[Group]) -> list[Group]:
 def _groups(path: Path) -> list[tuple[str, list[yaml.ScalarNode]]]:
     """Return the groups' names and the nodes of their events: nodes know their lines, and hide no duplicate."""
     try:
-        document = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
+        document = yaml.compose(read_text(path), Loader=yaml.SafeLoader)
     except OSError as error:
         raise GroupsError(f"{path}: {error.strerror}; give --events a file that this user may read") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:

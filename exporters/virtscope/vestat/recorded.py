@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from virtscope.shell.files import read_bytes
 from virtscope.shell.recording import text
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 from virtscope.shell.standins import StandIns
@@ -62,7 +63,7 @@ def _matching(procfs: Path, pattern: str) -> Iterator[tuple[str, bytes | Unread]
         return
     for path in sorted(paths):
         try:
-            yield path, (procfs / path).read_bytes()
+            yield path, read_bytes(procfs / path)
         except OSError as error:
             if not _is_absence(error):
                 yield path, Unread(_name(error))

@@ -336,10 +336,10 @@ def test_folders_of_containers_that_have_ended_are_passed_over(separate: Path) -
 def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(HOSTS / "one-container/proc", tmp_path, dirs_exist_ok=True)
 
-    def forbidden(path: Path) -> bytes:
+    def forbidden(path: Path, *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", forbidden)  # root, who runs tests in containers, may read anything
+    monkeypatch.setattr(Path, "open", forbidden)  # root, who runs tests in containers, may read anything
     with pytest.raises(SourceUnavailable, match=r"bc/resources .*CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
         BeancounterReader(tmp_path).read()
 

@@ -69,10 +69,10 @@ def test_what_may_not_be_read_is_told_as_such(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "vz").mkdir()
     (tmp_path / "vz/vestat").write_text("Version: 2.2\n")
 
-    def refused(_: Path) -> bytes:
+    def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, os.strerror(13))
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr(Path, "open", refused)
     read = recorded.files(encode(dict(recorded.read(tmp_path))))
     assert read["vz/vestat"] == Unread("EACCES")
     procfs = RecordedProcfs()

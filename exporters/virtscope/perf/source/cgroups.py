@@ -16,6 +16,7 @@ from fnmatch import translate
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from virtscope.shell.files import read_text
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 
 log = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class Cgroups:
 def hierarchy(procfs: Path) -> Path:
     """Return where the hierarchy is mounted that perf_event counts by; raises as parse_mounts()."""
     try:
-        return parse_mounts((procfs / "self/mountinfo").read_text(errors="surrogateescape"))
+        return parse_mounts(read_text(procfs / "self/mountinfo", "surrogateescape"))
     except FileNotFoundError as error:
         raise SourceUnavailable(f"{error.filename} is absent: no cgroup can be found") from None
 

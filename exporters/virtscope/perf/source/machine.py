@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from virtscope.shell.files import read_text
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 
 # By the first words of DMI's system vendor. A vendor of both hardware and guests must not be here: a machine is only
@@ -22,6 +23,8 @@ _VENDORS = {
     "Alibaba Cloud": "kvm",
     "Hetzner": "kvm",
 }
+_MOST_CPUS = 1 << 16  # the largest kernels are built for 8,192
+
 _AZURE = "7783-7084-3265-9085-8269-3286-77"  # DMI's chassis asset tag of every guest there
 
 
@@ -48,7 +51,7 @@ class Machine:
     def listed(self, cpu_list: Path) -> frozenset[int]:
         """Return the numbers of the CPUs that a file in sysfs lists; raises as online() does."""
         try:
-            text = cpu_list.read_text()
+            text = read_text(cpu_list)
         except OSError as error:
             raise SourceUnavailable(f"{cpu_list}: {error.strerror}; see --path.sysfs") from None
         try:
@@ -69,7 +72,10 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
+        listed = range(int(first), int(last or first) + 1)
+        if listed.stop > _MOST_CPUS:
+            raise ValueError(part)
+        numbers += listed
     return tuple(numbers)
 
 
@@ -109,6 +115,6 @@ def _line(path: Path) -> str:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(errors="replace").splitlines()
+        return read_text(path, "replace").splitlines()
     except OSError:
         return []

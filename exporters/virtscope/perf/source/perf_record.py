@@ -19,6 +19,7 @@ from virtscope.perf.profile import perf_report
 from virtscope.perf.profile.perf_report import Report
 from virtscope.perf.profile.xensyms import Xensyms
 from virtscope.shell.commands import Commands, Finished
+from virtscope.shell.files import read_text
 from virtscope.shell.sources import SourceError, SourceUnavailable
 
 _LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 processes to be named take about 10 MiB
@@ -159,7 +160,7 @@ class PerfRecord:
         /sys/hypervisor/pmu/pmu_mode: Documentation/ABI/testing/sysfs-hypervisor-pmu in Linux's source.
         """
         try:
-            mode = (self._sysfs / "hypervisor/pmu/pmu_mode").read_text().strip()
+            mode = read_text(self._sysfs / "hypervisor/pmu/pmu_mode", "replace").strip()
         except OSError:
             kvm = any((self._sysfs / "module" / name).is_dir() for name in ("kvm_intel", "kvm_amd"))
             return WITH_GUESTS if kvm else THIS_KERNEL
@@ -174,7 +175,7 @@ class PerfRecord:
     def _hypervisors_symbols(self) -> Xensyms:
         if self._xensyms is None:
             try:
-                self._xensyms = Xensyms((self._procfs / "xen/xensyms").read_text(errors="replace"))
+                self._xensyms = Xensyms(read_text(self._procfs / "xen/xensyms", "replace"))
             except OSError:
                 self._xensyms = Xensyms("")
         return self._xensyms

@@ -16,6 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.shell.files import read_text
 from virtscope.shell.sources import SourceRubbish, SourceUnavailable
 
 FIGURES = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
@@ -99,7 +100,7 @@ def _figures(cache: Path) -> dict[str, int | NoFigure]:
     figures = {}
     for name in FIGURES:
         try:
-            text = (cache / name).read_text(errors="backslashreplace")
+            text = read_text(cache / name, "backslashreplace")
             figures[name] = parse(text)
         except ValueError:
             raise SourceRubbish(f"{cache / name} says {text[:80]!r}") from None

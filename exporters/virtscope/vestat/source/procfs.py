@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Union
 
+from virtscope.shell import files
 from virtscope.shell.sources import SourceError, SourceUnavailable
 from virtscope.vestat.source.recorded import RecordedProcfs
 
@@ -24,7 +25,8 @@ def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARC
     """
     path = procfs / name
     with _named_failures(path, capabilities, absence):
-        return path.read_bytes().decode(errors="backslashreplace")
+        content = path.read_bytes() if isinstance(path, RecordedProcfs) else files.read_bytes(path)
+        return content.decode(errors="backslashreplace")
 
 
 def list_folders(
