@@ -5,8 +5,13 @@
 #     access_log.pl LOG...
 #
 # reads what was appended to the logs since the last run, through rotation and truncation, and prints the totals since
-# the first. A line is Apache's or nginx's common or combined format with the time as one more field at the end:
-# microseconds (Apache's %D) if it is an integer, seconds if it has three decimals (nginx's $request_time).
+# the first. A line is Apache's or nginx's common or combined format, or nginx's main, which has one more field in quotes,
+# with the time as one more field at the end: microseconds (Apache's %D) if it is an integer, seconds if it has three
+# decimals (nginx's $request_time). Among fields that have names (KEY=VALUE), it is that of the name rt or request_time.
+#
+#     access_log.pl --check LOG...
+#
+# says how many of the last lines of each log parse, and why others don't. It changes nothing.
 #
 # Totals and positions are one file for each log in $STATE_DIRECTORY (/var/lib/telegraf), replaced as a whole by each
 # run: nothing is lost or counted twice, whoever is killed when. docs/sensors.md says why Telegraf's own inputs.tail and
@@ -30,21 +35,38 @@ my @USUAL_STATUSES = qw(2xx 3xx 4xx 5xx);
 my %STATUS_CLASS   = map { $_ => /[1-5]/ ? "${_}xx" : 'other' } 0 .. 9;    # by the first digit
 
 my $QUOTED = qr/"(?:[^"\\]++|\\.)*+"/;    # both programs escape quotes and backslashes inside with a backslash
-my $LINE   = qr{
+my $COMMON = qr{
     ^(?:\S+\ )?\S+\ \S+\ (?:""|(?:[^"\\]|\\.)*?)        # virtual host, client, identity, user: "" is one without a name
     \ \[\d\d/[A-Z][a-z][a-z]/\d{4}(?::\d\d){3}\ [-+]\d{4}\]
     \ "(?:(GET|POST)\ )?(?:[^"\\]++|\\.)*+"\ (\d)\d\d\ (?:\d+|-)
-    (?:\ $QUOTED\ $QUOTED)?                             # referer and agent, in the combined format
+}x;
+
+# A visitor chooses what stands in quotes (a header "0.123"), so a time in quotes has to have its name before them.
+my $NAMED_TIME = qr{\b(?:rt|request_time)=}x;
+my $VALUE      = qr{(?:$QUOTED|[^\s"=,]*+(?:(?:,\ ?|\ :\ )[^\s"=,]++)*+)}x;    # nginx's times of several upstreams: 0.1, 0.2 : 0.3
+my $OTHER      = qr{\ (?:$QUOTED|(?!$NAMED_TIME)[A-Za-z_]\w*+=$VALUE)}x;
+
+# Both capture method, status class, seconds or microseconds, decimals. The usual one is tried first.
+my $LINE = qr{
+    $COMMON
+    (?:\ $QUOTED\ $QUOTED(?:\ $QUOTED)*+)?              # referer and agent of the combined format, and what follows them
     \ (\d{1,12})(?:\.(\d{3}))?\r?$
+}x;
+my $NAMED_LINE = qr{
+    $COMMON$OTHER*+
+    \ $NAMED_TIME(?|(\d{1,12})(?:\.(\d{3}))?|"(\d{1,12})(?:\.(\d{3}))?")$OTHER*+\r?$
 }x;
 
 my $SECONDS_PER_RUN = 2;         # a backlog takes several runs, as Telegraf kills one that has not ended in 5
 my $BYTES_PER_READ  = 1 << 20;   # also the longest line: a longer one counts as several that don't parse
 my $HEAD_BYTES      = 512;       # of a file's first line: with its inode, what the file is known by
 my $REMEMBERED      = 20;        # files that have gone and may come back
+my $CHECKED_BYTES   = 1 << 18;   # at a log's end, by --check
 
 umask 077;    # a state has the first lines of logs in it
-@ARGV or die "usage: access_log.pl LOG...\n";
+my $check = @ARGV && $ARGV[0] eq '--check' && shift @ARGV;
+@ARGV or die "usage: access_log.pl [--check] LOG...\n";
+exit((grep { !is_understood($_) } @ARGV) ? 1 : 0) if $check;
 my $time_is_up;
 local $SIG{ALRM} = sub { $time_is_up = 1 };
 alarm $SECONDS_PER_RUN;
@@ -172,7 +194,7 @@ sub count_lines {
 sub count_line {
     my ($line, $state) = @_;
     $state->{lines}++;
-    if ($line !~ $LINE) { $state->{unparsed}++; return }
+    if ($line !~ $LINE and $line !~ $NAMED_LINE) { $state->{unparsed}++; return }
     my $microseconds = defined $4 ? "$3$4" * 1000 : $3;
     my $figures = $state->{requests}{($1 // 'other') . " $STATUS_CLASS{$2}"} //= [@NO_REQUESTS];
     my $bucket = 0;
@@ -210,6 +232,53 @@ sub save_state {
     open my $out, '>:raw', "$path.new" or die "cannot write $path.new: $!\n";
     print $out $text or die "cannot write $path.new: $!\n";
     close $out and rename "$path.new", $path or die "cannot write $path: $!\n";
+}
+
+# Prints how many of a log's last lines parse, and one of each kind of those that don't; returns whether all do.
+sub is_understood {
+    my ($log) = @_;
+    my $trouble = trouble_reading($log);
+    if ($trouble) { print $trouble; return }
+    open my $handle, '<:raw', $log or die "cannot read $log: $!\n";
+    my $size = -s $handle;
+    sysseek $handle, $size > $CHECKED_BYTES ? $size - $CHECKED_BYTES : 0, $SEEK_SET or die "cannot seek in $log: $!\n";
+    sysread($handle, my $text, $CHECKED_BYTES) // die "cannot read $log: $!\n";
+    $text =~ s/^[^\n]*\n// if $size > $CHECKED_BYTES;    # a part of a line
+    $text =~ s/[^\n]+\z//;                               # the same, of one that is still being written
+    my @lines = split /\n/, $text, -1;
+    pop @lines;                                          # what is behind the last line's end
+    my @strange = grep { $_ !~ $LINE && $_ !~ $NAMED_LINE } @lines;
+    printf "%s: %d of the last %d lines parse\n", $log, @lines - @strange, scalar @lines;
+    my (%like, %many);
+    for my $line (@strange) {
+        my $why = why_not($line);
+        $many{$why}++;
+        $like{$why} = $line;
+    }
+    for my $why (sort { $many{$b} <=> $many{$a} || $a cmp $b } keys %many) {
+        my $example = substr $like{$why}, 0, 300;
+        $example =~ s/([^ -~])/sprintf '\\x%02X', ord $1/ge;    # it goes to a terminal
+        print "  $many{$why}: $why, as in\n    $example\n";
+    }
+    return !@strange;
+}
+
+# Why a line doesn't parse, and what to do.
+sub why_not {
+    my ($line) = @_;
+    $line =~ s/$COMMON//
+        or return 'not the common format: client, identity, user, [day/Mon/year:time zone], "request", status and size';
+    $line =~ s/\r$//;
+    my $behind = $line;
+    $behind =~ s/^(?:\ $QUOTED)*+//;
+    return 'the time has two names: keep rt= or request_time=' if (() = $behind =~ /$NAMED_TIME/g) > 1;
+    return 'the time has to be whole microseconds (%D), or seconds with three decimals ($request_time)'
+        if $behind =~ /^ -?[\d.]+$|$NAMED_TIME/;
+    return 'the time is in quotes, as a header of a visitor is: write $request_time without them, or rt="$request_time"'
+        if $line =~ /"\d+(?:\.\d{3})?"$/;
+    return 'other fields without a name stand beside the time: name it (rt=$request_time), or put them into quotes before it'
+        if $behind =~ /\ \d+(?:\.\d{3})?(?:\ |$)/;
+    return 'no time: add it at the end of the format, %D (Apache) or $request_time (nginx)';
 }
 
 sub exposition {

@@ -55,12 +55,29 @@ GARBAGE = [
     b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" two 12 123',
     b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" 123',
     b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / "x" HTTP/1.1" 200 12 "-" "-" 123',  # not escaped
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "0.123"',  # a visitor's header
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" "0.123"',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" "rt=0.123"',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" 0.123 0.120',  # which one is it?
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" 0.123 -',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" 0.123 "-"',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" xff=a rt=9.000 rt=0.123',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" rt=0.123 request_time=0.123',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" rt=0.12',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" rt="0.123',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" urt=0.123',
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12 "-" "-" start=0.123',
     "192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] \u201cGET / HTTP/1.1\u201d 200 12 123".encode(),
 ]
 # Nothing may depend on when a line says it was written, or on the order of that.
 TIMES = [b"[21/Nov/2026:08:15:53 +0000]", b"[01/Jan/1970:00:00:00 +0000]", b"[31/Dec/2099:23:59:59 -1130]"]
 
-FORMATS = ["apache common", "apache combined", "apache vhost_combined", "nginx common", "nginx combined"]
+FORMATS = [
+    *("apache common", "apache combined", "apache vhost_combined"),
+    *("nginx common", "nginx combined", "nginx main", "nginx vhost_main", "nginx named", "nginx named_common"),
+]
+# What nginx says of its upstreams: none, one, several, several after a redirect.
+UPSTREAMS = [b"-", b"0.004", b"0.000, 0.012", b"0.000, 0.012 : 0.001"]
 
 
 def some_lines(form: str, count: int, seed: int, *, garbage: float = 0.02) -> list[Line]:
@@ -89,11 +106,21 @@ def _request(form: str, chosen: random.Random) -> Line:
     size = chosen.choice([b"-", b"0", b"5123"]) if apache else chosen.choice([b"0", b"5123"])
     words = [chosen.choice(HOSTS), b"-", chosen.choice(users), chosen.choice(TIMES), b'"%s"' % request]
     words += [b"%03d" % status, size]
-    if "combined" in form:
+    if form.endswith(("combined", "main", "named")):
         words += [b'"%s"' % chosen.choice(texts), b'"%s"' % chosen.choice(texts)]
     if "vhost" in form:
         words.insert(0, b"www.example.org:443")
-    words.append(b"%d" % microseconds if apache else b"%.3f" % (microseconds / 1e6))
+    if form.endswith(("main", "named")):
+        words.append(b'"%s"' % chosen.choice(texts))  # X-Forwarded-For, which a visitor may send as well
+    time = b"%d" % microseconds if apache else b"%.3f" % (microseconds / 1e6)
+    if "named" in form:
+        upstream = chosen.choice(UPSTREAMS)
+        named = [b"rt=" + time, b'rt="%s"' % time, b"request_time=" + time]
+        others = [b'uct="%s"' % upstream, b"urt=" + upstream, b"cs=HIT", b'ua="%s"' % chosen.choice(texts), b"empty="]
+        fields = [chosen.choice(named), *chosen.sample(others, chosen.randrange(len(others)))]
+        words += chosen.sample(fields, len(fields))
+    else:
+        words.append(time)
     return Line(b" ".join(words), (method, status_class), microseconds)
 
 

@@ -66,9 +66,16 @@ http {{
   log_format common_time '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time';
   log_format combined_time '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent '
                            '"$http_referer" "$http_user_agent" $request_time';
+  log_format main_time '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent '
+                       '"$http_referer" "$http_user_agent" "$http_x_forwarded_for" $request_time';
+  log_format named '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent '
+                   '"$http_referer" "$http_user_agent" "$http_x_forwarded_for" rt=$request_time '
+                   'uct="$upstream_connect_time" uht="$upstream_header_time" urt=$upstream_response_time';
   lingering_close off;
   access_log {folder}/common.log common_time;
   access_log {folder}/combined.log combined_time;
+  access_log {folder}/main.log main_time;
+  access_log {folder}/named.log named;
   client_body_temp_path {folder}/body;
   proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi;
@@ -99,7 +106,7 @@ def apache(folder: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def nginx(folder: Path) -> Iterator[int]:
-    """nginx with one page; the port. Its logs are common.log and combined.log in the folder."""
+    """nginx with one page; the port. Its logs are common.log, combined.log, main.log and named.log in the folder."""
     root, port = _unpacked(programs.TESTS), free_port()
     _site(folder)
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))

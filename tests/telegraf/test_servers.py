@@ -20,9 +20,11 @@ from tests.telegraf.agent import FOLDER, WAIT_SECONDS, Agent
 pytestmark = pytest.mark.timeout(1800)
 
 
-def request(line: bytes, agent: bytes = b"test", user: bytes | None = None) -> bytes:
+def request(line: bytes, agent: bytes = b"test", user: bytes | None = None, forwarded_for: bytes = b"") -> bytes:
     """A whole HTTP request."""
     headers = [b"Host: localhost", b"Connection: close", b"User-Agent: " + agent, b"Referer: http://a/?q=" + agent]
+    if forwarded_for:
+        headers.append(b"X-Forwarded-For: " + forwarded_for)
     if user is not None:
         headers.append(b"Authorization: Basic " + base64.b64encode(user + b":secret"))
     return b"\r\n".join([line, *headers, b"", b""])
@@ -36,6 +38,7 @@ REQUESTS = {
     request(b"GET /private HTTP/1.1", user=b"Alice van Blanks"): "GET",
     request(b"GET /private HTTP/1.1", user=b'o"brien [x] \\'): "GET",
     request(b"GET /private HTTP/1.1", user=b""): "GET",
+    request(b"GET /forwarded HTTP/1.1", forwarded_for=b'203.0.113.5, 10.0.0.1" rt=9.999'): "GET",
     request(b"GET /missing HTTP/1.0"): "GET",
     request(b"POST / HTTP/1.1"): "POST",
     request(b"HEAD / HTTP/1.1"): "other",
@@ -49,7 +52,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize(
-    ("server", "forms"), [("apache", "common combined vhost_combined"), ("nginx", "common combined")]
+    ("server", "forms"), [("apache", "common combined vhost_combined"), ("nginx", "common combined main named")]
 )
 def test_every_request_is_in_the_histogram(tmp_path: Path, server: str, forms: str) -> None:
     agent = Agent(tmp_path / "agent")
