@@ -19,6 +19,7 @@ _NO_TARGETS = "Nothing is watched. Add a host by two lines in prometheus/targets
 _OWN = 'job="prometheus"'
 _SOURCE_UP = '{__name__=~"(xentop|vestat|perf)_source_up", platform=~"$platform", host=~"$hosts"}'
 _SOURCE_ERRORS = '{__name__=~"(xentop|vestat|perf)_source_errors_total", platform=~"$platform", host=~"$hosts"}'
+_UNPARSED = on_hosts("app_log_lines_unparsed_total")
 
 TARGETS_DOWN = Signal(
     name="Targets down",
@@ -163,13 +164,19 @@ TARGET_SAMPLES = Signal(
 )
 
 SOURCE_ERRORS = Signal(
-    name="Lost scrapes",
-    expr=f"sum by (host, job, source, reason) (increase({_SOURCE_ERRORS}[$__range])) > 0",
+    name="Failures",
+    expr=(
+        f"sum by (host, job, source, reason) (increase({_SOURCE_ERRORS}[$__range])) > 0"
+        " or sum by (host, job, source, reason) (label_replace(label_replace("
+        f'increase({_UNPARSED}[$__range]), "source", "access log of $1", "app", "(.*)"), "reason", "unparsed", "", ""))'
+        " > 0"
+    ),
     unit=units.NoUnit,
     description=(
         "Scrapes that a source failed, in the time that the dashboard shows, by reason: timeout, unavailable (what it "
         "reads isn't there), error, rubbish (what it says makes no sense). The exporter's log says more, as does "
-        "docs/runbooks/SourceFailing.md."
+        "docs/runbooks/SourceFailing.md. Of access logs, lines that don't parse, and so are in no response time: some "
+        "are garbage that visitors send, all are a format that docs/sensors.md doesn't have."
     ),
     absent="No source of an exporter has failed in this time.",
     decimals=0,

@@ -103,6 +103,7 @@ class Lab:
                 f'app_request_duration_seconds_bucket{{{of},le="+Inf"}} {asked}',
                 f"app_request_duration_seconds_sum{{{of}}} {asked * FAST + slow * (LATE - FAST)}",
                 f"app_request_duration_seconds_count{{{of}}} {asked}",
+                f'app_log_lines_unparsed_total{{app="auction-{site}",tier="web"}} {seconds if site == 1 else 0}',
             ]
         return "\n".join(lines) + "\n"
 

@@ -52,6 +52,7 @@ PROMETHEUS_OWN = {
 BELOW_ZERO = {"Error budget left": "how much too much was used says how bad it is"}
 _OF_THE_MONITOR = "the monitor is no part of what it watches, and has the same words on every platform"
 NATIVE = {
+    "app_log_lines_unparsed_total": "lines that are no request are in no record",
     "perf_event_supported": "there is no record of what can't be counted",
     "perf_profile_events_total": "an imported profile lies in the past, where rules record nothing",
     "perf_profile_samples_total": "likewise",

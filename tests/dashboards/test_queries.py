@@ -72,6 +72,17 @@ def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, plat
     )
 
 
+def test_lines_of_access_logs_that_do_not_parse_are_shown(prometheus: Prometheus) -> None:
+    """Of the one application that has such lines, beside what fails of exporters."""
+    answers = run_queries(prometheus.url, FOLDER / "monitor.json", {"host": "lab1"})
+    (failures,) = [answer for answer in answers if answer.panel == "Sources that failed"]
+    found = prometheus.query(failures.expr)
+    shown = {(each["metric"]["host"], each["metric"]["source"], each["metric"]["reason"]) for each in found}
+    assert ("lab1", "access log of auction-1", "unparsed") in shown
+    assert not any("auction-2" in source for _, source, _ in shown)
+    assert ("mute1", "libxenstat", "timeout") in shown
+
+
 def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
     series = series_by_panel(run_queries(prometheus.url, HOST, {"host": "xen1"}))
     assert series["Overhead ratio"] == {"A": 1}
