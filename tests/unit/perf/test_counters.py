@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
 from virtscope.perf import groups
 from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
+from virtscope.perf.metrics import Families
 from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import Attr
 
@@ -24,6 +25,7 @@ CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
 TLB = ["instructions", "dTLB-load-misses", "iTLB-load-misses"]
 SOFTWARE = ["task-clock", "context-switches"]
 WEB, DB, MAIL = Cgroup("/web", 1), Cgroup("/db", 2), Cgroup("/mail", 3)
+WEB_AGAIN = Cgroup("/web", 4)  # made under the same path, after the other one was removed
 
 
 class Setting:
@@ -33,14 +35,21 @@ class Setting:
         self.kernel = kernel
         self.machine = FakeMachine(folder, kernel)
         self.now = 1000.0
+        self.folder = folder
+        self.gone: set[Cgroup] = set()  # since they were found
         self.counters = Counters(
             kernel,
             groups.load(written(folder, wanted), folder / "sys").groups,
             self.machine,
-            open_folder=lambda _: os.open(folder, os.O_RDONLY),
+            open_folder=self.open_folder,
             most_files=most_files,
             clock=lambda: self.now,
         )
+
+    def open_folder(self, cgroup: Cgroup) -> int:
+        if cgroup in self.gone:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cgroup.path)
+        return os.open(self.folder, os.O_RDONLY)
 
     def after(self, seconds: float, *cgroups: Cgroup) -> Counts:
         self.kernel.pass_time(seconds)
@@ -361,12 +370,17 @@ def test_a_cgroup_that_goes_while_it_is_opened_is_no_news(make: Make, caplog: py
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("time"), st.floats(0.001, 100)),
+        st.tuples(st.just("time"), st.floats(0.001, 100) | st.just(601.0)),
         st.tuples(st.just("cpus"), st.sets(st.integers(0, 2), min_size=1)),
         st.tuples(st.just("taken"), st.integers(0, 4)),
         st.tuples(st.just("files"), st.integers(5, 60)),
         st.tuples(st.just("rate"), st.floats(0, 1e9)),
-        st.tuples(st.just("cgroups"), st.sets(st.sampled_from([WEB, DB, MAIL]))),
+        st.tuples(st.just("refused"), st.none() | st.tuples(st.sampled_from([0, 1, 3]), st.integers(0, 3))),
+        st.tuples(st.just("gone"), st.sets(st.sampled_from([WEB, WEB_AGAIN, DB, MAIL]))),
+        st.tuples(
+            st.just("cgroups"),
+            st.lists(st.sampled_from([WEB, WEB_AGAIN, DB, MAIL]), unique_by=lambda cgroup: cgroup.path).map(set),
+        ),
     ),
     max_size=30,
 )
@@ -376,6 +390,10 @@ def steady(rate: float, _attr: Attr) -> float:
     return rate
 
 
+def refusing(refused: tuple[int, int] | None, attr: Attr, _cpu: int, _leader: int) -> int:
+    return errno.EINVAL if refused == (attr.type, attr.config) else 0
+
+
 @settings(max_examples=60, deadline=None)
 @given(steps=steps)
 def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
@@ -383,7 +401,9 @@ def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempP
     wanted = {"cache": CACHE, "tlb": TLB, "software": SOFTWARE}
     setting = Setting(tmp_path_factory.mktemp("machine"), kernel, wanted, 1000)
     cgroups: set[Cgroup] = set()
+    families = Families([])
     last: dict[tuple[object, ...], float] = {}
+    shown_last: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for what, how in steps:
         if what == "time":
             kernel.pass_time(how)
@@ -396,9 +416,15 @@ def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempP
             kernel.most_files = how
         elif what == "rate":
             kernel.rates = partial(steady, how)
+        elif what == "refused":
+            kernel.refuse = partial(refusing, how)
+        elif what == "gone":
+            setting.gone = how
         else:
             for gone in cgroups - how:
                 last = {key: value for key, value in last.items() if key[0] != gone}
+                its_own = ("cgroup", gone.path)
+                shown_last = {key: value for key, value in shown_last.items() if its_own not in key[1]}
             cgroups = how
         counts = setting.counters.read(sorted(cgroups))
         assert counts.open_files == kernel.files
@@ -412,5 +438,13 @@ def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempP
                 if value is not None:
                     assert value >= last.get((target, group, index), 0.0)
                     last[target, group, index] = value
+        shown = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for metric in families.of(counts)
+            if metric.type == "counter"
+            for sample in metric.samples
+        }
+        assert all(value >= shown_last.get(series, 0.0) for series, value in shown.items())
+        shown_last.update(shown)
     setting.counters.close()
     assert kernel.files == 0
