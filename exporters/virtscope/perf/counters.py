@@ -244,10 +244,10 @@ class Counters:
                     if place.cpu not in self._machine.online():
                         raise _CpuGone from None
                     opened.refused[index] = self._why(error, event, opened, place.cpu)
-        except (_Full, _CpuGone):
+            self._start(opened)
+        except Exception:  # whatever it is: these descriptors are nobody's yet
             self._close(opened)
             raise
-        self._start(opened)
         self._host[place] = opened
 
     def _may_open_more(self, place: _Place) -> bool:

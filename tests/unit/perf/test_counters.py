@@ -20,6 +20,7 @@ from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
 from virtscope.perf.metrics import Families
 from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import Attr
+from virtscope.shell.sources import SourceUnavailable
 
 CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
 TLB = ["instructions", "dTLB-load-misses", "iTLB-load-misses"]
@@ -215,6 +216,28 @@ def test_a_cpu_that_goes_while_its_counters_are_opened_says_nothing_of_the_event
     kernel.set_online(0, 1)
     setting.after(1)
     assert {count.cpu for count in setting.after(1).host} == {0, 1}
+
+
+def test_a_sysfs_that_fails_while_counters_are_opened_loses_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = FakeKernel()
+    kernel.refuse = lambda attr, _cpu, leader: errno.EINVAL if leader >= 0 and attr.config == 3 else 0
+    setting = Setting(tmp_path, kernel, {"cache": CACHE}, 1000)
+    answers = iter([setting.machine.online()])
+
+    def online() -> frozenset[int]:
+        for answer in answers:
+            return answer
+        raise SourceUnavailable("cpu/online: Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(setting.machine, "online", online)
+        with pytest.raises(SourceUnavailable):
+            setting.after(1)
+    assert setting.after(1).open_files == kernel.files == 3 * 2
+    setting.counters.close()
+    assert kernel.files == 0
 
 
 def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:

@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,7 @@ _LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 pr
 # write that exceeds it with EFBIG, which every perf reports, as long as SIGXFSZ is ignored. `ulimit -f` counts in
 # blocks of 512 bytes (POSIX); a shell that counts in more has a wider bound, which is one all the same.
 _BOUNDED = ("sh", "-c", f"trap '' XFSZ && ulimit -f {_LARGEST // 512} && exec \"$@\"", "sh")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108  a file there is made without a name
 _READING = 30.0  # seconds for perf to begin, to end, and to look symbols up, beside those in which it samples
 _NICE = "19"  # a busy host's guests come first; what perf loses by it, it counts
 
@@ -102,7 +104,7 @@ class PerfRecord:
         hardware = [event for event in self._events if self._of_hardware(event)]
         scope = self._scope() if hardware else THIS_KERNEL
         command = [perf, "kvm", "--host", "--guest"] if scope in {ALL_OF_XEN, WITH_GUESTS} else [perf]
-        memory = os.memfd_create("perf.data")
+        memory = _file_in_memory()
         try:
             path = f"/proc/{os.getpid()}/fd/{memory}"
             self._record([*command, "record", "-o", path], memory)
@@ -179,6 +181,20 @@ class PerfRecord:
             except OSError:
                 self._xensyms = Xensyms("")
         return self._xensyms
+
+
+def _file_in_memory() -> int:
+    """Return the descriptor of a new file that is on no disk, has no name, and ends with its last user."""
+    try:
+        return os.memfd_create("perf.data")
+    except (AttributeError, OSError):  # a Python built for a glibc before 2.27, or Linux before 3.17
+        try:
+            with tempfile.TemporaryFile(dir=_SHARED_MEMORY) as file:
+                return os.dup(file.fileno())
+        except OSError as error:
+            raise SourceError(
+                f"there is neither memfd_create nor a {_SHARED_MEMORY} to write to: {error.strerror}"
+            ) from None
 
 
 def _refusal(recorded: Finished) -> SourceError:

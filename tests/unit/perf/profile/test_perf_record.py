@@ -165,6 +165,21 @@ def test_what_perf_records_is_bounded_by_the_kernel(source: PerfRecord, perf: Fa
     assert int((perf.folder / "size").read_text()) == 32 << 20
 
 
+def test_an_old_python_records_into_shared_memory(
+    source: PerfRecord, perf: FakePerf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One built for CentOS 7's C library, as on XCP-ng 8 and OpenVZ 7, has no memfd_create."""
+    monkeypatch.delattr(os, "memfd_create")
+    perf.record('readlink "$data" > "$folder/link"; echo data > "$data"')
+    assert source.read().report.profile
+    link = (perf.folder / "link").read_text()
+    assert link.startswith("/dev/shm/")
+    assert link.endswith(" (deleted)\n"), "it has no name that could be left behind"
+    monkeypatch.setattr(perf_record, "_SHARED_MEMORY", str(perf.folder / "missing"))
+    with pytest.raises(SourceError, match=r"neither memfd_create nor a .*/missing"):
+        source.read()
+
+
 def test_the_report_is_not_bounded_as_the_recording_is(source: PerfRecord, perf: FakePerf) -> None:
     perf.report('head -c 40000000 /dev/zero > "$folder/other" && cat "$folder/report"')
     assert source.read().report.profile
