@@ -175,8 +175,8 @@ SOURCE_ERRORS = Signal(
     description=(
         "Scrapes that a source failed, in the time that the dashboard shows, by reason: timeout, unavailable (what it "
         "reads isn't there), error, rubbish (what it says makes no sense). The exporter's log says more, as does "
-        "docs/runbooks/SourceFailing.md. Of access logs, lines that don't parse, and so are in no response time: some "
-        "are garbage that visitors send, all are a format that docs/sensors.md doesn't have."
+        "docs/runbooks/SourceFailing.md. Of access logs, lines that don't parse, and so are in no response time: a few "
+        "are garbage that visitors send; if all are, their format is none of docs/sensors.md."
     ),
     absent="No source of an exporter has failed in this time.",
     decimals=0,
