@@ -31,9 +31,9 @@ from virtscope.perf.source import resctrl
 from virtscope.perf.source.cgroups import parse_mounts
 from virtscope.shell.exporter import Source
 from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
+from virtscope.shell.pages import time_for_sources
 from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.replay import Playback
-from virtscope.shell.server import time_for_sources
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.shell.webconfig import WebConfig, WebConfigError
 from virtscope.shell.webconfig.passwords import basic_credentials

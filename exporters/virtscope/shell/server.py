@@ -1,261 +1,429 @@
-"""The HTTP server of every exporter: landing page, metrics, health; TLS and basic auth by the web configuration."""
+"""The server of every exporter: TCP and TLS, and how much of it each client gets.
+
+Whoever reaches the port can open connections, before any password is asked for. So one thread holds all of them, at a
+descriptor and some kilobytes each: it shakes hands, reads the heads of requests and sends answers, and never waits for
+one client. Only a request that is whole gets a thread (virtscope.shell.answering). Every wait for a client has a
+deadline, and when there are too many connections, the client that has the most of them loses one.
+"""
 
 from __future__ import annotations
 
-import errno
+import contextlib
+import enum
 import gc
-import html
+import ipaddress
 import logging
 import math
 import os
+import re
+import selectors
 import signal
 import socket
 import ssl
-import sys
 import threading
 import time
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
 
-from virtscope import __version__
-from virtscope.shell.exposition import Format, accepts_gzip, negotiate
+from virtscope.shell.answering import Answer, Answering
 from virtscope.shell.flags import address_text
+from virtscope.shell.pages import Pages, Scrapes
 from virtscope.shell.webconfig import WebConfig
 
 log = logging.getLogger(__name__)
 
-# Prometheus's own default scrape timeout, for whoever asks without saying how long they wait (curl, a browser).
-DEFAULT_SCRAPE_TIMEOUT = 10.0
-MOST_CONNECTIONS = 40  # as node_exporter's --web.max-requests; more are refused at once
-IDLE_SECONDS = 75.0  # a connection silent for longer is closed; longer than a minute, so that scrapes can keep theirs
-PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors left
+MOST_CONNECTIONS = 256
+MOST_REQUESTS = 192  # waiting or being answered; with more, new connections stay in the kernel's queue
+MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
+MOST_UNSENT_BYTES = 32 << 20  # of all answers together
+SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's own limits are megabytes, which count as the exporter's memory
+
+HEAD_SECONDS = 5.0  # from the connection to the end of the first head; later from a head's first byte to its end
+IDLE_SECONDS = 75.0  # between two requests; longer than a minute, so that scrapes a minute apart keep their connection
+TURN_SECONDS = 5.0  # how long a request may wait while others are answered
+SEND_SECONDS = 30.0  # for a whole answer
+LINGER_SECONDS = 1.0  # for a client to take the last answer while it still sends: closed earlier, the answer is lost
 DRAIN_SECONDS = 10.0  # how long a stop waits for scrapes under way
+PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors left
+WARNING_SECONDS = 60.0  # between two warnings of too many connections
+
+_ACCEPTED_AT_ONCE = 32  # before those that are open get their turn
+_SENT_AT_ONCE = 256 << 10
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
-class Scrapes(Protocol):
-    """What the server serves; see virtscope.shell.exporter.Exporter."""
-
-    name: str
-
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
-        """Return an exposition, waiting for sources no longer than `seconds`."""
-        ...
-
-
-def time_for_sources(timeout_header: str | None) -> float:
-    """Return how many seconds the sources may take, from Prometheus's X-Prometheus-Scrape-Timeout-Seconds header.
-
-    A margin stays for encoding and the network: a fifth of the timeout, at most half a second.
-    """
-    try:
-        timeout = float(timeout_header or DEFAULT_SCRAPE_TIMEOUT)
-    except ValueError:
-        timeout = DEFAULT_SCRAPE_TIMEOUT
-    if not math.isfinite(timeout) or timeout <= 0:
-        timeout = DEFAULT_SCRAPE_TIMEOUT
-    timeout = min(timeout, 60.0)
-    return timeout - min(0.5, timeout / 5)
+class _State(enum.Enum):
+    SHAKING_HANDS = enum.auto()
+    READING = enum.auto()  # the head of a request, or waiting for one
+    ANSWERING = enum.auto()
+    SENDING = enum.auto()
+    LINGERING = enum.auto()  # until the client closes
+    CLOSED = enum.auto()
 
 
-class Server(ThreadingHTTPServer):
-    """Serves one exporter on one address, a thread per connection (Prometheus keeps its connection open)."""
+class _Connection:
+    def __init__(self, sock: socket.socket, client: str, state: _State) -> None:
+        self.socket = sock
+        self.client = client
+        self.state = state
+        self.deadline = math.inf  # by time.monotonic()
+        self.events = 0  # that the selector watches for
+        self.received = bytearray()
+        self.unsent = memoryview(b"")
+        self.keep = True  # open once all is sent
 
-    daemon_threads = True
-    request_queue_size = 128
+
+class Server:
+    """Serves one exporter on one address. Its connections are the business of the thread in `serve_forever` alone."""
 
     def __init__(self, address: tuple[str, int], telemetry_path: str, web: WebConfig | None, exporter: Scrapes) -> None:
         """Bind `address`; raises OSError if that can't be done."""
-        host, port = address
-        # An IPv6 socket for every address of the host takes IPv4's clients too; an IPv4 one takes only those.
-        wanted = socket.AF_INET6 if not host and socket.has_dualstack_ipv6() else socket.AF_UNSPEC
-        family, _, _, _, sockaddr = socket.getaddrinfo(
-            host or None, port, wanted, socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        self.address_family = family
-        self.telemetry_path = telemetry_path
         self.web = web
-        self.exporter = exporter
-        self.under_way = 0  # requests being answered
-        self.changed = threading.Condition()
-        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__((str(sockaddr[0]), port), _Handler)
+        self._listener = _listener(*address)
+        self.server_address = self._listener.getsockname()
+        self._pages = Pages(telemetry_path, web, exporter)
+        self._answering: Answering[_Connection] = Answering(self._pages, self._wake_up)
+        self._woken, self._waker = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        for sock in (self._woken, self._waker):
+            sock.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._listening = False
+        self._accept_after = 0.0
+        self._warn_after = 0.0
+        self._connections: set[_Connection] = set()
+        # Those that may be closed to make room, which are all without a request to answer: by client, the one that has
+        # done nothing for longest first.
+        self._idle: dict[str, dict[_Connection, None]] = {}
+        self._next_deadline = math.inf  # of any connection; at times too early, never too late
+        self._unsent = 0  # bytes
+        self._stop_by = math.inf
+        self._stopped = threading.Event()
 
-    def server_bind(self) -> None:
-        """Bind without HTTPServer's reverse name look-up, which can hang for seconds on a host without DNS."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self.address_family == socket.AF_INET6:
-            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = "", self.server_address[1]
-
-    def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection; one that can't be had, for want of file descriptors, is tried again without haste."""
+    def serve_forever(self) -> None:
+        """Serve until `shutdown`."""
         try:
-            return super().get_request()
-        except OSError as error:
-            if error.errno in {errno.EMFILE, errno.ENFILE}:
-                time.sleep(PAUSE_SECONDS)  # it still waits in the queue: without this the loop would take a whole CPU
-            raise
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Give the connection a thread, or refuse it when too many are open."""
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no thread to be had: the caller logs it and closes the connection
-            self._places.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve one connection to its end; runs in the connection's own thread."""
-        try:
-            super().process_request_thread(self._shake_hands(request), client_address)
-        except (ssl.SSLError, OSError) as error:
-            log.debug("TLS handshake failed", extra={"fields": {"client": client_address[0], "err": error}})
-            self.shutdown_request(request)
+            while not self._may_stop():
+                self._listen_if_there_is_room()
+                for key, _ in self._selector.select(self._seconds_to_wait()):
+                    if key.fileobj is self._listener:
+                        self._accept()
+                    elif key.fileobj is self._woken:
+                        with contextlib.suppress(BlockingIOError):
+                            self._woken.recv(4096)
+                    else:
+                        self._go_on(key.data)
+                for connection, answer in self._answering.finished():
+                    self._begin_to_send(connection, answer)
+                self._close_overdue()
         finally:
-            self._places.release()
+            self._stopped.set()
 
-    def _shake_hands(self, request: socket.socket) -> socket.socket:
-        # Here and not on accepting, so that a slow client delays only itself.
-        request.settimeout(IDLE_SECONDS)
-        context = self.web.ssl_context() if self.web else None
-        if not self.web or not context:
-            return request
-        connection = context.wrap_socket(request, server_side=True)
-        if not self.web.peer_allowed(connection.getpeercert()):
-            connection.close()
-            raise PermissionError("no name of the client's certificate is in client_allowed_sans")
-        return connection
+    def shutdown(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Take no more requests, and return when those under way are answered, `seconds` later at most."""
+        self._stop_by = time.monotonic() + seconds
+        self._wake_up()
+        self._stopped.wait(seconds + 1)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what broke a connection: the client's going away quietly, a fault of ours loudly."""
-        del request
-        client_left = isinstance(sys.exc_info()[1], OSError)
-        level = logging.DEBUG if client_left else logging.ERROR
-        log.log(level, "connection broke", exc_info=True, extra={"fields": {"client": client_address[0]}})
+    def server_close(self) -> None:
+        """Close all connections; `serve_forever` must have ended."""
+        for connection in [*self._connections]:
+            self._close(connection)
+        self._answering.close()
+        self._selector.close()
+        for sock in (self._listener, self._woken, self._waker):
+            sock.close()
 
-    def drain(self, seconds: float) -> None:
-        """Wait until no request is being answered, `seconds` at most."""
-        deadline = time.monotonic() + seconds
-        with self.changed:
-            while self.under_way and time.monotonic() < deadline:
-                self.changed.wait(deadline - time.monotonic())
+    def _wake_up(self) -> None:
+        with contextlib.suppress(OSError):  # full, so it wakes up anyway; or closed
+            self._waker.send(b"\0")
 
+    # --- The loop ----------------------------------------------------------------------------------------------------
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-    protocol_version = "HTTP/1.1"
-    timeout = IDLE_SECONDS
-    wbufsize = -1  # buffered: head and body leave in one piece, so that Nagle's algorithm can't hold back the body
-    disable_nagle_algorithm = True
+    def _may_stop(self) -> bool:
+        if self._stop_by == math.inf:
+            return False
+        for connection in [*self._connections]:
+            if connection.state not in {_State.ANSWERING, _State.SENDING}:
+                self._close(connection)
+        return not self._connections or time.monotonic() >= self._stop_by
 
-    def do_GET(self) -> None:
-        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # the body stays unread, and must not be taken for the next request
-        with self.server.changed:
-            self.server.under_way += 1
+    def _listen_if_there_is_room(self) -> None:
+        listening = (
+            self._answering.unfinished < MOST_REQUESTS
+            and self._stop_by == math.inf
+            and time.monotonic() >= self._accept_after
+        )
+        if listening and not self._listening:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+        elif self._listening and not listening:
+            self._selector.unregister(self._listener)
+        self._listening = listening
+
+    def _seconds_to_wait(self) -> float | None:
+        now = time.monotonic()
+        until = min(self._next_deadline, self._stop_by, self._accept_after if self._accept_after > now else math.inf)
+        return None if until == math.inf else max(until - now, 0)
+
+    def _close_overdue(self) -> None:
+        now = time.monotonic()
+        if now < self._next_deadline:
+            return
+        self._next_deadline = math.inf
+        for connection in [*self._connections]:
+            if connection.deadline > now:
+                self._next_deadline = min(self._next_deadline, connection.deadline)
+            elif connection.state is not _State.ANSWERING:
+                self._close(connection)
+            elif self._answering.withdraw(connection, connection.client):
+                self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE, connection.client))
+            else:
+                connection.deadline = math.inf  # its turn has come; how long that may take is the scrape's own limit
+
+    def _set_deadline(self, connection: _Connection, seconds: float) -> None:
+        connection.deadline = time.monotonic() + seconds
+        self._next_deadline = min(self._next_deadline, connection.deadline)
+
+    # --- Room --------------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        dropped = False
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                sock, address = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:  # mostly no descriptors
+                log.debug("can't accept a connection", extra={"fields": {"err": error}})
+                if dropped or not self._drop_one():
+                    # It still waits in the queue: without a pause the loop would take a whole CPU.
+                    self._accept_after = time.monotonic() + PAUSE_SECONDS
+                    return
+                dropped = True
+                continue
+            if len(self._connections) >= MOST_CONNECTIONS:
+                self._drop_one()
+            self._open(sock, _client(address[0]))
+
+    def _drop_one(self) -> bool:
+        """Close the longest idle connection of the client that has the most; False if there is none."""
+        most = max(self._idle.values(), key=len, default=None)
+        if not most:
+            return False
+        connection = next(iter(most))
+        now = time.monotonic()
+        if now >= self._warn_after:
+            self._warn_after = now + WARNING_SECONDS
+            log.warning(
+                "too many connections; those of the client that has the most are closed",
+                extra={"fields": {"client": connection.client, "its": len(most), "all": len(self._connections)}},
+            )
+        self._close(connection)
+        return True
+
+    def _note_idle(self, connection: _Connection) -> None:
+        """Make this the connection of its client that is closed last."""
+        self._note_busy(connection)
+        self._idle.setdefault(connection.client, {})[connection] = None
+
+    def _note_busy(self, connection: _Connection) -> None:
+        """Keep a connection from being closed to make room."""
+        idle = self._idle.get(connection.client, {})
+        if connection in idle:
+            del idle[connection]
+            if not idle:
+                del self._idle[connection.client]
+
+    # --- One connection ----------------------------------------------------------------------------------------------
+
+    def _open(self, sock: socket.socket, client: str) -> None:
         try:
-            self._answer()
-            self.wfile.flush()
-        except (ConnectionError, TimeoutError):
-            self.close_connection = True  # the client went away
-        finally:
-            with self.server.changed:
-                self.server.under_way -= 1
-                self.server.changed.notify_all()
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def _answer(self) -> None:
-        web = self.server.web
-        if web and not web.admits():
-            self._send(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests\n")
+            context = self.web.ssl_context() if self.web else None
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context:
+                sock = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        except Exception as error:  # whatever it is, it must not end the loop
+            _log_broken("connection broke", client, error)
+            sock.close()
             return
-        if web and not web.allows(self.headers.get("Authorization")):
-            self._send(HTTPStatus.UNAUTHORIZED, "Unauthorized\n", {"WWW-Authenticate": "Basic"})
+        connection = _Connection(sock, client, _State.SHAKING_HANDS if context else _State.READING)
+        self._connections.add(connection)
+        self._note_idle(connection)
+        self._set_deadline(connection, HEAD_SECONDS)
+        self._watch(connection, selectors.EVENT_READ)
+
+    def _close(self, connection: _Connection) -> None:
+        self._watch(connection, 0)
+        self._note_busy(connection)
+        self._connections.discard(connection)
+        self._unsent -= len(connection.unsent)
+        connection.unsent = memoryview(b"")
+        connection.state = _State.CLOSED
+        connection.socket.close()
+
+    def _watch(self, connection: _Connection, events: int) -> None:
+        if events == connection.events:
             return
-        path = self.path.partition("?")[0]
-        if path == self.server.telemetry_path:
-            self._metrics()
-        elif path == "/-/healthy":
-            self._send(HTTPStatus.OK, f"{self.server.exporter.name}-exporter is healthy.\n")
-        elif path == "/":
-            self._send(HTTPStatus.OK, _landing_page(self.server), {"Content-Type": "text/html; charset=utf-8"})
+        if not events:
+            self._selector.unregister(connection.socket)
+        elif not connection.events:
+            self._selector.register(connection.socket, events, connection)
         else:
-            self._send(HTTPStatus.NOT_FOUND, f"404: the metrics are at {self.server.telemetry_path}\n")
+            self._selector.modify(connection.socket, events, connection)
+        connection.events = events
 
-    def _metrics(self) -> None:
-        form = negotiate(self.headers.get("Accept", ""))
-        seconds = time_for_sources(self.headers.get("X-Prometheus-Scrape-Timeout-Seconds"))
-        gzipped = accepts_gzip(self.headers.get("Accept-Encoding", ""))
-        body = self.server.exporter.scrape(form, seconds, gzipped=gzipped)
-        headers = {"Content-Type": form.content_type, "Vary": "Accept, Accept-Encoding"}
-        if gzipped:
-            headers["Content-Encoding"] = "gzip"
-        self._send(HTTPStatus.OK, body, headers)
+    def _go_on(self, connection: _Connection) -> None:
+        """Do what can be done without waiting for the client, and watch for what lets it go on."""
+        try:
+            if connection.state is _State.SHAKING_HANDS:
+                self._shake_hands(connection)
+            if connection.state is _State.SENDING:
+                self._send(connection)
+            if connection.state is _State.READING:
+                self._read(connection)
+            elif connection.state is _State.LINGERING:
+                self._linger(connection)
+        except ssl.SSLWantReadError:
+            self._watch(connection, selectors.EVENT_READ)
+        except ssl.SSLWantWriteError:
+            self._watch(connection, selectors.EVENT_WRITE)
+        except BlockingIOError:
+            sending = connection.state is _State.SENDING
+            self._watch(connection, selectors.EVENT_WRITE if sending else selectors.EVENT_READ)
+        except Exception as error:  # whatever it is, it must not end the loop
+            shaking_hands = connection.state is _State.SHAKING_HANDS
+            _log_broken("TLS handshake failed" if shaking_hands else "connection broke", connection.client, error)
+            self._close(connection)
 
-    def _send(self, status: HTTPStatus, body: str | bytes, headers: dict[str, str] | None = None) -> None:
-        content = body.encode() if isinstance(body, str) else body
-        self.send_response(status)
-        defaults = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(content))}
-        configured = self.server.web.headers if self.server.web else {}
-        for name, value in {**defaults, **configured, **(headers or {})}.items():
-            self.send_header(name, value)
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
+    def _shake_hands(self, connection: _Connection) -> None:
+        assert isinstance(connection.socket, ssl.SSLSocket)
+        connection.socket.do_handshake()
+        if self.web and not self.web.peer_allowed(connection.socket.getpeercert()):
+            raise PermissionError("no name of the client's certificate is in client_allowed_sans")
+        connection.state = _State.READING
 
-    def version_string(self) -> str:
-        return f"virtscope/{__version__}"
+    def _read(self, connection: _Connection) -> None:
+        received = connection.received
+        searched = 0
+        while not (end := _END_OF_HEAD.search(received, searched)):
+            if len(received) >= MOST_HEAD_BYTES:
+                too_large = self._pages.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, connection.client)
+                self._begin_to_send(connection, too_large)
+                return
+            searched = max(len(received) - 2, 0)
+            data = connection.socket.recv(MOST_HEAD_BYTES - len(received))
+            if not data:
+                self._close(connection)
+                return
+            if not received:
+                self._set_deadline(connection, min(HEAD_SECONDS, connection.deadline - time.monotonic()))
+            received += data
+        head = bytes(received[: end.end()])
+        del received[: end.end()]
+        connection.state = _State.ANSWERING
+        self._watch(connection, 0)
+        self._note_busy(connection)
+        self._set_deadline(connection, TURN_SECONDS)
+        self._answering.ask(connection, connection.client, head)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        log.debug(format % args, extra={"fields": {"client": self.client_address[0]}})
+    def _begin_to_send(self, connection: _Connection, answer: Answer) -> None:
+        connection.state = _State.SENDING
+        connection.unsent = memoryview(answer.content)
+        connection.keep = answer.keep and self._stop_by == math.inf
+        self._unsent += len(answer.content)
+        self._note_idle(connection)
+        self._set_deadline(connection, SEND_SECONDS)
+        self._go_on(connection)
+        while self._unsent > MOST_UNSENT_BYTES:
+            sending = [each for each in self._connections if each.unsent]
+            if len(sending) == 1:
+                return  # one large page to one client is what the exporter is for
+            self._close(min(sending, key=lambda each: each.deadline))
+
+    def _send(self, connection: _Connection) -> None:
+        while connection.unsent:
+            sent = connection.socket.send(connection.unsent[:_SENT_AT_ONCE])
+            connection.unsent = connection.unsent[sent:]
+            self._unsent -= sent
+        if connection.keep:
+            connection.state = _State.READING
+            self._note_idle(connection)
+            self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
+        else:
+            connection.state = _State.LINGERING
+            connection.socket.shutdown(socket.SHUT_WR)
+            self._set_deadline(connection, LINGER_SECONDS)
+
+    def _linger(self, connection: _Connection) -> None:
+        if connection.socket.recv(1 << 16):
+            self._watch(connection, selectors.EVENT_READ)
+        else:
+            self._close(connection)
 
 
-def _landing_page(server: Server) -> str:
-    name = f"{server.exporter.name}-exporter"
-    metrics = html.escape(server.telemetry_path)
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{name}</title></head>
-<body>
-<h1>{name}</h1>
-<p>Version {__version__}, part of virtscope: what virtualisation costs, live.</p>
-<ul><li><a href="{metrics}">Metrics</a></li><li><a href="/-/healthy">Health</a></li></ul>
-</body></html>
-"""
+def _log_broken(what: str, client: str, error: Exception) -> None:
+    """Log what broke a connection: the client's going away quietly, a fault of ours loudly."""
+    fields = {"fields": {"client": client, "err": error}}
+    if isinstance(error, OSError):  # ssl.SSLError is one
+        log.debug(what, extra=fields)
+    else:
+        log.error(what, extra=fields, exc_info=error)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    # An IPv6 socket for every address of the host takes IPv4's clients too; an IPv4 one takes only those.
+    wanted = socket.AF_INET6 if not host and socket.has_dualstack_ipv6() else socket.AF_UNSPEC
+    family, _, _, _, address = socket.getaddrinfo(
+        host or None, port, wanted, socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # connections inherit them
+            listener.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BUFFER_BYTES)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def _client(host: str) -> str:
+    """Return whose address this is: of IPv6, where everybody has a network of 2^64 addresses, that network."""
+    if ":" not in host:
+        return host
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    return str(address.ipv4_mapped or ipaddress.IPv6Network((address, 64), strict=False))
 
 
 def serve_until_stopped(server: Server) -> None:
-    """Serve until SIGTERM or SIGINT, then finish the scrapes under way and return."""
+    """Serve until SIGTERM or SIGINT, then finish the scrapes under way and return. SIGHUP checks --web.config.file."""
     # Python runs a handler only once the main thread comes out of what it waits in, and a signal that arrives just
     # before it goes in doesn't wake it. A wake-up descriptor is written to by the signal itself, so none is missed.
-    stop, wake_up = os.pipe()
+    came, wake_up = os.pipe()
     os.set_blocking(wake_up, False)
     signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: None)
     # The collector looks for cycles; a scrape makes none, only many objects. The search took up to a fifth of its CPU.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    threading.Thread(target=server.serve_forever, name="accept", daemon=True).start()
-    host, port = server.socket.getsockname()[:2]
+    threading.Thread(target=server.serve_forever, name="connections", daemon=True).start()
+    host, port = server.server_address[:2]
     log.info(
         "listening",
         extra={"fields": {"address": address_text(host, port), "tls": bool(server.web and server.web.ssl_context())}},
     )
-    os.read(stop, 1)
+    while os.read(came, 1)[0] == signal.SIGHUP:
+        if server.web:
+            server.web.check()
     log.info("stopping")
     server.shutdown()
-    server.drain(DRAIN_SECONDS)
     server.server_close()
     # At its end Python takes its handlers back, and a signal that still comes would decide the exit status.
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -21,5 +21,6 @@ every request. Passwords over 72 bytes, of which bcrypt sees only the first 72, 
 
 from virtscope.shell.webconfig.config import WebConfig
 from virtscope.shell.webconfig.document import WebConfigError
+from virtscope.shell.webconfig.passwords import TooManyGuesses
 
-__all__ = ["WebConfig", "WebConfigError"]
+__all__ = ["TooManyGuesses", "WebConfig", "WebConfigError"]

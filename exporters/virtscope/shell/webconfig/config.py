@@ -42,6 +42,10 @@ class WebConfig:
         """Read the configuration file at `path`; raises WebConfigError if it can't be used."""
         return cls(Path(path))
 
+    def check(self) -> None:
+        """Look at the files now, so that the log says at once what is wrong with a change."""
+        self._current()
+
     def ssl_context(self) -> ssl.SSLContext | None:
         """Return the context to wrap the next connection with, or None if TLS is not configured."""
         tls = self._current().tls
@@ -63,16 +67,16 @@ class WebConfig:
         passwords = self._current().passwords
         return passwords.users if passwords else frozenset()
 
-    def allows(self, authorization: str | None) -> bool:
-        """Say whether a request with this Authorization header may be answered (if not: 401).
+    def allows(self, authorization: str | None, client: str = "") -> bool:
+        """Say whether a client's request with this Authorization header may be answered (if not: 401).
 
-        How long it takes doesn't tell whether a user exists.
+        How long it takes doesn't tell whether a user exists. Raises TooManyGuesses (answer 429).
         """
         passwords = self._current().passwords
         if passwords is None:
             return True
         given = basic_credentials(authorization)
-        return given is not None and passwords.match(*given)
+        return given is not None and passwords.match(*given, client)
 
     def admits(self) -> bool:
         """Take a token from the bucket of `rate_limit`; False if it is empty (answer 429)."""

@@ -8,6 +8,8 @@ import hmac
 import re
 import secrets
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from virtscope.shell.webconfig.document import Section, WebConfigError
@@ -16,6 +18,8 @@ from virtscope.shell.webconfig.document import Section, WebConfigError
 BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 BCRYPT_MOST_BYTES = 72
 MOST_REFUSALS = 100  # remembered wrong passwords; as many entries as the toolkit's cache has
+MOST_CHECKS_OF_A_CLIENT = 8  # that wait for bcrypt; fewer than a client may have requests answered at once
+MOST_PAUSE_SECONDS = 0.25
 
 
 def read_passwords(document: Section) -> Passwords | None:
@@ -33,6 +37,10 @@ def read_passwords(document: Section) -> Passwords | None:
         problem = "checking passwords needs the bcrypt module; install it (Debian: python3-bcrypt)"
         raise WebConfigError(users.path, users.name, problem) from None
     return Passwords({name: value.encode() for name, value in users.values.items()}, bcrypt.checkpw)
+
+
+class TooManyGuesses(Exception):
+    """Too many of the client's passwords wait to be checked."""
 
 
 class Passwords:
@@ -54,25 +62,44 @@ class Passwords:
         self._digest_key = secrets.token_bytes(32)
         self._right: dict[str, bytes] = {}
         self._wrong: set[bytes] = set()
-        # bcrypt is slow by design: a flood of guesses may keep one CPU busy, not all.
+        # bcrypt is slow by design: a flood of guesses may keep a part of one CPU busy, not all.
         self._bcrypt_lock = threading.Lock()
+        self._checks: Counter[str] = Counter()  # under way, by client
+        self._checks_lock = threading.Lock()
 
-    def match(self, user: str, password: bytes) -> bool:
-        """Say whether `password` is the user's."""
+    def match(self, user: str, password: bytes, client: str = "") -> bool:
+        """Say whether `password`, which this client sent, is the user's.
+
+        Raises TooManyGuesses, but never for a password that is remembered.
+        """
         # bcrypt sees 72 bytes and stops at a NUL: what lies beyond would count for nothing.
         if len(password) > BCRYPT_MOST_BYTES or b"\0" in password:
             return False
         name = user.encode("utf-8", "surrogateescape")
         digest = hmac.digest(self._digest_key, b"%d:%b%b" % (len(name), name, password), "sha256")
         known = self._remembered(user, digest)
-        if known is None:
+        return self._ask_bcrypt(user, password, digest, client) if known is None else known
+
+    def _ask_bcrypt(self, user: str, password: bytes, digest: bytes, client: str) -> bool:
+        with self._checks_lock:
+            if self._checks[client] >= MOST_CHECKS_OF_A_CLIENT:
+                raise TooManyGuesses
+            self._checks[client] += 1
+        try:
             with self._bcrypt_lock:
                 known = self._remembered(user, digest)  # another thread may have had the same question
                 if known is None:
+                    begun = time.thread_time()
                     matches = self._check(password, self._hashes.get(user, self._nobodys_hash))
                     known = matches and user in self._hashes
                     self._remember(user, digest, known)
-        return known
+                    if not known:  # guesses take a quarter of a CPU, or what bcrypt takes of a third of a second
+                        time.sleep(min(3 * (time.thread_time() - begun), MOST_PAUSE_SECONDS))
+                return known
+        finally:
+            with self._checks_lock:
+                self._checks[client] -= 1
+                self._checks = +self._checks  # without clients that have none
 
     def _remembered(self, user: str, digest: bytes) -> bool | None:
         if hmac.compare_digest(self._right.get(user, b""), digest):
