@@ -28,11 +28,11 @@ class Answers(Protocol):
     """What answers requests; see virtscope.shell.pages.Pages."""
 
     def answer(self, head: bytes, client: str) -> Answer:
-        """Return the answer to the request with this head, of the client with this address; called in any thread."""
+        """Return the answer to a client's request with this head; called in any thread."""
         ...
 
-    def refuse(self, status: HTTPStatus, client: str) -> Answer:
-        """Return an answer that says no more than its status."""
+    def refuse(self, status: HTTPStatus) -> Answer:
+        """Return an answer that says no more than its status and ends the connection."""
         ...
 
 
@@ -122,6 +122,6 @@ class Answering(Generic[T]):
                 answer = self._answers.answer(head, client)
             except Exception:  # a fault of ours: say where, and go on with the next request
                 log.exception("request failed", extra={"fields": {"client": client}})
-                answer = self._answers.refuse(HTTPStatus.INTERNAL_SERVER_ERROR, client)
+                answer = self._answers.refuse(HTTPStatus.INTERNAL_SERVER_ERROR)
             self._finished.append((asker, client, answer))
             self._wake_up()

@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple
 
-from prometheus_client import Metric, ProcessCollector
+from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
-from prometheus_client.registry import CollectorRegistry
 
 from virtscope import __version__
 from virtscope.shell.background import Background
 from virtscope.shell.compression import Gzip
 from virtscope.shell.exposition import Encoder, FamilyError, Format
+from virtscope.shell.process import Process
 from virtscope.shell.sources import Cost, SourceError, SourceReader, SourceUnavailable, reason_of
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 class Source(NamedTuple):
     """A source as the shell sees it: `read` gives metric families or raises, `origin` says where the figures come from.
 
-    `origin` is asked after each successful read and becomes the `detail` label of `*_source_info`.
+    `origin` is asked after each successful read and becomes the `detail` label of `*_source_info`. When it raises, that
+    sample alone is missing.
 
     A source that is not required may be missing from a machine that is all right: when it raises SourceUnavailable it
     is *absent*, no failure, and `detail` says why. (So the message of that must not change from scrape to scrape.)
@@ -67,8 +68,7 @@ class Exporter:
         self.name = name
         self._sources = list(sources)
         self._readers = [SourceReader(source.name, source.read) for source in self._sources]
-        # Below /proc whatever --path.procfs is: in another host's files this process's id is that of another one.
-        self._process = ProcessCollector(registry=CollectorRegistry())
+        self._process = Process()
         self._encoder = Encoder(on_refused=self._note_refused)
         self._gzip = Gzip()
         # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
@@ -79,6 +79,7 @@ class Exporter:
         self._errors = {(source.name, reason): 0 for source in self._sources for reason in self.REASONS}
         self._state = {source.name: "" for source in self._sources}  # "up", "absent" or why the last read failed
         self._absent: dict[str, str] = {}  # why a source that isn't required is absent, as of its last read
+        self._origins: dict[str, str | None] = {}  # as of each source's last successful read; None if it raised
 
     def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
         """Return the exposition in `form`, waiting for the sources no longer than `seconds`."""
@@ -122,10 +123,28 @@ class Exporter:
         self._absent[source.name] = str(error)
 
     def _note_success(self, source: Source) -> None:
-        if self._state[source.name] == "up":
-            return
-        self._state[source.name] = "up"
-        log.info("source answers", extra={"fields": {"source": source.name, "detail": source.origin()}})
+        detail = self._origin(source)
+        if self._state[source.name] != "up":
+            self._state[source.name] = "up"
+            fields = {"source": source.name} if detail is None else {"source": source.name, "detail": detail}
+            log.info("source answers", extra={"fields": fields})
+
+    def _origin(self, source: Source) -> str | None:
+        detail = None
+        try:
+            detail = source.origin()
+        except Exception as error:  # the values are good all the same
+            self._errors[source.name, reason_of(error)] += 1
+            if self._origins.get(source.name, "") is not None:  # not logged already
+                fields = {"source": source.name, "err": f"{error}" or type(error).__name__}
+                unforeseen = not isinstance(error, SourceError)
+                log.warning(
+                    "origin of a source's values unknown",
+                    extra={"fields": fields},
+                    exc_info=error if unforeseen else None,
+                )
+        self._origins[source.name] = detail
+        return detail
 
     def _note_refused(self, error: FamilyError) -> None:
         self._refusals += 1
@@ -163,8 +182,9 @@ class Exporter:
             state = self._state[source.name]
             if state != "absent":
                 source_up.add_metric([source.name], float(state == "up"))
-            if state == "up":
-                info.add_metric([], {"source": source.name, "detail": source.origin()})
+            detail = self._origins.get(source.name)
+            if state == "up" and detail is not None:
+                info.add_metric([], {"source": source.name, "detail": detail})
             elif state == "absent":
                 info.add_metric([], {"source": source.name, "detail": f"absent: {self._absent[source.name]}"})
             cost = _cost(reader, source.background)
@@ -189,7 +209,10 @@ class Exporter:
             "Version of the exporter and of the Python that runs it.",
             {"version": __version__, "python": platform.python_version()},
         )
-        yield from self._process.collect()
+        try:
+            yield from self._process.families()
+        except OSError as error:  # no file descriptors left
+            self._note_refused(FamilyError("process_*", error))
 
     def _about_backgrounds(self) -> Iterable[Metric]:
         backgrounds = [(source.name, source.background) for source in self._sources if source.background]

@@ -175,7 +175,7 @@ class Server:
             elif connection.state is not _State.ANSWERING:
                 self._close(connection)
             elif self._answering.withdraw(connection, connection.client):
-                self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE, connection.client))
+                self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE))
             else:
                 connection.deadline = math.inf  # its turn has come; how long that may take is the scrape's own limit
 
@@ -277,12 +277,14 @@ class Server:
         try:
             if connection.state is _State.SHAKING_HANDS:
                 self._shake_hands(connection)
-            if connection.state is _State.SENDING:
-                self._send(connection)
             if connection.state is _State.READING:
                 self._read(connection)
+            elif connection.state is _State.SENDING:
+                self._send(connection)
             elif connection.state is _State.LINGERING:
                 self._linger(connection)
+            elif connection.state is _State.ANSWERING:
+                self._watch(connection, 0)  # it sends more, or closes: to be seen to when it is answered
         except ssl.SSLWantReadError:
             self._watch(connection, selectors.EVENT_READ)
         except ssl.SSLWantWriteError:
@@ -307,8 +309,7 @@ class Server:
         searched = 0
         while not (end := _END_OF_HEAD.search(received, searched)):
             if len(received) >= MOST_HEAD_BYTES:
-                too_large = self._pages.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, connection.client)
-                self._begin_to_send(connection, too_large)
+                self._begin_to_send(connection, self._pages.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
                 return
             searched = max(len(received) - 2, 0)
             data = connection.socket.recv(MOST_HEAD_BYTES - len(received))
@@ -321,7 +322,6 @@ class Server:
         head = bytes(received[: end.end()])
         del received[: end.end()]
         connection.state = _State.ANSWERING
-        self._watch(connection, 0)
         self._note_busy(connection)
         self._set_deadline(connection, TURN_SECONDS)
         self._answering.ask(connection, connection.client, head)
@@ -349,10 +349,15 @@ class Server:
             connection.state = _State.READING
             self._note_idle(connection)
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
+            if connection.received or isinstance(connection.socket, ssl.SSLSocket):
+                self._read(connection)  # the next request may be here already, of which no event would tell
+            else:
+                self._watch(connection, selectors.EVENT_READ)
         else:
             connection.state = _State.LINGERING
             connection.socket.shutdown(socket.SHUT_WR)
             self._set_deadline(connection, LINGER_SECONDS)
+            self._linger(connection)
 
     def _linger(self, connection: _Connection) -> None:
         if connection.socket.recv(1 << 16):
