@@ -45,7 +45,6 @@ class Answering(Generic[T]):
 
     def __init__(self, answers: Answers, wake_up: Callable[[], None]) -> None:
         """`wake_up` is called, by any thread, whenever `finished` has something to return."""
-        self.unfinished = 0  # requests that wait or are being answered
         self._answers = answers
         self._wake_up = wake_up
         self._waiting: dict[str, deque[tuple[T, bytes]]] = {}  # by client, only those that have a request
@@ -57,7 +56,6 @@ class Answering(Generic[T]):
 
     def ask(self, asker: T, client: str, head: bytes) -> None:
         """Have a request answered as soon as it is its turn."""
-        self.unfinished += 1
         self._waiting.setdefault(client, deque()).append((asker, head))
         self._hand_out()
 
@@ -68,17 +66,22 @@ class Answering(Generic[T]):
         if found is None:
             return False
         waiting.remove(found)
-        if not waiting:
-            del self._waiting[client]
-        self.unfinished -= 1
+        self._took_one(client)
         return True
+
+    def withdraw_newest(self, client: str) -> T | None:
+        """Take the client's request back that would wait longest; returns who asked, None if none of them waits."""
+        if client not in self._waiting:
+            return None
+        asker, _ = self._waiting[client].pop()
+        self._took_one(client)
+        return asker
 
     def finished(self) -> list[tuple[T, Answer]]:
         """Return the answers given since the last call."""
         done = []
         while self._finished:
             asker, client, answer = self._finished.popleft()
-            self.unfinished -= 1
             self._being_answered[client] -= 1
             done.append((asker, answer))
         self._being_answered = +self._being_answered  # without clients that have none
@@ -98,10 +101,13 @@ class Answering(Generic[T]):
             if answered >= self._threads and not self._start_thread():
                 return  # a later request tries again
             asker, head = self._waiting[client].popleft()
-            if not self._waiting[client]:
-                del self._waiting[client]
+            self._took_one(client)
             self._being_answered[client] += 1
             self._requests.put((asker, client, head))
+
+    def _took_one(self, client: str) -> None:
+        if not self._waiting[client]:
+            del self._waiting[client]
 
     def _start_thread(self) -> bool:
         try:

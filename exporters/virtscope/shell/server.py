@@ -32,7 +32,6 @@ from virtscope.shell.webconfig import WebConfig
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
-MOST_REQUESTS = 192  # waiting or being answered; with more, new connections stay in the kernel's queue
 MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
 MOST_UNSENT_BYTES = 32 << 20  # of all answers together
 SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's own limits are megabytes, which count as the exporter's memory
@@ -47,6 +46,7 @@ PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are n
 WARNING_SECONDS = 60.0  # between two warnings of too many connections
 
 _ACCEPTED_AT_ONCE = 32  # before those that are open get their turn
+_BACKLOG = 4096  # or what net.core.somaxconn allows: a client that finds it full tries again after a second, then two
 _SENT_AT_ONCE = 256 << 10
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
@@ -60,8 +60,17 @@ class _State(enum.Enum):
     CLOSED = enum.auto()
 
 
+class _Client:
+    """All connections from one address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.connections: set[_Connection] = set()
+        self.idle: dict[_Connection, None] = {}  # without a request to answer; the one idle for longest is first
+
+
 class _Connection:
-    def __init__(self, sock: socket.socket, client: str, state: _State) -> None:
+    def __init__(self, sock: socket.socket, client: _Client, state: _State) -> None:
         self.socket = sock
         self.client = client
         self.state = state
@@ -90,10 +99,7 @@ class Server:
         self._listening = False
         self._accept_after = 0.0
         self._warn_after = 0.0
-        self._connections: set[_Connection] = set()
-        # Those that may be closed to make room, which are all without a request to answer: by client, the one that has
-        # done nothing for longest first.
-        self._idle: dict[str, dict[_Connection, None]] = {}
+        self._clients: dict[str, _Client] = {}  # those that have connections, by address
         self._next_deadline = math.inf  # of any connection; at times too early, never too late
         self._unsent = 0  # bytes
         self._stop_by = math.inf
@@ -126,7 +132,7 @@ class Server:
 
     def server_close(self) -> None:
         """Close all connections; `serve_forever` must have ended."""
-        for connection in [*self._connections]:
+        for connection in self._connections():
             self._close(connection)
         self._answering.close()
         self._selector.close()
@@ -142,16 +148,14 @@ class Server:
     def _may_stop(self) -> bool:
         if self._stop_by == math.inf:
             return False
-        for connection in [*self._connections]:
+        for connection in self._connections():
             if connection.state not in {_State.ANSWERING, _State.SENDING}:
                 self._close(connection)
-        return not self._connections or time.monotonic() >= self._stop_by
+        return not self._clients or time.monotonic() >= self._stop_by
 
     def _listen_if_there_is_room(self) -> None:
         listening = (
-            self._answering.unfinished < MOST_REQUESTS
-            and self._stop_by == math.inf
-            and time.monotonic() >= self._accept_after
+            self._stop_by == math.inf and time.monotonic() >= self._accept_after and not self._filled_by_one_client()
         )
         if listening and not self._listening:
             self._selector.register(self._listener, selectors.EVENT_READ)
@@ -169,12 +173,12 @@ class Server:
         if now < self._next_deadline:
             return
         self._next_deadline = math.inf
-        for connection in [*self._connections]:
+        for connection in self._connections():
             if connection.deadline > now:
                 self._next_deadline = min(self._next_deadline, connection.deadline)
             elif connection.state is not _State.ANSWERING:
                 self._close(connection)
-            elif self._answering.withdraw(connection, connection.client):
+            elif self._answering.withdraw(connection, connection.client.address):
                 self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE))
             else:
                 connection.deadline = math.inf  # its turn has come; how long that may take is the scrape's own limit
@@ -184,6 +188,17 @@ class Server:
         self._next_deadline = min(self._next_deadline, connection.deadline)
 
     # --- Room --------------------------------------------------------------------------------------------------------
+
+    def _connections(self) -> list[_Connection]:
+        return [connection for client in self._clients.values() for connection in client.connections]
+
+    def _filled_by_one_client(self) -> bool:
+        """Say whether new connections can wait in the kernel's queue, where each gets its turn, without harm to others.
+
+        All that is open is one client's, and waits for answers.
+        """
+        clients = [*self._clients.values()]
+        return len(clients) == 1 and len(clients[0].connections) >= MOST_CONNECTIONS and not clients[0].idle
 
     def _accept(self) -> None:
         dropped = False
@@ -200,42 +215,35 @@ class Server:
                     return
                 dropped = True
                 continue
-            if len(self._connections) >= MOST_CONNECTIONS:
+            self._open(sock, _client_of(address[0]))
+            if sum(len(client.connections) for client in self._clients.values()) > MOST_CONNECTIONS:
                 self._drop_one()
-            self._open(sock, _client(address[0]))
 
     def _drop_one(self) -> bool:
-        """Close the longest idle connection of the client that has the most; False if there is none."""
-        most = max(self._idle.values(), key=len, default=None)
-        if not most:
-            return False
-        connection = next(iter(most))
+        """Close a connection of the client that has the most; False if all that are open are being answered.
+
+        The one that has been idle for longest, or else the one whose request would wait longest.
+        """
+        for client in sorted(self._clients.values(), key=lambda client: -len(client.connections)):
+            connection = next(iter(client.idle), None) or self._answering.withdraw_newest(client.address)
+            if connection:
+                self._warn_of_dropping(client)
+                self._close(connection)
+                return True
+        return False
+
+    def _warn_of_dropping(self, client: _Client) -> None:
         now = time.monotonic()
         if now >= self._warn_after:
             self._warn_after = now + WARNING_SECONDS
             log.warning(
-                "too many connections; those of the client that has the most are closed",
-                extra={"fields": {"client": connection.client, "its": len(most), "all": len(self._connections)}},
+                "too many connections: closing some of the client that has the most",
+                extra={"fields": {"client": client.address, "connections": len(client.connections)}},
             )
-        self._close(connection)
-        return True
-
-    def _note_idle(self, connection: _Connection) -> None:
-        """Make this the connection of its client that is closed last."""
-        self._note_busy(connection)
-        self._idle.setdefault(connection.client, {})[connection] = None
-
-    def _note_busy(self, connection: _Connection) -> None:
-        """Keep a connection from being closed to make room."""
-        idle = self._idle.get(connection.client, {})
-        if connection in idle:
-            del idle[connection]
-            if not idle:
-                del self._idle[connection.client]
 
     # --- One connection ----------------------------------------------------------------------------------------------
 
-    def _open(self, sock: socket.socket, client: str) -> None:
+    def _open(self, sock: socket.socket, address: str) -> None:
         try:
             context = self.web.ssl_context() if self.web else None
             sock.setblocking(False)
@@ -243,23 +251,29 @@ class Server:
             if context:
                 sock = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         except Exception as error:  # whatever it is, it must not end the loop
-            _log_broken("connection broke", client, error)
+            _log_broken("connection broke", address, error)
             sock.close()
             return
+        client = self._clients.setdefault(address, _Client(address))
         connection = _Connection(sock, client, _State.SHAKING_HANDS if context else _State.READING)
-        self._connections.add(connection)
-        self._note_idle(connection)
+        client.connections.add(connection)
+        client.idle[connection] = None
         self._set_deadline(connection, HEAD_SECONDS)
-        self._watch(connection, selectors.EVENT_READ)
+        self._go_on(connection)
 
     def _close(self, connection: _Connection) -> None:
+        if connection.state is _State.CLOSED:
+            return
         self._watch(connection, 0)
-        self._note_busy(connection)
-        self._connections.discard(connection)
         self._unsent -= len(connection.unsent)
         connection.unsent = memoryview(b"")
         connection.state = _State.CLOSED
         connection.socket.close()
+        client = connection.client
+        client.idle.pop(connection, None)
+        client.connections.discard(connection)
+        if not client.connections:
+            self._clients.pop(client.address, None)
 
     def _watch(self, connection: _Connection, events: int) -> None:
         if events == connection.events:
@@ -294,7 +308,8 @@ class Server:
             self._watch(connection, selectors.EVENT_WRITE if sending else selectors.EVENT_READ)
         except Exception as error:  # whatever it is, it must not end the loop
             shaking_hands = connection.state is _State.SHAKING_HANDS
-            _log_broken("TLS handshake failed" if shaking_hands else "connection broke", connection.client, error)
+            what = "TLS handshake failed" if shaking_hands else "connection broke"
+            _log_broken(what, connection.client.address, error)
             self._close(connection)
 
     def _shake_hands(self, connection: _Connection) -> None:
@@ -322,20 +337,21 @@ class Server:
         head = bytes(received[: end.end()])
         del received[: end.end()]
         connection.state = _State.ANSWERING
-        self._note_busy(connection)
+        connection.client.idle.pop(connection, None)
         self._set_deadline(connection, TURN_SECONDS)
-        self._answering.ask(connection, connection.client, head)
+        self._answering.ask(connection, connection.client.address, head)
 
     def _begin_to_send(self, connection: _Connection, answer: Answer) -> None:
         connection.state = _State.SENDING
         connection.unsent = memoryview(answer.content)
         connection.keep = answer.keep and self._stop_by == math.inf
         self._unsent += len(answer.content)
-        self._note_idle(connection)
+        connection.client.idle.pop(connection, None)
+        connection.client.idle[connection] = None  # now the last
         self._set_deadline(connection, SEND_SECONDS)
         self._go_on(connection)
         while self._unsent > MOST_UNSENT_BYTES:
-            sending = [each for each in self._connections if each.unsent]
+            sending = [each for each in self._connections() if each.unsent]
             if len(sending) == 1:
                 return  # one large page to one client is what the exporter is for
             self._close(min(sending, key=lambda each: each.deadline))
@@ -347,7 +363,6 @@ class Server:
             self._unsent -= sent
         if connection.keep:
             connection.state = _State.READING
-            self._note_idle(connection)
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
             if connection.received or isinstance(connection.socket, ssl.SSLSocket):
                 self._read(connection)  # the next request may be here already, of which no event would tell
@@ -389,7 +404,7 @@ def _listener(host: str, port: int) -> socket.socket:
         for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # connections inherit them
             listener.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BUFFER_BYTES)
         listener.bind(address)
-        listener.listen(1024)
+        listener.listen(_BACKLOG)
     except OSError:
         listener.close()
         raise
@@ -397,7 +412,7 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _client(host: str) -> str:
+def _client_of(host: str) -> str:
     """Return whose address this is: of IPv6, where everybody has a network of 2^64 addresses, that network."""
     if ":" not in host:
         return host
