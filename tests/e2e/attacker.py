@@ -9,7 +9,7 @@ import asyncio
 import base64
 import itertools
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 GUESSES = itertools.count()
 
@@ -82,7 +82,8 @@ async def attack(port: int, source: str, count: int, how: str) -> None:
     attacks = [asyncio.create_task(_connection(port, source, how, opened)) for opened in events]
     for opened in events:
         await opened.wait()
-    print("attacking", flush=True)
+    sys.stdout.write("attacking\n")
+    sys.stdout.flush()
     await asyncio.gather(*attacks)
 
 

@@ -23,6 +23,7 @@ from tests.live.privileges import (
     python_of_everybody,
     unprivileged,
 )
+from virtscope.shell.answering import MOST_REQUESTS
 
 ALL = sorted(UNITS.glob("*.service"))
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
@@ -56,6 +57,14 @@ def test_systemd_understands_it(unit: Path, tmp_path: Path) -> None:
 def test_it_is_confined(unit: Path) -> None:
     review = systemd_analyze("security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", unit)
     assert review.returncode == 0, review.stdout
+
+
+@each_unit
+def test_it_can_neither_take_all_memory_nor_all_tasks(unit: Path) -> None:
+    given = directives(unit)
+    assert given["MemoryMax"] == ["1G"]
+    (tasks,) = map(int, given["TasksMax"])
+    assert 2 * MOST_REQUESTS < tasks <= 256, "threads that answer, those of the sources, and the programs they run"
 
 
 @each_unit

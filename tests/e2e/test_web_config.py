@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -168,3 +169,37 @@ def test_too_many_requests_are_told_so(folder: Folder, tmp_path: Path) -> None:
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[-1].text == "Too many requests\n"
     assert answers[-1].headers["Content-Type"] == "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize("method", ["POST", "TRACE", "OPTIONS"])
+def test_the_password_comes_before_the_method(folder: Folder, exporter: RunningExporter, method: str) -> None:
+    asked = [
+        requests.request(
+            method,
+            f"https://{exporter.address}/metrics",
+            verify=str(folder.path / "ca.pem"),
+            cert=folder.client,
+            auth=auth,
+            timeout=10,
+        ).status_code
+        for auth in (None, (USER, PASSWORD))
+    ]
+    assert asked == [401, 405]
+
+
+def test_sighup_says_at_once_what_is_wrong_with_a_change(folder: Folder, exporter: RunningExporter) -> None:
+    assert folder.get(exporter, folder.client).status_code == 200
+    (folder.path / "web.yml").write_text("basic_auth_users: []\n")
+    exporter.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 30
+    while not exporter.log_lines("web configuration unusable; the last good one stays in force"):
+        assert time.monotonic() < deadline, exporter.log()
+        time.sleep(0.05)
+    assert folder.get(exporter, folder.client).status_code == 200
+
+
+def test_sighup_without_a_web_configuration_does_no_harm(tmp_path: Path) -> None:
+    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as plain:
+        plain.process.send_signal(signal.SIGHUP)
+        assert plain.get().status_code == 200
+        assert plain.process.poll() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -16,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from virtscope.shell.background import Background
 from virtscope.shell.exporter import Exporter, Source
 from virtscope.shell.exposition import Format
+from virtscope.shell.process import Process
 from virtscope.shell.sources import SourceError, SourceUnavailable
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden/every-exporter.prom"
@@ -30,6 +32,10 @@ def scrape(*sources: Source) -> dict[str, float]:
 
 def giving() -> list[Metric]:
     return [GaugeMetricFamily("figure", "A figure.", 1)]
+
+
+def giving_another() -> list[Metric]:
+    return [GaugeMetricFamily("another", "Another figure.", 1)]
 
 
 def raising(error: Exception) -> Callable[[], list[Metric]]:
@@ -71,6 +77,40 @@ def test_absence_is_said_once_in_the_log(caplog: pytest.LogCaptureFixture) -> No
         for _ in range(3):
             exporter.scrape(Format.TEXT, 30)
     assert [record.levelname for record in caplog.records if "absent" in record.message] == ["INFO"]
+
+
+def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCaptureFixture) -> None:
+    broken = True
+
+    def origin() -> str:
+        if broken:
+            raise SourceUnavailable("mountinfo is gone")
+        return "cgroup v2"
+
+    exporter = Exporter("demo", [GOOD, Source("cgroups", giving_another, origin)])
+    pages = [exporter.scrape(Format.TEXT, 30).decode() for _ in range(3)]
+    assert "\nfigure 1.0\n" in pages[0]
+    assert "\nanother 1.0\n" in pages[0]
+    assert '\ndemo_source_info{detail="here",source="good"} 1.0\n' in pages[0]
+    assert 'demo_source_info{detail="cgroup' not in pages[0]
+    assert '\ndemo_source_up{source="cgroups"} 1.0\n' in pages[0], "its values are right all the same"
+    assert '\ndemo_source_errors_total{reason="unavailable",source="cgroups"} 3.0\n' in pages[2]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.records[0].__dict__["fields"]["err"] == "mountinfo is gone"
+    broken = False
+    assert '\ndemo_source_info{detail="cgroup v2",source="cgroups"} 1.0\n' in exporter.scrape(Format.TEXT, 30).decode()
+
+
+def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left(_: Process) -> list[Metric]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Process, "families", none_left)
+    series = scrape(GOOD)
+    assert series["figure"] == series["demo_up"] == 1
+    assert "process_open_fds" not in series
 
 
 def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:

@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from tools import programs
-from virtscope.shell.webconfig import WebConfig, WebConfigError, passwords
+from virtscope.shell.webconfig import TooManyGuesses, WebConfig, WebConfigError, passwords
 from virtscope.shell.webconfig.tls import CIPHER_SUITES, CURVES
 
 EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
@@ -844,6 +845,58 @@ def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_passwo
     assert not checks
     assert not web.allows(basic("alice", "0"))  # forgotten, so bcrypt was asked again
     assert len(checks) == 1
+
+
+def test_guesses_of_one_client_hold_up_neither_others_nor_what_is_known(
+    pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}")
+    assert web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1")
+    let = threading.Event()
+    guessing = threading.Semaphore(0)
+
+    def slow_check(password: bytes, hash_: bytes) -> bool:
+        guessing.release()
+        let.wait(30)
+        return bcrypt.checkpw(password, hash_)
+
+    assert web._loaded.passwords
+    monkeypatch.setattr(web._loaded.passwords, "_check", slow_check)
+    outcomes: list[object] = []
+
+    def guess(password: str, client: str) -> None:
+        try:
+            outcomes.append(web.allows(basic("bob", password), client))
+        except TooManyGuesses:
+            outcomes.append("too many")
+
+    guesses = [threading.Thread(target=guess, args=(str(number), "192.0.2.1")) for number in range(20)]
+    for thread in guesses:
+        thread.start()
+    assert guessing.acquire(timeout=30)
+    for thread in guesses:
+        thread.join(0.2)
+    assert outcomes == ["too many"] * (20 - passwords.MOST_CHECKS_OF_A_CLIENT)
+    assert web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1"), "a password that is known waits for no guess"
+    bob = threading.Thread(target=guess, args=(ALICES_PASSWORD, "192.0.2.2"))
+    bob.start()
+    let.set()
+    for thread in [bob, *guesses]:
+        thread.join(30)
+    assert outcomes.count(True) == 1
+    assert outcomes.count(False) == passwords.MOST_CHECKS_OF_A_CLIENT
+
+
+def test_a_wrong_guess_makes_the_next_one_wait(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    web = pki.load(f"basic_auth_users: {{alice: {bcrypt.hashpw(b'x', bcrypt.gensalt(6)).decode()}}}")
+    assert web.allows(basic("alice", "x"))
+    assert pauses == []
+    assert not web.allows(basic("alice", "wrong"))
+    assert not web.allows(basic("alice", "wrong"))  # known by now
+    assert len(pauses) == 1
+    assert 0 < pauses[0] <= passwords.MOST_PAUSE_SECONDS
 
 
 def test_passwords_are_not_kept(pki: Pki) -> None:

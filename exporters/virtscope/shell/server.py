@@ -203,6 +203,8 @@ class Server:
     def _accept(self) -> None:
         dropped = False
         for _ in range(_ACCEPTED_AT_ONCE):
+            if self._filled_by_one_client():
+                return
             try:
                 sock, address = self._listener.accept()
             except (BlockingIOError, ConnectionAbortedError):

@@ -1,0 +1,97 @@
+"""An exporter under attack by two clients with 500 connections each: it is scraped on, and its memory stays small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import bcrypt
+import pytest
+import requests
+import trustme
+import yaml
+
+from tests.e2e import attacker
+from tests.e2e.running_exporter import RunningExporter
+
+CONNECTIONS = 500
+SCRAPES = 5
+SCRAPE_TIMEOUT = 10  # Prometheus's default
+MOST_BYTES = 100 << 20
+USER, PASSWORD = "prometheus", "correct horse"
+
+
+def peak_bytes(exporter: RunningExporter) -> int:
+    """Return the most memory that the exporter ever had."""
+    status = Path(f"/proc/{exporter.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+@contextmanager
+def attack(exporter: RunningExporter, how: str, *sources: str) -> Iterator[None]:
+    """Attack from these addresses; yields once every connection has been open."""
+    port = exporter.address.rpartition(":")[2]
+    with ExitStack() as attackers:
+        started = []
+        for source in sources:
+            command = [sys.executable, attacker.__file__, port, source, str(CONNECTIONS), how]
+            process = attackers.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            attackers.callback(process.kill)
+            started.append(process)
+        for process in started:
+            assert process.stdout
+            assert process.stdout.readline() == "attacking\n"
+        yield
+
+
+@pytest.mark.parametrize("how", ["silent", "dribble", "large heads", "requests", "requests, never reading"])
+@pytest.mark.parametrize("sources", [("127.0.0.2", "127.0.0.3"), ("127.0.0.1", "127.0.0.1")], ids=["others", "own"])
+def test_it_is_scraped_all_the_same(tmp_path: Path, how: str, sources: tuple[str, ...]) -> None:
+    """From other addresses than Prometheus's and, as behind one gateway, from its own."""
+    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as exporter:
+        before = exporter.get().status_code
+        with attack(exporter, how, *sources):
+            answers = [exporter.get(timeout=SCRAPE_TIMEOUT).status_code for _ in range(SCRAPES)]
+        after = exporter.get().status_code
+        peak = peak_bytes(exporter)
+        log = exporter.log()
+    assert [before, *answers, after] == [200] * (SCRAPES + 2)
+    assert peak < MOST_BYTES
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("how", ["silent", "guesses"])
+def test_so_it_is_with_tls_and_a_password(tmp_path: Path, how: str) -> None:
+    """Behind TLS "silent" is a handshake that never comes, and so are guesses in plain HTTP without it."""
+    ca = trustme.CA()
+    issued = ca.issue_cert("127.0.0.1")
+    ca.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "server.key")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "server.pem")
+    configuration: dict[str, object] = {
+        "basic_auth_users": {USER: bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(10)).decode()}
+    }
+    scheme = "http"
+    if how == "silent":
+        scheme = "https"
+        configuration["tls_server_config"] = {"cert_file": "server.pem", "key_file": "server.key"}
+    (tmp_path / "web.yml").write_text(yaml.safe_dump(configuration))
+    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}", f"--web.config.file={tmp_path}/web.yml") as exporter:
+
+        def scrape() -> int:
+            return requests.get(
+                f"{scheme}://{exporter.address}/metrics",
+                auth=(USER, PASSWORD),
+                verify=str(tmp_path / "ca.pem"),
+                timeout=SCRAPE_TIMEOUT,
+            ).status_code
+
+        before = scrape()
+        with attack(exporter, how, "127.0.0.2", "127.0.0.3"):
+            answers = [scrape() for _ in range(SCRAPES)]
+        peak = peak_bytes(exporter)
+    assert [before, *answers] == [200] * (SCRAPES + 1)
+    assert peak < MOST_BYTES
