@@ -31,6 +31,8 @@ from virtscope.perf.source import resctrl
 from virtscope.perf.source.cgroups import parse_mounts
 from virtscope.shell.exporter import Source
 from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
+from virtscope.shell.head import HeadError
+from virtscope.shell.head import parse as parse_head
 from virtscope.shell.pages import time_for_sources
 from virtscope.shell.recording import Failed, Header, Writer
 from virtscope.shell.replay import Playback
@@ -182,7 +184,7 @@ def _event_groups(data: bytes) -> None:
 
 
 def _request_headers(data: bytes) -> None:
-    header = data.decode("latin-1")  # as http.server decodes them
+    header = data.decode("latin-1")  # as virtscope.shell.head decodes them
     negotiate(header)
     accepts_gzip(header)
     basic_credentials(header)
@@ -272,6 +274,10 @@ _NET_DEV = (
     b"    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
     b"vif3.0-emu:18446744073709551615 498 0 2 0 0 0 0   213480    1402    0    0    0     0       0          0\n"
 )
+_HEADS = [
+    b"GET /metrics HTTP/1.1\r\nHost: xen1:10290\r\nAccept-Encoding: gzip\r\n\r\n",
+    b"POST / HTTP/1.0\nContent-Length: 60\nConnection: keep-alive, close\n\n",
+]
 _HEADERS = [
     b"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1",
     b"gzip;q=1.0, identity; q=0.5, *;q=0",
@@ -360,4 +366,5 @@ PARSERS = [
     Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
     Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=4 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
+    Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
 ]
