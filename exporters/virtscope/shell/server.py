@@ -97,7 +97,7 @@ class Server:
             sock.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._listening = False
-        self._accept_after = 0.0
+        self._accept_after = 0.0  # 0: now
         self._warn_after = 0.0
         self._clients: dict[str, _Client] = {}  # those that have connections, by address
         self._next_deadline = math.inf  # of any connection; at times too early, never too late
@@ -154,9 +154,9 @@ class Server:
         return not self._clients or time.monotonic() >= self._stop_by
 
     def _listen_if_there_is_room(self) -> None:
-        listening = (
-            self._stop_by == math.inf and time.monotonic() >= self._accept_after and not self._filled_by_one_client()
-        )
+        if time.monotonic() >= self._accept_after:
+            self._accept_after = 0.0
+        listening = self._stop_by == math.inf and not self._accept_after and not self._filled_by_one_client()
         if listening and not self._listening:
             self._selector.register(self._listener, selectors.EVENT_READ)
         elif self._listening and not listening:
@@ -164,9 +164,8 @@ class Server:
         self._listening = listening
 
     def _seconds_to_wait(self) -> float | None:
-        now = time.monotonic()
-        until = min(self._next_deadline, self._stop_by, self._accept_after if self._accept_after > now else math.inf)
-        return None if until == math.inf else max(until - now, 0)
+        until = min(self._next_deadline, self._stop_by, self._accept_after or math.inf)
+        return None if until == math.inf else max(until - time.monotonic(), 0)
 
     def _close_overdue(self) -> None:
         now = time.monotonic()
