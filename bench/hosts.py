@@ -78,7 +78,7 @@ def _containers(count: int) -> Iterator[_Watched]:
 def _domains(count: int) -> Iterator[_Watched]:
     with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder:
         host = Domains(Path(folder), count)
-        flags = [f"--path.sysfs={host.sysfs}", f"--path.procfs={folder}", "--source=libxenstat"]
+        flags = [*host.flags, "--source=libxenstat"]
         yield _Watched("virtscope.xentop", host, Path(folder), flags, host.environment())
 
 

@@ -129,7 +129,7 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     xen.show(DOM0, replace(WEB, runstate=tuple(range(12))))
     xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
     environment = {**xen.environment(), "PATH": xl.path}
-    flags = ["--source=libxenstat", f"--path.sysfs={xen.sysfs}", "--xl.interval=1s"]
+    flags = ["--source=libxenstat", *xen.flags, "--xl.interval=1s"]
     with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
         live = page_with(exporter, "xen_domain_scheduler_weight{")
     file = tmp_path / "xen.jsonl.gz"

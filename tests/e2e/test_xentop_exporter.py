@@ -53,16 +53,16 @@ def xen(tmp_path: Path) -> FakeXen:
 
 @pytest.fixture
 def exporter(xen: FakeXen, tmp_path: Path) -> RunningExporter:
-    return RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", "--xl.interval=0", environment=xen.environment())
+    return RunningExporter(tmp_path, *xen.flags, "--xl.interval=0", environment=xen.environment())
 
 
-def test_golden_exposition(exporter: RunningExporter) -> None:
+def test_golden_exposition(xen: FakeXen, exporter: RunningExporter) -> None:
     """The whole page, so that a change of any name, label, help text or unit shows. UPDATE_GOLDEN=1 rewrites it."""
     with exporter:
         page = exporter.get().text
     # What differs from run to run and from machine to machine.
     page = re.sub(r"(?m)^((?:process_\w+|xentop_\w*seconds_total(?:{.*})?) ).*$", r"\1VARIES", page)
-    page = re.sub(r'python="[^"]*"', 'python="VARIES"', page)
+    page = re.sub(r'python="[^"]*"', 'python="VARIES"', page).replace(str(xen.procfs), "/proc")
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(page)
     assert page == GOLDEN.read_text()
@@ -76,7 +76,7 @@ def test_promtool_finds_nothing_to_say(xen: FakeXen, tmp_path: Path) -> None:
     xen.build_libxenctrl()
     xen.show(DOM0, replace(WEB, runstate=(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)))
     environment = {**xen.environment(), "PATH": xl.path}
-    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=environment) as exporter:
+    with RunningExporter(tmp_path, *xen.flags, environment=environment) as exporter:
         page = page_with(exporter, "xen_domain_memory_bandwidth_bytes_per_second{")
     assert "xen_domain_runnable_seconds_total{" in page
     assert "xentop_toolstack_problems_total{" in page
@@ -99,7 +99,7 @@ def page_with(exporter: RunningExporter, series: str) -> str:
 def test_what_the_toolstack_tells(xen: FakeXen, tmp_path: Path) -> None:
     xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
     environment = {**xen.environment(), "PATH": xl.path}
-    flags = [f"--path.sysfs={xen.sysfs}", "--xl.interval=0.2s"]
+    flags = [*xen.flags, "--xl.interval=0.2s"]
     with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
         page = page_with(exporter, "xen_domain_scheduler_weight{")
         assert "xentop_up 1.0" in page
@@ -122,7 +122,7 @@ def test_a_toolstack_that_refuses_costs_its_own_figures_alone(xen: FakeXen, tmp_
     for command in ("list -v -c", "list -v", "list"):
         xl.complain(command, "Permission denied\n")
     environment = {**xen.environment(), "PATH": xl.path}
-    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=environment) as exporter:
+    with RunningExporter(tmp_path, *xen.flags, environment=environment) as exporter:
         page = page_with(exporter, 'xentop_source_up{source="xl"} 0.0')
         assert 'xentop_source_up{source="libxenstat"} 1.0' in page
         assert 'xen_domain_cpu_seconds_total{domain="web01",domid="1"}' in page
@@ -132,7 +132,7 @@ def test_a_toolstack_that_refuses_costs_its_own_figures_alone(xen: FakeXen, tmp_
 
 def test_no_toolstack_is_no_failure(xen: FakeXen, tmp_path: Path) -> None:
     environment = {**xen.environment(), "PATH": str(tmp_path)}
-    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=environment) as exporter:
+    with RunningExporter(tmp_path, *xen.flags, environment=environment) as exporter:
         page = page_with(exporter, "neither xl nor xm")
         assert "xentop_up 1.0" in page
         assert 'xentop_source_up{source="xl"}' not in page
@@ -161,24 +161,40 @@ def test_a_failing_library_is_counted_by_reason(xen: FakeXen, exporter: RunningE
         assert "Input/output error" in exporter.log_lines("source failed")[0]["err"]
 
 
-def test_networks_that_libxenstat_loses(xen: FakeXen, tmp_path: Path) -> None:
-    write_net_dev(tmp_path / "proc", {"vif1.0": (1001, 1002, 3, 4, 2001, 2002, 5, 6)})
+def test_networks_that_libxenstat_loses(xen: FakeXen, exporter: RunningExporter) -> None:
     xen.show(DOM0, FakeDomain(1, b"web01"))
-    with RunningExporter(
-        tmp_path, f"--path.sysfs={xen.sysfs}", f"--path.procfs={tmp_path / 'proc'}", environment=xen.environment()
-    ) as exporter:
+    write_net_dev(xen.procfs, {"vif1.0": (1001, 1002, 3, 4, 2001, 2002, 5, 6)})
+    with exporter:
         page = exporter.get().text
-        write_net_dev(tmp_path / "proc", {})
+        write_net_dev(xen.procfs, {})
         later = exporter.get().text
-        (tmp_path / "proc/net/dev").write_text("of another form")
-        amiss = exporter.get().text
-        said = exporter.log_lines("networks are libxenstat's alone")
     assert 'xen_domain_network_receive_bytes_total{domain="web01",domid="1",vif="0"} 2001.0' in page
-    assert f'detail="libxenstat.so.4.17, networks from {tmp_path / "proc/net/dev"}",source="libxenstat"' in page
+    detail = f'detail="libxenstat.so.4.17, networks from {xen.procfs / "net/dev"}",source="libxenstat"'
+    assert detail in page
+    assert detail in later
     assert "xen_domain_network_receive_bytes_total{" not in later
-    assert 'detail="libxenstat.so.4.17",source="libxenstat"' in later
-    assert 'xentop_source_up{source="libxenstat"} 1.0' in amiss
-    assert "of another form" in said[0]["err"]
+
+
+def test_networks_of_libxenstat_where_the_file_can_not_be_read(xen: FakeXen, exporter: RunningExporter) -> None:
+    network = 'xen_domain_network_receive_bytes_total{domain="web01",domid="1",vif="0"} '
+    path = xen.procfs / "net/dev"
+    whole = path.read_text()
+    with exporter:
+        assert f"{network}2001.0" in exporter.get().text
+        for odd in ("of another form", "of another form again"):
+            path.write_text(odd)
+            page = exporter.get().text
+            assert f"{network}2001.0" in page
+            assert 'detail="libxenstat.so.4.17",source="libxenstat"' in page
+            assert 'xentop_source_up{source="libxenstat"} 1.0' in page
+        path.unlink()
+        assert f"{network}2001.0" in exporter.get().text
+        path.write_text(whole)
+        assert f'detail="libxenstat.so.4.17, networks from {path}"' in exporter.get().text
+        said = exporter.log_lines("networks are libxenstat's")
+        assert [line["reason"] for line in said] == ["rubbish", "unavailable"]  # a line for each change
+        assert "of another form" in said[0]["err"]
+        assert len(exporter.log_lines("networks are libxenstat's no more")) == 1
 
 
 def test_how_long_domains_waited(xen: FakeXen, tmp_path: Path) -> None:
@@ -186,7 +202,7 @@ def test_how_long_domains_waited(xen: FakeXen, tmp_path: Path) -> None:
     seconds = [number * 10**9 for number in (900, 12, 3, 4, 5, 6)]
     waited = (0, 7, 930 * 10**9, *seconds, 8 * 10**9, 10**9, 0)
     xen.show(DOM0, FakeDomain(1, b"web01", vcpus=[(1, 0), (1, 0)], runstate=waited))
-    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=xen.environment()) as exporter:
+    with RunningExporter(tmp_path, *xen.flags, environment=xen.environment()) as exporter:
         page = exporter.get().text
     web = 'domain="web01",domid="1"'
     assert f'xen_domain_runstate_seconds_total{{{web},runstate="full_contention"}} 12.0' in page
@@ -200,7 +216,7 @@ def test_who_waits_is_told_while_libxenstat_hangs(xen: FakeXen, tmp_path: Path) 
     xen.build_libxenctrl()
     account = "runstate 1 0 7 0 1 2 3 4 5 6 0 0 0"
     xen.show(FakeDomain(1, b"web01"), FakeDomain(2, b"db01"))
-    with RunningExporter(tmp_path, f"--path.sysfs={xen.sysfs}", environment=xen.environment()) as exporter:
+    with RunningExporter(tmp_path, *xen.flags, environment=xen.environment()) as exporter:
         exporter.get()
         xen.say(f"hangs\n{account}")
         page = exporter.get(timeout=5, X_Prometheus_Scrape_Timeout_Seconds="2").text
@@ -273,7 +289,7 @@ def test_pages(exporter: RunningExporter) -> None:
 
 
 def test_telemetry_path(xen: FakeXen, tmp_path: Path) -> None:
-    flags = (f"--path.sysfs={xen.sysfs}", "--web.telemetry-path=/xen")
+    flags = (*xen.flags, "--web.telemetry-path=/xen")
     with RunningExporter(tmp_path, *flags, environment=xen.environment()) as exporter:
         assert "xentop_up 1.0" in exporter.get("/xen").text
         assert exporter.get("/metrics").status_code == 404

@@ -4,8 +4,9 @@
      face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier ...
     vif3.0:  213480    1402    0    0    0     0          0         0   478208     498    0    2    0     0       0 ...
 
-The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, in ways that lose interfaces or
-give them another's figures (xenstat_linux.c, Xen 4.0 to 4.21):
+The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see
+source/libxenstat.py) and in ways that lose interfaces or give them another's figures (xenstat_linux.c, Xen 4.0 to
+4.21):
 
 - It looks for a Linux bridge's name in each interface's, to tell what a bond carries. Without a bridge, as on Open
   vSwitch, that name is empty, which is found in every name: every vif is passed over (xcp-ng/xcp#379). With one, a vif
@@ -77,7 +78,7 @@ def by_nodename(nodename: bytes) -> Vif | None:
 
 
 def with_vifs(node: RawNode, interfaces: Iterable[tuple[Vif, tuple[int, ...]]]) -> RawNode:
-    """Return the host with these figures for these interfaces, and libxenstat's for all others.
+    """Return a host that has no networks with these.
 
     Both ends of a vif stand beside each other under one number, as libxenstat has them, but marked. Interfaces of
     domains that are not there (any more, or yet) are left out.
@@ -86,23 +87,5 @@ def with_vifs(node: RawNode, interfaces: Iterable[tuple[Vif, tuple[int, ...]]]) 
     for vif, figures in interfaces:
         by_domain.setdefault(vif.domid, []).append(RawNetwork(vif.number, *figures)._replace(emulated=vif.emulated))
     return node._replace(
-        domains=tuple(
-            domain._replace(networks=_merged(domain.networks, by_domain[domain.id]))
-            if domain.id in by_domain
-            else domain
-            for domain in node.domains
-        )
+        domains=tuple(domain._replace(networks=tuple(by_domain.get(domain.id, ()))) for domain in node.domains)
     )
-
-
-def lost_by_libxenstat(node: RawNode, completed: RawNode) -> bool:
-    """Tell whether with_vifs() has added an interface that libxenstat had not."""
-    return any(
-        {network.id for network in after.networks} - {network.id for network in before.networks}
-        for before, after in zip(node.domains, completed.domains)
-    )
-
-
-def _merged(known: tuple[RawNetwork, ...], read: list[RawNetwork]) -> tuple[RawNetwork, ...]:
-    numbers = {network.id for network in read}
-    return (*(network for network in known if network.id not in numbers), *read)

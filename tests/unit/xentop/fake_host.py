@@ -69,13 +69,14 @@ def write_net_dev(procfs: Path, interfaces: Mapping[str, Sequence[int]]) -> Path
 
 
 class FakeXen:
-    """A folder with a libxenstat.so.4.17, a sysfs that says Xen 4.17, and the description of the host."""
+    """A folder with a libxenstat.so.4.17, a sysfs that says Xen 4.17, a procfs, and the description of the host."""
 
     def __init__(self, folder: Path, *compiler_flags: str) -> None:
         compiler = shutil.which("cc")
         if compiler is None:
             pytest.skip("no C compiler for the fake libxenstat: apt-get install gcc libc6-dev")
         self.sysfs = folder / "sys"
+        self.procfs = folder / "proc"
         self.libraries = folder / "lib"
         self.description = folder / "host.txt"
         version = self.sysfs / "hypervisor/version"
@@ -101,6 +102,8 @@ class FakeXen:
 
     def show(self, *domains: FakeDomain) -> None:
         """Make this the host, at once: a reader sees either the old one or the new one."""
+        vifs = [(f"vif{domain.id}.{number}", figures) for domain in domains for number, *figures in domain.networks]
+        write_net_dev(self.procfs, dict(vifs))
         lines = ["node 4.17.7 4 2400000000 17179869184 1073741824"]
         for domain in domains:
             lines += domain.lines()
@@ -114,6 +117,11 @@ class FakeXen:
         new = self.description.with_suffix(".new")
         new.write_text(text)
         new.replace(self.description)
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags that have xentop-exporter look at this host."""
+        return [f"--path.sysfs={self.sysfs}", f"--path.procfs={self.procfs}"]
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which xentop-exporter finds this host."""

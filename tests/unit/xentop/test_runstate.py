@@ -55,7 +55,9 @@ def test_a_library_newer_than_the_running_hypervisor_has_no_figure_per_vcpu(xen:
 
 def test_waiting_is_named_and_in_seconds_and_summed_over_vcpus(xen: FakeXen) -> None:
     xen.show(FakeDomain(1, b"web", vcpus=[(1, 0)] * 3 + [(0, 0)], runstate=ACCOUNT))
-    (web,) = model.waiting(Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(), _runstate(xen).read([1]))
+    (web,) = model.waiting(
+        Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(networks=False), _runstate(xen).read([1])
+    )
     assert (web.domid, web.name, web.missed_changes) == (1, "web", 7)
     assert web.runstate_seconds == {
         "full_run": 900,

@@ -1,4 +1,4 @@
-"""A host as libxenstat has it, with the networks of /proc/net/dev that libxenstat loses."""
+"""A host as libxenstat has it, its networks from /proc/net/dev, or libxenstat's where that can't be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 
 from virtscope.shell.sources import SourceError
-from virtscope.xentop.netdev import lost_by_libxenstat, with_vifs
+from virtscope.xentop.netdev import Vif, with_vifs
 from virtscope.xentop.source.libxenstat import Libxenstat, RawNode
 from virtscope.xentop.source.netdev import NetDev
 
@@ -14,27 +14,31 @@ log = logging.getLogger(__name__)
 
 
 class HostReader:
-    """Reads libxenstat's snapshots, their networks completed from /proc/net/dev."""
+    """Reads libxenstat's snapshots, and their networks from /proc/net/dev.
+
+    The library reads that file too, and knows no interface that isn't named there: it is asked for networks only where
+    the file can't be read or understood.
+    """
 
     def __init__(self, library: Libxenstat, net_dev: NetDev) -> None:
         self._latest: RawNode | None = None  # while the library gives any
         self._idle = threading.Event()  # not before the first read either
         self._library = library
         self._net_dev = net_dev
-        self._networks_from = ""
-        self._complaint = ""
+        self._failure: str | None = None  # why the networks are libxenstat's, "" while they aren't; None: not read yet
 
     def read(self) -> RawNode:
         """Return the host as it is now; raises SourceError as the library does."""
         self._idle.clear()
         try:
-            self._latest = node = self._library.read()
+            vifs = self._vifs()
+            self._latest = node = self._library.read(networks=vifs is None)
         except SourceError:
             self._latest = None
             raise
         finally:
             self._idle.set()
-        return self._completed(node)
+        return node if vifs is None else with_vifs(node, vifs)
 
     def latest(self) -> RawNode | None:
         """Return the last snapshot, None if it failed; one that is being taken is waited for, but not for long."""
@@ -42,17 +46,19 @@ class HostReader:
         return self._latest
 
     def origin(self) -> str:
-        """Return the library's file name, and where the networks come from that it has lost."""
-        return self._library.origin() + self._networks_from
+        """Return the library's file name, and where the networks come from if they aren't its own."""
+        return self._library.origin() + (f", networks from {self._net_dev.path}" if self._failure == "" else "")
 
-    def _completed(self, node: RawNode) -> RawNode:
-        complaint = ""
+    def _vifs(self) -> list[tuple[Vif, tuple[int, ...]]] | None:
+        """Return the interfaces, or None where libxenstat is to be asked for them; a change of that is logged."""
+        failure, vifs = "", None
         try:
-            completed = with_vifs(node, self._net_dev.read())
-        except SourceError as error:  # what libxenstat has of networks is still good
-            completed, complaint = node, str(error)
-        if complaint and complaint != self._complaint:
-            log.warning("networks are libxenstat's alone", extra={"fields": {"err": complaint}})
-        self._complaint = complaint
-        self._networks_from = f", networks from {self._net_dev.path}" if lost_by_libxenstat(node, completed) else ""
-        return completed
+            vifs = self._net_dev.read()
+        except SourceError as error:
+            failure = error.reason
+            if failure != self._failure:
+                log.warning("networks are libxenstat's", extra={"fields": {"reason": failure, "err": error}})
+        if not failure and self._failure:
+            log.info("networks are libxenstat's no more", extra={"fields": {"from": self._net_dev.path}})
+        self._failure = failure
+        return vifs

@@ -5,6 +5,8 @@ Facts and traps of the library: tools/libs/stat/include/xenstat.h and xenstat.c 
 - Off Xen, xenstat_init() complains on standard error each time, so /sys/hypervisor is asked first.
 - xenstat_get_node() waits for hypercalls and for xenstored, which knows the names: it can hang. The caller has a
   deadline.
+- For networks it compiles a regular expression anew for each line of /proc/net/dev: 0.1 ms of CPU for each interface,
+  at each snapshot (parseNetDevLine in xenstat_linux.c). So it is asked for them only where the caller says so.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from typing import Any, NamedTuple
 
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
 
-# XENSTAT_VCPU | XENSTAT_NETWORK | XENSTAT_XEN_VERSION | XENSTAT_VBD
-_EVERYTHING = 0x1 | 0x2 | 0x4 | 0x8
+# XENSTAT_VCPU | XENSTAT_XEN_VERSION | XENSTAT_VBD
+_ALWAYS = 0x1 | 0x4 | 0x8
+_NETWORK = 0x2  # XENSTAT_NETWORK
 
 FOLDERS = (
     "/usr/lib/*-linux-gnu*",  # Debian, Ubuntu
@@ -107,15 +110,15 @@ class Libxenstat:
         self._folders = folders
         self._library: _Library | None = None
 
-    def read(self) -> RawNode:
-        """Return the host as it is now.
+    def read(self, *, networks: bool) -> RawNode:
+        """Return the host as it is now, with its domains' networks if these are asked for.
 
         Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails,
         SourceRubbish when it contradicts itself.
         """
         library = self.open()
         try:
-            return library.snapshot()
+            return library.snapshot(networks)
         except SourceError:
             # A handle may hold a broken connection to xenstored: begin anew next time.
             library.close()
@@ -170,12 +173,12 @@ def find_libraries(name: str, folders: tuple[str, ...], release: str) -> list[Pa
     That of the running `release` comes first, then the newest: several can lie side by side after an upgrade, and only
     the running hypervisor's own speaks its interface.
     """
-    extra = tuple(folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder)
+    places = [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    places += [folder for pattern in folders for folder in Path("/").glob(pattern.lstrip("/"))]
     found: dict[Path, Path] = {}
-    for pattern in extra + folders:
-        for folder in Path("/").glob(pattern.lstrip("/")):
-            for path in sorted(folder.glob(f"{name}.so.*")):  # of a file's names the shortest: libxenstat.so.4.17
-                found.setdefault(path.resolve(), path)
+    for folder in places:
+        for path in sorted(folder.glob(f"{name}.so.*")):  # of a file's names the shortest: libxenstat.so.4.17
+            found.setdefault(path.resolve(), path)
 
     def preference(path: Path) -> tuple[bool, list[int]]:
         version = path.name.partition(".so.")[2]
@@ -219,12 +222,12 @@ class _Library:
     def close(self) -> None:
         self._uninit(self._handle)
 
-    def snapshot(self) -> RawNode:
-        node = self._get_node(self._handle, _EVERYTHING)
+    def snapshot(self, networks: bool) -> RawNode:
+        node = self._get_node(self._handle, _ALWAYS | (_NETWORK if networks else 0))
         if not node:
             raise SourceError(f"xenstat_get_node failed ({os.strerror(ctypes.get_errno())})")
         try:
-            return self._getters.node(node)
+            return self._getters.node(node, networks)
         finally:
             self._free_node(node)
 
@@ -268,13 +271,15 @@ class _Getters:
         except AttributeError:  # before Xen 4.13
             self._vbd.append(lambda _vbd: None)
 
-    def node(self, node: int) -> RawNode:
+    def node(self, node: int, networks: bool) -> RawNode:
         domains = _parts(node, self._num_domains, self._nth_domain)
-        return RawNode(tuple(self._read_domain(domain) for domain in domains), *[get(node) for get in self._node])
+        return RawNode(
+            tuple(self._read_domain(domain, networks) for domain in domains), *[get(node) for get in self._node]
+        )
 
-    def _read_domain(self, domain: int) -> RawDomain:
+    def _read_domain(self, domain: int, with_networks: bool) -> RawDomain:
         vcpus = _parts(domain, self._num_vcpus, self._nth_vcpu)
-        networks = _parts(domain, self._num_networks, self._nth_network)
+        networks = _parts(domain, self._num_networks, self._nth_network) if with_networks else []
         vbds = _parts(domain, self._num_vbds, self._nth_vbd)
         return RawDomain(
             tuple(RawVcpu(*[get(vcpu) for get in self._vcpu]) for vcpu in vcpus),

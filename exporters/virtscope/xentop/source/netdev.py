@@ -1,4 +1,4 @@
-"""Dom0's /proc/net/dev, read at each scrape: the guests' interfaces, where libxenstat may lose them."""
+"""Dom0's /proc/net/dev, read at each scrape: the guests' interfaces."""
 
 from __future__ import annotations
 
