@@ -155,13 +155,12 @@ def test_half_an_iteration_is_not_served(xentop: FakeXentop, exporter: RunningEx
     assert 2 not in seen
 
 
-def test_death_is_told_with_its_last_words_and_restarts_get_rare(xentop: FakeXentop, exporter: RunningExporter) -> None:
+def test_death_is_told_with_its_last_words(xentop: FakeXentop, exporter: RunningExporter) -> None:
     xentop.say("dies")
     with exporter:
         error(exporter, "error", "ended with status 1: ERROR: Can't find hypervisor information in sysfs!")
         wait_for(lambda: len(xentop.starts()) == 3)
-        pauses = [line["again_in_seconds"] for line in exporter.log_lines("xentop ended")]
-        assert pauses[:2] == [1.0, 2.0]
+        assert len(exporter.log_lines("xentop ended")) == 1
 
 
 def test_rubbish(xentop: FakeXentop, exporter: RunningExporter) -> None:

@@ -142,6 +142,42 @@ def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not [command for command in fake.asked() if command.startswith("psr")]
 
 
+def test_an_xl_that_moved_is_found_again(
+    fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an upgrade of Xen's tools may move it."""
+    caplog.set_level("INFO")
+    newer = FakeXl(tmp_path / "newer", REAL)
+    source = Xl()
+    source.read()
+    for old, new in ((fake, newer), (newer, fake)):
+        monkeypatch.setenv("PATH", new.path)
+        (old.folder / "xl").rename(old.folder / "gone")
+        for _ in range(2):
+            assert source.read().program == source.origin() == str(new.folder / "xl")
+        (old.folder / "gone").rename(old.folder / "xl")
+    assert [record.getMessage() for record in caplog.records] == ["the toolstack is another program now"] * 2
+
+
+def test_an_xl_that_is_unpacked_elsewhere(fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Xl()
+    source.read()
+    program = FakeXl(tmp_path / "newer", REAL).folder / "xl"
+    whole = program.read_bytes()
+    program.unlink()
+    (fake.folder / "xl").unlink()
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable, match="fake-xl/xl is not there"):
+            source.read()
+    program.write_bytes(b"")
+    program.chmod(0o755)
+    with pytest.raises(SourceError, match="newer/fake-xl/xl can't be started: Exec format error"):
+        source.read()
+    program.write_bytes(whole)
+    assert source.read().program == str(program)
+
+
 def test_neither_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(xl, "_FOLDERS", ())

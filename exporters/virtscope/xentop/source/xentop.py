@@ -5,6 +5,7 @@ The child prints an iteration each second. A thread of its own reads it, so that
   one to two intervals old.
 - A child that dies is started again, after a second and ever more, up to a minute, while its successors die too. One
   that prints no whole iteration for long (it hangs, or prints rubbish) is killed first. There is never a second one.
+  It is logged when it ends, and when it runs again; ends of the same kind in a row are one line.
 - The child ends with the exporter: close() kills it, and when the exporter itself was killed, the child's next line
   goes into a closed pipe, which ends it.
 """
@@ -57,6 +58,7 @@ class Xentop:
         self._latest_since = 0.0
         self._failure: SourceError = SourceTimeout("xentop has printed no whole iteration yet; try again in 3 seconds")
         self._starts = 0
+        self._ended_by = ""  # what was logged of the last end, if no iteration has come since
         self._child: subprocess.Popen[bytes] | None = None
         self._closed = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="xentop child", daemon=True)
@@ -95,34 +97,34 @@ class Xentop:
         pause = 1.0
         while not self._closed.is_set():
             begun = time.monotonic()
+            fault: Exception | None = None
             try:
                 failure = self._run()
-            except OSError as error:
-                failure = SourceUnavailable(f"{self._program} can't be started: {error.strerror}")
+            except Exception as error:  # a fault of ours: it must not end the keeping
+                failure, fault = SourceError(f"{type(error).__name__}: {error}"), error
             if self._closed.is_set():
                 return
             pause = 1.0 if time.monotonic() - begun >= LONGEST_PAUSE else pause
             with self._lock:
                 self._failure = failure
-            log.warning("xentop ended", extra={"fields": {"err": failure, "again_in_seconds": pause}})
+            if self._ended_by != str(failure):
+                self._ended_by = str(failure)
+                log.warning(
+                    "xentop ended", extra={"fields": {"err": failure, "again_in_seconds": pause}}, exc_info=fault
+                )
             self._closed.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _run(self) -> SourceError:
         """Run a child to its end, reading what it prints; return what ended it."""
-        with self._lock:
-            if self._closed.is_set():
-                return SourceError("closed")
-            self._child = child = subprocess.Popen(
-                [self._program, *self._options, "-d", str(INTERVAL)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env={**os.environ, "LC_ALL": "C"},
-                start_new_session=True,  # a terminal's Ctrl-C is the exporter's, which ends the child itself
-            )
-            self._starts += 1
+        try:
+            child = self._start()
+        except OSError as error:
+            tried = self._program
+            self._program = find_xentop() or tried  # an upgrade may have moved it
+            return SourceUnavailable(f"{tried} can't be started: {error.strerror}")
+        if child is None:
+            return SourceError("closed")
         failure: SourceError | None = None
         complaints = _Tail()
         try:
@@ -144,6 +146,23 @@ class Xentop:
         elif said:
             failure = type(failure)(f"{failure}; its last words: {said}")
         return failure
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        """Start a child, unless closed; raises OSError."""
+        with self._lock:
+            if self._closed.is_set():
+                return None
+            self._child = subprocess.Popen(
+                [self._program, *self._options, "-d", str(INTERVAL)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,  # a terminal's Ctrl-C is the exporter's, which ends the child itself
+            )
+            self._starts += 1
+            return self._child
 
     def _read(self, child: subprocess.Popen[bytes], complaints: _Tail) -> SourceError | None:
         """Read until the child closes its output (returns None) or gives no whole iteration any more."""
@@ -177,6 +196,9 @@ class Xentop:
                 # A header ends in SSID and a line break; looking through all there is at each read would cost too much.
                 whole, text = whole_iterations(text) if b"SSID" in text[-len(chunk) - 6 :] else ([], text)
                 if whole:
+                    if self._ended_by:
+                        self._ended_by = ""
+                        log.info("xentop runs again", extra={"fields": {"program": self._program}})
                     with self._lock:
                         self._latest, self._latest_since = whole[-1], since if len(whole) == 1 else emptied
                         self._failure = SourceTimeout(

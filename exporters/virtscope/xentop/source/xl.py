@@ -6,6 +6,7 @@ decides which of them to run.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -17,6 +18,8 @@ from virtscope.shell.commands import Commands, Finished, last_line
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 from virtscope.xentop.source import xenstore
 from virtscope.xentop.toolstack import details, info, listing, psr, schedulers
+
+log = logging.getLogger(__name__)
 
 TIMEOUT = 10.0  # seconds for each program
 ASK_DETAILS = 3  # times for a domain
@@ -90,25 +93,39 @@ class Xl:
         self._commands.close()
 
     def _listed(self) -> Answer:
+        """List the domains by what worked last, or else by the first that works: an upgrade may have moved it."""
         failure: SourceError | None = None
-        if self._program:
-            answer = self._try_list(self._program, self._list)
-            if not answer.failed:
-                return answer
-            failure = SourceError(f"{self._program} {' '.join(self._list)} {answer.problem}")
-            self._program, self._not_known = "", set()
-        for name, lists in _LISTS.items():
-            program = _find(name)
-            for arguments in lists if program else ():
+        for program, arguments in self._candidates():
+            try:
                 answer = self._try_list(program, arguments)
-                if not answer.failed and ("-c" not in arguments or b"Cpupool" in answer.output):
-                    self._program, self._list = program, arguments
-                    return answer
-                failure = failure or SourceError(f"{program} {' '.join(arguments)} {answer.problem}")
+            except SourceTimeout:
+                raise
+            except SourceError as error:
+                failure = error if failure is None or isinstance(failure, SourceUnavailable) else failure
+                continue
+            if "-c" not in arguments or b"Cpupool" in answer.output:
+                self._use(program, arguments)
+                return answer
         raise failure or SourceUnavailable(f"neither xl nor xm is in PATH or {', '.join(_FOLDERS)}")
 
+    def _candidates(self) -> list[tuple[str, tuple[str, ...]]]:
+        last = [(self._program, self._list)] if self._program else []
+        found = [(_find(name), arguments) for name, lists in _LISTS.items() for arguments in lists]
+        return last + [candidate for candidate in found if candidate[0] and candidate not in last]
+
     def _try_list(self, program: str, arguments: tuple[str, ...]) -> Answer:
-        return _answer("list", self._commands.run(program, *arguments))
+        """Return the domains; raises SourceError where the program fails, besides what Commands.run() raises."""
+        answer = _answer("list", self._commands.run(program, *arguments))
+        if answer.failed:
+            raise SourceError(f"{program} {' '.join(arguments)} {answer.problem}")
+        return answer
+
+    def _use(self, program: str, arguments: tuple[str, ...]) -> None:
+        if (program, arguments) == (self._program, self._list):
+            return
+        if self._program:
+            log.info("the toolstack is another program now", extra={"fields": {"was": self._program, "is": program}})
+        self._program, self._list, self._not_known = program, arguments, set()
 
     def _ask(self, *arguments: str) -> Answer:
         return _answer(" ".join(arguments), self._commands.run(self._program, *arguments))
