@@ -23,7 +23,7 @@ from virtscope.shell.sources import SourceUnavailable
 from virtscope.vestat import wiring
 from virtscope.vestat.source.recorded import RecordedProcfs
 from virtscope.xentop.toolstack.keeper import Replayed
-from virtscope.xentop.view import LibraryView, recorded_waiting
+from virtscope.xentop.view import LibraryView, WaitingView
 
 STEP = 30  # seconds between two samples: a rate over a minute needs two
 # The last of them are as close as live ones: where some are close and some are not, a rate comes out too low.
@@ -94,6 +94,7 @@ class _Host:
         self._counters = Counters(host, origin)
         self._told = Replayed()
         self._library = LibraryView(self._told.add_to)
+        self._waiting = WaitingView()
         self._procfs = RecordedProcfs()
         self._sources = wiring.sources(self._procfs)
 
@@ -107,7 +108,7 @@ class _Host:
             found["xentop", ""] = [
                 *self._told.families(xen.toolstack(self._counters, seconds)),
                 *self._library.families(snapshot.node),
-                *recorded_waiting(snapshot),
+                *self._waiting.recorded(snapshot),
             ]
         elif self._counters.platform == "openvz":
             self._procfs.show(openvz.files(self._counters, seconds))

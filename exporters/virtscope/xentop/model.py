@@ -129,8 +129,11 @@ def waiting(node: RawNode, accounts: Iterable[RawRunstate]) -> list[Waiting]:
             name=_text(domains[raw.domid].name),
             runstate_seconds={state: time / 1e9 for state, time in zip(RUNSTATES, raw.times)},
             missed_changes=raw.missed_changes,
-            # A mean over all vCPUs, online or not: the hypervisor divided by their number.
-            runnable_seconds=None if raw.runnable is None else raw.runnable * len(domains[raw.domid].vcpus) / 1e9,
+            # A mean over all vCPUs, online or not: the hypervisor divided by their number. A domain that is being
+            # destroyed has none any more.
+            runnable_seconds=raw.runnable * len(domains[raw.domid].vcpus) / 1e9
+            if raw.runnable is not None and domains[raw.domid].vcpus
+            else None,
         )
         for raw in accounts
     ]

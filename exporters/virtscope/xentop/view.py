@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Callable
 
 from prometheus_client import Metric
@@ -10,13 +11,13 @@ from prometheus_client import Metric
 from virtscope.shell.recording import Failed
 from virtscope.shell.sources import SourceUnavailable
 from virtscope.xentop import metrics, model, text
-from virtscope.xentop.clocks import Clocks
+from virtscope.xentop.clocks import Clocks, WaitingClocks
 from virtscope.xentop.identity import Namesakes
 from virtscope.xentop.model import Host
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.host import HostReader
 from virtscope.xentop.source.libxenstat import RawNode
-from virtscope.xentop.source.runstate import INSTEAD, Runstate
+from virtscope.xentop.source.runstate import INSTEAD, RawRunstate, Runstate
 
 log = logging.getLogger(__name__)
 
@@ -45,24 +46,32 @@ def waiting_without_ids() -> list[Metric]:
     raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
 
 
-def read_waiting(runstate: Runstate, host: HostReader) -> list[Metric]:
-    """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
+class WaitingView:
+    """Turns run states into metric families, and keeps what that needs from one scrape to the next."""
 
-    Where that is of the scrape before, as the two sources are read at once, a new guest is missing here until the next
-    one; a guest that is gone is not answered for.
-    """
-    runstate.open()
-    node = host.latest()
-    if node is None:
-        return []
-    return metrics.waiting_families(model.waiting(node, runstate.read(domain.id for domain in node.domains)))
+    def __init__(self) -> None:
+        self._clocks = WaitingClocks()
 
+    def read(self, runstate: Runstate, host: HostReader) -> list[Metric]:
+        """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
 
-def recorded_waiting(snapshot: Snapshot) -> list[Metric]:
-    """Return how long the domains of a recorded snapshot had waited; raises SourceError as it was raised then."""
-    if isinstance(snapshot.runstates, Failed):
-        raise snapshot.runstates.error()
-    return metrics.waiting_families(model.waiting(snapshot.node, snapshot.runstates))
+        Where that is of the scrape before, as the two sources are read at once, a new guest is missing here until the
+        next one; a guest that is gone is not answered for.
+        """
+        runstate.open()
+        node = host.latest()
+        if node is None:
+            return []
+        return self._families(node, runstate.read(domain.id for domain in node.domains))
+
+    def recorded(self, snapshot: Snapshot) -> list[Metric]:
+        """Return how long the domains of a recorded snapshot had waited; raises SourceError as it was raised then."""
+        if isinstance(snapshot.runstates, Failed):
+            raise snapshot.runstates.error()
+        return self._families(snapshot.node, snapshot.runstates)
+
+    def _families(self, node: RawNode, runstates: Iterable[RawRunstate]) -> list[Metric]:
+        return metrics.waiting_families(self._clocks.steady(model.waiting(node, runstates)))
 
 
 class TextView:

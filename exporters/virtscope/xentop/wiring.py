@@ -26,9 +26,8 @@ from virtscope.xentop.toolstack.keeper import Keeper, Replayed
 from virtscope.xentop.view import (
     LibraryView,
     TextView,
+    WaitingView,
     add_nothing,
-    read_waiting,
-    recorded_waiting,
     waiting_without_ids,
 )
 
@@ -55,10 +54,10 @@ def live(source: Libxenstat | Xentop, procfs: str, sysfs: str, keeper: Keeper | 
             *told,
         ]
     host, library_view = HostReader(source, NetDev(procfs, sysfs)), LibraryView(add_told)
-    runstate = Runstate(sysfs)
+    runstate, waiting_view = Runstate(sysfs), WaitingView()
     return [
         Source("libxenstat", lambda: library_view.families(host.read()), host.origin),
-        Source("runstate", lambda: read_waiting(runstate, host), runstate.origin, required=False),
+        Source("runstate", lambda: waiting_view.read(runstate, host), runstate.origin, required=False),
         *told,
     ]
 
@@ -110,7 +109,7 @@ def replayed(played: Playback) -> list[Source]:
 
         sources = [
             played.source("libxenstat", "libxenstat", recorded.snapshot, show),
-            played.source("runstate", "libxenstat", recorded.snapshot, lambda: recorded_waiting, required=False),
+            played.source("runstate", "libxenstat", recorded.snapshot, lambda: WaitingView().recorded, required=False),
         ]
     if "xl" in played.header.sources:
         sources.append(played.source("xl", "xl", recorded.toolstack, lambda: told.families, required=False))

@@ -75,22 +75,13 @@ def test_a_domain_that_is_gone_is_left_out(xen: FakeXen) -> None:
     assert [raw.domid for raw in _runstate(xen).read([0, 1, 2])] == [0, 2]
 
 
-def test_a_time_never_goes_back_while_the_domain_lives(xen: FakeXen) -> None:
-    source = _runstate(xen)
-    _show(xen, 500, 0, 0, 900_000, 0, 0)
-    source.read([1])
-    _show(xen, 700, 0, 0, 899_000, 0, 0)  # the change of state bears a moment before the last read
-    assert source.read([1])[0].times == (700, 0, 0, 900_000, 0, 0)
-    _show(xen, 700, 0, 0, 901_000, 0, 0)
-    assert source.read([1])[0].times == (700, 0, 0, 901_000, 0, 0)
-
-
-def test_another_domain_under_the_same_id_has_its_own_times(xen: FakeXen) -> None:
-    source = _runstate(xen)
-    _show(xen, 500, 60_000_000_000, 0, 0, 0, 0)
-    source.read([1])
-    _show(xen, 700, 0, 0, 0, 0, 0)
-    assert source.read([1])[0].times == (700, 0, 0, 0, 0, 0)
+def test_a_domain_that_is_being_destroyed_has_no_vcpus_to_sum_over(xen: FakeXen) -> None:
+    """0 would be a counter that goes back."""
+    xen.show(FakeDomain(1, b"web", vcpus=[], runstate=ACCOUNT))
+    node = Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(networks=False)
+    (web,) = model.waiting(node, _runstate(xen).read([1]))
+    assert web.runnable_seconds is None
+    assert web.runstate_seconds["full_run"] == 900
 
 
 @pytest.mark.parametrize("code", [38, 95])  # ENOSYS, EOPNOTSUPP

@@ -24,7 +24,6 @@ import os
 import struct
 from collections.abc import Iterable
 from ctypes import c_int, c_uint, c_uint32, c_void_p
-from operator import sub
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +61,6 @@ class Runstate:
         self._folders = folders
         self._library: _Library | None = None
         self._absence = ""
-        self._last: dict[int, RawRunstate] = {}
 
     def read(self, domids: Iterable[int]) -> list[RawRunstate]:
         """Return the account of each of these domains, but of those that are no more.
@@ -72,15 +70,13 @@ class Runstate:
         """
         library = self.open()
         try:
-            found = [raw for raw in map(library.runstate, domids) if raw]
+            return [raw for raw in map(library.runstate, domids) if raw]
         except SourceError as error:
             library.close()
             self._library = None
             if isinstance(error, SourceUnavailable):
                 self._absence = str(error)
             raise
-        self._last = {raw.domid: _never_less(raw, self._last.get(raw.domid)) for raw in found}
-        return list(self._last.values())
 
     def open(self) -> _Library:
         """Open the library if it isn't open; raises SourceUnavailable and SourceError as read() does."""
@@ -176,14 +172,3 @@ def _account(domid: int, answer: bytes, offset: int) -> RawRunstate:
 
 def _hex(answer: bytes) -> str:
     return answer[:128].hex(" ", -8)
-
-
-def _never_less(now: RawRunstate, last: RawRunstate | None) -> RawRunstate:
-    """Return the account with no time less than it was, as a counter must not go back.
-
-    It may, by microseconds: the hypervisor adds the time since the last change, and the next change can bear a moment
-    before that. A greater step back is another domain's account, whose id came round again.
-    """
-    if last is None or max(map(sub, last.times, now.times)) > 10**6:
-        return now
-    return now._replace(times=tuple(map(max, last.times, now.times)))
