@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Stands in for xentop: prints an iteration five times a second, as the files beside it say.
+"""Stands in for xentop: prints an iteration each second, as the files beside it say.
 
 says     what to do: "counts" iterations, each with its number as every CPU time; "rubbish"; two iterations
-         and "half" of one, and then death; "dies" at once with a complaint; "hangs" without a word; "old" knows no -f
+         and "half" of one, and then death; "dies" at once with a complaint; "hangs" without a word; "old" knows no -f;
+         "cut" lines at 80 columns; "repeats" the header above each domain, as -r does
 children gets the process id and the arguments of each start
 """
 
@@ -29,13 +30,17 @@ if says == "dies":
     sys.exit("first complaint\nERROR: Can't find hypervisor information in sysfs!")
 if says == "hangs":
     time.sleep(600)
-for count in range(3000):
+for count in range(600):
     text = HEADER + ROW.format("Domain-0", "-----r", count) + ROW.format("web01", "--b---", count)
     if says == "rubbish":
         text = "no such thing\n"
+    if says == "cut":
+        text = "".join(f"{line[:80]}\n" for line in text.splitlines())
+    if says == "repeats":
+        text = text.replace("     web01", f"{HEADER}     web01")
     if says == "half" and count == 2:
         sys.stdout.write(text[:-30])
         break
     sys.stdout.write(text)
     sys.stdout.flush()
-    time.sleep(0.2)
+    time.sleep(1)

@@ -46,6 +46,7 @@ from virtscope.vestat.beancounters import parse_each
 from virtscope.vestat.recorded import read as vestat_files
 from virtscope.vestat.wiring import replayed as replayed_vestat
 from virtscope.xentop import metrics, model, netdev, text
+from virtscope.xentop.identity import Namesakes
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 from virtscope.xentop.source.runstate import RawRunstate
@@ -88,8 +89,12 @@ def _decoded(data: bytes) -> str:
 def _xentop(data: bytes) -> None:
     whole, rest = text.whole_iterations(data)
     assert b"".join(whole) + rest == data
+    namesakes = Namesakes()
     for iteration in (*whole, rest):
-        Encoder().text(metrics.families(model.from_text(text.parse(iteration))))
+        families = metrics.families(namesakes.tell_apart(model.from_text(text.parse(iteration))))
+        series = [(sample.name, *sorted(sample.labels.items())) for family in families for sample in family.samples]
+        assert len(set(series)) == len(series), "two samples of one series"
+        Encoder().text(families)
 
 
 def _toolstack(command: str, data: bytes) -> None:

@@ -153,6 +153,7 @@ def families(host: Host) -> list[Metric]:
         xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
         xen_domain_network_receive_bytes_total{domid="3",domain="web01",vif="0"} 4096
         xen_domain_block_read_bytes_total{domid="3",domain="web01",vbd="xvda"} 512
+        xentop_missing_devices{device="network"} 0
     """
     domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     vcpus = [
@@ -182,6 +183,12 @@ def families(host: Host) -> list[Metric]:
         ),
         *series(BLOCK, blocks),
         *domain_families([(labels, domain.told) for labels, domain in domains if domain.told]),
+        family(
+            "xentop_missing_devices",
+            "vCPUs, network interfaces and block devices that are in no series although the source counts them, as "
+            "what it tells of them is missing, malformed or ambiguous (several under one number).",
+            [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), host.missing)],
+        ),
     ]
 
 
@@ -226,7 +233,7 @@ def text_families(iteration: Iteration, unknown_lines: int) -> list[Metric]:
         ),
         GaugeMetricFamily(
             "xentop_iteration_unknown_lines",
-            "Lines of this iteration that could not be understood, and are in no figure.",
+            "Lines of this iteration that could not be understood, and are in no series.",
             unknown_lines,
         ),
         CounterMetricFamily("xentop_child_starts", "Times that xentop was started.", iteration.starts),

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Callable, NamedTuple, TypeVar
 
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd
 from virtscope.xentop.source.runstate import RawRunstate
@@ -86,6 +87,14 @@ class Domain(NamedTuple):
     told: Guest | None = None  # what the toolstack tells of it; None where it doesn't (yet)
 
 
+class Missing(NamedTuple):
+    """What the source counts and doesn't describe, or so that one can't be told from another; in no domain's parts."""
+
+    vcpus: int
+    networks: int
+    blocks: int
+
+
 class Host(NamedTuple):
     """A Xen host at one moment."""
 
@@ -95,6 +104,7 @@ class Host(NamedTuple):
     memory_bytes: int | None
     memory_free_bytes: int | None
     domains: tuple[Domain, ...]
+    missing: Missing = Missing(0, 0, 0)
 
 
 class Waiting(NamedTuple):
@@ -110,13 +120,19 @@ class Waiting(NamedTuple):
 def from_libxenstat(node: RawNode) -> Host:
     """Return the host that libxenstat described."""
     xen_version = _text(node.xen_version)
+    domains = tuple([_domain(domain, tells_read_sectors(xen_version)) for domain in node.domains])
     return Host(
         xen_version=xen_version,
         cpus=node.num_cpus,
         cpu_hertz=node.cpu_hz,
         memory_bytes=node.tot_mem,
         memory_free_bytes=node.free_mem,
-        domains=tuple(_domain(domain, tells_read_sectors(xen_version)) for domain in node.domains),
+        domains=domains,
+        missing=Missing(
+            vcpus=0,
+            networks=sum([len(raw.networks) - len(domain.networks) for raw, domain in zip(node.domains, domains)]),
+            blocks=sum([len(raw.vbds) - len(domain.blocks) for raw, domain in zip(node.domains, domains)]),
+        ),
     )
 
 
@@ -155,13 +171,22 @@ def from_text(host: TextHost, xen_version: str | None = None) -> Host:
     named_dom0 = [domain for domain in host.domains if domain.name == DOM0_NAME]
     dom0 = named_dom0[0] if len(named_dom0) == 1 and named_dom0[0].state.endswith(b"r") else None
     told = tells_read_sectors(xen_version)
+    domains = tuple(_text_domain(domain, DOM0 if domain is dom0 else None, told) for domain in host.domains)
+    pairs = list(zip(host.domains, domains))
     return Host(
         xen_version=xen_version,
         cpus=None,
         cpu_hertz=None,
         memory_bytes=None,
         memory_free_bytes=None,
-        domains=tuple(_text_domain(domain, DOM0 if domain is dom0 else None, told) for domain in host.domains),
+        domains=domains,
+        missing=Missing(
+            vcpus=sum(raw.vcpus for raw in host.domains if raw.vcpu_seconds is None),
+            networks=sum(
+                max(raw.network_count or 0, len(raw.networks)) - len(domain.networks) for raw, domain in pairs
+            ),
+            blocks=sum(max(raw.vbd_count or 0, len(raw.vbds)) - len(domain.blocks) for raw, domain in pairs),
+        ),
     )
 
 
@@ -175,8 +200,8 @@ def _text_domain(raw: TextDomain, domid: int | None, read_sectors_told: bool) ->
         ssid=raw.ssid,
         states=frozenset(state for state in STATES if state[0].encode() in raw.state),
         vcpus=tuple(_text_vcpu(raw.vcpu_seconds, number) for number in range(raw.vcpus)),
-        networks=tuple(map(_network, raw.networks)),
-        blocks=tuple(_text_block(vbd, read_sectors_told) for vbd in raw.vbds),
+        networks=_known_apart(list(map(_network, raw.networks)), _VIF, raw.network_count),
+        blocks=_known_apart([_text_block(vbd, read_sectors_told) for vbd in raw.vbds], _VBD, raw.vbd_count),
     )
 
 
@@ -229,8 +254,8 @@ def _domain(raw: RawDomain, read_sectors_told: bool) -> Domain:
         ssid=raw.ssid,
         states=frozenset(state for state in STATES if getattr(raw, state)),
         vcpus=tuple(Vcpu(bool(vcpu.online), _cpu_seconds(vcpu.ns)) for vcpu in raw.vcpus),
-        networks=tuple(map(_network, _known_apart(raw.networks))),
-        blocks=tuple(_block(vbd, read_sectors_told) for vbd in raw.vbds),
+        networks=_known_apart(list(map(_network, raw.networks)), _VIF),
+        blocks=_known_apart([_block(vbd, read_sectors_told) for vbd in raw.vbds], _VBD),
     )
 
 
@@ -248,15 +273,25 @@ def _cpu_seconds(nanoseconds: int) -> float:
     return (nanoseconds & ~(1 << 63)) / 1e9
 
 
-def _known_apart(networks: Sequence[RawNetwork]) -> Iterable[RawNetwork]:
-    """Leave out what nothing tells apart.
+T = TypeVar("T", Network, Block)
+_VIF: Callable[[Network], str] = attrgetter("vif")
+_VBD: Callable[[Block], str] = attrgetter("vbd")
+
+
+def _known_apart(devices: Sequence[T], name: Callable[[T], str], most: int | None = None) -> tuple[T, ...]:
+    """Leave out the devices of a domain that nothing tells apart; all of them where there are more than there can be.
 
     An HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu; the guest uses one or the other,
     depending on its driver, and QEMU may take its own away. /proc/net/dev tells them apart, libxenstat gives both the
-    number 0. Their sum would go back when one of them goes.
+    number 0. Their sum would go back when one of them goes. Two block devices of one number may be of two back ends.
     """
-    ends = Counter((raw.id, raw.emulated) for raw in networks)
-    return (raw for raw in networks if ends[raw.id, raw.emulated] == 1)
+    names = list(map(name, devices))
+    if most is not None and len(devices) > most:
+        return ()  # the lines of another domain, whose row is lost, are among them
+    if len(set(names)) == len(names):
+        return tuple(devices)
+    borne = Counter(names)
+    return tuple(device for device, its_name in zip(devices, names) if borne[its_name] == 1)
 
 
 def _network(raw: RawNetwork) -> Network:

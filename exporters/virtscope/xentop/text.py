@@ -10,7 +10,7 @@ An iteration is a header and a row for each domain, with detail lines (-n -x -v)
 
 The format is that of tools/xentop/xentop.c (before 4.15: tools/xenstat/xentop) in Xen's source. Names hold anything,
 blanks and what looks like columns included, so a row is split by counting its columns from the right. Of a name with a
-line break, which xl allows, the last line is read for the name, and the others are unknown lines.
+line break, which xl rename allows, the last line is read for the name, and the others are unknown lines.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ MOST_DEVICES = 4096  # of a kind in one domain, an event channel each; to gather
 
 # Behind what a terminal or a capture that broke off left on the line. The bound keeps the search linear.
 _HEADER = re.compile(rb"^(?P<before>[^\n]*?)(?P<columns>NAME +STATE +CPU\(sec\) [^\n]{0,400}SSID)\r*\n", re.MULTILINE)
+_CUT_HEADER = re.compile(rb"^ *NAME +STATE +CPU\(sec\)[^\n]*\n", re.MULTILINE)  # where it isn't a whole one, nor a row
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _NEEDED = {b"CPU(sec)", b"MEM(k)", b"MAXMEM(k)", b"MAXMEM(%)", b"VCPUS", b"SSID"}
 _STATE = re.compile(rb"[d-][s-][b-][c-][p-][r-]")
@@ -76,6 +77,8 @@ class TextDomain(NamedTuple):
     vcpu_seconds: dict[int, int] | None  # of the vCPUs online; None without a VCPUs line
     networks: tuple[RawNetwork, ...]  # `id` is a place in xentop's list, not the interface's own number
     vbds: tuple[TextVbd, ...]
+    network_count: int | None  # that the row tells, NETS and VBDS: as many lines should follow; None without the column
+    vbd_count: int | None
 
 
 class TextHost(NamedTuple):
@@ -98,13 +101,20 @@ def whole_iterations(text: bytes) -> tuple[list[bytes], bytes]:
     return [text[start:end] for start, end in zip(starts, starts[1:])], text[starts[-1] :]
 
 
+def cut_header(text: bytes) -> bytes | None:
+    """Return the first header of a text that has no whole one, as where lines are cut or wrapped at a width."""
+    found = None if _HEADER.search(text) else _CUT_HEADER.search(text)
+    return found[0].rstrip(b"\r\n") if found else None
+
+
 def parse(iteration: bytes) -> TextHost:
     """Read one whole iteration; headers may be repeated in it, as with -r.
 
     A line that can't be understood is given back as unknown. If it may have been a domain's row, so are the details
     that follow it: they are not those of the domain before.
 
-    Raises SourceRubbish, with the text, where no domain can be read at all.
+    Raises SourceRubbish, with the text, where no domain can be read at all, and where a header that isn't whole stands
+    between rows: those behind it may be another iteration's.
     """
     columns: list[bytes] | None = None
     domains: list[TextDomain] = []
@@ -122,6 +132,8 @@ def parse(iteration: bytes) -> TextHost:
         elif columns and (row := _row(line, columns)):
             domains.append(row)
             owned = True
+        elif domains and _CUT_HEADER.match(ended):
+            raise SourceRubbish(f"xentop's header is not whole: {line!r:.300}")
         elif _PASSED_OVER.match(line):
             continue
         elif owned and (detailed := _with_detail(domains[-1], ended)):
@@ -132,6 +144,8 @@ def parse(iteration: bytes) -> TextHost:
                 domains[-1] = domains[-1]._replace(vcpu_seconds=None)
             owned = owned and _DETAIL_LIKE.match(line) is not None
     if not domains:
+        if cut := cut_header(iteration):
+            raise SourceRubbish(f"xentop's header is not whole: {cut!r:.300}")
         raise SourceRubbish(f"no domain in what xentop printed: {(unknown or [iteration])[0][:200]!r}")
     return TextHost(tuple(domains), tuple(unknown))
 
@@ -210,6 +224,8 @@ def _row(line: bytes, columns: list[bytes]) -> TextDomain | None:
         vcpu_seconds=None,
         networks=(),
         vbds=(),
+        network_count=known.get(b"NETS"),
+        vbd_count=known.get(b"VBDS"),
     )
 
 
@@ -230,8 +246,7 @@ def _with_detail(domain: TextDomain, line: bytes) -> TextDomain | None:
         return domain._replace(vcpu_seconds={**before, **listed})
     if found := _NETWORK.fullmatch(line):
         figures = [number for number in map(_number, found.groups()) if number is not None]
-        follows = not domain.networks or figures[:1] > [domain.networks[-1].id]
-        known = len(figures) == 9 and follows and len(domain.networks) < MOST_DEVICES
+        known = len(figures) == 9 and len(domain.networks) < MOST_DEVICES
         return domain._replace(networks=(*domain.networks, RawNetwork(*figures))) if known else None
     if found := _VBD.fullmatch(line):
         number = _number(found["number"])

@@ -13,7 +13,7 @@ from virtscope.shell.sources import SourceUnavailable
 from virtscope.xentop import metrics, model, text
 from virtscope.xentop.clocks import Clocks, WaitingClocks
 from virtscope.xentop.identity import Namesakes
-from virtscope.xentop.model import Host
+from virtscope.xentop.model import Host, Missing
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.host import HostReader
 from virtscope.xentop.source.libxenstat import RawNode
@@ -29,16 +29,38 @@ def add_nothing(host: Host) -> Host:
     return host
 
 
+class _Missing:
+    """Says in the log which kinds of devices are missing, when others are than before, and what to do."""
+
+    def __init__(self, advice: str) -> None:
+        self._advice = advice
+        self._kinds: list[str] = []
+
+    def note(self, missing: Missing) -> None:
+        """Look at what is missing now."""
+        counts = {kind: count for kind, count in missing._asdict().items() if count}
+        if list(counts) == self._kinds:
+            return
+        self._kinds = list(counts)
+        if counts:
+            log.warning("devices are in no series", extra={"fields": {**counts, "advice": self._advice}})
+        else:
+            log.info("no device is missing any more")
+
+
 class LibraryView:
     """Turns libxenstat's snapshots into metric families, and keeps what that needs from one to the next."""
 
     def __init__(self, add_told: AddTold = add_nothing) -> None:
         self._add_told = add_told
         self._clocks = Clocks()
+        self._missing = _Missing("they have one number; see `xentop -b -n -x -i 1` for whose they are")
 
     def families(self, node: RawNode) -> list[Metric]:
         """Return the families of a snapshot, with what the toolstack adds to the host."""
-        return metrics.families(self._add_told(self._clocks.steady(model.from_libxenstat(node))))
+        host = model.from_libxenstat(node)
+        self._missing.note(host.missing)
+        return metrics.families(self._add_told(self._clocks.steady(host)))
 
 
 def waiting_without_ids() -> list[Metric]:
@@ -82,6 +104,10 @@ class TextView:
         self._namesakes = Namesakes()
         self._clocks = Clocks()
         self._unknown_line_said = False
+        self._missing = _Missing(
+            "xentop counts them and prints no line for each that can be read: run it with -n -x -v, and let no wrapper "
+            "drop or change lines; `xentop -b -f -n -x -v -i 1` shows them"
+        )
 
     def families(self, printed: Printed) -> list[Metric]:
         """Return the families of an iteration; raises SourceRubbish as the parser does."""
@@ -91,7 +117,9 @@ class TextView:
             log.warning(
                 "xentop printed a line that is not understood", extra={"fields": {"line": host.unknown[0][:200]}}
             )
-        told_apart = self._clocks.steady(self._namesakes.tell_apart(model.from_text(host, printed.xen_version)))
+        told = model.from_text(host, printed.xen_version)
+        self._missing.note(told.missing)
+        told_apart = self._clocks.steady(self._namesakes.tell_apart(told))
         return metrics.families(self._add_told(told_apart)) + metrics.text_families(
             printed.iteration, len(host.unknown)
         )

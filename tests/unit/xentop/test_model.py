@@ -96,7 +96,7 @@ def test_a_block_device_without_statistics_has_no_counters() -> None:
 def test_sectors_read_are_left_out_of_releases_that_lose_them(version: str, told: bool) -> None:
     """libxenstat 4.13.0 scanned them into another field; the figure is whatever lay in memory."""
     line = text.TextVbd("BlkBack", 51712, 9, 2, 3, 4, 5)
-    row = text.TextDomain(b"web01", b"--b---", 0, 0, None, 0, 0, None, (), (line,))
+    row = text.TextDomain(b"web01", b"--b---", 0, 0, None, 0, 0, None, (), (line,), 0, 1)
     of_text = model.from_text(text.TextHost((row,), ()), version)
     assert of_text.xen_version == version
     for block in (domain(PLAIN._replace(vbds=(VBD,)), version.encode()).blocks[0], of_text.domains[0].blocks[0]):

@@ -11,8 +11,11 @@ import pytest
 from virtscope.shell.exposition import Encoder
 from virtscope.shell.sources import SourceRubbish
 from virtscope.xentop import metrics, model
+from virtscope.xentop.recorded import Printed
 from virtscope.xentop.source.libxenstat import RawNetwork
-from virtscope.xentop.text import MOST_DEVICES, TextVbd, parse, whole_iterations
+from virtscope.xentop.source.xentop import Iteration
+from virtscope.xentop.text import MOST_DEVICES, TextVbd, cut_header, parse, whole_iterations
+from virtscope.xentop.view import TextView
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 FIXTURES = CHECKOUT / "tests/fixtures/xentop"
@@ -95,6 +98,13 @@ def test_no_limit() -> None:
         b"(null)",
         b"evil --b--- 1 0.0 2 3.0 4 5.0 6 7 8 9 10 11 12 13 14 15 16",
         b"NAME  STATE   CPU(sec) SSID",
+        HEADER.strip(),
+        row(b"db01").strip(),
+        b"db01 " + REST,
+        b"n" * 300,
+        b"\x1b[2J\x1b[1;31mred",
+        b"vertical\x0btab, form\x0cfeed\x1c and\rreturn",
+        b"no limit",
         b"Net0 RX:",
         b"VBD BlkBack 51712 [ca: 0]",
         b"Tmem",
@@ -211,12 +221,67 @@ def test_cpu_time_with_the_flag_in_bit_63_is_left_out() -> None:
     assert domain(rest=slipped).cpu_seconds is None
 
 
+NETWORKS = REST.replace(b"    2    1 ", b"    2 %4d ")
+NET1 = NET.replace(b"Net0", b"Net1")
+
+
+def host_of(*lines: bytes) -> model.Host:
+    return model.from_text(parse(HEADER + b"".join(lines)))
+
+
 def test_interfaces_are_numbered_by_their_place_in_the_list() -> None:
-    """So does xentop, whatever the interfaces' own numbers are; a place that comes again is no place."""
-    assert [network.vif for network in domain(NET + NET.replace(b"Net0", b"Net1")).networks] == ["0", "1"]
-    found = parse(HEADER + row(b"web01") + NET + NET)
-    assert len(found.domains[0].networks) == 1
-    assert found.unknown == (NET.rstrip(),)
+    """So does xentop, whatever the interfaces' own numbers are."""
+    host = host_of(row(b"web01", NETWORKS % 2), NET, NET1)
+    assert [network.vif for network in host.domains[0].networks] == ["0", "1"]
+    assert host.missing == model.Missing(vcpus=2, networks=0, blocks=1)
+
+
+def test_of_several_devices_of_one_number_none_is_shown() -> None:
+    host = host_of(row(b"web01", NETWORKS % 3), VCPUS, NET, NET, NET1)
+    assert [network.vif for network in host.domains[0].networks] == ["1"]
+    assert host.missing == model.Missing(vcpus=0, networks=2, blocks=1)
+    two = REST.replace(b"  458    1", b"  458    3")
+    host = host_of(row(b"web01", two), VCPUS, NET, VBD, VBD.replace(b"51712 [ca: 0]", b"51728 [ca:10]"), VBD)
+    assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
+    assert host.missing == model.Missing(vcpus=0, networks=0, blocks=2)
+    # xvda by either of its numbers
+    host = host_of(row(b"web01", two), VBD, VBD.replace(b"51712 [ca: 0]", b"268435456 [100000: 0]"))
+    assert host.domains[0].blocks == ()
+
+
+def test_more_devices_than_the_row_counts_are_of_another_domain_whose_row_is_lost() -> None:
+    host = host_of(row(b"web01"), VCPUS, NET, VBD, VCPUS, NET1, VBD.replace(b"51712", b"51713"), row(b"db01"), NET)
+    assert [(len(each.networks), len(each.blocks)) for each in host.domains] == [(0, 0), (1, 0)]
+    assert host.missing.networks == 2
+
+
+def test_rows_without_their_lines_are_counted() -> None:
+    """As of `xentop -b`, or of a script in xentop's place that drops -n -x -v."""
+    host = host_of(row(b"web01"), row(b"db01", REST.replace(b"    2    1 ", b"    4    3 ")))
+    assert host.missing == model.Missing(vcpus=6, networks=4, blocks=2)
+    whole = host_of(row(b"web01"), VCPUS, NET, VBD, row(b"db01"), VCPUS, NET, VBD)
+    assert whole.missing == model.Missing(0, 0, 0)
+
+
+def test_what_rows_count_and_lines_do_not_show_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    view = TextView()
+
+    def missing(*lines: bytes) -> dict[str, float]:
+        families = view.families(Printed(Iteration(HEADER + b"".join(lines), 1, 1), None))
+        samples = [sample for family in families for sample in family.samples]
+        return {each.labels["device"]: each.value for each in samples if each.name == "xentop_missing_devices"}
+
+    bare, whole = (row(b"web01"),), (row(b"web01"), VCPUS, NET, VBD)
+    assert missing(*whole) == {"vcpu": 0, "network": 0, "block": 0}
+    for _ in range(2):
+        assert missing(*bare) == {"vcpu": 2, "network": 1, "block": 1}
+    missing(*whole)
+    assert [record.getMessage() for record in caplog.records] == [
+        "devices are in no series",
+        "no device is missing any more",
+    ]
+    assert "-n -x -v" in caplog.records[0].__dict__["fields"]["advice"]
 
 
 TMEM = (
@@ -302,6 +367,26 @@ def test_an_iteration_is_whole_when_the_next_header_has_come() -> None:
         assert whole_iterations((first + second)[:end])[0] == []
     assert whole_iterations(first + second) == ([first], second)
     assert whole_iterations(first + second + HEADER) == ([first, second], HEADER)
+
+
+EIGHT_COLUMNS = HEADER.index(b" VCPUS")
+CUT = HEADER[:EIGHT_COLUMNS] + b"\n"
+
+
+def test_a_header_that_is_not_whole_is_named() -> None:
+    """As where something cuts lines at a width, or wraps them."""
+    for text in (CUT + row(b"web01")[:80] + b"\n", CUT + HEADER[EIGHT_COLUMNS:] + row(b"web01")):
+        assert cut_header(text) == CUT.rstrip()
+        with pytest.raises(SourceRubbish, match=r"header is not whole: .*MAXMEM\(%\)'"):
+            parse(text)
+    assert cut_header(HEADER + row(b"web01")) is None
+    assert cut_header(b"ended\n" + HEADER + row(HEADER[6:80])) is None
+
+
+def test_behind_a_header_that_is_not_whole_there_may_be_another_iteration() -> None:
+    with pytest.raises(SourceRubbish, match="header is not whole"):
+        parse(HEADER + row(b"web01") + VCPUS + CUT + row(b"web01") + VCPUS)
+    assert len(parse(CUT + HEADER + row(b"web01")).domains) == 1
 
 
 def test_devices_without_end_are_not_gathered() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.shell.sources import SourceError
+from virtscope.shell.sources import SourceError, SourceRubbish
 from virtscope.xentop import text
 from virtscope.xentop.source import xentop
 from virtscope.xentop.source.xentop import Xentop
@@ -109,3 +110,29 @@ def test_a_xentop_that_moved_is_found_again(child: Xentop, program: Path, tmp_pa
     child.start()
     within_a_minute(lambda: starts(child) == 1)
     assert child.origin() == str(tmp_path / "4.19/xentop")
+
+
+def failure(child: Xentop) -> SourceError | None:
+    try:
+        child.read()
+    except SourceError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ("cut", r"a header that is not whole, .*MAXMEM\(%\) VCPUS'; let nothing cut or wrap its lines"),
+        ("repeats", "more headers than iterations.*drop -r"),
+    ],
+)
+def test_what_would_be_read_in_part_is_refused_with_its_reason(
+    child: Xentop, program: Path, monkeypatch: pytest.MonkeyPatch, says: str, said: str
+) -> None:
+    monkeypatch.setattr(xentop, "HUNG", 2.0)
+    (program.parent / "says").write_text(says)
+    child.start()
+    within_a_minute(lambda: isinstance(failure(child), SourceRubbish))
+    assert re.search(said, str(failure(child)))
+    assert child._latest == b"", "a part passed for the whole"

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from virtscope.shell.commands import kill_group, last_line
 from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
-from virtscope.xentop.text import whole_iterations
+from virtscope.xentop.text import cut_header, whole_iterations
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,10 @@ HUNG = 10.0  # seconds without a whole iteration after which the child is killed
 LONGEST_PAUSE = 60.0  # seconds between two starts; a child that lived as long starts the pauses anew
 LARGEST = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
 
+_TOO_MANY_HEADERS = (
+    "xentop prints more headers than iterations, so that a part would pass for the whole: drop -r if a script adds it, "
+    "rename the domain whose name holds a header on a line of its own, or take --source=libxenstat"
+)
 _FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/local/sbin")
 
 
@@ -117,6 +121,7 @@ class Xentop:
 
     def _run(self) -> SourceError:
         """Run a child to its end, reading what it prints; return what ended it."""
+        begun = time.monotonic()
         try:
             child = self._start()
         except OSError as error:
@@ -128,7 +133,7 @@ class Xentop:
         failure: SourceError | None = None
         complaints = _Tail()
         try:
-            failure = self._read(child, complaints)
+            failure = self._read(child, begun, complaints)
         finally:
             with self._lock:
                 self._child = None
@@ -164,11 +169,16 @@ class Xentop:
             self._starts += 1
             return self._child
 
-    def _read(self, child: subprocess.Popen[bytes], complaints: _Tail) -> SourceError | None:
-        """Read until the child closes its output (returns None) or gives no whole iteration any more."""
+    def _read(self, child: subprocess.Popen[bytes], begun: float, complaints: _Tail) -> SourceError | None:
+        """Read until the child closes its output (returns None) or gives no whole iteration any more.
+
+        `begun` is a moment before the child was started. It prints a header at once, and not more than one after each
+        interval: where there are more, they don't begin iterations.
+        """
         assert child.stdout
         assert child.stderr
         text = b""
+        iterations = 0
         since = time.monotonic()  # a moment before the header in `text` was printed
         deadline = time.monotonic() + HUNG
         with selectors.DefaultSelector() as pipes:
@@ -195,6 +205,9 @@ class Xentop:
                 text += chunk
                 # A header ends in SSID and a line break; looking through all there is at each read would cost too much.
                 whole, text = whole_iterations(text) if b"SSID" in text[-len(chunk) - 6 :] else ([], text)
+                iterations += len(whole)
+                if iterations > (time.monotonic() - begun) / INTERVAL + 0.5:
+                    return SourceRubbish(_TOO_MANY_HEADERS)
                 if whole:
                     if self._ended_by:
                         self._ended_by = ""
@@ -209,6 +222,11 @@ class Xentop:
                 if len(text) > LARGEST:
                     break
                 emptied = time.monotonic()
+        if header := cut_header(text):
+            return SourceRubbish(
+                f"{self._program} prints a header that is not whole, so no domain can be read: {header!r:.300}; "
+                "let nothing cut or wrap its lines"
+            )
         if text and b"CPU(sec)" not in text:
             return SourceRubbish(f"{self._program} prints no iterations of xentop, but {text[:200]!r}")
         return SourceTimeout(f"{self._program} has printed no whole iteration for {HUNG:.0f} s and was killed")
