@@ -1,10 +1,11 @@
-"""Who is who in xentop's text, which tells names and no ids: domains of one name are kept apart by a number."""
+"""Who is who in xentop's text, which tells names and places: what these don't tell apart is kept apart by a number."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import NamedTuple
 
+from virtscope.xentop.clocks import MOST_APART
 from virtscope.xentop.model import DOM0, Domain, Host
 
 # Looks that a name's numbers are kept for when nobody bears it: an hour at a scrape a second, longer than rates look
@@ -69,6 +70,53 @@ class Namesakes:
                 self._borne[name] = self._look
             elif self._look - self._borne[name] > _REMEMBERED:
                 del self._highest[name], self._borne[name]
+
+
+class _Seen(NamedTuple):
+    look: int  # the last at which the domain was there
+    cpu_seconds: float
+    vifs: int  # interfaces that there were, shown or not
+    packets: dict[str, int]  # of each that was shown, by place
+    generation: int
+
+
+class Places:
+    """Names a domain's interfaces by their places, from one iteration to the next, so that no name ever passes on.
+
+    xentop numbers the interfaces that there are, in Dom0's order: after one was added or taken out it can't be known
+    which is which. All that there are then begin anew under their places and a number: "0-2", "1-2". Packets show that
+    one took the place of another, not bytes: those wrap on Dom0s of 32 bits.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int | None, int | None], _Seen] = {}
+        self._look = 0
+
+    def tell_apart(self, host: Host) -> Host:
+        """Return the host with such names; to be given each iteration in its turn, with `namesake` set."""
+        self._look += 1
+        named = host._replace(domains=tuple([self._named(domain) for domain in host.domains]))
+        if len(self._seen) > len(host.domains):
+            self._seen = {key: seen for key, seen in self._seen.items() if self._look - seen.look <= _REMEMBERED}
+        return named
+
+    def _named(self, domain: Domain) -> Domain:
+        key = domain.name, domain.domid, domain.namesake
+        vifs = len(domain.networks) if domain.vifs is None else domain.vifs
+        packets = {network.vif: network.receive.packets + network.transmit.packets for network in domain.networks}
+        cpu_seconds, generation = domain.cpu_seconds or 0, 0
+        if before := self._seen.get(key):
+            generation = before.generation
+            # Of a domain that was made anew, and where there was none before, all interfaces are new.
+            if before.vifs and cpu_seconds >= before.cpu_seconds - MOST_APART:
+                fell = any(packets.get(vif, counted) < counted for vif, counted in before.packets.items())
+                generation += 1 if fell or vifs != before.vifs else 0
+        self._seen[key] = _Seen(self._look, cpu_seconds, vifs, packets, generation)
+        if not generation:
+            return domain
+        return domain._replace(
+            networks=tuple([network._replace(vif=f"{network.vif}-{generation + 1}") for network in domain.networks])
+        )
 
 
 def _counters(domain: Domain) -> tuple[float, ...]:

@@ -84,6 +84,7 @@ class Domain(NamedTuple):
     networks: tuple[Network, ...]
     blocks: tuple[Block, ...]
     namesake: int | None = None  # tells domains of one name apart where there is no domid
+    vifs: int | None = None  # interfaces that the source counts, where it may not show all of them
     told: Guest | None = None  # what the toolstack tells of it; None where it doesn't (yet)
 
 
@@ -202,6 +203,7 @@ def _text_domain(raw: TextDomain, domid: int | None, read_sectors_told: bool) ->
         vcpus=tuple(_text_vcpu(raw.vcpu_seconds, number) for number in range(raw.vcpus)),
         networks=_known_apart(list(map(_network, raw.networks)), _VIF, raw.network_count),
         blocks=_known_apart([_text_block(vbd, read_sectors_told) for vbd in raw.vbds], _VBD, raw.vbd_count),
+        vifs=raw.network_count,
     )
 
 

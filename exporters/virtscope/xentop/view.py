@@ -12,7 +12,7 @@ from virtscope.shell.recording import Failed
 from virtscope.shell.sources import SourceUnavailable
 from virtscope.xentop import metrics, model, text
 from virtscope.xentop.clocks import Clocks, WaitingClocks
-from virtscope.xentop.identity import Namesakes
+from virtscope.xentop.identity import Namesakes, Places
 from virtscope.xentop.model import Host, Missing
 from virtscope.xentop.recorded import Printed, Snapshot
 from virtscope.xentop.source.host import HostReader
@@ -102,6 +102,7 @@ class TextView:
     def __init__(self, add_told: AddTold = add_nothing) -> None:
         self._add_told = add_told
         self._namesakes = Namesakes()
+        self._places = Places()
         self._clocks = Clocks()
         self._unknown_line_said = False
         self._missing = _Missing(
@@ -119,7 +120,7 @@ class TextView:
             )
         told = model.from_text(host, printed.xen_version)
         self._missing.note(told.missing)
-        told_apart = self._clocks.steady(self._namesakes.tell_apart(told))
+        told_apart = self._clocks.steady(self._places.tell_apart(self._namesakes.tell_apart(told)))
         return metrics.families(self._add_told(told_apart)) + metrics.text_families(
             printed.iteration, len(host.unknown)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from virtscope.xentop import model
-from virtscope.xentop.identity import Namesakes
+from virtscope.xentop.identity import Namesakes, Places
 
 PLAIN = model.Domain(None, "web01", 0.0, 1 << 20, None, 0, frozenset(), (), (), ())
 
@@ -75,3 +75,56 @@ def test_a_name_that_is_borne_is_not_forgotten() -> None:
         assert iterations.show(("twin", 20)) == [3]
     assert iterations.show() == []
     assert iterations.show(("twin", 20)) == [4]
+
+
+class Interfaces:
+    """Shows the packets of a guest's interfaces, by their places, to one Places; answers with their names."""
+
+    def __init__(self) -> None:
+        self._places = Places()
+
+    def show(self, *packets: int, seconds: float = 10.0, domain: model.Domain = PLAIN) -> list[str]:
+        networks = tuple(
+            model.Network(str(place), model.Traffic(0, 0, 0, 0), model.Traffic(0, counted, 0, 0))
+            for place, counted in enumerate(packets)
+        )
+        guest = domain._replace(networks=networks, cpu_seconds=seconds)
+        (named,) = self._places.tell_apart(model.Host(None, None, None, None, None, (guest,))).domains
+        return [network.vif for network in named.networks]
+
+
+def test_interfaces_that_stay_keep_their_places() -> None:
+    interfaces = Interfaces()
+    for packets in ((), (0, 0), (5, 900), (5, 901)):  # none while the guest was being made
+        assert interfaces.show(*packets) == ["0", "1"][: len(packets)]
+
+
+def test_after_one_was_taken_out_the_one_behind_it_does_not_go_on_in_its_series() -> None:
+    interfaces = Interfaces()
+    interfaces.show(5, 900)
+    assert interfaces.show(901) == ["0-2"]
+    assert interfaces.show(902) == ["0-2"]
+    assert interfaces.show(0, 903) == ["0-3", "1-3"]  # another was added, before it
+    assert interfaces.show(904, 0) == ["0-4", "1-4"]  # both happened since the last look
+
+
+def test_a_reboot_begins_anew_in_the_same_series() -> None:
+    interfaces = Interfaces()
+    assert interfaces.show(5, 900, seconds=500.0) == ["0", "1"]
+    assert interfaces.show(seconds=0.0) == []
+    assert interfaces.show(0, 0, seconds=1.0) == ["0", "1"]
+
+
+def test_a_line_that_is_missing_for_once_changes_no_place() -> None:
+    interfaces = Interfaces()
+    both = PLAIN._replace(vifs=2)
+    assert interfaces.show(5, 900, domain=both) == ["0", "1"]
+    assert interfaces.show(6, domain=both) == ["0"]
+    assert interfaces.show(7, 901, domain=both) == ["0", "1"]
+
+
+def test_another_domains_interfaces_have_places_of_their_own() -> None:
+    interfaces = Interfaces()
+    interfaces.show(5, 900)
+    assert interfaces.show(901, domain=PLAIN._replace(name="db01")) == ["0"]
+    assert interfaces.show(901) == ["0-2"], "it is remembered for a while"
