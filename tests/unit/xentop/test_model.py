@@ -137,6 +137,16 @@ def test_vbd_names(number: int, name: str) -> None:
     assert model.vbd_name(number) == name
 
 
+def test_block_devices_of_one_name_are_left_out_and_counted() -> None:
+    """Of two back ends, or xvda by either of its numbers: two samples of one series would spoil the scrape."""
+    same = VBD._replace(dev=1 << 28)
+    host = model.from_libxenstat(
+        RawNode((PLAIN._replace(vbds=(VBD, VBD._replace(dev=51728), same)),), b"4.17.7", 4, 1, 1, 1)
+    )
+    assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
+    assert host.missing == model.Missing(vcpus=0, networks=0, blocks=2)
+
+
 @pytest.mark.parametrize(
     ("raw", "name"),
     [
