@@ -123,7 +123,7 @@ class Xl:
     def _use(self, program: str, arguments: tuple[str, ...]) -> None:
         if (program, arguments) == (self._program, self._list):
             return
-        if self._program:
+        if self._program not in {"", program}:
             log.info("the toolstack is another program now", extra={"fields": {"was": self._program, "is": program}})
         self._program, self._list, self._not_known = program, arguments, set()
 
