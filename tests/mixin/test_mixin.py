@@ -98,6 +98,8 @@ def of_own_targets(expected: Mixin) -> None:
                 rule["expr"] = rule["expr"].replace("(up)", '(up{platform!=""})')
             case {"record": "monitor:cpu_usage:rate"}:
                 rule["expr"] = rule["expr"].replace("total{", 'total{platform!="", ')
+            case {"record": "target:process:info"}:
+                rule["expr"] = rule["expr"].replace("seconds{", 'seconds{platform!="", ')
 
 
 def alert(expected: Mixin, name: str) -> Json:

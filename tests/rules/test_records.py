@@ -13,7 +13,7 @@ from tools.vocabulary_reference import RECORD_NAME, ROOT, readers, rules, vocabu
 MADE = {rule.name for rule in rules() if not rule.is_alert}
 
 # Steps on the way to the vocabulary, and who makes them: for their own files and those that the rules' comments name.
-STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:")
+STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:", "target:")
 # Made for an application of one name only, which the lab's are not (alerts/objective_rules.py).
 MADE_ELSEWHERE = {"objective:wanted:info"}
 
