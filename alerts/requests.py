@@ -10,6 +10,7 @@ from alerts.names import quoted
 from alerts.rule_file import Rule
 
 _LABELS = ["host", "platform", "app", "tier", "method", "status"]
+_PORT = '"port", "$2", "instance", "(.*:)?(.+)"'
 
 
 def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]:
@@ -30,8 +31,18 @@ def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]
 
 
 def _of_sensors(histogram: Histogram, series: str) -> str:
-    """A host's Telegraf may be scraped twice and counts once; sensors in two guests of a host count both."""
-    return _by_edge(f"rate({histogram.metric}_{series}[1m])", series, "avg", ["vserver", *_LABELS])
+    """Sensors add up, whether in two guests of a host or side by side; a sensor that is scraped twice counts once.
+
+    A sensor is a process: what answers at one port and was started at one moment, where the target shows when
+    (target:process:info), by whatever addresses and jobs it is scraped.
+    """
+    rate = f"rate({histogram.metric}_{series}[1m])"
+    target = "on (host, vserver, job, instance)"
+    processes = (
+        f"{rate} * {target} group_left (port, started) target:process:info\n"
+        "or\n" + _call("label_replace", f"{rate} unless {target} target:process:info", _PORT)
+    )
+    return _by_edge(processes, series, "avg", ["vserver", "port", "started", *_LABELS])
 
 
 def _of_client(histogram: Histogram, series: str) -> str:
