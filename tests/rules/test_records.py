@@ -76,3 +76,28 @@ def test_what_is_no_platforms_own_reads_the_vocabulary_alone() -> None:
     series = re.compile(r"\b(?:xen|openvz|perf|node|container|machine)_[a-z_]+\b")
     common = [rule for rule in rules() if rule.file.stem not in own]
     assert {rule.name for rule in common if series.search(rule.expr)} == set()
+
+
+# Reads what it was at the evaluation before: the cause that stands keeps its evidence.
+OF_THE_EVALUATION_BEFORE = {("group:cause:evident", "app:breach_cause:info")}
+RULES = {rule.file for rule in rules() if rule.file.is_relative_to(ROOT / "prometheus")}
+DERIVED = {"derived.yml", "history.yml"}
+
+
+@pytest.mark.parametrize("file", sorted(RULES), ids=lambda file: file.stem)
+def test_a_rule_reads_what_its_group_has_recorded_before_it(file: Path) -> None:
+    """Else it reads the evaluation before, and a chain of such rules arrives minutes late on a large installation."""
+    of_file = [rule for rule in rules() if rule.file == file]
+    ahead = set()
+    for place, rule in enumerate(of_file):
+        to_come = {later.name for later in of_file[place:]} - {earlier.name for earlier in of_file[: place + 1]}
+        ahead |= {(rule.name, record) for record in to_come & set(RECORD_NAME.findall(rule.expr))}
+    assert ahead - OF_THE_EVALUATION_BEFORE == set()
+
+
+def test_what_is_derived_is_read_by_no_platform() -> None:
+    """Platforms first: what follows from them is at most one evaluation behind."""
+    derived = {rule.name for rule in rules() if rule.file.name in DERIVED}
+    platforms = [rule for rule in rules() if rule.file in RULES and rule.file.name not in DERIVED]
+    read = {rule.name: set(RECORD_NAME.findall(rule.expr)) & derived for rule in platforms}
+    assert {name: records for name, records in read.items() if records} == {}

@@ -79,6 +79,6 @@ def test_every_rule_file_has_unit_tests() -> None:
 
 
 def unit_tests(file: Path) -> list[Path]:
-    """The files of promtool's tests for a rule file NAME.yml: NAME.yml, or NAME_PART.yml for each part of a long one."""
+    """The files of promtool's tests for a rule file NAME.yml: NAME.yml, or NAME_PART.yml for each part of it."""
     folder = ROOT / file.relative_to(ROOT).parts[0] / "tests"
     return [tests for tests in TEST_FILES if tests in {folder / file.name, *folder.glob(f"{file.stem}_*.yml")}]
