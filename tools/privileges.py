@@ -8,11 +8,14 @@ they are started.
 from __future__ import annotations
 
 import contextlib
+import errno
 import grp
 import os
 import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 NOBODY = 65534  # Debian's user and group nobody
 
@@ -45,10 +48,58 @@ def _bounding_set() -> int:
 
 
 def hand_over(folder: Path) -> None:
-    """As root, make the folder in which a part keeps its data, and give it with all in it to who the part will be."""
+    """As root, make the folder in which a part keeps its data, and give it with all in it to who the part will be.
+
+    What is nobody's already is not entered: whoever is nobody may put a link, or a file of root's under another name,
+    in there at any moment. So each folder becomes nobody's after all that is in it, and whatever is interrupted is
+    completed the next time. Files with several names keep their owner, as the other names may be anywhere.
+    """
     if os.getuid() != 0:
         return
-    if not folder.exists():
-        folder.mkdir(parents=True)
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    # The folder itself may be a link, to another disk: it is in one that isn't nobody's.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _hand_over(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _hand_over(folder: int) -> None:
+    if os.fstat(folder).st_uid == NOBODY:
+        return
+    for name in os.listdir(folder):
+        entry = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            found = os.fstat(entry)
+            if stat.S_ISDIR(found.st_mode):
+                inside = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=entry)
+                try:
+                    _hand_over(inside)
+                finally:
+                    os.close(inside)
+            elif stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+                os.chown(f"/proc/self/fd/{entry}", NOBODY, NOBODY)  # fchown refuses what O_PATH has opened
+        finally:
+            os.close(entry)
+    os.fchown(folder, NOBODY, NOBODY)
+
+
+def append_to(file: Path) -> BinaryIO:
+    """Open a log for appending that is nobody's, in a folder that nobody may write to; it is made if it isn't there.
+
+    Raises OSError for what is in its place that nobody couldn't write to: a link, a pipe, another user's file.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        descriptor = os.open(file, flags)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != NOBODY:
+            os.close(descriptor)
+            raise PermissionError(errno.EPERM, "not a file of user nobody", str(file)) from None
+    else:
+        os.fchown(descriptor, NOBODY, NOBODY)
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "ab")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from lab import LabError
 from lab.servers import enclosure
 from lab.site import data
-from tools import privileges, programs
+from tools import programs
 from tools.programs import CHECKOUT
 
 TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
@@ -51,10 +50,7 @@ def _make(target: Path) -> None:
         folder = Path(name)
         enclosure.prepare(folder)
         state = folder / "state"
-        enclosure.make_state(state)
-        (state / "data" / "mysql").mkdir(parents=True)
-        for made in (state / "data", state / "data" / "mysql"):
-            os.chown(made, privileges.NOBODY, privileges.NOBODY)
+        enclosure.make_state(state, fill=lambda folder: (folder / "data" / "mysql").mkdir(parents=True))
         system_tables = (programs.LAB.root() / SYSTEM_TABLES).read_text()
         statements = ["USE mysql;", system_tables, SCHEMA.read_text(), *data.sql()]
         mariadbd = subprocess.run(

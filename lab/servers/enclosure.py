@@ -7,9 +7,8 @@ All mounts are in a namespace of the server's own, and are gone when it is.
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools import privileges, programs
@@ -53,7 +52,8 @@ def prepare(folder: Path) -> None:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def make_state(folder: Path) -> None:
-    """Make a folder that a server may write to."""
+def make_state(folder: Path, fill: Callable[[Path], None] = lambda _: None) -> None:
+    """Make a folder that a server may write to; `fill` puts into it what is there at first, before it is nobody's."""
     folder.mkdir()
-    os.chown(folder, privileges.NOBODY, privileges.NOBODY)
+    fill(folder)
+    privileges.hand_over(folder)

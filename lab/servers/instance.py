@@ -146,9 +146,8 @@ class Instance:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         enclosure.prepare(self.folder)
-        for tier in TIERS:
-            enclosure.make_state(self.folder / tier)
-        database.copy_to(self.folder / DB / "data")
+        enclosure.make_state(self.folder / WEB)
+        enclosure.make_state(self.folder / DB, fill=lambda folder: database.copy_to(folder / "data"))
         users = self.folder / "config" / "users.sql"
         users.touch(0o600)
         users.write_text(
@@ -189,8 +188,7 @@ class Instance:
         self._wait(WEB, self._page_answers)
 
     def _start(self, tier: str, command: list[str], environment: dict[str, str]) -> None:
-        with (self.folder / tier / "error.log").open("ab") as log:
-            os.fchown(log.fileno(), privileges.NOBODY, privileges.NOBODY)  # Apache opens it by itself
+        with privileges.append_to(self.folder / tier / "error.log") as log:  # nobody's: Apache opens it by itself
             process = subprocess.Popen(
                 self._cgroups[tier].joining(enclosure.enclosed(self.folder / tier, command)),
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
@@ -231,9 +229,18 @@ class Instance:
             self.kill(tier)
 
     def _log_end(self, tier: str) -> str:
-        log = self.folder / tier / "error.log"
-        lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log.is_file() else []
+        lines: list[str] = []
+        # A link or a pipe in its place is the server's doing, not its log.
+        with (
+            contextlib.suppress(OSError),
+            open(self.folder / tier / "error.log", errors="replace", opener=_open_nothing_else) as log,
+        ):
+            lines = log.read().splitlines()[-LOG_LINES:]
         return "; its log ends:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _open_nothing_else(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _require_free(port: int, whose: str) -> None:

@@ -1,0 +1,157 @@
+"""What root's `make up` gives to nobody, and what a process of nobody's can't take."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.privileges import NOBODY, python_of_everybody
+from tools import privileges
+
+SWAP_SECONDS = 5
+# As nobody: a folder of its own is a link to the folder of a secret, and is itself again, over and over.
+SWAP = """
+import os, sys
+folder, secrets = sys.argv[1:]
+print("ready", flush=True)
+while True:
+    os.rename(f"{folder}/block", f"{folder}/aside")
+    os.symlink(secrets, f"{folder}/block")
+    os.unlink(f"{folder}/block")
+    os.rename(f"{folder}/aside", f"{folder}/block")
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder of root's that everybody can reach."""
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away: run this as root")
+    with tempfile.TemporaryDirectory(prefix="virtscope") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture
+def secret(place: Path) -> Path:
+    """A file that is root's alone."""
+    file = place / "secrets" / "key"
+    file.parent.mkdir()
+    file.write_text("secret")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def data(place: Path) -> Path:
+    """A part's data folder that has been handed over, with a block in it."""
+    folder = place / "data"
+    (folder / "block").mkdir(parents=True)
+    for name in ("key", *map(str, range(200))):
+        (folder / "block" / name).touch()
+    privileges.hand_over(folder)
+    return folder
+
+
+def owners(folder: Path) -> set[int]:
+    return {path.lstat().st_uid for path in (folder, *folder.rglob("*"))}
+
+
+def test_a_part_owns_all_of_its_folder_which_is_made_if_missing(place: Path, data: Path) -> None:
+    assert owners(data) == {NOBODY}
+    privileges.hand_over(place / "new" / "folder")
+    assert (place / "new" / "folder").stat().st_uid == NOBODY
+    assert (place / "new").stat().st_uid == 0
+
+
+def test_a_folder_on_another_disk_is_handed_over(place: Path) -> None:
+    (place / "disk" / "block").mkdir(parents=True)
+    (place / "data").symlink_to(place / "disk")
+    privileges.hand_over(place / "data")
+    assert owners(place / "disk") == {NOBODY}
+
+
+def test_nobody_gets_no_file_of_root_s_by_swapping_folders(data: Path, secret: Path) -> None:
+    with subprocess.Popen(
+        [python_of_everybody(NOBODY, "pass"), "-c", SWAP, data, secret.parent],
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        stdout=subprocess.PIPE,
+    ) as swapping:
+        try:
+            assert swapping.stdout is not None
+            assert swapping.stdout.readline()
+            deadline = time.monotonic() + SWAP_SECONDS
+            while time.monotonic() < deadline:
+                privileges.hand_over(data)
+                assert secret.stat().st_uid == 0
+                assert secret.parent.stat().st_uid == 0
+            assert swapping.poll() is None
+        finally:
+            swapping.kill()
+
+
+@pytest.mark.parametrize("handed_over", [True, False], ids=["nobody's folder", "root's folder"])
+@pytest.mark.parametrize("kind", ["link to a file", "link to a folder", "hard link"])
+def test_links_give_nothing_away(data: Path, secret: Path, kind: str, handed_over: bool) -> None:
+    if not handed_over:
+        os.chown(data, 0, 0)
+    link = data / "link"
+    if kind == "hard link":
+        os.link(secret, link)
+    else:
+        link.symlink_to(secret if kind == "link to a file" else secret.parent)
+    privileges.hand_over(data)
+    assert secret.stat().st_uid == 0
+    assert secret.parent.stat().st_uid == 0
+    assert data.stat().st_uid == NOBODY
+
+
+def test_what_nobody_has_moved_into_its_folder_stays_whose_it_is(data: Path, secret: Path) -> None:
+    """A file of root's in any other folder that nobody may write to."""
+    moved = secret.rename(data / "block" / "moved")
+    privileges.hand_over(data)
+    assert moved.stat().st_uid == 0
+
+
+def test_a_hand_over_that_was_interrupted_is_completed(data: Path) -> None:
+    os.chown(data, 0, 0)
+    (data / "later").mkdir()
+    (data / "later" / "file").touch()
+    privileges.hand_over(data)
+    assert owners(data) == {NOBODY}
+
+
+def test_a_log_of_nobody_s_is_made_and_continued(data: Path) -> None:
+    for line in (b"first\n", b"second\n"):
+        with privileges.append_to(data / "error.log") as log:
+            log.write(line)
+    assert (data / "error.log").read_text() == "first\nsecond\n"
+    assert (data / "error.log").stat().st_uid == NOBODY
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe"])
+def test_nothing_else_is_written_to_in_place_of_a_log(data: Path, secret: Path, kind: str) -> None:
+    log = data / "error.log"
+    if kind == "link":
+        log.symlink_to(secret)
+    elif kind == "hard link":
+        os.link(secret, log)
+    else:
+        os.mkfifo(log)
+        shutil.chown(log, NOBODY)
+    with pytest.raises(OSError, match=r"error\.log"):
+        privileges.append_to(log)
+    assert secret.read_text() == "secret"
+    assert secret.stat().st_uid == 0
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
