@@ -1,0 +1,341 @@
+"""What targets may say by prometheus.yml: their job's metrics, of themselves, within limits. On a real Prometheus."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import requests
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.live import Exposition, Prometheus
+from tests.live.endpoints import QuietHandler, http_server
+from tools.metric_reference import PAGES, VARIES
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRAPES = {
+    job["job_name"]: job for job in yaml.safe_load((ROOT / "prometheus/prometheus.yml").read_text())["scrape_configs"]
+}
+OWN = {"prometheus", "alertmanager"}  # the stack's own programs
+ON_HOSTS = ("xentop", "vestat", "perf", "node", "cadvisor", "telegraf", "app", "lab")
+IN_GUESTS = ("guest", "telegraf", "app")
+
+# Whose metrics are read: by the beginning of their names, the jobs that may bring them. The first that fits counts.
+SAID_BY: dict[str, set[str]] = {
+    "perf_cgroup_": {"perf"},
+    "perf_": {"perf", "guest"},
+    "xen_": {"xentop"},
+    "xentop_": {"xentop"},
+    "openvz_": {"vestat"},
+    "vestat_": {"vestat"},
+    "resctrl_": {"perf"},
+    "node_": {"node", "guest"},
+    "container_": {"cadvisor"},
+    "machine_": {"cadvisor"},
+    "app_": {"telegraf"},
+    "lab_": {"lab"},
+    "process_": {*ON_HOSTS, *IN_GUESTS},
+    "prometheus_": set(),
+    "alertmanager_": set(),
+    "sloth_": set(),
+    "scrape_": set(),
+    "ALERTS": set(),
+}
+GOLDEN = {"openvz": "vestat", "perf": "perf", "xen": "xentop", "xentop": "xentop"}  # jobs by the pages' names
+SAMPLES_OF_1000 = {"xentop": "## Xen", "vestat": "## OpenVZ"}  # sections of docs/cost.md
+IDENTITY = ("host", "platform", "vserver", "job", "instance")
+ONE_OF_EACH_JOB = (
+    *("xen_host_cpus", "openvz_host_containers", "perf_up", "node_load1", "machine_cpu_cores"),
+    *("probe_success", "lab_clients"),
+)
+
+
+def read_names() -> set[str]:
+    """Every metric that rules, alerts and dashboards read and that is no record; and all of the exporters' own."""
+    files = [file for pattern in ("prometheus/rules/**/*.yml", "alerts/**/*.yml") for file in ROOT.glob(pattern)]
+    texts = [
+        rule["expr"]
+        for file in files
+        for group in (yaml.safe_load(file.read_text()) or {}).get("groups", ())
+        for rule in group["rules"]
+    ]
+    texts += [
+        expr for file in ROOT.glob("dashboards/json/*.json") for expr in expressions(json.loads(file.read_text()))
+    ]
+    words = {word for text in texts for word in re.findall(r"(?<![\w:])[a-zA-Z_]\w+(?![\w:(])", text)}
+    return {word for word in words if word.startswith(tuple(SAID_BY))} | set().union(*golden_names().values())
+
+
+def expressions(part: Any) -> Iterator[str]:
+    """Each `expr` anywhere in a dashboard."""
+    if isinstance(part, dict):
+        yield from (value for key, value in part.items() if key == "expr" and isinstance(value, str))
+        part = list(part.values())
+    if isinstance(part, list):
+        for item in part:
+            yield from expressions(item)
+
+
+def golden_pages() -> dict[str, str]:
+    """Every page that an exporter writes, by its name."""
+    pages = {file.stem: file.read_text().replace(VARIES, "1") for file in PAGES.glob("*.prom")}
+    return {name: text for name, text in pages.items() if name.partition("-")[0] in GOLDEN}
+
+
+def golden_names() -> dict[str, set[str]]:
+    return {
+        page: {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+        for page, text in golden_pages().items()
+    }
+
+
+def jobs_that_may_say(name: str) -> set[str]:
+    return next((jobs for beginning, jobs in SAID_BY.items() if name.startswith(beginning)), set())
+
+
+@pytest.fixture(scope="module", params=["prometheus", "prometheus3"])
+def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """One that scrapes, for every job: what is to arrive, what isn't, and what is too much."""
+    program: Literal["prometheus", "prometheus3"] = request.param
+    names = [*sorted(read_names()), "planted:cpu_usage:rate", "xen_planted:rate", "ALERTS", "ALERTS_FOR_STATE", "up"]
+    names += ["scrape_samples_scraped", "sloth_slo_info", "app_log_lines_total"]
+    everything = "".join(f"{name} 77\n" for name in names)
+    labels = ",".join(f'{name}="victim"' for name in IDENTITY)
+    spoofed = "".join(f"{name}{{{labels}}} 77 {int(time.time() - 600) * 1000}\n" for name in ONE_OF_EACH_JOB)
+    jobs: dict[str, list[dict[str, Any]]] = {job: [] for job in {*ON_HOSTS, *IN_GUESTS}}
+    with ExitStack() as stack:
+
+        def watch(job: str, text: str, **labels: str) -> None:
+            address = stack.enter_context(Exposition(text)).address
+            jobs[job].append({"targets": [address], "labels": labels})
+
+        for job in ON_HOSTS:
+            watch(job, everything, host="everything", platform="test")
+            watch(job, spoofed, host="spoofed", platform="test")
+            watch(job, spoofed)
+        for job in IN_GUESTS:
+            watch(job, everything, host="everything in guest", platform="test", vserver="guest")
+            watch(job, spoofed, host="spoofed", platform="test", vserver="guest")
+        for page, text in golden_pages().items():
+            watch(GOLDEN[page.partition("-")[0]], text, host=f"golden {page}")
+        watch("node", "node_load1 1\n", host="misplaced", vserver="guest")
+        few = SCRAPES["guest"]["sample_limit"]
+        watch("guest", "".join(f'node_x{{n="{n}"}} 1\n' for n in range(few)), host="limit", vserver="not too many")
+        watch("guest", "".join(f'node_x{{n="{n}"}} 1\n' for n in range(few + 1)), host="limit", vserver="samples")
+        watch("guest", "# " + "x" * 4_200_000 + "\nnode_x 1\n", host="limit", vserver="body")
+        watch("guest", f'node_x{{name="{"x" * 4097}"}} 1\n', host="limit", vserver="label value")
+        watch("guest", f'node_x{{{"n" * 101}="x"}} 1\n', host="limit", vserver="label name")
+        many = ",".join(f'n{n}="x"' for n in range(40))
+        watch("guest", f"node_x{{{many}}} 1\n", host="limit", vserver="labels")
+        jobs["guest"].append({"targets": [stack.enter_context(redirecting())], "labels": {"host": "redirected"}})
+        watch("telegraf", 'app_log_lines_total{app="shop"} 1\n', host="tied", app="blog")
+        server = Prometheus(tmp_path_factory.mktemp("trust"), jobs, program=program)
+        stack.enter_context(server)
+        server.wait_for("count(scrape_samples_scraped) == scalar(count(up)) and count(up) > 40", 60)
+        yield server
+
+
+@contextmanager
+def redirecting() -> Iterator[str]:
+    """Address of a target that sends whoever asks to another one."""
+    with Exposition("node_x 1\n") as there:
+
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:  # noqa: N802 (http.server calls it)
+                self.send_response(http.HTTPStatus.FOUND)
+                self.send_header("Location", f"http://{there.address}/metrics")
+                self.end_headers()
+
+        server = http_server(Handler)
+        yield server.address
+        server.close()
+
+
+def targets(prometheus: Prometheus, state: str = "active") -> list[dict[str, Any]]:
+    answer = requests.get(f"{prometheus.url}/api/v1/targets", params={"state": state}, timeout=10).json()
+    found: list[dict[str, Any]] = answer["data"][f"{state}Targets" if state == "active" else "droppedTargets"]
+    return found
+
+
+def labels_of(prometheus: Prometheus, expr: str) -> list[dict[str, str]]:
+    return [series["metric"] for series in prometheus.query(expr)]
+
+
+def test_rules_and_dashboards_read_metrics_whose_jobs_are_known() -> None:
+    assert {"xen_domain_cpu_seconds_total", "app_request_duration_seconds_bucket", "lab_step_info"} <= read_names()
+    assert {name for name in read_names() if not name.startswith(tuple(SAID_BY))} == set()
+
+
+@pytest.mark.parametrize("host", ["everything", "everything in guest"])
+def test_each_job_brings_its_own_metrics_and_nobody_else_s(prometheus: Prometheus, host: str) -> None:
+    brought: dict[str, set[str]] = {}
+    for labels in labels_of(
+        prometheus, f'count by (__name__, job) ({{host="{host}", job!="", __name__!~"up|scrape_.*"}})'
+    ):
+        brought.setdefault(labels["__name__"], set()).add(labels["job"])
+    jobs = set(ON_HOSTS if host == "everything" else IN_GUESTS)
+    wanted = {name: jobs_that_may_say(name) & jobs for name in read_names() | {"app_log_lines_total"}}
+    assert brought == {name: said_by for name, said_by in wanted.items() if said_by}
+
+
+def test_what_prometheus_says_of_a_target_the_target_can_t_say(prometheus: Prometheus) -> None:
+    assert labels_of(prometheus, '{__name__=~"up|scrape_.*"} == 77') == []
+    assert labels_of(prometheus, '{__name__=~"ALERTS.*|.*:.*", job!=""} == 77') == []
+
+
+@pytest.mark.parametrize("page", sorted(golden_pages()))
+def test_all_that_an_exporter_writes_arrives(prometheus: Prometheus, page: str) -> None:
+    arrived = {labels["__name__"] for labels in labels_of(prometheus, f'{{host="golden {page}"}}')}
+    assert golden_names()[page] <= arrived
+
+
+def test_a_target_can_t_pass_for_another(prometheus: Prometheus) -> None:
+    for label in IDENTITY:
+        assert labels_of(prometheus, f'{{{label}="victim"}}') == []
+    for host in ("spoofed", "127.0.0.1"):  # with labels of its own, and with none
+        said = labels_of(prometheus, f'{{host="{host}", exported_host="victim"}}')
+        assert {labels["job"] for labels in said} >= set(ON_HOSTS)
+        assert {labels["exported_vserver"] for labels in said} == {"victim"}
+        assert all(labels["platform"] for labels in said)
+    assert {labels.get("vserver") for labels in labels_of(prometheus, '{host="spoofed", exported_host!=""}')} == {
+        None,
+        "guest",
+    }
+
+
+def test_samples_have_the_time_of_the_scrape(prometheus: Prometheus) -> None:
+    for name in ONE_OF_EACH_JOB:
+        assert labels_of(prometheus, f'timestamp({name}{{exported_host="victim"}})') != []
+        assert labels_of(prometheus, f'timestamp({name}{{exported_host="victim"}}) < time() - 60') == []
+
+
+def test_what_is_forgotten_is_the_address_and_the_job_s_platform(prometheus: Prometheus) -> None:
+    found = labels_of(prometheus, 'group by (job, platform) (up{host="127.0.0.1"})')
+    platforms = {labels["job"]: labels["platform"] for labels in found}
+    others = dict.fromkeys(("perf", "node", "telegraf", "app", "lab"), "base")
+    assert platforms == {"xentop": "xen", "vestat": "openvz", "cadvisor": "cgroup", **others}
+
+
+def test_a_guest_s_target_in_a_host_s_file_is_not_taken_for_the_host(prometheus: Prometheus) -> None:
+    assert labels_of(prometheus, '{host="misplaced"}') == []
+    dropped = [target["discoveredLabels"] for target in targets(prometheus, "dropped")]
+    assert "misplaced" in {labels.get("host") for labels in dropped}
+
+
+def test_a_target_in_a_guest_is_scraped_once(prometheus: Prometheus) -> None:
+    scraped = [target["scrapeUrl"] for target in targets(prometheus)]
+    assert len(scraped) == len(set(scraped))
+
+
+@pytest.mark.parametrize(
+    ("vserver", "said"),
+    [
+        ("not too many", ""),
+        ("samples", "sample limit exceeded"),
+        ("body", "body size limit exceeded"),
+        ("labels", "label_limit exceeded"),
+        ("label name", "label_name_length_limit exceeded"),
+        ("label value", "label_value_length_limit exceeded"),
+    ],
+)
+def test_a_scrape_above_a_limit_has_failed(prometheus: Prometheus, vserver: str, said: str) -> None:
+    [target] = [target for target in targets(prometheus) if target["labels"].get("vserver") == vserver]
+    assert said in target["lastError"]
+    assert target["health"] == ("down" if said else "up")
+    assert (labels_of(prometheus, f'node_x{{vserver="{vserver}"}}') == []) == (said != "")
+
+
+def test_a_redirect_is_not_followed(prometheus: Prometheus) -> None:
+    [target] = [target for target in targets(prometheus) if target["labels"]["host"] == "redirected"]
+    assert "302" in target["lastError"]
+
+
+def test_an_entry_with_an_application_ties_its_sensors_to_it(prometheus: Prometheus) -> None:
+    [labels] = labels_of(prometheus, 'app_log_lines_total{host="tied"}')
+    assert (labels["app"], labels["exported_app"]) == ("blog", "shop")
+
+
+@pytest.mark.parametrize("job", sorted(SAMPLES_OF_1000))
+def test_a_host_with_1000_virtual_servers_has_twice_the_room(job: str) -> None:
+    table = (ROOT / "docs/cost.md").read_text().partition(SAMPLES_OF_1000[job])[2]
+    row = re.search(r"^\| 1,000 \|[^\d\n]*([\d,]+) \|", table, re.MULTILINE)
+    assert row is not None
+    assert SCRAPES[job]["sample_limit"] >= 2 * int(row[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("page", sorted(golden_pages()))
+def test_as_many_samples_as_may_be_fit_into_a_body(page: str) -> None:
+    text, scrape = golden_pages()[page], SCRAPES[GOLDEN[page.partition("-")[0]]]
+    lines = [len(line) + 1 for line in text.splitlines() if not line.startswith("#")]
+    body = int(scrape["body_size_limit"].removesuffix("MB")) * 2**20
+    assert body >= scrape["sample_limit"] * sum(lines) / len(lines)
+
+
+def test_every_job_that_watches_others_has_every_limit() -> None:
+    limits = {"sample_limit", "body_size_limit", "label_limit", "label_name_length_limit", "label_value_length_limit"}
+    for name, scrape in SCRAPES.items():
+        assert (limits <= scrape.keys()) == (name not in OWN), name
+        assert name in OWN or (scrape["honor_timestamps"], scrape["follow_redirects"]) == (False, False)
+        assert "honor_labels" not in scrape
+
+
+def test_what_a_guest_plants_reaches_no_record_and_no_alert(tmp_path: Path) -> None:
+    """Root in a guest writes its target's page: its host at 50 CPUs, a neighbour at 30, the shop at 1,000 requests."""
+    began = time.monotonic()
+
+    def truth() -> str:
+        elapsed = time.monotonic() - began
+        return f'xen_domain_cpu_seconds_total{{domain="neighbour",domid="2"}} {elapsed * 0.5}\nxentop_up 1\n'
+
+    def shop(per_second: float = 20) -> str:
+        count = (time.monotonic() - began) * per_second
+        answers = 'app="shop",tier="web",method="GET",status="2xx"'
+        name = "app_request_duration_seconds"
+        lines = [f"# TYPE {name} histogram"]
+        lines += [f'{name}_bucket{{{answers},le="{edge}"}} {count}' for edge in ("0.1", "+Inf")]
+        lines += [f"{name}_sum{{{answers}}} {count * 0.05}", f"{name}_count{{{answers}}} {count}", ""]
+        return "\n".join(lines)
+
+    def planted() -> str:
+        elapsed = time.monotonic() - began
+        return (
+            f'xen_domain_cpu_seconds_total{{domain="Domain-0",domid="0"}} {elapsed * 50}\n'
+            f'xen_domain_cpu_seconds_total{{domain="neighbour",domid="2"}} {elapsed * 30}\n'
+            f'xen_domain_cpu_seconds_total{{domain="ghost",domid="99"}} {elapsed * 3}\n'
+            f'perf_cgroup_events_total{{cgroup="/neighbour",event="instructions",group="cache"}} {elapsed * 1e9}\n'
+            'vserver:cpu_usage:rate{vserver="planted",role="guest"} 77\n'
+            'ALERTS{alertname="HostDown",alertstate="firing",severity="critical"} 1\n'
+            "xentop_up 0\n"
+        ) + shop(1000)
+
+    labels = {"host": "xen1", "platform": "xen"}
+    with (
+        Exposition(truth) as xentop,
+        Exposition(shop) as sensor,
+        Exposition(planted) as guest,
+        Prometheus(
+            tmp_path,
+            {
+                "xentop": [{"targets": [xentop.address], "labels": labels}],
+                "telegraf": [{"targets": [sensor.address], "labels": labels}],
+                "guest": [{"targets": [guest.address], "labels": {**labels, "vserver": "web01"}}],
+                "app": [{"targets": [guest.address], "labels": {**labels, "vserver": "web01"}}],
+            },
+        ) as prometheus,
+    ):
+        # Until a minute is full, rates are lower than they are: with what is planted they'd be higher by far.
+        prometheus.wait_for('app:requests:rate{app="shop"} > 5', 60)
+        prometheus.wait_for('count(up{vserver="web01"} == 1) == 2', 30)
+        assert prometheus.value('sum(app:requests:rate{app="shop"})') < 25
+        usage = prometheus.query("vserver:cpu_usage:rate")
+        assert [series["metric"]["vserver"] for series in usage] == ["neighbour"]
+        assert float(usage[0]["value"][1]) < 0.6
+        assert prometheus.query("ALERTS{alertname='HostDown'} or xentop_up == 0 or vserver:instructions:rate") == []
