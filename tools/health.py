@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ class Target:
     host: str
     up: bool | None  # None: not scraped yet
     error: str
+    interval: float  # seconds between two scrapes
 
     @property
     def health(self) -> str:
@@ -34,6 +36,10 @@ class Target:
         if self.up is None:
             return "not scraped yet"
         return "up" if self.up else f"down: {self.error}"
+
+
+class NoAnswerError(StackError):
+    """A part doesn't answer."""
 
 
 class PartFailedError(StackError):
@@ -93,11 +99,24 @@ def targets(prometheus_port: int) -> list[Target]:
                 host=target["labels"].get("host", ""),
                 up={"up": True, "down": False}.get(target["health"]),
                 error=target["lastError"],
+                interval=_seconds(target["scrapeInterval"]),
             )
             for target in json.loads(answer)["data"]["activeTargets"]
         ),
         key=lambda target: (target.job, target.address),
     )
+
+
+def seconds_since_stored(prometheus_port: int) -> float | None:
+    """How old the newest sample is that Prometheus has stored of any target; None if it has none of the past minutes.
+
+    Scrapes succeed where storing fails, as on a full disk. Raises `NoAnswerError` if Prometheus doesn't answer.
+    """
+    answer = _get(prometheus_port, "/api/v1/query?query=time()-max(timestamp(up))")
+    if answer is None:
+        raise NoAnswerError("Prometheus does not answer")
+    result = json.loads(answer)["data"]["result"]
+    return float(result[0]["value"][1]) if result else None
 
 
 def gets_figures(exporter: Part, port: int) -> bool:
@@ -110,6 +129,12 @@ def is_refused(perf_exporter_port: int) -> bool:
     """Whether the kernel lets perf-exporter count nothing for want of a right."""
     page = _get(perf_exporter_port, "/metrics") or b""
     return b'reason="no_permission"' in page and b"\nperf_events_total{" not in page
+
+
+def _seconds(duration: str) -> float:
+    """Of a duration as Prometheus writes it, such as "1m30s"."""
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 365 * 86400}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", duration))
 
 
 def _get(port: int, path: str) -> bytes | None:

@@ -59,6 +59,8 @@ EXPORTERS = CHECKOUT / "exporters" / "virtscope"
 SETTINGS_FILE = supervision.RUN / "settings.json"
 NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are there
 DATA_BYTES = 5 * 10**8
+FULL_BYTES = 10**7
+STORE_SECONDS = 10  # for a sample to be stored, on a busy machine
 ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
 LOG_LINES = 10
 ONLY_ROOT_MAY = {  # by platform
@@ -96,7 +98,7 @@ def up() -> None:
             _require_ports(plan)
             if running_settings is None:
                 supervision.require_short_path()
-                _require_space()
+                _require_space(plan)
             python_packages.STACK.require_venv()
         with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
             unpacked = programs.STACK.root()
@@ -130,7 +132,7 @@ def play() -> None:
             supervision.stop()  # a demo begins anew
             supervision.require_short_path()
             _require_ports(plan)
-            _require_space()
+            _require_space(plan)
             python_packages.STACK.require_venv()
         with _step("Fetching Prometheus (Debian packages)"):
             unpacked = programs.STACK.root()
@@ -175,10 +177,41 @@ def status() -> bool:
     found = health.targets(plan.ports[PROMETHEUS.name])
     print()
     _print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
+    problem = _not_stored(plan, found)
+    if problem:
+        print(f"\n{problem}")
     at_work = {name for name, process in processes.items() if process.state == "running"}
     if processes[TELEGRAF.name].state == "starting" and TELEGRAF not in plan.ready:
         at_work.add(TELEGRAF.name)  # being built
-    return at_work >= {part.name for part in plan.parts} and all(t.up for t in found)
+    return at_work >= {part.name for part in plan.parts} and all(t.up for t in found) and not problem
+
+
+def _not_stored(plan: Plan, found: Sequence[health.Target]) -> str:
+    """What is wrong and what to do, if Prometheus stores nothing of what it scrapes; else nothing."""
+    if not any(target.up for target in found):
+        return ""  # there is nothing to be stored
+    age = health.seconds_since_stored(plan.ports[PROMETHEUS.name])
+    if age is not None and age < 2 * min(target.interval for target in found) + STORE_SECONDS:
+        return ""
+    since = "no sample of the past minutes" if age is None else f"no sample of the past {age:.0f} s"
+    folder = _data(plan)
+    free = shutil.disk_usage(folder).free
+    if free < FULL_BYTES:
+        why = f"the disk of {_shown(folder)} is full ({free // 10**6} MB free). Make space; it then goes on by itself"
+    else:
+        why = f"make logs NAME={PROMETHEUS.name} says why"
+    return f"Prometheus has stored {since}: {why}."
+
+
+def _data(plan: Plan) -> Path:
+    """The folder in which Prometheus keeps its samples."""
+    return demo.FOLDER / "data" if plan.is_demo else DATA / PROMETHEUS.name
+
+
+def _shown(folder: Path) -> str:
+    """A folder of the checkout as the user knows it, and where it is if that is elsewhere."""
+    inside, real = str(folder.relative_to(CHECKOUT)), folder.resolve()
+    return inside if real.is_relative_to(CHECKOUT.resolve()) else f"{inside} ({real})"
 
 
 def logs(name: str | None, *, follow: bool) -> None:
@@ -234,12 +267,19 @@ def _require_ports(plan: Plan) -> None:
     sockets.require_free([(part, plan.ports[part.name]) for part in plan.parts if part.name not in running], patience)
 
 
-def _require_space() -> None:
-    """Raise `StackError` unless there is space on the disk for what is still to come."""
+def _require_space(plan: Plan) -> None:
+    """Raise `StackError` unless there is space for what is still to come, where it will be: data may be elsewhere."""
     needed = DATA_BYTES if python_packages.STACK.is_installed() else NEEDED_BYTES
-    free = shutil.disk_usage(CHECKOUT).free
-    if free < needed:
-        raise StackError(f"only {free // 10**6} MB are free where this checkout is, and {needed // 10**6} are needed")
+    for folder, where, bytes_needed in (
+        (CHECKOUT, "this checkout", needed),
+        (_data(plan), _shown(_data(plan)), DATA_BYTES),
+    ):
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(there).free
+        if free < bytes_needed:
+            raise StackError(
+                f"only {free // 10**6} MB are free where {where} is, and {bytes_needed // 10**6} are needed"
+            )
 
 
 def _check_configuration(plan: Plan) -> None:
@@ -349,6 +389,9 @@ def _describe(plan: Plan) -> None:
     for target in health.targets(plan.ports[PROMETHEUS.name]):
         if target.address not in own:
             print(f"Watching {target.host}, {target.job} at {target.address}: {target.health}.")
+    problem = _not_stored(plan, health.targets(plan.ports[PROMETHEUS.name]))
+    if problem:
+        print(f"But {problem}")
     for part in plan.parts:
         if part.platform and not health.gets_figures(part, plan.ports[part.name]):
             print(f"But {part.name} doesn't get all its figures: make logs NAME={part.name} says why.")
