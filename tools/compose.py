@@ -14,13 +14,25 @@ import sys
 from collections.abc import Mapping
 
 from tools import StackError, grafana, sockets, targets
-from tools.parts import DEMO_PARTS, DOCKER_PARTS, GRAFANA, PERF_EXPORTER, PROMETHEUS, Part, ports
+from tools.parts import (
+    ALERTMANAGER,
+    DEMO_PARTS,
+    DOCKER_PARTS,
+    GRAFANA,
+    PERF_EXPORTER,
+    PROMETHEUS,
+    TELEGRAF,
+    Part,
+    ports,
+)
 from tools.programs import CHECKOUT
 from tools.targets import Machine
 
 PERF = "perf"
 PERF_ENGINE = 23  # the first Docker that can give a container the capability PERFMON; others create no such container
 DEMO = "demo"
+# Which read their files again by SIGHUP: rules and targets, receivers, sensors. Compose sees none of these change.
+READ_AGAIN = (PROMETHEUS.name, ALERTMANAGER.name, TELEGRAF.name)
 DEMO_HISTORY = f"{DEMO}-history"
 DEMO_SERVICES = tuple(f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "vestat-exporter", "prometheus"))
 PROFILES = f"xen,openvz,{PERF},{DEMO}"  # of compose.yaml: platforms with an exporter of their own, and what is for any
@@ -43,9 +55,12 @@ def up() -> None:
     # What a repository can't hold: the addresses to scrape, with this machine's name, and a password.
     targets.write(machine, chosen)
     grafana.make_password()
+    before = {service: _containers(compose, service) for service in READ_AGAIN} if running else {}
     _run([*compose, "up", "--detach", "--build", "--remove-orphans"], variables)
-    if running:
-        _run([*compose, "kill", "-s", "SIGHUP", "telegraf"], variables)  # it reads its sensors again
+    # What compose has just started reads its files anyway, and knows no signals yet.
+    gone_on = [service for service, ids in before.items() if ids and ids == _containers(compose, service)]
+    if gone_on:
+        _run([*compose, "kill", "-s", "SIGHUP", *gone_on], variables)
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
     if PERF_EXPORTER not in _parts(variables) and engine < PERF_ENGINE:
         print(f"Without perf-exporter: that takes Docker {PERF_ENGINE} or newer, and this is Docker {engine}.")

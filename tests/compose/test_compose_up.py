@@ -75,7 +75,10 @@ def test_docker_that_does_not_answer_costs_one_line(tmp_path: Path) -> None:
 
 
 class Docker:
-    """A Docker that starts nothing, remembers what it is told, and says that these services are running."""
+    """A Docker that starts nothing, remembers what it is told, and says that these services are running.
+
+    The one that the variable RECREATES names is another container after `up`.
+    """
 
     def __init__(self, folder: Path, *running: str) -> None:
         services = folder / "running"
@@ -89,10 +92,12 @@ case "$*" in
   version*) echo 28.1.0 ;;
   "compose version") ;;
   "compose ps --quiet") cat {services} ;;
+  "compose ps --quiet $RECREATES") [[ -e {self._log}.up ]] && echo "another $RECREATES" || echo "$RECREATES" ;;
   "compose ps --quiet "*) shift 3; grep --fixed-strings --line-regexp "${{@/#/-e}}" {services} || true ;;
   *)
     echo "$COMPOSE_PROFILES: $*" >>{self._log}
     [[ "$*" != *" down "* ]] || : >{services}
+    [[ "$*" != *" up "* ]] || : >{self._log}.up
     [[ -z "$FAILS" || "$*" != *" up "* ]] ;;
 esac
 """
@@ -126,6 +131,29 @@ def test_the_stack_takes_the_demo_s_place(docker: Callable[..., Docker]) -> None
     engine = docker("demo-prometheus", "grafana")
     compose.up()
     assert engine.told == [DOWN, UP]
+
+
+def test_what_goes_on_reads_its_files_again(docker: Callable[..., Docker]) -> None:
+    """Rules that were made anew, an edited receiver, a new sensor: compose sees none of these change."""
+    engine = docker("prometheus", "alertmanager", "telegraf", "grafana")
+    compose.up()
+    assert engine.told == [UP, ": compose kill -s SIGHUP prometheus alertmanager telegraf"]
+
+
+def test_what_isn_t_running_or_has_just_been_started_gets_no_signal(
+    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would end by it."""
+    monkeypatch.setenv("RECREATES", "prometheus")
+    engine = docker("prometheus", "alertmanager", "grafana")
+    compose.up()
+    assert engine.told == [UP, ": compose kill -s SIGHUP alertmanager"]
+
+
+def test_the_first_start_sends_no_signal(docker: Callable[..., Docker]) -> None:
+    engine = docker()
+    compose.up()
+    assert engine.told == [UP]
 
 
 def test_the_demo_does_not_take_the_stack_s_place(docker: Callable[..., Docker]) -> None:
