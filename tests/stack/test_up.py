@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from tests.stack.conftest import Checkout, eventually
+from tools import health
 
 
 def test_up_says_what_is_watched_and_where_to_look(running: Checkout) -> None:
@@ -71,6 +72,27 @@ def test_host_added_to_a_file_is_watched_without_a_restart(running: Checkout) ->
     try:
         assert eventually(lambda: running.query('up{host="second"} == 1') != [], seconds=60)
         assert f"Watching second, node at {same_exporter}: up." in running.make("up").stdout
+    finally:
+        targets.write_text(before)
+
+
+def test_the_last_target_of_a_job_is_let_go_although_the_configuration_is_read_meanwhile(running: Checkout) -> None:
+    """As by `make up` right after the change. It would be scraped for good, with its password."""
+    targets = running.folder / "prometheus" / "targets" / "guest.yml"
+    before = targets.read_text()
+    port = running.ports["PROMETHEUS_PORT"]
+
+    def is_watched() -> bool:
+        return "removed" in {target.host for target in health.targets(port)}
+
+    try:
+        targets.write_text('- targets: ["127.0.0.1:1"]\n  labels: {host: removed, platform: base}\n')
+        assert eventually(is_watched, 60)
+        time.sleep(6)  # until what was found has been handed on, every 5 s
+        targets.write_text(before)
+        time.sleep(0.5)
+        os.kill(running.pid("/usr/bin/prometheus "), signal.SIGHUP)
+        assert eventually(lambda: not is_watched(), 20)
     finally:
         targets.write_text(before)
 
