@@ -50,18 +50,28 @@ class PartFailedError(StackError):
         self.part = part
 
 
+def printable(text: str) -> str:
+    """Text of somebody else's, as a terminal may get it: what could move the cursor or hide text is written out."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def answers(part: Part, port: int) -> bool:
+    """Whether the part answers now that it works."""
+    return _get(port, part.health_path) is not None
+
+
 def wait_until_healthy(part: Part, port: int) -> None:
     """Return once the part answers; raise `PartFailedError` as soon as it has ended, or after `READY_SECONDS`."""
 
-    def answers() -> bool:
+    def is_healthy() -> bool:
         process = supervision.processes()[part.name]
         if process.state not in {"starting", "running"}:
             how = process.spawn_error or f"exit status {process.exit_status}"
             raise PartFailedError(part, f"{part.name} ended right after its start ({how})")
         # "running": it has stayed up for a second. Until then another program may be answering on its port.
-        return process.state == "running" and _get(port, part.health_path) is not None
+        return process.state == "running" and answers(part, port)
 
-    if not _within(READY_SECONDS, answers):
+    if not _within(READY_SECONDS, is_healthy):
         raise PartFailedError(
             part, f"{part.name} runs but does not answer http://127.0.0.1:{port}{part.health_path} with 200"
         )
@@ -95,10 +105,10 @@ def targets(prometheus_port: int) -> list[Target]:
         (
             Target(
                 job=target["labels"]["job"],
-                address=target["discoveredLabels"]["__address__"],
-                host=target["labels"].get("host", ""),
+                address=printable(target["discoveredLabels"]["__address__"]),
+                host=printable(target["labels"].get("host", "")),
                 up={"up": True, "down": False}.get(target["health"]),
-                error=target["lastError"],
+                error=printable(target["lastError"]),
                 interval=_seconds(target["scrapeInterval"]),
             )
             for target in json.loads(answer)["data"]["activeTargets"]

@@ -13,7 +13,7 @@ import grp
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +21,8 @@ NOBODY = 65534  # Debian's user and group nobody
 
 # include/uapi/linux/capability.h
 _NUMBERS = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_SYSLOG": 34, "CAP_PERFMON": 38}
+
+_FOR_ALL = re.compile("PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|SSL_CERT_(FILE|DIR)|(?i:(https?|all|no)_proxy)")
 
 
 def setpriv(capabilities: Iterable[str] = (), groups: Iterable[str] = ()) -> list[str]:
@@ -45,6 +47,14 @@ def _bounding_set() -> int:
     """A bit for each capability that root has to give: in a container, or on an old kernel, not all."""
     (bounding_set,) = re.findall(r"^CapBnd:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(bounding_set, 16)
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """What programs that are nobody get of the environment of who starts them: nothing that could be a secret of his.
+
+    Proxies may hold a password, but whoever is to use them must know it.
+    """
+    return {name: value for name, value in given.items() if _FOR_ALL.fullmatch(name)}
 
 
 def hand_over(folder: Path) -> None:

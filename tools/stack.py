@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -162,28 +163,41 @@ def status() -> bool:
         return False
     plan = _plan(_read_settings())
     processes = supervision.processes()
+    running = [part for part in plan.ready if processes[part.name].state == "running"]
+    with ThreadPoolExecutor(len(running) or 1) as asking:
+        answering = asking.map(lambda part: health.answers(part, plan.ports[part.name]), running)
+        hung = {part for part, answers in zip(running, answering, strict=True) if not answers}
     parts = [("PART", "STATE", "SINCE", "ADDRESS")]
     for part in DEMO_PARTS if plan.is_demo else PARTS:
         process = processes[part.name]
         since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
         if part in plan.ready:
-            parts.append((part.name, process.state, since, f"http://127.0.0.1:{plan.ports[part.name]}"))
+            state = f"{process.state}, no answer" if part in hung else process.state
+            parts.append((part.name, state, since, f"http://127.0.0.1:{plan.ports[part.name]}"))
         elif part in plan.parts:
             parts.append((part.name, *_build_state(process, since)))
         else:
             parts.append((part.name, "not used", "", _why_not_used(part, plan.machine)))
     _print_table(parts)
 
-    found = health.targets(plan.ports[PROMETHEUS.name])
     print()
-    _print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
-    problem = _not_stored(plan, found)
+    problem = ""
+    if PROMETHEUS in running and PROMETHEUS not in hung:
+        found = health.targets(plan.ports[PROMETHEUS.name])
+        _print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
+        problem = _not_stored(plan, found)
+        well = all(target.up for target in found) and not problem
+    else:
+        problem, well = f"{PROMETHEUS.name} does not answer, so nothing is known of its targets.", False
+    if hung:
+        pids = ", ".join(f"{part.name}: pid {processes[part.name].pid}" for part in running if part in hung)
+        problem = f"{problem} What runs and doesn't answer may hang ({pids}): kill -KILL PID, and it is started again."
     if problem:
-        print(f"\n{problem}")
+        print(f"\n{problem.strip()}")
     at_work = {name for name, process in processes.items() if process.state == "running"}
     if processes[TELEGRAF.name].state == "starting" and TELEGRAF not in plan.ready:
         at_work.add(TELEGRAF.name)  # being built
-    return at_work >= {part.name for part in plan.parts} and all(t.up for t in found) and not problem
+    return at_work >= {part.name for part in plan.parts} and well and not hung
 
 
 def _not_stored(plan: Plan, found: Sequence[health.Target]) -> str:
@@ -291,7 +305,8 @@ def _check_configuration(plan: Plan) -> None:
         # As who Prometheus and Alertmanager will be, and from where they start: root could read more.
         unpacked = str(programs.path(program).relative_to(CHECKOUT))
         command = ["setpriv", *privileges.setpriv(), unpacked, *arguments]
-        check = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        environment = privileges.environment(os.environ)
+        check = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
         if check.returncode != 0:
             said = check.stderr if "FAILED:" in check.stderr else check.stdout
             if privileges.setpriv() and "permission denied" in (check.stdout + check.stderr).lower():
@@ -338,6 +353,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
                 grafana.make_password()
             supervision.RUN.mkdir(parents=True, exist_ok=True)
             SETTINGS_FILE.write_text(json.dumps(settings))
+            telegraf.keep_environment_for_build()
             _write_targets(plan)
             for part in (PROMETHEUS, ALERTMANAGER):
                 privileges.hand_over(DATA / part.name)
@@ -355,6 +371,7 @@ def _refresh(plan: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
     with _step("Reading the configuration again"):
         running = supervision.processes()
+        telegraf.keep_environment_for_build()
         _write_targets(plan)
         for part in PARTS:
             if part not in plan.parts:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tools import StackError, python_packages
+from tools import StackError, privileges, python_packages
 from tools.programs import CHECKOUT
 
 RUN = CHECKOUT / ".stack" / "run"
@@ -41,6 +41,7 @@ class Process:
     since: datetime | None  # of the state; None if it was never started
     exit_status: int  # of its last end; 0 while it runs for the first time
     spawn_error: str  # why it couldn't be started at all; empty otherwise
+    pid: int  # 0 unless it runs
 
 
 def require_short_path() -> None:
@@ -65,14 +66,14 @@ def left_without_stopping() -> bool:
 
 
 def start(environment: Mapping[str, str]) -> None:
-    """Start supervisord, which starts nothing by itself, with `environment` added to our own."""
+    """Start supervisord, which starts nothing by itself, with `environment` added to what of our own is for all."""
     LOG.mkdir(parents=True, exist_ok=True)
     RUN.mkdir(parents=True, exist_ok=True)
     command = [str(python_packages.STACK.python), "-m", "supervisor.supervisord", "-c", "tools/supervisord.conf"]
     supervisord = subprocess.run(
         command,
         cwd=CHECKOUT,
-        env={**os.environ, **environment},
+        env={**privileges.environment(os.environ), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -115,7 +116,7 @@ def processes() -> dict[str, Process]:
         at = info["start"] if info["statename"] == "RUNNING" else max(info["start"], info["stop"])
         since = datetime.fromtimestamp(at, UTC) if at else None
         name, state = info["name"], info["statename"].lower()
-        found[name] = Process(name, state, since, info["exitstatus"], info["spawnerr"])
+        found[name] = Process(name, state, since, info["exitstatus"], info["spawnerr"], info["pid"])
     return found
 
 
@@ -133,12 +134,22 @@ def stop() -> None:
 
 
 def _call(method: str, *arguments: Any) -> Any:  # supervisord answers with whatever the method is made for
-    """Call a method of supervisord's XML-RPC interface; `NoAnswerError` if there is nobody to answer it."""
+    """Call a method of supervisord's XML-RPC interface; `NoAnswerError` if there is nobody to answer it.
+
+    Raises another `StackError` if supervisord is there and doesn't answer in time.
+    """
+    seconds = STOP_SECONDS if method == "stopProcess" else REQUEST_SECONDS
     try:
-        with xmlrpc.client.ServerProxy("http://supervisord", transport=_UnixTransport()) as server:
+        with xmlrpc.client.ServerProxy("http://supervisord", transport=_UnixTransport(seconds)) as server:
             return getattr(server.supervisor, method)(*arguments)
     except PermissionError:
         raise  # another user's supervisord is there
+    except TimeoutError:
+        pid = PID_FILE.read_text().strip() if PID_FILE.exists() else "unknown"
+        raise StackError(
+            f"supervisord (pid {pid}) does not answer within {seconds} s: it may have been stopped (kill -CONT {pid}); "
+            f"if that doesn't help, end it with all its programs (kill -KILL {pid}), and then: make up"
+        ) from None
     except (OSError, http.client.HTTPException):
         raise NoAnswerError("the stack is not running, or has just been stopped") from None
     except xmlrpc.client.Fault as fault:
@@ -156,14 +167,18 @@ def _runs(pid: int) -> bool:
 
 
 class _UnixTransport(xmlrpc.client.Transport):
-    """XML-RPC over supervisord's Unix socket."""
+    """XML-RPC over supervisord's Unix socket, whose answer is waited for so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
 
     def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        return _UnixConnection(str(host))
+        return _UnixConnection(str(host), timeout=self._seconds)
 
 
 class _UnixConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(STOP_SECONDS)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(str(SOCKET))

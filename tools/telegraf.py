@@ -8,6 +8,7 @@ the rights that the options leave.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
 PROGRAM = CHECKOUT / ".stack" / "programs" / f"telegraf-{MODULE.content}"
 STATE = CHECKOUT / ".stack" / "data" / "telegraf"  # how far the sensors have read each log
 BUILDING = "building Telegraf"
+ENVIRONMENT = supervision.RUN / "build-environment.json"
 NOT_BUILT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
 
 
@@ -46,6 +48,17 @@ def take_if_built() -> None:
     """Take it from the cache if it is there, so that it needn't be waited for."""
     if go_programs.state("telegraf").name == "built":
         _take()
+
+
+def keep_environment_for_build() -> None:
+    """Keep what `make up` has in its environment for a build, which begins beside the stack: proxies, caches, mirrors.
+
+    The stack's programs get next to nothing of it, and nobody can read the file.
+    """
+    ENVIRONMENT.unlink(missing_ok=True)
+    if is_wanted() and not is_ready():
+        ENVIRONMENT.touch(0o600)
+        ENVIRONMENT.write_text(json.dumps(dict(os.environ)))
 
 
 def why_not_built() -> str:
@@ -82,6 +95,9 @@ def run(setpriv_options: list[str]) -> NoReturn:
         if not is_ready():
             targets.write(machine, {}, jobs=job)  # it can't be scraped before
             print(f"{BUILDING}, which takes {MODULE.build_time}", flush=True)
+            if ENVIRONMENT.exists():
+                for name, value in json.loads(ENVIRONMENT.read_text()).items():
+                    os.environ.setdefault(name, value)
         _take()
     except (GoProgramsError, OSError) as error:
         print(f"error: {error}", flush=True)
@@ -104,7 +120,8 @@ def _command(*subcommand: str) -> list[str]:
 def _environment() -> dict[str, str]:
     """What sensors are told: relative paths, since the folders above the checkout may be closed to nobody."""
     return {
-        **os.environ,
+        **privileges.environment(os.environ),
+        TELEGRAF.port_variable: str(ports(os.environ)[TELEGRAF.name]),
         "TELEGRAF_FOLDER": str(CONFIGURATION.relative_to(CHECKOUT)),
         "STATE_DIRECTORY": str(STATE.relative_to(CHECKOUT)),
     }

@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import socket
+import socketserver
+import threading
 import time
 from pathlib import Path
 
@@ -46,6 +48,73 @@ def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
         facts = dict(line.split(":", 1) for line in status.splitlines())
         assert "0" not in facts["Uid"].split()
         assert int(facts["CapPrm"], 16) == int(facts["CapAmb"], 16) == 0
+
+
+def test_programs_get_nothing_secret_of_the_environment(stopped: Checkout) -> None:
+    up = stopped.make("up", AWS_SECRET_ACCESS_KEY="secret", TZ="Europe/Berlin", https_proxy="http://127.0.0.1:1")
+    assert up.returncode == 0, up.stdout
+    for name in ("/usr/bin/prometheus ", "/prometheus-alertmanager ", "/usr/bin/prometheus-node-exporter ", "perf"):
+        environment = Path("/proc", str(stopped.pid(name)), "environ").read_text().split("\0")
+        assert "TZ=Europe/Berlin" in environment
+        assert "https_proxy=http://127.0.0.1:1" in environment
+        assert not [variable for variable in environment if variable.startswith(("AWS_", "HOME=", "PYTEST_"))]
+    assert stopped.make("down").returncode == 0
+
+
+def test_a_part_that_hangs_is_shown_and_named(running: Checkout) -> None:
+    assert eventually(lambda: running.make("status").returncode == 0)
+    pid = running.pid("/usr/bin/prometheus ")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        status = running.make("status")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert status.returncode != 0
+    assert re.search("^prometheus +running, no answer ", status.stdout, re.MULTILINE)
+    assert "prometheus does not answer, so nothing is known of its targets." in status.stdout
+    assert f"prometheus: pid {pid}" in status.stdout
+
+
+@pytest.mark.parametrize("command", ["status", "up", "down"])
+def test_a_supervisor_that_hangs_is_named(running: Checkout, command: str) -> None:
+    pid = running.pid("supervisor.supervisord")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        made = running.make(command)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert made.returncode != 0
+    [error] = [line for line in made.stdout.splitlines() if line.startswith("error: ")]
+    assert f"supervisord (pid {pid}) does not answer" in error
+    assert f"kill -CONT {pid}" in error
+
+
+def test_what_a_target_says_moves_no_cursor(running: Checkout) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), RudeHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        targets = running.folder / "prometheus" / "targets" / "node.yml"
+        before = targets.read_text()
+        targets.write_text(
+            f'- targets: ["127.0.0.1:{server.server_address[1]}"]\n  labels: {{host: "h\\e[2J", platform: base}}\n'
+        )
+        try:
+            assert eventually(lambda: "server returned HTTP status 500" in running.make("status").stdout, 60)
+            for command in ("status", "up"):
+                said = running.make(command).stdout
+                assert r"server returned HTTP status 500 \x1b[2Jgone" in said
+                assert r"h\x1b[2J" in said
+                assert "\x1b" not in said
+        finally:
+            targets.write_text(before)
+            server.shutdown()
+
+
+class RudeHandler(socketserver.BaseRequestHandler):
+    """Answers with what clears a terminal."""
+
+    def handle(self) -> None:
+        self.request.recv(65536)
+        self.request.sendall(b"HTTP/1.1 500 \x1b[2Jgone\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
 
 def test_pages_of_prometheus_are_complete(running: Checkout) -> None:
