@@ -31,7 +31,7 @@ class Checkout:
         self.folder = folder
         self.user = user
         shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
-        self.ports = {part.port_variable: free_port() for part in (*PARTS, *DEMO_PARTS)}
+        self.ports = dict(zip((part.port_variable for part in {*PARTS, *DEMO_PARTS}), free_ports(), strict=False))
         self.environment = {
             **os.environ,
             "VIRTSCOPE_CACHE": str(CACHE),
@@ -105,6 +105,16 @@ class Checkout:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def free_ports() -> Iterator[int]:
+    """Free ports, none of them twice."""
+    given: set[int] = set()
+    while True:
+        port = free_port()
+        if port not in given:
+            given.add(port)
+            yield port
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
