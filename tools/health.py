@@ -17,6 +17,7 @@ POLL_SECONDS = 0.1
 READY_SECONDS = 300
 # Prometheus spreads first scrapes over scrape_interval, and one may be lost while a part is still starting.
 SCRAPE_SECONDS = 60
+TRY_SECONDS = 15  # for the first scrapes of new targets: one takes 4 s at most, by prometheus.yml
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Target:
     up: bool | None  # None: not scraped yet
     error: str
     interval: float  # seconds between two scrapes
+    platform: str
 
     @property
     def health(self) -> str:
@@ -96,6 +98,11 @@ def wait_until_scraped(parts: Sequence[Part], ports: Mapping[str, int]) -> None:
         )
 
 
+def wait_until_tried(prometheus_port: int) -> None:
+    """Return once Prometheus has tried to scrape each target, or after `TRY_SECONDS`."""
+    _within(TRY_SECONDS, lambda: all(target.up is not None for target in targets(prometheus_port)))
+
+
 def targets(prometheus_port: int) -> list[Target]:
     """All that Prometheus is scraping, in the order of jobs and addresses; empty if it does not answer."""
     answer = _get(prometheus_port, "/api/v1/targets?state=active")
@@ -110,11 +117,19 @@ def targets(prometheus_port: int) -> list[Target]:
                 up={"up": True, "down": False}.get(target["health"]),
                 error=printable(target["lastError"]),
                 interval=_seconds(target["scrapeInterval"]),
+                platform=printable(target["labels"].get("platform", "")),
             )
             for target in json.loads(answer)["data"]["activeTargets"]
         ),
         key=lambda target: (target.job, target.address),
     )
+
+
+def left_out(prometheus_port: int) -> list[dict[str, str]]:
+    """The labels of each entry that Prometheus has found in the targets' files and does not scrape."""
+    answer = _get(prometheus_port, "/api/v1/targets?state=dropped")
+    found = json.loads(answer)["data"]["droppedTargets"] if answer else []
+    return [{name: printable(text) for name, text in target["discoveredLabels"].items()} for target in found]
 
 
 def seconds_since_stored(prometheus_port: int) -> float | None:

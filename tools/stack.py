@@ -31,6 +31,7 @@ from tools import (
     demo,
     grafana,
     health,
+    oversights,
     privileges,
     programs,
     python_packages,
@@ -61,6 +62,8 @@ SETTINGS_FILE = supervision.RUN / "settings.json"
 NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are there
 DATA_BYTES = 5 * 10**8
 FULL_BYTES = 10**7
+DISCOVERY_SECONDS = 7  # Prometheus hands on what it has found every 5 s, and scrapes it within one
+TARGETS_READ = supervision.RUN / "targets-read"  # as old as the last `make up`
 STORE_SECONDS = 10  # for a sample to be stored, on a busy machine
 ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
 LOG_LINES = 10
@@ -121,6 +124,7 @@ def up() -> None:
                     supervision.stop()
             _start(plan, settings)
         _describe(plan)
+        TARGETS_READ.touch()
 
 
 def play() -> None:
@@ -181,19 +185,20 @@ def status() -> bool:
     _print_table(parts)
 
     print()
-    problem = ""
+    problem, forgotten = "", list[str]()
     if PROMETHEUS in running and PROMETHEUS not in hung:
         found = health.targets(plan.ports[PROMETHEUS.name])
         _print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
         problem = _not_stored(plan, found)
-        well = all(target.up for target in found) and not problem
+        forgotten = _oversights(plan, found)
+        well = all(target.up for target in found) and not problem and not forgotten
     else:
         problem, well = f"{PROMETHEUS.name} does not answer, so nothing is known of its targets.", False
     if hung:
         pids = ", ".join(f"{part.name}: pid {processes[part.name].pid}" for part in running if part in hung)
         problem = f"{problem} What runs and doesn't answer may hang ({pids}): kill -KILL PID, and it is started again."
-    if problem:
-        print(f"\n{problem.strip()}")
+    if problem or forgotten:
+        print("\n" + "\n".join(filter(None, [problem.strip(), *forgotten])))
     at_work = {name for name, process in processes.items() if process.state == "running"}
     if processes[TELEGRAF.name].state == "starting" and TELEGRAF not in plan.ready:
         at_work.add(TELEGRAF.name)  # being built
@@ -215,6 +220,14 @@ def _not_stored(plan: Plan, found: Sequence[health.Target]) -> str:
     else:
         why = f"make logs NAME={PROMETHEUS.name} says why"
     return f"Prometheus has stored {since}: {why}."
+
+
+def _oversights(plan: Plan, found: Sequence[health.Target]) -> list[str]:
+    """A line for each thing that was forgotten or mistyped where no program complains."""
+    if plan.is_demo:
+        return []
+    dropped = health.left_out(plan.ports[PROMETHEUS.name])
+    return [*oversights.in_targets(found, dropped), *oversights.in_configuration(), *oversights.in_sensors()]
 
 
 def _data(plan: Plan) -> Path:
@@ -381,6 +394,10 @@ def _refresh(plan: Plan) -> None:
         for part in (PROMETHEUS, ALERTMANAGER, TELEGRAF):
             if running[part.name].state == "running":  # else it has just been started, and knows no signals yet
                 supervision.reload_program(part.name)
+    if targets.edited_since(TARGETS_READ):
+        with _step("Waiting until Prometheus has taken up the edited targets"):
+            time.sleep(DISCOVERY_SECONDS)
+            health.wait_until_tried(plan.ports[PROMETHEUS.name])
 
 
 def _write_targets(plan: Plan) -> None:
@@ -403,11 +420,11 @@ def _describe(plan: Plan) -> None:
     machine = plan.machine
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
     own = {f"127.0.0.1:{port}" for port in plan.ports.values()}
-    for target in health.targets(plan.ports[PROMETHEUS.name]):
+    found = health.targets(plan.ports[PROMETHEUS.name])
+    for target in found:
         if target.address not in own:
             print(f"Watching {target.host}, {target.job} at {target.address}: {target.health}.")
-    problem = _not_stored(plan, health.targets(plan.ports[PROMETHEUS.name]))
-    if problem:
+    for problem in filter(None, [_not_stored(plan, found), *_oversights(plan, found)]):
         print(f"But {problem}")
     for part in plan.parts:
         if part.platform and not health.gets_figures(part, plan.ports[part.name]):

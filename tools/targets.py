@@ -21,7 +21,8 @@ from tools.parts import (
 )
 from tools.programs import CHECKOUT
 
-FOLDER = CHECKOUT / "prometheus" / "targets" / "local"
+EDITED = CHECKOUT / "prometheus" / "targets"
+FOLDER = EDITED / "local"
 JOBS = {
     "prometheus": PROMETHEUS,
     "alertmanager": ALERTMANAGER,
@@ -72,6 +73,11 @@ def _xen(sysfs: Path, procfs: Path) -> tuple[str, str]:
     if "control_d" not in capabilities.read_text():
         return "base", f"a Xen guest, not Dom0: {capabilities} does not say control_d"
     return "xen", f"Dom0 of a Xen host: {capabilities} says control_d"
+
+
+def edited_since(file: Path) -> bool:
+    """Whether a file with targets of the user's is newer than this file, or this isn't there."""
+    return not file.exists() or any(edited.stat().st_mtime > file.stat().st_mtime for edited in EDITED.glob("*.yml"))
 
 
 def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER, jobs: Mapping[str, Part] = JOBS) -> None:
