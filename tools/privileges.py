@@ -66,7 +66,10 @@ def hand_over(folder: Path) -> None:
     """
     if os.getuid() != 0:
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+    if not folder.is_dir():
+        return  # the part will say what is wrong with it
     # The folder itself may be a link, to another disk: it is in one that isn't nobody's.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

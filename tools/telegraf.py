@@ -121,7 +121,7 @@ def _environment() -> dict[str, str]:
     """What sensors are told: relative paths, since the folders above the checkout may be closed to nobody."""
     return {
         **privileges.environment(os.environ),
-        TELEGRAF.port_variable: str(ports(os.environ)[TELEGRAF.name]),
+        TELEGRAF.port_variable: os.environ.get(TELEGRAF.port_variable) or str(TELEGRAF.default_port),
         "TELEGRAF_FOLDER": str(CONFIGURATION.relative_to(CHECKOUT)),
         "STATE_DIRECTORY": str(STATE.relative_to(CHECKOUT)),
     }
