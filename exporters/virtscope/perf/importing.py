@@ -12,9 +12,10 @@ from pathlib import Path
 from virtscope.perf.profile import opreport, perf_report, perf_script
 from virtscope.perf.profile.backfill import openmetrics
 from virtscope.perf.profile.opreport import Counted
+from virtscope.perf.profile.perf_names import without_scope
 from virtscope.perf.profile.samples import Place, Profile
 from virtscope.perf.source.perf_record import Sampled
-from virtscope.shell.sources import SourceError
+from virtscope.shell.sources import SourceError, SourceRubbish
 
 _LONGEST = 366 * 86400.0  # seconds; promtool makes a block of every two hours
 _HOUR = 3600.0
@@ -87,13 +88,29 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read(given: argparse.Namespace) -> Profile:
+    """Return what the report has; raises SourceRubbish where that is nothing."""
+    profile = _parsed(given)
+    if not profile:
+        raise SourceRubbish(
+            f"there are no samples in this {given.kind}: no row stands below its columns, or all have 0"
+        )
+    return profile
+
+
+def _parsed(given: argparse.Namespace) -> Profile:
     with given.file.open(encoding="utf-8-sig", errors="backslashreplace", newline="\n") as file:
         if given.kind == "perf-script":
-            return perf_script.parse(file)
+            return _named_alone(perf_script.parse(file))
         text = file.read()
     if given.kind == "perf-report":
-        return perf_report.parse(text).profile
+        return _named_alone(perf_report.parse(text).profile)
     return opreport.parse(text, [Counted(event.event, event.period) for event in given.events])
+
+
+def _named_alone(profile: Profile) -> Profile:
+    """Return it with events called as a live host's are, whatever a report's were sampled of."""
+    names = without_scope({place.event for place in profile})
+    return {place._replace(event=names[place.event]): hits for place, hits in profile.items()}
 
 
 def _time(text: str) -> float:

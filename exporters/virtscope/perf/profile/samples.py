@@ -50,22 +50,31 @@ def add(profile: Profile, place: Place, hits: Hits) -> None:
 
 
 _IMAGES = [
-    (re.compile(r" \(deleted\)$"), ""),
-    (re.compile(r"^(?:.*/)?perf-\d+\.map$|^\[JIT\] tid \d+$|^(?:.*/)?jitted-\d+-\d+\.so$"), "[JIT]"),
-    (re.compile(r"^(\S+) \((?:tgid|pid|tid):.*\)$"), r"\1"),  # opreport's memory without a file, and whose it was
+    (re.compile(r" \(deleted\)$|^\(deleted\) +"), ""),
+    (re.compile(r"\+0x[0-9a-f]+$"), ""),  # where in the file, as perf script's dsoff tells
+    (re.compile(r"^(?:.*/)?perf-\d+\.map$|^\[JIT\] tid \d+$|^(?:.*/)?jitted-\d+-\d+\.so$|^(?:.*/)?\d+\.jo$"), "[JIT]"),
+    (re.compile(r"^(.*\S) \((?:tgid|pid|tid):.*\)$"), r"\1"),  # opreport's memory without a file, and whose it was
     (re.compile(r"^(\[(?:stack|guest\.kernel\.kallsyms))[.:]\d+\]$"), r"\1]"),
     (re.compile(r"^/?SYSV[0-9a-f]{8}$"), "SYSV"),  # shared memory, by its key
     (re.compile(r"^/?memfd:.*$"), "memfd"),  # likewise, by any name
     (re.compile(r"^(?:.*/)?(\w[\w-]*)\.ko(?:\.gz|\.xz|\.zst)?$"), r"[\1]"),  # a module as it is named while loaded
-    (re.compile(r"^/[^/]+(?:/.*)?/([^/]+)$|^/([^/]+)$"), r"\1\2"),
+    (re.compile(r"^[^\[].*/([^/]+)/*$|^/([^/]+)$"), r"\1\2"),
+    (re.compile(r"^\d+$|^[0-9a-f]{32,}(?:\.debug)?$"), "(no name)"),  # a process' or a build's number alone
     (re.compile(r"^bpf_prog_[0-9a-f]{16}"), "bpf_prog"),  # a hash of its instructions
 ]
 _SYMBOLS = [
     (re.compile(r"\+0x[0-9a-f]+$"), ""),
     (re.compile(r"\.llvm\.\d+"), ""),
     (re.compile(r"^bpf_prog_[0-9a-f]{16}"), "bpf_prog"),
+    (
+        re.compile(r"(?<=[\s:])(?:file://)?/(?:[^/\s:]+/)+"),
+        "",
+    ),  # a script's folders, as V8's and Python's JIT tell them
 ]
-_ADDRESS = re.compile(r"(0x)?[0-9a-f]{8,16}|\[unknown\]|")
+# What stands in a symbol's place where there is none: an address, or the image once more.
+_NONE = re.compile(
+    r"0x[0-9a-f]+|[0-9a-f]{8,16}|\[unknown\]|(?:\(deleted\) +)?/\S.*|\S+ \((?:tgid|pid|tid):.*\)|", re.DOTALL
+)
 
 
 def _stable(name: str, rules: list[tuple[re.Pattern[str], str]]) -> str:
@@ -76,4 +85,4 @@ def _stable(name: str, rules: list[tuple[re.Pattern[str], str]]) -> str:
 
 def _stable_symbol(symbol: str) -> str:
     name = _stable(symbol.strip(), _SYMBOLS)
-    return NO_SYMBOL if _ADDRESS.fullmatch(name) else name[:_LONGEST]
+    return NO_SYMBOL if _NONE.fullmatch(name) else name[:_LONGEST]

@@ -48,16 +48,17 @@ class Top:
         return {place: hits for counts in self._counts.values() for place, hits in counts.items()}
 
     def _add(self, event: str, round_: Profile) -> None:
+        other = Place(event, OTHER, OTHER, "")
         weights = {place: weight * _MEMORY for place, weight in self._weights.get(event, {}).items()}
         for place, hits in round_.items():
-            weights[place] = weights.get(place, 0.0) + (hits.samples if hits.events is None else hits.events)
+            if place != other:  # what a report itself doesn't tell apart; it has its series anyway
+                weights[place] = weights.get(place, 0.0) + (hits.samples if hits.events is None else hits.events)
         least = sum(weights.values()) * _FORGOTTEN
-        weights = {place: weight for place, weight in weights.items() if weight >= least}
+        weights = {place: weight for place, weight in weights.items() if weight >= least or place in round_}
         before = self._counts.get(event)
         places = self._choose(weights, before) if before else _heaviest(weights, weights, self._most)
         counting = set(before or places)
         counts = {place: (before or {}).get(place, _NOTHING) for place in places}
-        other = Place(event, OTHER, OTHER, "")
         counts[other] = (before or {}).get(other, _NOTHING)
         for place, hits in round_.items():
             shown = place if place in counts and place in counting else other

@@ -254,7 +254,10 @@ HEADER = CPU + MISSES + "samples  %        symbol name\n"
         (HEADER, "no rows"),
         ("7        1.0000   memcpy\n", "name them in the columns' order"),
         (CPU + MISSES + REFERENCES + "samples  %  symbol name\n7  1.0  memcpy\n", "rows have 1 counts"),
-        (HEADER + "7        1.0000   memcpy\n" + "no row\n" * 100_000, "what is no row: 'no row'"),
+        (
+            HEADER + "7        1.0000   memcpy\n" + "no row\n" * 100_000,
+            "line 5 of opreport is no row, and belongs to none: 'no row'",
+        ),
         (CPU + MISSES + "samples  %  samples  %  symbol name\n7  1.0  7  1.0  memcpy\n8  1.0  memset\n", "too few"),
         (HEADER + "7        1.0000   memcpy\n" + "-" * 79 + "\n  7   1.0000   memcpy [self]\n", "call graph"),
         ("<?xml version='1.0'?>\n<profile></profile>", "XML"),

@@ -168,18 +168,21 @@ COLUMNS = "# Overhead  Samples  Shared Object  Symbol\n"
     ("text", "words"),
     [
         ("", "no output of perf report"),
-        ("hello\n", "before the names of its columns"),
+        ("hello\n", "no line tells of an event"),
         ("# just a comment\n", "no line tells of an event"),
-        (heading() + "    50.00%  100  web  [.] main\n", "before the names of its columns"),
-        (heading() + COLUMNS + "    50.00%  100  web\n", "makes no sense"),
-        (heading() + COLUMNS + "    50.00%  many  web  [.] main\n", "no number of samples"),
-        (heading() + "# Overhead  Command\n    50.00%  web\n", "no columns of its own for image and symbol"),
+        (
+            heading() + "    50.00%  100  web  [.] main\n",
+            "line 6 of perf report stands before the names of the columns",
+        ),
+        (heading() + COLUMNS + "    50.00%  100  web\n", "line 7 of perf report is no row"),
+        (heading() + COLUMNS + "    50.00%  many  web  [.] main\n", "line 7 of perf report is no row"),
+        (heading() + "# Overhead  Command\n    50.00%  web\n", "sort by dso and symbol"),
         (heading() + "#    Overhead  Command / Shared Object / Symbol\n    50.00%  web\n", "--hierarchy"),
         (
             (heading(event="cycles/period=9/") + COLUMNS + "  9.00%  1  web  [.] main\n") * 2,
-            "'cycles' was sampled twice",
+            "'cycles', which was sampled twice",
         ),
-        ("# Samples: 6K of events 'anon group { cycles, instructions }'\n", "--group"),
+        ("# Samples: 6K of events 'anon group { cycles, instructions }'\n", "--no-group"),
     ],
 )
 def test_what_is_no_such_report_is_refused(text: str, words: str) -> None:

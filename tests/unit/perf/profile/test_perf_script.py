@@ -19,8 +19,8 @@ def test_what_it_prints_unless_told_otherwise() -> None:
         "     pytest 2464 [000] 14806.57:   10101010     cpu-clock:      7f1a453ab6e9 memcpy+0x39 (/lib/libc.so.6)\n"
         " my program 2  4711 [003] 14806.58:   10101010   cpu-clock:      7f1a453ab6f0 memcpy+0x40 (/lib/libc.so.6)\n"
         " swapper 0 [001] 14806.6: 7 cache-misses:ppp: ffffffff821f4dab pv_native_safe_halt+0xb ([kernel.kallsyms])\n"
-        " java 12 [001] 14806.7:  1 cache-misses/period=1/:  7f1a00000000 a.B::c(int, Object)+0x7 (/tmp/perf-12.map)\n"
-        "  old    13 [001] 14806.8:          2 cache-misses:  401000 [unknown] (/usr/bin/old (deleted))\n"
+        " java 12 [001] 14806.7:  1 cache-misses:ppp:  7f1a00000000 a.B::c(int, Object)+0x7 (/tmp/perf-12.map)\n"
+        "  old    13 [001] 14806.8:          2 cache-misses:ppp:  401000 [unknown] (/usr/bin/old (deleted))\n"
     )
     assert places(text) == [
         (("cpu-clock", "libc.so.6", "memcpy", "user", ""), Hits(2, 2 * 10101010 * 1e-9)),
@@ -85,10 +85,10 @@ def test_kernels_modules_and_guests() -> None:
     [
         ("", "no samples"),
         ("# a comment\n\n", "no samples"),
-        ("hello\n", "line 1 is no sample"),
-        ("sleep 7f47259ad7ad _dl_start\n", "-F comm,tid,cpu,time,period,event,ip,sym,dso"),
-        ("bash 1 [0] 1.0: sched:sched_switch: prev_comm=bash prev_pid=1\n", "line 1 is no sample"),
-        ("bash 1 [0] 1.0: 1 cycles: \nhello\n\n", "line 1 of perf script has no address"),
+        ("hello\n", "line 1 of perf script is no sample"),
+        ("sleep 7f47259ad7ad _dl_start\n", "-F comm,tid,time,period,event,ip,sym,dso"),
+        ("bash 1 [0] 1.0: sched:sched_switch: prev_comm=bash prev_pid=1\n", "line 1 of perf script has no address"),
+        ("bash 1 [0] 1.0: 1 cycles: \nhello\n\n", "line 2 of perf script is no sample"),
     ],
 )
 def test_what_has_no_event_or_no_address_is_refused(text: str, words: str) -> None:
