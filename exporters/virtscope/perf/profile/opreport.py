@@ -82,7 +82,6 @@ class _Row(NamedTuple):
     counts: tuple[int, ...]
     percentages: tuple[float, ...]
     names: str  # what follows the figures
-    cut: bool = False  # what followed it was left out of the text
     headed: bool = False  # the columns' titles stand once more below it, as they do above an application's images
 
     def ends_right_of(self, other: _Row) -> bool:
@@ -274,7 +273,7 @@ def _rows(lines: Sequence[str], first: int, columns: _Columns) -> Iterator[_Row]
                 yield row
             row, joins = found, True
         elif row and _CUT.match(line):
-            row, joins = row._replace(cut=True), False
+            joins = False
         elif _PREAMBLE.match(line) or (columns.symbols and _HEADER.match(line)):
             raise malformed("opreport", number, line, "begins a second report", _APART)
         elif columns.symbols and _CALL_GRAPH.match(line):
@@ -339,10 +338,12 @@ def _without_applications(rows: Sequence[_Row]) -> Iterator[_Row]:
         below = at + 1
         if set_in:
             while below < len(rows) and rows[below].ends_right_of(application):
+                if rows[at + 1].ends_right_of(rows[below]):
+                    break  # less set in: the next application
                 below += 1
         elif application.headed:
             below = len(rows)
-        parts = _parts(application, rows[at + 1 : below], to_the_end=below == len(rows))
+        parts = _parts(application, rows[at + 1 : below])
         if not parts:
             yield application
         else:
@@ -355,10 +356,10 @@ def _without_applications(rows: Sequence[_Row]) -> Iterator[_Row]:
         at += 1 + len(parts)
 
 
-def _parts(application: _Row, below: Sequence[_Row], to_the_end: bool) -> Sequence[_Row]:
+def _parts(application: _Row, below: Sequence[_Row]) -> Sequence[_Row]:
     """Return those of the rows `below` that are the application's images: their sum is its count.
 
-    It may be more where the rest was cut off, or doesn't reach opreport's --threshold.
+    Where the rest was cut off it is less, and their percentages are of it.
     """
     sums = (0,) * len(application.counts)
     for index, row in enumerate(below):
@@ -371,12 +372,10 @@ def _parts(application: _Row, below: Sequence[_Row], to_the_end: bool) -> Sequen
         100 * count / share if share else 0.0 for count, share in zip(application.counts, application.percentages)
     )
     within = all(total <= count for total, count in zip(sums, application.counts))
-    of_it = all(row.are_of(application.counts) for row in below)
-    cut = to_the_end or any(row.cut for row in below)
-    if within and (of_it or (cut and all(row.are_of(everything) for row in below))):
+    if within and all(row.are_of(application.counts) for row in below):
         return below
-    if all(row.are_of(everything) for row in below):
-        return []
+    if application.line[:1] != " " and all(row.are_of(everything) for row in below):
+        return []  # a list of which only the first line lost the blanks before it
     raise malformed(
         "opreport",
         application.number,

@@ -47,11 +47,12 @@ _COLUMNS = re.compile(r"#?\s*((?:Children|Overhead|Self|Symbol|Shared Object|Com
 _DOTS = re.compile(r"#\s*\.{2,}[. ]*$")
 _PERCENT = re.compile(r"([0-9]{1,3}(?:[.,][0-9]+)?)(%?)", re.ASCII)
 _COUNT = re.compile(r"[0-9]{1,19}", re.ASCII)
-_SYMBOL = re.compile(
-    r"(?:(?:0x)?[0-9a-f]{1,16} +\S +)?\[(.)\](?: +(\S.*))?"
-)  # -v puts the address and its origin before
+_SYMBOL = re.compile(r"(?:(?:0x)?[0-9a-f]{1,16} +\S +)?\[(.)\] +(\S.*)")  # -v puts the address and its origin before
 
 _MARKED = re.compile(r"(?:^|\s)\[[.kHgu]\]\s")
+
+_NAMELESS = re.compile(r"[0-9]%.*\s\[[.kHgu]\]$")
+_SCROLL_BAR = re.compile(r"\s+[\u2580-\u25ff]+$")  # at the right edge of the terminal interface
 
 # What stands below a row. A bare name in a graph has nothing to be known by but what is not in it.
 _CHAIN = re.compile(r"[|\s]*--|[|\s]*$|\|")  # a graph's branches and trunks
@@ -150,14 +151,20 @@ class _Reader:
         self._rows: list[tuple[float, Hits]] = []  # of the section
         self._printed: dict[str, str] = {}  # each event so far as perf prints it, by its name
         self._number = 0
+        self._wrapped = ""  # a row that goes on in the next line
         self._margin = 0  # blanks before the last row; names in call chains have more
 
     def read(self, lines: Sequence[str]) -> Report:
         for self._number, ended in enumerate(lines, 1):
-            line = ended.rstrip()
-            if line and not (self._heading(line) or self._row(line)):
+            line = self._wrapped + _SCROLL_BAR.sub("", ended.rstrip())
+            self._wrapped = ""
+            if self._columns and not self._columns.separator and _NAMELESS.search(line):
+                self._wrapped = f"{line} "  # its symbol is in the next line, as mail programs wrap it
+            elif line and not (self._heading(line) or self._row(line)):
                 self._below(line)
         self._end_section()
+        if self._wrapped:
+            raise self._malformed(self._wrapped, "has no symbol", _PLAIN)
         if not self._printed:
             raise SourceRubbish(
                 "this is no output of perf report, as no line tells of an event (# Samples: 1K of event 'cycles'): "
@@ -262,7 +269,7 @@ class _Reader:
         assert self._section
         image, symbol = values.get("Shared Object", ""), values.get("Symbol", "")
         level = _SYMBOL.fullmatch(symbol)
-        space, name = (SPACES.get(level[1], ""), level[2] or "") if level else ("", symbol)
+        space, name = (SPACES.get(level[1], ""), level[2]) if level else ("", symbol)
         if self._xensyms and space == "kernel" and (xens := self._xensyms.symbol(name)):
             image, name, space = "xen-syms", xens, "hypervisor"
         return Place.named(self._section.event, image, name, space, GUESTS if space.startswith("guest") else "")
@@ -301,8 +308,8 @@ class _Reader:
             not section.rounded and samples > section.samples * (1 + slack / 100) + len(self._rows)
         ):
             raise SourceRubbish(
-                f"the rows of perf report's event {section.event!r}, up to line {self._number}, add up to {shares:.2f} %, "
-                f"{samples} of {section.samples} samples: they stand more than once; {_PLAIN}"
+                f"the rows of perf report's event {section.event!r}, up to line {self._number}, add up to "
+                f"{shares:.2f} % and {samples} of {section.samples} samples: some count twice; {_PLAIN}"
             )
         self._rows = []
 

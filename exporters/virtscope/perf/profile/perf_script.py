@@ -39,7 +39,9 @@ _FLAGS = re.compile(
     r"(?:(?:call|return|jcc|jmp|int|iret|syscall|sysret|async|hw int|tx abrt|tr strt|tr end|vmentry|vmexit|branch|"
     r"br miss|miss|not taken|ntaken)\b\s*|\([xDt,]+\)\s*)+"
 )
-_ACCESS = re.compile(r"\|OP .*?\|LCK +(?:N/A|Yes|No)(?:\|BLK +(?:N/A|(?:Data)? ?(?:Addr)?))?(?=\s|$)")
+_ACCESS = re.compile(
+    r"\|LCK +(?:N/A|Yes|No)(?:\|BLK +(?:N/A|Data Addr|Data|Addr))?(?:\|AFF +(?:N/A|[A-Z]+(?: [A-Z]+)*))?(?=\s|$)"
+)
 _DATA = re.compile(
     r".*\)\s+(?=(?:[0-9a-f]{16}|[0-9a-f]*[0-9][0-9a-f]*) [^\s(])"
 )  # the address of data, and what it belongs to

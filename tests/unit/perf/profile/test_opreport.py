@@ -9,6 +9,7 @@ import pytest
 from virtscope.perf.profile import opreport
 from virtscope.perf.profile.opreport import Counted
 from virtscope.perf.profile.samples import NO_SYMBOL
+from virtscope.perf.profile.top import OTHER
 from virtscope.shell.sources import SourceRubbish
 
 SAMPLES = Path(__file__).resolve().parents[5] / "shared/samples/oprofile"
@@ -223,6 +224,120 @@ def test_an_application_is_the_sum_of_its_images() -> None:
     }
 
 
+NESTED = (
+    "LLC_MISSES:6000|  LLC_REFS:10000|\n  samples|      %|  samples|      %|\n"
+    "------------------------------------\n"
+    "      1000 66.6667       900 90.0000 cc1\n"
+    "\tLLC_MISSES:6000|  LLC_REFS:10000|\n\t  samples|      %|  samples|      %|\n"
+    "\t------------------------------------\n"
+    "\t      600 60.0000       300 33.3333 libc-2.7.so\n"
+    "\t      400 40.0000       600 66.6667 cc1\n"
+    "       50 33.3333       100 10.0000 vmlinux\n"
+)
+APART = {"libc-2.7.so": 600, "cc1": 400, "vmlinux": 50}
+
+
+@pytest.mark.parametrize("tab", ["\t", "        ", "    ", "  ", "\u00a0   \u00a0"])
+@pytest.mark.parametrize("before", ["", "    ", "> "])
+def test_an_applications_images_count_once_whatever_became_of_the_tab(tab: str, before: str) -> None:
+    """Web pages and mails put blanks in its place; counted twice, cc1 alone would have more than there is."""
+    text = "".join(before + line for line in (CPU + MISSES + REFERENCES + NESTED).splitlines(keepends=True))
+    found = counts(text.replace("\t", tab))
+    assert {image: samples for (event, image, _), samples in found.items() if event == "LLC_MISSES"} == APART
+
+
+def test_an_applications_images_count_once_with_no_blanks_before_any_line() -> None:
+    text = "\n".join(line.strip() for line in (CPU + MISSES + REFERENCES + NESTED).splitlines())
+    found = counts(text)
+    assert {image: samples for (event, image, _), samples in found.items() if event == "LLC_MISSES"} == APART
+
+
+def test_an_applications_images_below_no_titles() -> None:
+    text = (
+        "  506605 54.0125 cc1plus\n       450385 88.9026 cc1plus\n        56220 11.0974 vmlinux\n   60213 6.4198 lyx\n"
+    )
+    found = opreport.parse(text, [Counted("CYCLES", None)])
+    assert {(place.image, hits.samples) for place, hits in found.items()} == {
+        ("cc1plus", 450385),
+        ("vmlinux", 56220),
+        ("lyx", 60213),
+    }
+
+
+def test_what_was_cut_off_below_an_application_is_in_its_count() -> None:
+    text = (
+        "  506605 54.0125 cc1plus\n        450385 88.9026 cc1plus\n          ...\n   163209 17.4008 lyx\n"
+        "         60213 36.8932 lyx\n         ...\n...\n"
+    )
+    profile = opreport.parse(text, [Counted("CYCLES", 100)])
+    assert {place.image: hits.samples for place, hits in profile.items()} == {
+        "cc1plus": 450385,
+        "lyx": 60213,
+        OTHER: 506605 - 450385 + 163209 - 60213,
+    }
+
+
+def test_a_list_whose_first_line_lost_its_blanks_is_no_application_with_images() -> None:
+    text = "506605 54.0125 cc1plus\n   163209 17.4008 lyx\n    60213  6.4197 bash\n"
+    profile = opreport.parse(text, [Counted("CYCLES", None)])
+    assert sum(hits.samples for hits in profile.values()) == 506605 + 163209 + 60213
+
+
+def test_rows_wrapped_between_their_numbers() -> None:
+    text = (
+        CPU
+        + MISSES
+        + REFERENCES
+        + NESTED.replace(" 90.0000 cc1", "\n90.0000 cc1").replace(" 33.3333 lib", "\n33.3333 lib")
+    )
+    assert counts(text) == counts(CPU + MISSES + REFERENCES + NESTED)
+
+
+@pytest.mark.parametrize(
+    ("preamble", "event", "period"),
+    [
+        ("Counted A events (x) with a unit mask of 0x00 (No unit mask) count 10\n0000\n", "A", 100000),
+        ("Counted A events (x) with a unit mask of 0x00 (No unit mask) count\n100000\n", "A", 100000),
+        ("Counted A events (x) with a unit mask of 0x\n00 (No unit mask) count 5000\n", "A", 5000),
+        (
+            "Counted CPU_CLK_UNHAL\nTED events (count 7 of\n3) with a unit mask of 0x00 (y) count 500\n",
+            "CPU_CLK_UNHALTED",
+            500,
+        ),
+        ("Counted cpu_clk_unhalted events () with a unit mask of 0x00 (Core\ncycles) count 9\n", "cpu_clk_unhalted", 9),
+    ],
+)
+def test_a_wrapped_preamble(preamble: str, event: str, period: int) -> None:
+    profile = opreport.parse(CPU + preamble + "samples  %        symbol name\n8        100.000  memcpy\n")
+    assert {place.event: hits for place, hits in profile.items()} == {event: (8, 8 * period)}
+
+
+def test_a_line_of_dots_is_no_part_of_a_name() -> None:
+    text = HEADER + "7        70.0000  memcpy\n.        .        .\n2        20.0000  memset\n  ...\n"
+    assert counts(text) == {("LLC_MISSES", "", "memcpy"): 7, ("LLC_MISSES", "", "memset"): 2}
+
+
+@pytest.mark.parametrize(
+    ("names", "image", "symbol"),
+    [
+        ("no-vmlinux               no-vmlinux               /no-vmlinux", "no-vmlinux", NO_SYMBOL),
+        ("(deleted) /home/me/a.out (deleted) /home/me/a.out main", "a.out", "main"),
+        ("(deleted) /home/me/a.out  a.out  (deleted) /home/me/a.out", "a.out", NO_SYMBOL),
+        ("/home/me/a.out           /home/me/a.out           /home/me/a.out", "a.out", NO_SYMBOL),
+        ("[heap] (tgid:1 range:0x1-0x2) java [heap] (tgid:1 range:0x1-0x2)", "[heap]", NO_SYMBOL),
+        ("7635.jo                  java                     void test.f(int, int)", "[JIT]", "void test.f(int, int)"),
+    ],
+)
+def test_no_folder_process_or_address_becomes_a_name(names: str, image: str, symbol: str) -> None:
+    text = (
+        CPU
+        + MISSES
+        + "samples  %        image name               app name                 symbol name\n"
+        + f"7        1.0000   {names}\n"
+    )
+    assert counts(text) == {("LLC_MISSES", image, symbol): 7}
+
+
 def test_long_names_of_files_are_those_without_their_folders() -> None:
     text = (
         CPU
@@ -260,6 +375,15 @@ HEADER = CPU + MISSES + "samples  %        symbol name\n"
         ),
         (CPU + MISSES + "samples  %  samples  %  symbol name\n7  1.0  7  1.0  memcpy\n8  1.0  memset\n", "too few"),
         (HEADER + "7        1.0000   memcpy\n" + "-" * 79 + "\n  7   1.0000   memcpy [self]\n", "call graph"),
+        (
+            HEADER + "7        1.0000   a\n" + CPU + MISSES + "samples  %  symbol name\n5  1.0  b\n",
+            "line 5 .* second report",
+        ),
+        (HEADER + "7        1.0000   a\n\n" + "samples  %        symbol name\n5  1.0  b\n", "line 6 .* second report"),
+        (HEADER + "7        1.0000   memcpy\n\nBest regards\n", "line 6 of opreport is no row, .*'Best regards'"),
+        (HEADER + "7        1.0000   memcpy\n\x07bell\n", r"\\x07bell"),
+        (HEADER + "7 samples  1,0000   memcpy\n", "line 4 of opreport is no row"),
+        ("  100 50.0000 a\n         30 30.0000 b\n   100 50.0000 c\n", "names 0 events"),
         ("<?xml version='1.0'?>\n<profile></profile>", "XML"),
         (CPU + MISSES + "samples  %        diff %    symbol name\n7        1.0000   +50.0000  memcpy\n", "difference"),
     ],
@@ -301,3 +425,16 @@ def test_columns_that_nobody_named_are_not_taken_for_one_event() -> None:
     """Two events that were added up would be a number of nothing."""
     with pytest.raises(SourceRubbish, match="rows have 2 counts"):
         opreport.parse("538 12.7973     11947 10.1256 domain2-apps\n", [Counted("LLC_MISSES", 6000)])
+
+
+def test_images_that_are_not_their_applications_sum_are_refused() -> None:
+    text = "  100 50.0000 cc1\n         30 10.0000 libc\n         20 5.0000 cc1\n  100 50.0000 sh\n"
+    with pytest.raises(SourceRubbish, match="line 1 of opreport is neither the sum of the rows below it"):
+        opreport.parse(text, [Counted("CYCLES", None)])
+
+
+def test_more_samples_than_there_are_by_their_percentages_are_refused() -> None:
+    """As where no blank tells an application's images from other applications."""
+    text = "1000 80.0000 cc1\n600 60.0000 libc\n400 40.0000 cc1\n250 20.0000 sh\n"
+    with pytest.raises(SourceRubbish, match="2250 samples together, of which .* 1250 at most"):
+        opreport.parse(text, [Counted("CYCLES", None)])
