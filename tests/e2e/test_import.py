@@ -128,6 +128,34 @@ def test_what_is_no_such_report_is_refused_in_one_line(tmp_path: Path, kind: str
 
 
 @pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("perf-report", PERF_REPORT.partition("    75.00%")[0]),
+        ("perf-report", PERF_REPORT.replace("75.00", "0.00").replace("150", "0").partition("    25.00%")[0]),
+        ("opreport", OPREPORT.partition("600")[0] + "0        0        xen-syms-3.0.3           do_iret\n"),
+        ("perf-script", "# ========\n\n"),
+    ],
+)
+def test_a_report_of_nothing_is_no_import(tmp_path: Path, kind: str, text: str) -> None:
+    file, output = tmp_path / "report", tmp_path / "output"
+    file.write_text(text)
+    done = imported(kind, file, "--output", output)
+    assert done.returncode == 1
+    assert "no samples" in done.stderr
+    assert not output.exists()
+
+
+def test_events_lose_their_modifiers_unless_two_would_get_one_name(tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    for modifiers, names in [(("uhpppH", "uhpppH"), {"cycles"}), (("uH", "kH"), {"cycles:u", "cycles:k"})]:
+        line = "web 7 [000] 12.5:   1000  cycles:{}:      401136 main+0x1 (/srv/web)\n"
+        file.write_text("".join(map(line.format, modifiers)))
+        assert {
+            event for event, _ in last_values(imported("perf-script", file).stdout, "perf_profile_samples_total")
+        } == names
+
+
+@pytest.mark.parametrize(
     ("flags", "words"),
     [
         (["/nonexistent"], "No such file"),

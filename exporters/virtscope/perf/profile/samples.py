@@ -85,4 +85,4 @@ def _stable(name: str, rules: list[tuple[re.Pattern[str], str]]) -> str:
 
 def _stable_symbol(symbol: str) -> str:
     name = _stable(symbol.strip(), _SYMBOLS)
-    return NO_SYMBOL if _NONE.fullmatch(name) else name[:_LONGEST]
+    return NO_SYMBOL if _NONE.fullmatch(symbol.strip()) or _NONE.fullmatch(name) else name[:_LONGEST]

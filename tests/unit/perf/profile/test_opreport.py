@@ -436,5 +436,5 @@ def test_images_that_are_not_their_applications_sum_are_refused() -> None:
 def test_more_samples_than_there_are_by_their_percentages_are_refused() -> None:
     """As where no blank tells an application's images from other applications."""
     text = "1000 80.0000 cc1\n600 60.0000 libc\n400 40.0000 cc1\n250 20.0000 sh\n"
-    with pytest.raises(SourceRubbish, match="2250 samples together, of which .* 1250 at most"):
+    with pytest.raises(SourceRubbish, match=r"2250 samples together, of which .* 1250 at most"):
         opreport.parse(text, [Counted("CYCLES", None)])

@@ -161,6 +161,159 @@ def test_xens_own_symbols_where_perf_shows_their_addresses() -> None:
     assert unread[0] == ("xen-syms", NO_SYMBOL, "hypervisor")
 
 
+PLAIN = (
+    "# Overhead  Command  Shared Object      Symbol\n"
+    "# ........  .......  .................  ......................\n"
+    "#\n"
+    "    75.00%  my prog  libc.so.6          [.] memcpy\n{0}"
+    "    25.00%  dd       [kernel.kallsyms]  [k] copy_page\n{1}"
+)
+TWO = {"memcpy": Hits(150, 750_000), "copy_page": Hits(50, 250_000)}
+GRAPH = (
+    "            |\n            ---__libc_start_call_main\n               main\n               |          \n"
+    "               |--50.36%--a b [c]\n               |          0x7f12\n                --16.40%-- [...]\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        pytest.param(GRAPH, id="graph"),
+        pytest.param(GRAPH.replace("50.36%", "2374").replace("16.40%", "773"), id="graph with counts"),
+        pytest.param(
+            "           16.89%\n                memcpy\n                main\n\n           9.00%\n             f\n\n",
+            id="flat",
+        ),
+        pytest.param("           12\n                memcpy\n                main\n\n", id="flat with counts"),
+        pytest.param("16.89% memcpy;a;a;main;__libc_start_call_main\n8.17% memcpy;main\n", id="folded"),
+        pytest.param("796796796 __libc_start_call_main;main;memcpy\n", id="folded with periods"),
+    ],
+)
+def test_a_call_chain_has_no_samples_of_its_own(chain: str) -> None:
+    assert by_symbol(perf_report.parse(heading() + PLAIN.format(chain, chain)).profile) == TWO
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|", "\t", ":"])
+def test_chains_between_rows_with_separators(separator: str) -> None:
+    row = separator.join([" {:.2f}% ", " {}.00% ", " {}  ", "my prog", "libc.so.6  ", "[.] {}\n"])
+    text = (
+        heading() + "# " + separator.join(["Children", "    Self", "  Samples", "Command", "Shared Object", "Symbol\n"])
+    )
+    text += row.format(100, 0, 0, "main") + "16.89% main;a;a;a;a;memcpy\n" + GRAPH + row.format(75, 75, 150, "memcpy")
+    assert by_symbol(perf_report.parse(text).profile) == {"memcpy": Hits(150, 750_000)}
+
+
+def test_decimal_commas_and_colours() -> None:
+    text = (
+        PLAIN.format(GRAPH.replace("50.36", "50,36"), "")
+        .replace("75.00%", "\x1b[31m75,00%\x1b[m")
+        .replace("25.00", "25,00")
+    )
+    assert by_symbol(perf_report.parse(heading() + text).profile) == TWO
+
+
+@pytest.mark.parametrize("number", ["1K", "200 ", "12M"])
+def test_the_heading_of_linux_2_6_39(number: str) -> None:
+    text = f"# Events: {number} cycles\n#\n" + PLAIN.format("", "")
+    samples = {"1K": 1000, "200 ": 200, "12M": 12_000_000}[number]
+    profile = perf_report.parse(text).profile
+    assert {place.event for place in profile} == {"cycles"}
+    assert by_symbol(profile) == {"memcpy": Hits(samples * 3 // 4, None), "copy_page": Hits(samples // 4, None)}
+
+
+def test_what_the_terminal_interface_shows() -> None:
+    text = (
+        "Samples: 200  of event 'cache-misses:P', 4000 Hz, Event count (approx.): 1000000\n"
+        "  Children      Self  Command  Shared Object      Symbol\n"
+        "-   99.00%     0.00%  my prog  libc.so.6          [.] __libc_start_main               ◆\n"
+        "   - 98.00% __libc_start_main                                                         ▒\n"
+        "      + 50.00% main                                                                   ▒\n"
+        "        10.00% exit                                                                   ▒\n"
+        "     _start\n"
+        "+   75.00%    75.00%  my prog  libc.so.6          [.] memcpy                          ▒\n"
+        "     25.00%    25.00%  dd       [kernel.kallsyms]  [k] copy_page\n"
+        "Press '?' for help on key bindings\n"
+    )
+    profile = perf_report.parse(text).profile
+    assert by_symbol(profile) == TWO
+    assert {place.event for place in profile} == {"cache-misses"}
+
+
+@pytest.mark.parametrize(
+    ("titles", "row"),
+    [
+        ("# Symbol      Shared Object  Overhead  ", "  [.] memcpy  libc.so.6        75.00%"),
+        ("# Overhead  Symbol      Shared Object", "    75.00%  [.] memcpy  libc.so.6    "),
+        (
+            "# Overhead      Pid:Command  Shared Object  Symbol    ",
+            "    75.00%      12:my  prog  libc.so.6      [.] memcpy",
+        ),
+        (
+            "# Overhead  CPU   Parent symbol  Shared Object  Symbol    ",
+            "    75.00%  -001  [other]        libc.so.6      [.] memcpy",
+        ),
+        ("# Overhead  Source:Line  Shared Object  Symbol    ", "    75.00%               libc.so.6      [.] memcpy"),
+        (
+            "# Overhead       sys       usr  Shared Object  Symbol",
+            "    75.00%     0.00%    75.00%  libc.so.6      [.] memcpy",
+        ),
+        (
+            "# Overhead  Shared Object  Symbol      IPC   [IPC Coverage]",
+            "    75.00%  libc.so.6      [.] memcpy  0.32  [ 1.5%]",
+        ),
+        (
+            "# Overhead  Shared Object  Symbol                      ",
+            "    75.00%  libc.so.6      0x114c             B [.] memcpy",
+        ),
+    ],
+)
+def test_columns_of_other_orders(titles: str, row: str) -> None:
+    dots = "# " + "".join(
+        "." if letter != " " else " " for letter in titles[2:].replace("Shared Object", "Shared_Object")
+    )
+    if "my  prog" in row or "  -001" in row or "Source:Line" in titles:
+        dots = {
+            "Pid": "# ........  ...............  .............  ..........",
+            "CPU": "# ........  ....  .............  .............  ..........",
+            "Sou": "# ........  ...........  .............  ..........",
+        }[titles.split()[2][:3]]
+    else:
+        dots = "#"
+    (place,) = perf_report.parse(heading() + f"{titles}\n{dots}\n#\n{row}\n").profile
+    assert place[:3] == ("cache-misses", "libc.so.6", "memcpy")
+
+
+@pytest.mark.parametrize(
+    ("titles", "row", "image", "symbol"),
+    [
+        ("# Overhead  Symbol", "    75.00%  [k] copy_page", "", "copy_page"),
+        ("# Overhead  Shared Object", "    75.00%  libc.so.6", "libc.so.6", NO_SYMBOL),
+    ],
+)
+def test_reports_of_symbols_or_of_images_alone(titles: str, row: str, image: str, symbol: str) -> None:
+    (place,) = perf_report.parse(f"{heading()}{titles}\n{row}\n").profile
+    assert place[1:3] == (image, symbol)
+
+
+def test_lines_that_a_mail_program_wrapped() -> None:
+    text = heading() + (
+        "# Overhead  Command  Shared Object\n    Symbol\n# ........  .......  .............\n  ......\n#\n"
+        "    75.00%  my prog  libc.so.6  [.]\nmemcpy\n    25.00%  dd  [kernel.kallsyms]  [k] copy_page\n"
+    )
+    assert by_symbol(perf_report.parse(text).profile) == TWO
+    quoted = "".join(f"> > {line}" for line in (heading() + PLAIN.format(GRAPH, "")).splitlines(keepends=True))
+    assert by_symbol(perf_report.parse(quoted).profile) == TWO
+
+
+def test_weights_are_no_events() -> None:
+    """perf mem report's percentages are of the time that accesses took."""
+    columns = "# Overhead  Samples  Local Weight  Shared Object  Symbol\n   100.00%  7  30  libc.so.6  [.] memcpy\n"
+    text = "# Samples: 7  of event 'cpu/mem-loads/'\n# Total weight : 300\n# Event count (approx.): 300\n#\n" + columns
+    assert list(perf_report.parse(text).profile.values()) == [Hits(7, None)]
+    with pytest.raises(SourceRubbish, match=r"line 6 .* report with -n"):
+        perf_report.parse(text.replace("Samples  ", "").replace("7  30", "30"))
+
+
 COLUMNS = "# Overhead  Samples  Shared Object  Symbol\n"
 
 
@@ -182,6 +335,15 @@ COLUMNS = "# Overhead  Samples  Shared Object  Symbol\n"
             (heading(event="cycles/period=9/") + COLUMNS + "  9.00%  1  web  [.] main\n") * 2,
             "'cycles', which was sampled twice",
         ),
+        (heading() + "# Overhead  Source Shared Object  Source Symbol  Target Symbol\n", "--no-branch-stack"),
+        (heading() + COLUMNS + "    50.00% 100 web [.] main\n", "line 7 of perf report is no row"),
+        (heading() + COLUMNS + "    50.00%  100  web  [.] main\n    20.00% 40 web [.] f\n", "line 8 .* is no row"),
+        (heading() + COLUMNS + "    50.00%  100  web  [.] main\nsome words\n", "line 8 .* is no row .*'some words'"),
+        (heading() + COLUMNS + "    50.00%  100  web  [.] main\n" * 3, "some count twice"),
+        (heading() + "# Overhead,Shared Object,Symbol\n23,02%,web,[.] main\n", "line 7 of perf report is no row"),
+        ("# Samples: 3921378\n#\n" + COLUMNS, "names no event"),
+        ("#\n# (1234 samples)\n#\n" + COLUMNS, "line 2 .* names no event"),
+        ("    50.00%  web  [.] main\n", "line 1 of perf report stands before the name of an event"),
         ("# Samples: 6K of events 'anon group { cycles, instructions }'\n", "--no-group"),
     ],
 )

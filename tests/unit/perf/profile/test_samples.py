@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from virtscope.perf.profile.perf_names import event_name, in_base_units
+from virtscope.perf.profile.perf_names import event_name, in_base_units, without_scope
 from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place
 
 
@@ -23,6 +23,16 @@ from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place
         ("SYSV0056a4d5 (deleted)", "SYSV"),
         ("/memfd:sealed-91173221a7ea (deleted)", "memfd"),
         ("/usr/bin/web (deleted)", "web"),
+        ("(deleted) /usr/bin/web", "web"),
+        ("(deleted) /home/me/my web", "my web"),
+        ("/no-vmlinux", "no-vmlinux"),
+        ("//anon", "anon"),
+        ("build/out/web", "web"),
+        ("/usr/bin/web+0x1136", "web"),
+        ("/var/lib/oprofile/jitdump/7635.jo", "[JIT]"),
+        ("/tmp/hsperfdata_me/7635", "(no name)"),
+        ("/root/.debug/.build-id/6e/cd6ec21ec69416e50a8aa6737e500901ddb47a.debug", "(no name)"),
+        ("anon_inode:[perf_event]", "anon_inode:[perf_event]"),
         ("/builds/2417/out/web", "web"),
         ("/lib/modules/6.1.0/kernel/fs/ext4/ext4.ko.xz", "[ext4]"),
         ("ext4.ko", "[ext4]"),
@@ -43,6 +53,12 @@ def test_an_image_bears_the_same_name_in_every_process(printed: str, image: str)
         ("0xffffffff821f4dab", NO_SYMBOL),
         ("0x00000000002ba7a4", NO_SYMBOL),
         ("7f47259ad7ad", NO_SYMBOL),
+        ("0x1e3d", NO_SYMBOL),
+        ("/no-vmlinux", NO_SYMBOL),
+        ("(deleted) /usr/bin/web", NO_SYMBOL),
+        ("anon (tgid:7826 range:0xb577f000-0xb57ff000)", NO_SYMBOL),
+        ("Function:~go file:///srv/app/a.js:7:1", "Function:~go a.js:7:1"),
+        ("cmd/compile/internal/ssa.deadcode", "cmd/compile/internal/ssa.deadcode"),
         ("[unknown]", NO_SYMBOL),
         ("", NO_SYMBOL),
         ("main", "main"),
@@ -72,11 +88,38 @@ def test_a_symbol_is_no_address_and_not_endless(printed: str, symbol: str) -> No
         ("cycles:P", "cycles"),
         ("cpu_core/cycles/P", "cpu_core/cycles/"),
         ("cycles:u", "cycles:u"),
+        ("cycles:uhpppH", "cycles:u"),
+        ("cycles:ukhpp", "cycles"),
+        ("cycles:kP", "cycles:k"),
+        ("cycles:G", "cycles:G"),
+        ("cycles:HG", "cycles"),
+        ("cpu-clock:pppH", "cpu-clock"),
+        ("instructions:SDWeb", "instructions"),
+        ("cpu-clock/freq=99/uH", "cpu-clock:u"),
+        ("cpu_core/cycles/Pu", "cpu_core/cycles/u"),
+        ("sched:sched_switch:u", "sched:sched_switch:u"),
+        ("probe:up", "probe:up"),
+        ("r1a8:pp", "r1a8"),
         ("sched:sched_switch", "sched:sched_switch"),
     ],
 )
 def test_an_event_is_called_the_same_however_it_is_sampled(printed: str, name: str) -> None:
     assert event_name(printed) == name
+
+
+@pytest.mark.parametrize(
+    ("names", "bare"),
+    [
+        (["cycles:u"], ["cycles"]),
+        (["cycles:u", "instructions:u"], ["cycles", "instructions"]),
+        (["cycles:u", "cycles:k"], ["cycles:u", "cycles:k"]),
+        (["cycles:G", "cycles"], ["cycles:G", "cycles"]),
+        (["cpu_core/cycles/u", "cpu_atom/cycles/u"], ["cpu_core/cycles/", "cpu_atom/cycles/"]),
+        (["probe:up", "probe:u"], ["probe:up", "probe:u"]),
+    ],
+)
+def test_two_events_never_get_one_name(names: list[str], bare: list[str]) -> None:
+    assert without_scope(names) == dict(zip(names, bare, strict=True))
 
 
 def test_events_that_count_time_are_in_seconds() -> None:

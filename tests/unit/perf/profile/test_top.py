@@ -82,6 +82,21 @@ def test_the_first_profile_fills_every_place_with_the_heaviest() -> None:
     assert counted(top) == {"heavy": 50, "middle": 9, OTHER: 1}
 
 
+def test_free_places_are_filled_however_light_a_symbol_is() -> None:
+    top = Top(3, 1)
+    top.add(profile(heavy=50_000_000, light=1, lighter=1))
+    assert counted(top) == {"heavy": 50_000_000, "light": 1, "lighter": 1, OTHER: 0}
+    top.add(profile(heavy=50_000_000, light=1, lighter=1))
+    assert counted(top) == {"heavy": 100_000_000, "light": 2, "lighter": 2, OTHER: 0}
+
+
+def test_what_a_report_itself_puts_together_takes_no_place() -> None:
+    top = Top(1, 1)
+    other = Place("cycles", OTHER, OTHER, "")
+    top.add({other: Hits(900, 9000.0), **profile(web=50, tail=1)})
+    assert counted(top) == {"web": 50, OTHER: 901}
+
+
 def test_a_symbol_that_grows_heavy_gets_a_series_and_the_lightest_loses_its_own() -> None:
     top = Top(2, 1)
     top.add(profile(heavy=50, light=2))
