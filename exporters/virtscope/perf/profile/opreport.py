@@ -56,6 +56,7 @@ _OWNED = re.compile(r"(\(deleted\) +\S+|\S+ \((?:tgid|pid|tid):[^)]*\)|\S+ \(del
 
 _CUT = re.compile(r"[\s.…\[\]()<>*~:-]*(?:[.…]|snip(?:ped)?|cut)[\s.…\[\]()<>*~:-]*$")
 _NO_SAMPLES = re.compile(r"(?:\S+@\S+|\[[^\]]*\]|)\s?[#$](?:\s.*)?$|opreport\b.*|(?:warning|error): .*|-- ?$")
+_COLUMN = 9  # characters for a number of an application or image; a longer one moves to the right
 _WRAPPED = 60  # characters: a shorter line has not been wrapped, as mail programs do
 _MOST_LINES = 8  # a row is wrapped into
 _LONGEST = 20_000  # characters of a row's names: beyond that, they aren't
@@ -90,7 +91,7 @@ class _Row(NamedTuple):
 
     def _edge(self) -> int:
         found = _PAIR.match(self.line)
-        return found.end(1) if found else 0
+        return found.end(1) - max(len(found[1]) - _COLUMN, 0) if found else 0
 
     def are_of(self, totals: Sequence[float]) -> bool:
         """Whether its percentages are of these numbers, as far as they are printed."""

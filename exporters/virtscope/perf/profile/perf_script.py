@@ -42,9 +42,8 @@ _FLAGS = re.compile(
 _ACCESS = re.compile(
     r"\|LCK +(?:N/A|Yes|No)(?:\|BLK +(?:N/A|Data Addr|Data|Addr))?(?:\|AFF +(?:N/A|[A-Z]+(?: [A-Z]+)*))?(?=\s|$)"
 )
-_DATA = re.compile(
-    r".*\)\s+(?=(?:[0-9a-f]{16}|[0-9a-f]*[0-9][0-9a-f]*) [^\s(])"
-)  # the address of data, and what it belongs to
+# The address of data and what it belongs to, before the address of the code.
+_DATA = re.compile(r".*\)\s+(?=(?:[0-9a-f]{16}|[0-9a-f]*[0-9][0-9a-f]*) (?:[^\s(]|\(anonymous))")
 _CGROUP = re.compile(r"/\S*\s+")
 
 # Lines below a sample, or a frame of it, that have no samples: where in the source, its text, instructions, branches.

@@ -115,7 +115,7 @@ def opreport(found: list[Application], tab: str, headings: bool) -> str:
     return "CPU: Core 2, speed 2400 MHz (estimated)\n" + "\n".join(lines) + "\n"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(applications(), st.sampled_from(["\t", "        ", "    "]), st.booleans(), st.sampled_from(["", "  ", "> "]))
 def test_opreport(found: list[Application], tab: str, headings: bool, before: str) -> None:
     text = "".join(before + line for line in opreport(found, tab, headings).splitlines(keepends=True))
@@ -153,7 +153,7 @@ CHAINS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["cycles:u", "cycles:k", "faults"]), fallen(), min_size=1),
     st.booleans(),
@@ -195,7 +195,7 @@ FIELDS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["cycles:u", "cycles:kp", "faults"]), fallen(), min_size=1),
     st.randoms(use_true_random=False),
