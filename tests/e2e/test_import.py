@@ -132,7 +132,7 @@ def test_what_is_no_such_report_is_refused_in_one_line(tmp_path: Path, kind: str
     [
         ("perf-report", PERF_REPORT.partition("    75.00%")[0]),
         ("perf-report", PERF_REPORT.replace("75.00", "0.00").replace("150", "0").partition("    25.00%")[0]),
-        ("opreport", OPREPORT.partition("600")[0] + "0        0        xen-syms-3.0.3           do_iret\n"),
+        ("opreport", OPREPORT.partition("600      ")[0] + "0        0        xen-syms-3.0.3           do_iret\n"),
         ("perf-script", "# ========\n\n"),
     ],
 )
