@@ -49,15 +49,16 @@ _FIGURES = {
     "cum. %": "[0-9.e+-]+|-?nan",
 }
 _PAIR = re.compile(rf"\s*{_COUNT}\s+{_PERCENTAGE}(?=\s|$)", re.ASCII)
+_BEGINS = re.compile(r"\s*(?:[0-9]+|[0-9a-f]{8,16}\s+[0-9]+)(?:\s+[0-9-]|\s+nan|$)", re.ASCII)
 _NUMBERS = re.compile(r"\s*[0-9]+(?:\s+[0-9]|$)")  # how a row begins, and nothing else
 _LINE_INFO = re.compile(r"(?:\(no location information\)|\S+:\d+)(?:\s+|$)")
 # Images whose names hold blanks: memory without a file behind it, and whose it was; files that were deleted.
 _OWNED = re.compile(r"(\(deleted\) +\S+|\S+ \((?:tgid|pid|tid):[^)]*\)|\S+ \(deleted\))\s*(.*)")
 
-_CUT = re.compile(r"[\s.…\[\]()<>*~:-]*(?:[.…]|snip(?:ped)?|cut)[\s.…\[\]()<>*~:-]*$")
 _NO_SAMPLES = re.compile(r"(?:\S+@\S+|\[[^\]]*\]|)\s?[#$](?:\s.*)?$|opreport\b.*|(?:warning|error): .*|-- ?$")
 _COLUMN = 9  # characters for a number of an application or image; a longer one moves to the right
 _WRAPPED = 60  # characters: a shorter line has not been wrapped, as mail programs do
+_MOST_CLASSES = 1024
 _MOST_LINES = 8  # a row is wrapped into
 _LONGEST = 20_000  # characters of a row's names: beyond that, they aren't
 
@@ -184,8 +185,14 @@ def _columns(lines: Sequence[str]) -> tuple[_Columns, int]:
         if titles and "symbol name" in titles and _CALL_GRAPH.match(line):
             raise _call_graph(index + 1, line)
         if ("samples" in line or titles) and _HEADER.match(line):
+            if titles and not _HEADER.match(lines[index - 1]):
+                raise malformed("opreport", index + 1, line, "names columns again, with no row above", _APART)
             titles += _TITLES.findall(line)  # wrapped, it may go on in the next line
-        elif titles and (re.match(_figures(titles), line) or _NUMBERS.match(line)):  # whole, or else wrapped
+        elif titles and _BEGINS.match(line):  # a row, maybe wrapped
+            if titles.count("samples") != titles.count("%") or not 0 < titles.count("samples") <= _MOST_CLASSES:
+                raise malformed(
+                    "opreport", index, lines[index - 1], f"names columns that opreport has not: {titles[:9]}", _AGAIN
+                )
             return _Columns(titles, _figures(titles), "symbol name" in titles), index
         elif not titles and (pairs := _pairs(line)):
             titles = ["samples", "%"] * pairs
@@ -273,7 +280,7 @@ def _rows(lines: Sequence[str], first: int, columns: _Columns) -> Iterator[_Row]
             if row:
                 yield row
             row, joins = found, True
-        elif row and _CUT.match(line):
+        elif row and _cut(line):
             joins = False
         elif _PREAMBLE.match(line) or (columns.symbols and _HEADER.match(line)):
             raise malformed("opreport", number, line, "begins a second report", _APART)
@@ -307,6 +314,13 @@ def _goes_on(row: _Row, above: str, columns: _Columns) -> bool:
     brackets = sum(row.names.count(opening) for opening in "(<[") - sum(row.names.count(closing) for closing in ")>]")
     return (
         len(re.split(r"\s{2,}", row.names)) < columns.names or not row.names or brackets > 0 or len(above) >= _WRAPPED
+    )
+
+
+def _cut(line: str) -> bool:
+    """Whether the line is dots and the like alone, in place of rows that somebody left out."""
+    return line.strip(" .…[]()<>*~:-") in {"", "snip", "snipped", "cut"} and any(
+        dots in line for dots in ("..", "…", ". ", "snip", "cut")
     )
 
 

@@ -384,6 +384,8 @@ HEADER = CPU + MISSES + "samples  %        symbol name\n"
         (HEADER + "7        1.0000   memcpy\n\x07bell\n", r"\\x07bell"),
         (HEADER + "7 samples  1,0000   memcpy\n", "line 4 of opreport is no row"),
         ("  100 50.0000 a\n         30 30.0000 b\n   100 50.0000 c\n", "names 0 events"),
+        (CPU + MISSES + "samples  symbol name\n8  1  2\n", "line 3 .* names columns that opreport has not"),
+        (CPU + MISSES + "samples|  %|\nx|\nsamples|  %|\n7  1.0  a\n", "line 5 .* names columns again"),
         ("<?xml version='1.0'?>\n<profile></profile>", "XML"),
         (CPU + MISSES + "samples  %        diff %    symbol name\n7        1.0000   +50.0000  memcpy\n", "difference"),
     ],
