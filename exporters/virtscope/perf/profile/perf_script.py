@@ -55,6 +55,7 @@ _BESIDE = re.compile(
 _USERS = re.compile(r"\[(?:vdso|vvar|vsyscall|vectors|sigpage|uprobes|heap|stack|anon|JIT)\b")
 _NOTHING = ":"  # the tail of a line that is a sample's only if a call chain follows: it has a name and a colon alone
 _LOWEST = 0x1000  # no program runs in its first page: without a time, "Error: 12" is no sample
+_MOST_COLONS = 8  # in a line whose event has to be searched for
 _LONGEST = 20_000  # characters of a line
 
 _ADVICE = "run `perf script -F comm,tid,time,period,event,ip,sym,dso` again and import what it prints"
@@ -155,7 +156,7 @@ def _bare(number: int, line: str) -> _Sample | None:
     """Return the sample that a line without these begins: its event is the last name with a colon that can be one."""
     if line.startswith("#"):
         return None
-    for bare in reversed(list(_BARE.finditer(line))):
+    for bare in reversed(list(_BARE.finditer(line))[-_MOST_COLONS:]):
         tail = line[bare.end() :].strip()
         frame = _place(bare["event"], tail)
         if (frame and frame.address >= _LOWEST) or not tail or _TRACEPOINT.fullmatch(bare["event"]):
