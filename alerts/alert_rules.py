@@ -1,4 +1,4 @@
-"""The alerts about objectives: Sloth's conditions and the mean's, a gate for low traffic, and the cause as a label."""
+"""The alerts about objectives: Sloth's conditions and the mean's, a gate for low traffic, and the most likely cause."""
 
 from __future__ import annotations
 
@@ -53,48 +53,87 @@ def _when_watched(pair: Pair) -> str:
     return f"{pair.expr}\nand on (host, platform, app)\n{watched}"
 
 
-def _alert(
-    name: str, application: Application, objective: str, condition: str, told: words.Told, *, severity: str
-) -> Rule:
-    """The alert for a condition, where there is traffic, with the cause.
+def cause(application: Application, objective: str) -> Rule:
+    """Why an objective is broken, or would be: one cause for each application whatever is recorded, else "unknown".
 
-    Few requests say little. They count over full five minutes, also where there are less of them: so it takes as many
-    after a start. The cause is one for each application whatever is recorded, and "unknown" if nothing is.
+    A record of its own and no label of the alerts, as an alert whose labels change is another one: its `for` would
+    start anew, and somebody would be told again. Alerts name the cause in an annotation, dashboards join it.
 
     The causes are those of late answers. An application that fails for want of CPU answers late before; one that
-    fails without is broken in a way that no figure of ours explains.
+    fails without is broken in a way that no record of ours explains.
     """
     late = ""
     if objective == "availability" and application.latency:
         burn = f'slo:current_burn_rate:ratio{{{application.selector}, objective="latency"}}'
-        late = f"\n    and on (host, platform, app)\n    {burn} > 1"
-    steps = f"objective:requests:rate1m{{{application.selector}, objective={quoted(objective)}}}"
+        late = f"\n  and on (host, platform, app)\n  {burn} > 1"
+    return {
+        "record": "app:objective_cause:info",
+        "expr": f"""\
+group by (host, platform, app, cause) (
+  topk by (host, platform, app) (1, app:breach_cause:info{{{application.selector}}}){late}
+)
+or on (host, platform, app)
+label_replace(
+  group by (host, platform, app) ({_steps(application, objective)}),
+  "cause", "unknown", "", ""
+)""",
+        "labels": {"objective": objective},
+    }
+
+
+def cause_of_page(application: Application) -> Rule:
+    """What Alertmanager holds tickets back by: the causes of pages that fire now, as alerts that nobody is told of.
+
+    In the evaluation in which the page itself begins to fire, so after it in its group. A cause counts for ten minutes
+    more: where it changes, what it has held back isn't told in between.
+    """
+    return {
+        "alert": "ObjectiveCause",
+        "expr": f"""\
+group by (host, platform, app, cause) (
+  last_over_time(app:objective_cause:info{{{application.selector}, cause!="unknown"}}[10m])
+  and on (host, platform, app, objective)
+  ALERTS{{alertname="ObjectiveBurnsFast", alertstate="firing", {application.selector}}}
+)""",
+        "labels": {"severity": "none"},
+        "annotations": {
+            "summary": words.CAUSE_OF_PAGE.summary,
+            "description": words.CAUSE_OF_PAGE.description,
+            "runbook_url": _runbook("ObjectiveCause"),
+        },
+    }
+
+
+def _alert(
+    name: str, application: Application, objective: str, condition: str, told: words.Told, *, severity: str
+) -> Rule:
+    """The alert for a condition, where there is traffic.
+
+    Few requests say little. They count over full five minutes, also where there are less of them: so it takes as many
+    after a start.
+    """
     return {
         "alert": name,
         "expr": f"""\
-(
-  max by (host, platform, app, objective) (
-{textwrap.indent(condition, "    ")}
-  )
-  and
-  sum_over_time({steps}[5m:15s]) / {5 * 60 // 15} >= {application.low_traffic}
+max by (host, platform, app, objective) (
+{textwrap.indent(condition, "  ")}
 )
-* on (host, platform, app) group_left (cause)
-(
-  group by (host, platform, app, cause) (
-    topk by (host, platform, app) (1, app:breach_cause:info{{{application.selector}}}){late}
-  )
-  or on (host, platform, app)
-  label_replace(
-    group by (host, platform, app) ({steps}),
-    "cause", "unknown", "", ""
-  )
-)""",
+and
+sum_over_time({_steps(application, objective)}[5m:15s]) / {5 * 60 // 15} >= {application.low_traffic}""",
         "labels": {"severity": severity, "objective": objective},
         "annotations": {
             "summary": told.summary,
             "description": told.description,
-            "runbook_url": f"{{{{ $externalURL }}}}/user/runbooks/{name}.md",
+            "cause": words.CAUSE,
+            "runbook_url": _runbook(name),
             "dashboard": words.DASHBOARD,
         },
     }
+
+
+def _steps(application: Application, objective: str) -> str:
+    return f"objective:requests:rate1m{{{application.selector}, objective={quoted(objective)}}}"
+
+
+def _runbook(alert: str) -> str:
+    return f"{{{{ $externalURL }}}}/user/runbooks/{alert}.md"

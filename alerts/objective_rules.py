@@ -47,6 +47,8 @@ def groups(application: Application) -> list[Group]:
         fast.append(_constant("app:slo_threshold:seconds", application.latency.seconds, application, "latency"))
     if application.mean:
         fast += _of_mean(application, application.mean)
+    if slow:
+        fast.append(alert_rules.cause_of_page(application))
     name = f"objectives of {application.name}"
     return [Group(name, fast), *([Group(f"{name}, long windows", slow, interval="1m")] if slow else [])]
 
@@ -83,6 +85,7 @@ def _of_budget(application: Application, budget: _Budget) -> tuple[list[Rule], l
         _constant("app:slo_objective:ratio", budget.judged.share, application, objective),
         *(made.sli[window] for window in _FAST_WINDOWS),
         *(made.budget[name] for name in _FAST_BUDGET),
+        alert_rules.cause(application, objective),
         alert_rules.page(application, budget.judged, made.page),
     ], [
         *(
@@ -100,6 +103,7 @@ def _of_mean(application: Application, ceiling: float) -> list[Rule]:
         _record("objective:requests:rate1m", _per_second(application, "count", _ANSWERED), objective="mean"),
         _record("objective:response_seconds:rate1m", _per_second(application, "sum", _ANSWERED), objective="mean"),
         _constant("app:slo_threshold:seconds", ceiling, application, "mean"),
+        alert_rules.cause(application, "mean"),
         alert_rules.over_ceiling(application, ceiling),
     ]
 

@@ -57,6 +57,22 @@ class Told:
     description: str
 
 
+_CAUSE_QUERY = """
+with printf "app:objective_cause:info{host=%q,platform=%q,app=%q,objective=%q}"
+$labels.host $labels.platform $labels.app $labels.objective | query
+"""
+
+CAUSE = " ".join(
+    f'{{{{ {_CAUSE_QUERY} }}}}{{{{ . | first | label "cause" }}}}{{{{ else }}}}unknown{{{{ end }}}}'.split()
+)
+"""The cause that stands when the alert is evaluated, as one word. Alertmanager's templates put it into words."""
+
+CAUSE_OF_PAGE = Told(
+    "{{ $labels.app }} on host {{ $labels.host }} breaks an objective. Most likely cause: {{ $labels.cause }}.",
+    "Nobody is told of this alert: Alertmanager holds back by it what the page about {{ $labels.app }} tells already.",
+)
+
+
 class _Words(string.Template):
     delimiter = "@"
 
@@ -115,10 +131,11 @@ over the last five minutes, and above its ceiling of @ceiling s for five minutes
 # Of the one sample of a query: to the minute, as "2026-03-02 08:11 UTC".
 _MOMENT = '{{ . | first | value | humanizeTimestamp | reReplaceAll ":[0-9.]+ .0000 UTC$" " UTC" }}'
 
-# What speaks for the cause that the label names, in numbers, where the platform gives them. The cause in words is in
-# Alertmanager's message. A virtual server is the application's if vserver:app:info says so.
+# What speaks for the cause, in numbers, where the platform gives them. The cause in words is in Alertmanager's message.
+# A virtual server is the application's if vserver:app:info says so.
 _EVIDENCE = """
-{{- if eq $labels.cause "self" }}
+{{- $cause := "" }}{{ @cause }}{{ $cause = . | first | label "cause" }}{{ end }}
+{{- if eq $cause "self" }}
   {{- with printf "topk(1, (vserver:cpu_throttled:rate @its) > 0.01)" $of | query }}
     {{ . | first | label "vserver" }} is stopped by its CPU limit for
     {{ . | first | value | printf "%.2f" }} seconds of each, over all its CPUs.
@@ -127,7 +144,7 @@ _EVIDENCE = """
       {{ .Labels.vserver }} uses {{ .Value | printf "%.0f" }}% of the CPU that its limit allows.
     {{- end }}
   {{- end }}
-{{- else if eq $labels.cause "neighbour" }}
+{{- else if eq $cause "neighbour" }}
   {{- range printf "topk(1, (vserver:cpu_wait:rate @its) > 0.01)" $of | query }}
     {{ .Labels.vserver }} wants {{ .Value | printf "%.2f" }} CPUs more than it gets.
   {{- end }}
@@ -135,11 +152,11 @@ _EVIDENCE = """
       $labels.host $labels.platform $of | query }}
     {{ .Labels.vserver }} beside it uses {{ .Value | printf "%.2f" }} CPUs.
   {{- end }}
-{{- else if eq $labels.cause "hypervisor" }}
+{{- else if eq $cause "hypervisor" }}
   {{- range printf "host:overhead_cpu:rate{host=%q,platform=%q}" $labels.host $labels.platform | query }}
     The host itself uses {{ .Value | printf "%.2f" }} CPUs.
   {{- end }}
-{{- else if eq $labels.cause "load" }}
+{{- else if eq $cause "load" }}
   {{- range printf "app:requests:rate{tier='web',%s}" $of | query }}
     It gets {{ .Value | printf "%.1f" }} requests a second
     {{- range printf "app:requests:rate_max1w{%s} or app:requests:rate_max1h{%s}" $of $of | query -}}
@@ -148,6 +165,7 @@ _EVIDENCE = """
   {{- end }}
 {{- end }}
 """
+_EVIDENCE = _EVIDENCE.replace("@cause", _CAUSE_QUERY)
 _EVIDENCE = _EVIDENCE.replace("@its", "and on (host, platform, vserver, role) vserver:app:info{%s}")
 _EVIDENCE = _EVIDENCE.replace("@others", "unless on (host, platform, vserver, role) vserver:app:info{%s}")
 
