@@ -66,14 +66,17 @@ def _cpu_against_capacity() -> timeseries.Panel:
         .title("CPU used, against capacity")
         .description(
             "CPU used by the host itself (at the bottom) and by its guests on top of it: the ten that used most over "
-            "the time shown, and all others as one. The dashed line is what the machine has."
+            "the time shown, all others as one, and those that have ended within a minute. The dashed line is what the "
+            "machine has."
         )
         .with_target(panels.query(highest(vserver.GUEST_CPU), 1).range())
         .with_target(panels.query(others(vserver.GUEST_CPU), 2).range())
         .with_target(panels.query(host.CPU_CAPACITY, 3).range())
+        .with_target(panels.query(vserver.ENDED_CPU, 4).range())
         .override_by_query("A", panels.coloured(palette.HOST))
         .override_by_query("C", panels.coloured(palette.LIMIT))
         .override_by_query("D", panels.as_line(palette.LIMIT))
+        .override_by_query("E", panels.coloured(palette.GREY))
         .span(14)
         .height(8)
     )

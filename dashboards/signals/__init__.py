@@ -72,6 +72,16 @@ def _select(metric: str, hosts: str, labels: dict[str, str]) -> str:
     return f"{metric}{{{', '.join([hosts, *narrowed])}}}"
 
 
+def with_cause(alerts: str, causes: str) -> str:
+    """Alerts with a label `cause`, where one stands for their objective: they don't have it, as it may change.
+
+    Of two causes, as a restart of Prometheus may leave behind for minutes, the newer one.
+    """
+    each = "host, platform, app, objective"
+    newest = f"group by ({each}, cause) (topk by ({each}) (1, timestamp({causes})))"
+    return f"{alerts} * on ({each}) group_left (cause) {newest} or ignoring (cause) {alerts}"
+
+
 def highest(signal: Signal) -> Signal:
     """The signal's highest series alone, by their mean over the time that is shown: more no graph can show."""
     return replace(
@@ -92,6 +102,7 @@ def top_now(signal: Signal, by: Signal, count: int = 50) -> Signal:
 
 
 def _top(signal: Signal) -> str:
+    # The mean chooses lines alone, and is shown nowhere: of a ratio it would have to be of its parts.
     # ${__range_s}00ms is a tenth of the range: of thousands of series, no more samples could be had in a second. What
     # began after the last of these has a value at the end alone.
     mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms] @ end())"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, ONE_HOST, Signal, on_host
+from dashboards.signals import CPUS, ONE_HOST, Signal, on_host, with_cause
 
 _NO_REQUESTS = (
     "No requests of the chosen applications are known. It takes a sensor that reads their access log, or a histogram "
@@ -214,17 +214,22 @@ CAUSES = {0: "kept", 1: "self", 2: "neighbour", 3: "load", 4: "hypervisor", 5: "
 """Why an objective is broken, in docs/alerting.md's order, and the number that stands for each on a graph."""
 
 _BROKEN = f'ALERTS{{{ONE_HOST}, app=~"$app", objective!=""}}'
+_CAUSE = on_host("app:objective_cause:info", app="$app")
+_OF_OBJECTIVE = "on (host, platform, app, objective)"
+# Of the user's own alerts about objectives, which no cause is recorded for, the cause stays empty.
+_BROKEN_BY = f"({with_cause(_BROKEN, _CAUSE)})"
 _NONE_BROKEN = "No objective of the chosen applications was broken in this time. Choose a longer one above."
 
 LAST_BREACH = Signal(
     name="Last",
     expr=(
-        f"1000 * max by (app, objective, cause, alertname) (max_over_time(timestamp({_BROKEN})[$__range:$__interval]))"
+        "1000 * max by (app, objective, cause, alertname) "
+        f"(max_over_time(timestamp({_BROKEN_BY})[$__range:$__interval]))"
     ),
     unit=units.DateTimeFromNow,
     description=(
-        "Alerts about objectives in the time shown, pending ones too, the latest on top, with the cause that each "
-        "named. What to do is in docs/runbooks/ALERT.md."
+        "Alerts about objectives in the time shown, pending ones too, the latest on top, with the cause that was "
+        "the most likely one then: a line for each. What to do is in docs/runbooks/ALERT.md."
     ),
     absent=_NONE_BROKEN,
 )
@@ -233,7 +238,7 @@ BROKEN_FOR = Signal(
     name="For",
     expr=(
         "sum by (app, objective, cause, alertname) "
-        f"(count_over_time({_BROKEN}[$__range:$__interval])) * $__interval_ms / 1000"
+        f"(count_over_time({_BROKEN_BY}[$__range:$__interval])) * $__interval_ms / 1000"
     ),
     unit=units.Seconds,
     description="How long of the time shown it was broken, with this cause.",
@@ -262,11 +267,15 @@ BREACHES = Signal(
     name="When objectives were broken, and why",
     expr=(
         "max by (app, objective) ("
-        + " or ".join(f'{number} * {_BROKEN[:-1]}, cause="{cause}"}}' for number, cause in CAUSES.items() if number)
+        + " or ".join(
+            f'{number} * ({_BROKEN} and {_OF_OBJECTIVE} {_CAUSE[:-1]}, cause="{cause}"}})'
+            for number, cause in CAUSES.items()
+            if number
+        )
         + f" or on (app, objective) 0 * ({_PROMISES}))"
     ),
     unit=units.NoUnit,
-    description="From when to when alerts about objectives were pending or fired, and the cause that they named.",
+    description="When alerts about objectives were pending or fired, and the most likely cause of each moment.",
     legend="{{app}} {{objective}}",
     absent=_NO_OBJECTIVE,
 )

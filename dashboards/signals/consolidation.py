@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, host, on_host
+from dashboards.signals import CPUS, ONE_HOST, Signal, host, on_host
 
 _NO_APPS = (
     "No application is known of this host: docs/sensors.md tells how its requests are counted, docs/objectives.md how "
@@ -130,11 +131,27 @@ MISSES = Signal(
     legend="{{platform}}",
 )
 
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a ratio is made of: its mean over time and applications is `part`'s over `whole`'s."""
+
+    part: str
+    whole: str
+
+
+def _answers(series: str) -> str:
+    """Of all applications' users, those that got an answer."""
+    return f"sum by (host, platform) (requests:duration_seconds_{series}:rate1m{{{_ANSWERED}}})"
+
+
+_ANSWERED = f'{ONE_HOST}, tier="web", status!~"1xx|5xx"'
+_ANSWERING = _Parts(_answers("sum"), _answers("count"))
 _RESPONSE = Signal(
     name="Mean response",
-    expr=f"avg by (host, platform) ({on_host('app:response_seconds:mean', tier='web')})",
+    expr=f"{_ANSWERING.part} / ({_ANSWERING.whole} > 0)",
     unit=units.Seconds,
-    description="The mean over the applications of what each one's users wait for.",
+    description="How long answers took on average, those of all applications together.",
     absent="",
 )
 _THROUGHPUT = Signal(
@@ -156,34 +173,62 @@ _OVERHEAD = replace(
     name="Overhead",
     description="CPU that no guest got. In the study Dom0's grew threefold from one application to four, not fourfold.",
 )
+_COST = on_host("app:cpu_per_request:seconds")
+# Those that the record divides by: of a host without web tier, those to the web tier elsewhere.
+_REQUESTS = (
+    f"(sum by (host, platform, app) ({on_host('app:requests:rate', tier='web')}) or on (host, platform, app) "
+    f'0 * {_COST} + on (app) group_left () sum by (app) (app:requests:rate{{tier="web"}}))'
+)
+_COSTING = _Parts(
+    f"sum by (host, platform) ({_COST} * on (host, platform, app) {_REQUESTS})",
+    f"sum by (host, platform) ({_REQUESTS} and on (host, platform, app) {_COST})",
+)
 _CPU_PER_REQUEST = Signal(
     name="CPU per request",
-    expr=f"avg by (host, platform) ({on_host('app:cpu_per_request:seconds')})",
+    expr=f"{_COSTING.part} / ({_COSTING.whole} > 0)",
     unit=units.Seconds,
-    description="What a request costs, its part of the overhead included: the mean over the applications.",
+    description="What a request costs, its part of the overhead included: those of all applications together.",
     absent="",
 )
+_RATIO = on_host("host:llc_misses_per_instruction:ratio")
+_INSTRUCTIONS = on_host("host:instructions:rate")
+_MISSING = _Parts(f"1000 * {_RATIO} * {_INSTRUCTIONS}", f"({_INSTRUCTIONS} and {_RATIO})")
 
-_QUANTITIES = [_RESPONSE, _THROUGHPUT, _CPU, _OVERHEAD, MISSES, _CPU_PER_REQUEST]
+_QUANTITIES: list[tuple[Signal, _Parts | None]] = [
+    (_RESPONSE, _ANSWERING),
+    (_THROUGHPUT, None),
+    (_CPU, None),
+    (_OVERHEAD, None),
+    (MISSES, _MISSING),
+    (_CPU_PER_REQUEST, _COSTING),
+]
 
 
-def _against_apps(quantity: Signal) -> Signal:
+def _mean(quantity: Signal, parts: _Parts | None, mean: Callable[[str], str]) -> str:
+    return f"{mean(parts.part)} / ({mean(parts.whole)} > 0)" if parts else mean(quantity.expr)
+
+
+def _against_apps(quantity: Signal, parts: _Parts | None) -> Signal:
     # The first minute of another number is left out: rates still hold the one before.
     number = on_host("host:consolidation:apps")
     settled = f"{number} unless ({number} offset 1m != {number})"
+
+    def mean(expr: str) -> str:
+        return (
+            f"avg by (apps) (avg_over_time((({expr}) * on (host, platform) group_right () "
+            f'count_values by (host, platform) ("apps", {settled}))[$__range:$__interval]))'
+        )
+
     return replace(
         quantity,
         name=f"{quantity.name}, by applications",
-        expr=(
-            f"avg by (apps) (avg_over_time((({quantity.expr}) * on (host, platform) group_right () "
-            f'count_values by (host, platform) ("apps", {settled}))[$__range:$__interval]))'
-        ),
+        expr=_mean(quantity, parts, mean),
         description=f"{quantity.description} For each number of applications, the mean over the time shown.",
         absent=f"No such figures in the time shown. {quantity.absent or _NO_APPS}",
     )
 
 
-def _against_clients(quantity: Signal) -> Signal:
+def _against_clients(quantity: Signal, parts: _Parts | None) -> Signal:
     # By its last minute, which is wholly a step's own: rates hold the minute before.
     measured = on_host("lab_step_info")
     # Prometheus takes a series that just ends for alive a while longer, where no scrape said that it is gone.
@@ -191,15 +236,19 @@ def _against_clients(quantity: Signal) -> Signal:
         "max by (host, platform, run, repetition, placement, instances, clients) "
         f"({measured} and max_over_time({measured}[15s]))"
     )
+
+    def mean(expr: str) -> str:
+        return (
+            "avg by (clients, steps) (label_replace(label_join("
+            f"last_over_time((({expr}) * on (host, platform) group_right () {steps})[$__range:$__interval]), "
+            '"steps", " applications, ", "instances", "placement"), '
+            '"steps", "1 application, $1", "steps", "1 applications, (.*)"))'
+        )
+
     return replace(
         quantity,
         name=f"{quantity.name}, by clients",
-        expr=(
-            "avg by (clients, steps) (label_replace(label_join("
-            f"last_over_time((({quantity.expr}) * on (host, platform) group_right () {steps})[$__range:$__interval]), "
-            '"steps", " applications, ", "instances", "placement"), '
-            '"steps", "1 application, $1", "steps", "1 applications, (.*)"))'
-        ),
+        expr=_mean(quantity, parts, mean),
         description=(
             f"{quantity.description} Of each step of the lab the last minute: against the clients of each application, "
             "a line for each number of applications and placement."
@@ -208,8 +257,8 @@ def _against_clients(quantity: Signal) -> Signal:
     )
 
 
-AGAINST_APPS = [_against_apps(quantity) for quantity in _QUANTITIES]
+AGAINST_APPS = [_against_apps(quantity, parts) for quantity, parts in _QUANTITIES]
 """Quantities for each number of applications (`apps`) that the host has had."""
 
-AGAINST_CLIENTS = [_against_clients(quantity) for quantity in _QUANTITIES]
+AGAINST_CLIENTS = [_against_clients(quantity, parts) for quantity, parts in _QUANTITIES]
 """Quantities for each number of `clients`, and of applications with their placement (`steps`), that the lab tried."""

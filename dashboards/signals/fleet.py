@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import Signal, across_hosts, events, host, on_hosts
+from dashboards.signals import Signal, across_hosts, events, host, on_hosts, with_cause
 
 # Whatever is a target: a host that has fallen silent has no records, and is the one to be seen first.
 _HOSTS = f"group by (host, platform) ({on_hosts('up')})"
@@ -121,7 +121,7 @@ LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC misses")
 
 ALERTS = replace(
     host.ALERTS,
-    expr=(f'(time() - ALERTS_FOR_STATE{{host=~"$hosts"}}) * ignoring (alertstate) group_right () ALERTS{{{_FIRING}}}'),
+    expr=with_cause(host.active_for('host=~"$hosts"', "firing"), 'app:objective_cause:info{host=~"$hosts"}'),
     description="Alerts that fire now, critical ones first. The runbook of each is docs/runbooks/NAME.md.",
     absent="No alert fires for any of these hosts.",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_host
+from dashboards.signals import CPUS, Signal, on_host, with_cause
 
 _NO_DATA = "Nothing known of this host yet. After the start, wait a minute; then look at Prometheus, Status, Targets."
 
@@ -104,10 +104,20 @@ STEAL = Signal(
     absent="Nothing tells of it: on Xen look at the guests' waiting instead.",
 )
 
+
+def active_for(whose: str, state: str = "pending|firing") -> str:
+    """For how many seconds people's alerts have been active; those of severity none are for programs."""
+    # ALERTS_FOR_STATE holds the time an alert became active; it has ALERTS' labels except its state.
+    told = f'{whose}, severity!="none"'
+    return (
+        f"(time() - ALERTS_FOR_STATE{{{told}}}) * ignoring (alertstate) group_right () "
+        f'ALERTS{{{told}, alertstate=~"{state}"}}'
+    )
+
+
 ALERTS = Signal(
     name="For",
-    # ALERTS_FOR_STATE holds the time an alert became active; it bears ALERTS' labels except its state.
-    expr='(time() - ALERTS_FOR_STATE{host="$host"}) * ignoring (alertstate) group_right () ALERTS{host="$host"}',
+    expr=with_cause(active_for('host="$host"'), 'app:objective_cause:info{host="$host"}'),
     unit=units.Seconds,
     description=(
         "Alerts that concern this host: pending ones, whose condition has not held for long enough yet, and firing "

@@ -26,6 +26,15 @@ GUEST_CPU = Signal(
     absent=_NO_DATA,
 )
 
+ENDED_CPU = Signal(
+    name="CPU used by guests that have ended",
+    expr=f"sum by (host, platform) ({on_host('vserver:ended_cpu_usage:rate')})",
+    unit=CPUS,
+    description="CPU used within the last minute by guests that have ended since.",
+    legend="ended",
+    absent=_NO_DATA,
+)
+
 CPU = Signal(
     name="CPU used",
     expr=on_host("vserver:cpu_usage:rate", vserver="$vserver"),

@@ -137,10 +137,13 @@ def _broken(metric: str, *only: str) -> Query:
     return query
 
 
-def _average(series: str, step: Step) -> str:
-    """The average of a record over those of its evaluations whose minute lies within the step."""
+def _average(series: str, step: Step, resolution: str = "") -> str:
+    """The average of a record over those of its evaluations whose minute lies within the step.
+
+    resolution: that of the evaluations where `series` is no record but made of several.
+    """
     seconds = max(step.seconds - RATE_SECONDS, EVALUATION_SECONDS)
-    return f"avg_over_time({series}[{seconds}s] @ {step.end})"
+    return f"avg_over_time({series}[{seconds}s{resolution}] @ {step.end})"
 
 
 def _averaged(record: str, by: str = "app") -> Query:
@@ -154,6 +157,16 @@ def _cpu_per_request(step: Step, apps: Sequence[str]) -> str:
     cpu = _average(f"app:tier_cpu_usage:rate{_of(step, apps)}", step)
     requests = _average(f"app:requests:rate{_of(step, apps, WEB)}", step)
     return _over(f"sum by (app) ({cpu})", f"sum by (app) ({requests})")
+
+
+def _cpu_per_request_with_host(step: Step, apps: Sequence[str]) -> str:
+    """Of all requests of the step together, as it is in each minute."""
+    cost = f"app:cpu_per_request:seconds{_of(step, apps)}"
+    requests = f"sum by (host, platform, app) (app:requests:rate{_of(step, apps, WEB)})"
+    each = f":{EVALUATION_SECONDS}s"
+    cpu = _average(_group(f"{cost} * on (host, platform, app)", requests), step, each)
+    answered = _average(_group(requests, f"and on (host, platform, app) {cost}"), step, each)
+    return _over(f"sum by (app) ({cpu})", f"sum by (app) ({answered})")
 
 
 def _of_tiers(record: str, step: Step, apps: Sequence[str]) -> str:
@@ -181,7 +194,7 @@ def _overhead(step: Step, _apps: Sequence[str]) -> str:
 
 
 def _overhead_ratio(step: Step, apps: Sequence[str]) -> str:
-    every = f"sum ({_average(f'vserver:cpu_usage:rate{_of_host(step)}', step)})"
+    every = f"sum ({_average(f'host:cpu_usage:rate{_of_host(step)}', step)})"
     return _over(_overhead(step, apps), every)
 
 
@@ -258,7 +271,7 @@ OF_STEP: Mapping[str, Query] = {
     "late_starts": _late_starts,
     "tier_cpu": _averaged("app:tier_cpu_usage:rate", by="app, tier"),
     "cpu_per_request": _cpu_per_request,
-    "cpu_per_request_with_host": _averaged("app:cpu_per_request:seconds"),
+    "cpu_per_request_with_host": _cpu_per_request_with_host,
     "overhead": _overhead,
     "overhead_ratio": _overhead_ratio,
     "waiting": _averaged_of_tiers("vserver:cpu_wait:rate"),

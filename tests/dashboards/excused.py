@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _NO_GUESTS = "a bare machine has no guests"
 _NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
+_NONE_ENDED = "no guest has ended"
 _NO_OTHERS = "ten guests and fewer are all shown"
 _NO_CAP = "a bare machine has no cap"
 _NOT_YET_USUAL = "what is usual is known after a day"
@@ -58,6 +59,7 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("Overhead in CPUs", "A"): _NO_OVERHEAD,
             ("CPU used, against capacity", "B"): _NO_GUESTS,
             ("CPU used, against capacity", "C"): _NO_GUESTS,
+            ("CPU used, against capacity", "E"): _NO_GUESTS,
             ("Overhead per request", "A"): _NO_OVERHEAD,
             ("Overhead per request, over time", "A"): _NO_OVERHEAD,
             ("Overhead per GB", "A"): _NO_OVERHEAD,
@@ -71,9 +73,13 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
         },
         "xen": {
             ("CPU used, against capacity", "C"): _NO_OTHERS,
+            ("CPU used, against capacity", "E"): _NONE_ENDED,
             ("Guests, and the host itself", "E"): "Xen doesn't tell how long a cap held a guest back",
         },
-        "cgroup": {("CPU used, against capacity", "C"): _NO_OTHERS},
+        "cgroup": {
+            ("CPU used, against capacity", "C"): _NO_OTHERS,
+            ("CPU used, against capacity", "E"): _NONE_ENDED,
+        },
     },
     "caches-and-events": {
         "base": {("Misses per 1,000 instructions", "B"): _NOT_YET_USUAL},

@@ -86,7 +86,9 @@ def test_lines_of_access_logs_that_do_not_parse_are_shown(prometheus: Prometheus
 def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
     series = series_by_panel(run_queries(prometheus.url, HOST, {"host": "xen1"}))
     assert series["Overhead ratio"] == {"A": 1}
-    assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 0, "D": 1}, "Dom0, three guests, the capacity"
+    assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 0, "D": 1, "E": 0}, (
+        "Dom0, three guests, the capacity"
+    )
     assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4, "D": 2, "E": 0, "F": 4, "G": 4}
 
 

@@ -164,9 +164,19 @@ HOST_DOWN = {"alertname": "HostDown", "severity": "critical", "host": "xen1"}
 EXPORTER_DOWN = {"alertname": "ExporterDown", "host": "xen1", "platform": "xen", "job": "xentop", "instance": "a:1"}
 SOURCE_FAILING = {**EXPORTER_DOWN, "alertname": "SourceFailing"}
 OVERHEAD_HIGH = {"alertname": "HostOverheadHigh", "severity": "warning", "host": "xen1", "platform": "xen"}
-SHOP = {"host": "xen1", "platform": "xen", "app": "shop", "objective": "latency", "cause": "self"}
+SHOP = {"host": "xen1", "platform": "xen", "app": "shop", "objective": "latency"}
 PAGE = {**SHOP, "alertname": "ObjectiveBurnsFast", "severity": "critical"}
 TICKET = {**SHOP, "alertname": "ObjectiveBurnsSlowly", "severity": "warning"}
+BY_ITSELF = {
+    "alertname": "ObjectiveCause",
+    "severity": "none",
+    "host": "xen1",
+    "platform": "xen",
+    "app": "shop",
+    "cause": "self",
+}
+BY_NEIGHBOUR = {**BY_ITSELF, "cause": "neighbour"}
+BY_HOST = {**BY_ITSELF, "cause": "hypervisor"}
 OVERHEAD_GROWS = {**OVERHEAD_HIGH, "alertname": "OverheadOutgrowsLoad"}
 OVERCOMMIT = {**OVERHEAD_HIGH, "alertname": "OvercommitBeyondObjective"}
 HEADROOM = {**OVERHEAD_HIGH, "alertname": "HeadroomEndsSoon"}
@@ -187,7 +197,6 @@ WATCHDOG = {"alertname": "Watchdog", "severity": "none"}
         pytest.param(HOST_DOWN, WATCHDOG, False, id="host down: not the dead man's switch"),
         pytest.param(PAGE, TICKET, True, id="page: the ticket about the same"),
         pytest.param(PAGE, {**TICKET, "objective": "mean"}, True, id="page: a ticket about another objective"),
-        pytest.param(PAGE, {**TICKET, "cause": "load"}, True, id="page: a ticket with another cause"),
         pytest.param(PAGE, {**TICKET, "app": "blog"}, False, id="page: not another application's ticket"),
         pytest.param(PAGE, {**TICKET, "host": "xen2"}, False, id="page: not a ticket about another host"),
         pytest.param(PAGE, {**TICKET, "platform": "base"}, False, id="page: not a ticket about another platform"),
@@ -205,12 +214,6 @@ WATCHDOG = {"alertname": "Watchdog", "severity": "none"}
             {**EXPORTER_DOWN, "job": "node"}, OVERHEAD_HIGH, False, id="exporter down: not what another tells"
         ),
         pytest.param(EXPORTER_DOWN, CRASHED, True, id="exporter down: a crash that it told of"),
-        pytest.param(PAGE, CAPPED, True, id="page, cause self: the cap"),
-        pytest.param(PAGE, STARVED, False, id="page, cause self: not who waits for others"),
-        pytest.param({**PAGE, "cause": "neighbour"}, STARVED, True, id="page, cause neighbour: who waits for them"),
-        pytest.param({**PAGE, "cause": "neighbour"}, CRASHED, False, id="page, cause neighbour: not a crash"),
-        pytest.param({**PAGE, "cause": "neighbour"}, {**STARVED, "host": "xen2"}, False, id="page: not another host"),
-        pytest.param({**PAGE, "cause": "hypervisor"}, OVERHEAD_HIGH, True, id="page, cause hypervisor: the overhead"),
         pytest.param(OVERHEAD_HIGH, OVERHEAD_GROWS, True, id="much overhead: that it grows"),
         pytest.param(OVERCOMMIT, HEADROOM, True, id="too many vCPUs: that nothing more will fit"),
         pytest.param(OVERCOMMIT, STARVED, True, id="too many vCPUs: who waits for it"),
@@ -223,6 +226,52 @@ def test_what_silences_what(
     alertmanager.tell({"labels": firing}, {"labels": other})
     webhook.wait_for(lambda message: firing["alertname"] in names(message, "firing"), 30)
     assert suppressed(alertmanager) == ({other["alertname"]} if silenced else set())
+
+
+CACHE = {**STARVED, "alertname": "CacheMissesUnusual"}
+
+
+@pytest.mark.parametrize(
+    ("cause", "other", "silenced"),
+    [
+        pytest.param(BY_ITSELF, CAPPED, True, id="self: the cap"),
+        pytest.param(BY_ITSELF, {**CAPPED, "host": "xen2"}, False, id="self: not a cap on another host"),
+        pytest.param(BY_ITSELF, STARVED, False, id="self: not who waits for others"),
+        pytest.param(BY_NEIGHBOUR, STARVED, True, id="neighbour: who waits for them"),
+        pytest.param(BY_NEIGHBOUR, CACHE, True, id="neighbour: who misses the cache for them"),
+        pytest.param(BY_NEIGHBOUR, OVERCOMMIT, True, id="neighbour: that there are too many"),
+        pytest.param(BY_NEIGHBOUR, CAPPED, False, id="neighbour: not a cap"),
+        pytest.param(BY_NEIGHBOUR, CRASHED, False, id="neighbour: not a crash"),
+        pytest.param(BY_NEIGHBOUR, {**STARVED, "host": "xen2"}, False, id="neighbour: not on another host"),
+        pytest.param(BY_HOST, OVERHEAD_HIGH, True, id="hypervisor: the overhead"),
+        pytest.param(BY_HOST, OVERHEAD_GROWS, True, id="hypervisor: that it grows"),
+    ],
+)
+def test_a_page_silences_what_it_names_as_the_cause(
+    alertmanager: Alertmanager, webhook: Webhook, cause: dict[str, str], other: dict[str, str], silenced: bool
+) -> None:
+    alertmanager.tell({"labels": PAGE}, {"labels": cause}, {"labels": other})
+    webhook.wait_for(lambda message: "ObjectiveBurnsFast" in names(message, "firing"), 30)
+    assert suppressed(alertmanager) == ({other["alertname"]} if silenced else set())
+
+
+def test_a_page_whose_cause_changes_is_told_once_and_silences_what_the_new_one_is_about(
+    alertmanager: Alertmanager, webhook: Webhook
+) -> None:
+    alertmanager.tell({"labels": PAGE, "annotations": {"cause": "self"}}, {"labels": BY_ITSELF}, {"labels": CAPPED})
+    webhook.wait_for(lambda message: "ObjectiveBurnsFast" in names(message, "firing"), 30)
+    alertmanager.tell(
+        {"labels": PAGE, "annotations": {"cause": "neighbour"}},
+        {"labels": BY_ITSELF, "endsAt": "2026-03-02T08:37:00Z"},
+        {"labels": BY_NEIGHBOUR},
+        {"labels": STARVED},
+    )
+    # The cap is told now, as nothing holds it back any more; who waits isn't.
+    webhook.wait_for(lambda message: names(message, "firing") == {"CapBindsLong"}, 30)
+    assert suppressed(alertmanager) == {"VirtualServerStarved"}
+    pages = [message for message in webhook.messages if message["receiver"] == "page"]
+    assert [(names(page, "firing"), names(page, "resolved")) for page in pages] == [({"ObjectiveBurnsFast"}, set())]
+    assert not any("ObjectiveCause" in names(message, "firing") for message in webhook.messages)
 
 
 def test_one_breaking_host_is_one_message_for_each_who_is_told(alertmanager: Alertmanager, webhook: Webhook) -> None:

@@ -120,10 +120,15 @@ class Lab:
             assert self.prometheus.value(f'sum(app_log_lines_unparsed_total{{app="{site.name}"}})') == 0
 
 
-def told(message: Mapping[str, Any], status: str, site: Instance, objective: str, **labels: str) -> bool:
+def told(message: Mapping[str, Any], status: str, site: Instance, objective: str, **annotations: str) -> bool:
     """Whether a message holds the page for this site and objective with this status."""
-    wanted = {"host": HOST, "app": site.name, "objective": objective, "severity": "critical", **labels}
-    return any(alert["status"] == status and wanted.items() <= alert["labels"].items() for alert in message["alerts"])
+    labels = {"host": HOST, "app": site.name, "objective": objective, "severity": "critical"}
+    return any(
+        alert["status"] == status
+        and labels.items() <= alert["labels"].items()
+        and annotations.items() <= alert["annotations"].items()
+        for alert in message["alerts"]
+    )
 
 
 def way_to(site: Instance) -> str:

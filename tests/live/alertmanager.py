@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class Alertmanager:
     """The project's Alertmanager, with its templates, routes and inhibitions.
 
-    receivers: the URL of a webhook that every receiver sends to, or what stands in the place of `receivers`.
+    receivers: the URL of a webhook that every receiver but `nobody` sends to, or what is in the place of `receivers`.
     group_wait, group_interval: in place of every route's own, which are made for people.
     program: as in tools/programs.py or tools/go_programs.py.
     """
@@ -37,7 +37,7 @@ class Alertmanager:
         shutil.copytree(ROOT / "alerts" / "templates", self.folder / "templates")
         configuration = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())
         if isinstance(receivers, str):
-            for receiver in configuration["receivers"]:
+            for receiver in (each for each in configuration["receivers"] if each["name"] != "nobody"):
                 receiver["webhook_configs"] = [{"url": receivers, "send_resolved": True}]
         else:
             configuration["receivers"] = list(receivers)

@@ -131,7 +131,8 @@ class SyntheticRun:
         host = {"host": HOST, "platform": "cgroup"}
         overhead = [0.1 + cpu / 5 for cpu in busy]
         yield Series("host:overhead_cpu:rate", host, overhead, "rules", "record")
-        yield Series("vserver:cpu_usage:rate", host | {"vserver": HOST, "role": "host"}, overhead, "rules", "record")
+        every = [own + guests for own, guests in zip(overhead, busy, strict=True)]
+        yield Series("host:cpu_usage:rate", host, every, "rules", "record")
 
     def _of_app(self, app: str) -> Iterator[Series]:
         loads = [phase.loads.get(app, IDLE) for phase in self.phases]

@@ -74,16 +74,21 @@ def test_alerts_are_routed_by_severity(severity: str, told: str) -> None:
     assert_told(told, SHIPPED, severity=severity, host="xen1")
 
 
+def test_what_only_holds_others_back_is_told_nobody() -> None:
+    assert_told("nobody", SHIPPED, alertname="ObjectiveCause", severity="none", host="xen1", cause="self")
+
+
 def test_a_documented_route_sends_its_hosts_alone_to_others(tmp_path: Path) -> None:
     (example,) = ROUTES
     (route,) = yaml.safe_load(example)
     shipped = yaml.safe_load(SHIPPED.read_text())
-    shipped["route"]["routes"].insert(0, route)
+    shipped["route"]["routes"].insert(1, route)  # after nobody's
     receivers = [*shipped["receivers"], {"name": route["receiver"]}]
     configuration = changed(tmp_path, route=shipped["route"], receivers=receivers)
     assert_told("databases", configuration, severity="critical", host="db7")
     assert_told("databases", configuration, severity="warning", host="db7")
     assert_told("page", configuration, severity="critical", host="web1")
+    assert_told("nobody", configuration, alertname="ObjectiveCause", severity="none", host="db7")
 
 
 def test_nobody_is_told_before_an_address_is_given() -> None:

@@ -63,7 +63,17 @@ def test_it_has_a_severity_that_is_routed_and_all_annotations(alert: tuple[Path,
     assert set(rule["labels"]) - {"objective"} == {"severity"}
     assert rule["labels"]["severity"] in {"critical", "warning", "none"}
     told = {"summary", "description", "runbook_url"}
+    if "objective" in rule["labels"]:
+        told.add("cause")
     assert set(rule["annotations"]) == (told | {"dashboard"} if rule["labels"]["severity"] != "none" else told)
+
+
+def test_what_may_change_while_it_lasts_is_no_label_of_an_alert_that_somebody_is_told(
+    alert: tuple[Path, dict[str, Any]],
+) -> None:
+    """Another label is another alert: its `for` starts anew, and somebody is told once more."""
+    _file, rule = alert
+    assert rule["labels"]["severity"] == "none" or not re.search(r"(?:group_left|by) *\([^)]*\bcause\b", rule["expr"])
 
 
 def test_its_dashboard_is_there_and_has_what_the_link_chooses(alert: tuple[Path, dict[str, Any]]) -> None:
