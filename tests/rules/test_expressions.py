@@ -20,7 +20,11 @@ SELDOM = 15  # seconds between scrapes, as docs/mixin.md allows them
 CONFIGURED = 5  # seconds between evaluations of groups that don't say
 
 # An alert that isn't about a limit, and why.
-WITHOUT_COMPARISON = {"Watchdog": "always fires", "ObjectiveWithoutRequests": "fires where something is missing"}
+WITHOUT_COMPARISON = {
+    "Watchdog": "always fires",
+    "ObjectiveWithoutRequests": "fires where something is missing",
+    "ObjectiveCause": "fires while another alert does",
+}
 
 RANGE = re.compile(r"([\w:]+)\s*(?:{[^{}]*})?\[(\w+?)(?::\w*)?\]")
 

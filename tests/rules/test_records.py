@@ -29,7 +29,6 @@ FOR_USERS = {
         f"app:slo_error:ratio_rate{window}": "windows of the objectives' alerts, which read Sloth's own records"
         for window in ("30m", "2h", "30d")
     },
-    "host:instructions:rate": "to weigh hosts by, where misses per instruction are compared",
     "host:dtlb_misses_per_instruction:ratio": "of a host as its virtual servers' own",
     "host:itlb_misses_per_instruction:ratio": "of a host as its virtual servers' own",
     "vserver:memory_limit:bytes": "to size a virtual server by",
