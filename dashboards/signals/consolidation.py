@@ -173,15 +173,16 @@ _OVERHEAD = replace(
     name="Overhead",
     description="CPU that no guest got. In the study Dom0's grew threefold from one application to four, not fourfold.",
 )
-_COST = on_host("app:cpu_per_request:seconds")
-# Those that the record divides by: of a host without web tier, those to the web tier elsewhere.
-_REQUESTS = (
-    f"(sum by (host, platform, app) ({on_host('app:requests:rate', tier='web')}) or on (host, platform, app) "
-    f'0 * {_COST} + on (app) group_left () sum by (app) (app:requests:rate{{tier="web"}}))'
+# What an application costs in CPUs, its part of the overhead included; over what a request costs it, its requests.
+_PER_REQUEST = f"({on_host('app:cpu_per_request:seconds')} > 0)"
+_OWN = on_host("app:cpu_usage:rate")
+_COST = (
+    f"({_OWN} * on (host, platform) group_left () "
+    f"(1 + {on_host('host:overhead_cpu:rate')} / ({on_host('host:guests_cpu_usage:rate')} > 0)) or {_OWN})"
 )
 _COSTING = _Parts(
-    f"sum by (host, platform) ({_COST} * on (host, platform, app) {_REQUESTS})",
-    f"sum by (host, platform) ({_REQUESTS} and on (host, platform, app) {_COST})",
+    f"sum by (host, platform) ({_COST} and on (host, platform, app) {_PER_REQUEST})",
+    f"sum by (host, platform) ({_COST} / on (host, platform, app) {_PER_REQUEST})",
 )
 _CPU_PER_REQUEST = Signal(
     name="CPU per request",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from dashboards.signals import application, fleet, host
-from tests.rules.test_rules import run
+from tests.dashboards.promtool import assert_answers
 
 # An hour, a step a minute. The page fires in the minutes 10 to 29; until minute 19 the application is at its cap, then
 # a neighbour takes the CPU. Requests fail from minute 20 on, for no known cause. The last alert is the user's own.
@@ -24,24 +21,6 @@ HISTORY = {
     f'app:objective_cause:info{{{SHOP},objective="latency",cause="neighbour"}}': "_x20 1x40",
     f'app:objective_cause:info{{{SHOP},objective="availability",cause="unknown"}}': "1x60",
 }
-NAMES = {"$host_platform": "xen", "$hosts": "xen1", "$host": "xen1", "$app": "shop"}
-TIMES = {"$__range": "60m", "$__interval_ms": "60000", "$__interval": "1m"}
-
-
-def assert_answers(folder: Path, expr: str, minute: int, wanted: dict[str, float], history: dict[str, str]) -> None:
-    """That a panel's query brings these series at that minute."""
-    for variable, value in {**NAMES, **TIMES}.items():
-        expr = expr.replace(variable, value)
-    case: dict[str, Any] = {
-        "expr": expr,
-        "eval_time": f"{minute}m",
-        "exp_samples": [{"labels": labels, "value": value} for labels, value in wanted.items()],
-    }
-    series = [{"series": series, "values": values} for series, values in history.items()]
-    test = {"interval": "1m", "input_series": series, "promql_expr_test": [case]}
-    file = folder / "panel.yml"
-    file.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
-    run("promtool", "test", "rules", file)
 
 
 def test_a_breach_is_told_with_each_cause_that_stood_while_it_lasted(tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ NATIVE = {
     "(xentop|vestat)_source_info": "whether a host is replayed is not said of what is watched",
     "lab_step_info": "the lab's own word of what it tries",
     "requests:duration_seconds_bucket:rate1m": "a heat map is of buckets, which the vocabulary has percentiles of",
+    "requests:duration_seconds_sum:rate1m": "a mean over hours is of both, which the vocabulary has one of",
+    "requests:duration_seconds_count:rate1m": "as the sum",
 }
 
 Page = dict[str, Any]
