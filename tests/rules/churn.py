@@ -1,0 +1,350 @@
+"""Hosts whose guests come and go, as their exporters show them at each scrape, and the truth beside.
+
+Places for guests on a host of each platform. In a place one guest follows the other, for 30 s to an hour each: batch
+jobs, replicas that share a few names, servers that are rebooted, one that migrates away and back, two of one name.
+Births and deaths fall anywhere between scrapes; what each guest uses changes every 20 s. The host itself uses a fixed
+part and a share of what its guests use, as Dom0 does that carries their packets.
+
+Pure: seeded, no clock and no files. Times are seconds since the first scrape.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+PHASE = 20.0  # seconds for which a guest uses the same
+OWN = 0.4  # CPUs that the host uses whatever its guests do
+SHARE = 0.06  # CPUs that it uses for each CPU of theirs
+SERVICES = 0.5  # CPUs of a container host's own services, in a slice of their own
+CPUS = 24
+WINDOW = 300.0
+EVER = 1e9
+
+XEN, OPENVZ, SLICES, CONTAINERS, BASE = "xen", "openvz", "slices", "containers", "base"
+"""The hosts: cAdvisor as it ships tells of slices too; told to watch containers alone (--docker_only), of those."""
+HOSTS = (XEN, OPENVZ, SLICES, CONTAINERS, BASE)
+PLATFORM = {XEN: "xen", OPENVZ: "openvz", SLICES: "cgroup", CONTAINERS: "cgroup", BASE: "base"}
+
+
+@dataclass(frozen=True)
+class Life:
+    """One life of a guest: a domain, or a container between its start and its stop."""
+
+    name: str
+    begun: float
+    ended: float
+    cpus: tuple[float, ...]  # that it uses, PHASE seconds each, over and over
+    brought: float = 0.0  # CPU seconds on its counter at its begin: a container that migrates brings its account
+    names: tuple[tuple[float, str], ...] = ()  # other names that it bears up to a time, in order
+
+    def used(self, at: float) -> float:
+        """CPU seconds used here up to then."""
+        age = min(max(at, self.begun), self.ended) - self.begun
+        rounds, rest = divmod(age, PHASE * len(self.cpus))
+        phases, part = divmod(rest, PHASE)
+        whole = int(phases)
+        in_round = sum(self.cpus[:whole]) * PHASE + (self.cpus[whole] * part if part else 0.0)
+        return rounds * sum(self.cpus) * PHASE + in_round
+
+    def alive(self, at: float) -> bool:
+        return self.begun <= at < self.ended
+
+    def called(self, at: float) -> str:
+        return next((name for until, name in self.names if at < until), self.name)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who follows whom: names in turn, how long they live and are apart, what they use at most."""
+
+    names: tuple[str, ...]
+    lives: tuple[float, float]
+    apart: tuple[float, float]
+    cpus: float
+    migrates: bool = False
+
+
+PLACES = (
+    # An application whose servers are rebooted, and whose replicas share three names.
+    Place(("shop-1-web",), (700, 1500), (4, 15), 1.2),
+    Place(("shop-1-db",), (1200, 3600), (4, 15), 1.0),
+    Place(("shop-1-web-a", "shop-1-web-b", "shop-1-web-c"), (90, 600), (1, 40), 1.0),
+    Place(("shop-1-web-d", "shop-1-web-e"), (60, 400), (1, 40), 1.0),
+    # Another, all of short jobs: the runners of a build server.
+    *(Place(tuple(f"runner-{place}{turn}" for turn in "abc"), (30, 120), (1, 10), 0.8) for place in range(4)),
+    # Nobody's.
+    *(Place((f"vm-{place}",), (300, 3600), (5, 60), 1.2) for place in range(5)),
+    Place(("twin",), (100, 500), (2, 30), 0.6),
+    Place(("twin",), (100, 500), (2, 30), 0.6),
+    Place(("mover",), (150, 400), (60, 240), 0.8, migrates=True),
+)
+APPLICATIONS = {"shop-1": "shop-1-.+", "runners": "runner-.+"}
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host, and all lives on it by begin."""
+
+    name: str
+    lives: tuple[Life, ...]
+    _known: dict[float, float] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def platform(self) -> str:
+        return PLATFORM[self.name]
+
+    def guests(self, at: float) -> float:
+        """CPU seconds that its guests have used up to then, ended ones included."""
+        if at not in self._known:
+            self._known[at] = sum(life.used(at) for life in self.lives)
+        return self._known[at]
+
+    def application(self, pattern: str, at: float) -> float:
+        prefix = pattern.removesuffix(".+")
+        return sum(life.used(at) for life in self.lives if life.name.startswith(prefix))
+
+    def itself(self, at: float) -> float:
+        """Of the host's own work: in Dom0, or in the kernel."""
+        return OWN * (at + WINDOW) + SHARE * self.guests(at)
+
+    def services(self, at: float) -> float:
+        """Of processes on the host that are in no guest."""
+        return SERVICES * (at + WINDOW) if self.name in (SLICES, CONTAINERS) else 0.0
+
+    def overhead(self, at: float) -> float:
+        return self.itself(at) + (self.services(at) if self.name == CONTAINERS else 0.0)
+
+    def all(self, at: float) -> float:
+        return self.itself(at) + self.services(at) + self.guests(at)
+
+
+def host(name: str, seed: int, seconds: float, places: Sequence[Place] = PLACES, load: float = 1.0) -> Host:
+    """A host's history up to `seconds`."""
+    if name == BASE:
+        # The same work, by processes that come and go.
+        return Host(name, host(XEN, seed, seconds, places, load).lives)
+    random_ = random.Random(f"{name} {seed}")
+    lives = [life for place in places for life in _in_turn(place, random_, seconds, load, name)]
+    return Host(name, tuple(sorted(lives, key=lambda life: life.begun)))
+
+
+def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, host: str) -> Iterator[Life]:
+    names = itertools.cycle(place.names)
+    # The first has been there for some time.
+    begun = -3000.0 if place.migrates else -random_.uniform(0, place.lives[1])
+    brought = 0.0
+    while begun < seconds:
+        name, ended = next(names), max(begun, 0.0) + random_.uniform(*place.lives)
+        cpus = tuple(load * place.cpus * random_.uniform(0.2, 1) for _ in range(random_.randint(3, 9)))
+        others: tuple[tuple[float, str], ...] = ()
+        if place.migrates and host == XEN:
+            # As libxl calls them while they come, and after they have gone.
+            others = ((begun + 6, f"{name}--incoming"), (ended - 12, name), (EVER, f"{name}--migratedaway"))
+        life = Life(name, begun, ended, cpus, brought if host == OPENVZ else 0.0, others)
+        if life.ended > 0:
+            yield life
+        if place.migrates:
+            brought = life.brought + life.used(ended) + 500
+        begun = ended + random_.uniform(*place.apart)
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How hosts are watched: seconds between scrapes, and when scrapes fail.
+
+    failed: job and stretches of time in which its exporter doesn't answer; away: in which Prometheus doesn't run.
+    """
+
+    scrape: float
+    seconds: float
+    failed: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    away: Sequence[tuple[float, float]] = ()
+
+    @property
+    def times(self) -> list[float]:
+        return [number * self.scrape for number in range(int(self.seconds / self.scrape) + 1)]
+
+    def values(self, job: str, value: Callable[[float], float | None]) -> str:
+        """promtool's values of a series that the job's exporter tells; None where it doesn't."""
+        out: list[str] = []
+        there = False
+        for at in self.times:
+            if _within(at, self.away):
+                out.append("_")
+                continue
+            failed = _within(at, self.failed.get(job, ()))
+            now = None if failed else value(at)
+            out.append(f"{now:.6f}" if now is not None else "stale" if there else "_")
+            there = now is not None
+        return " ".join(out)
+
+
+def _within(at: float, stretches: Iterable[tuple[float, float]]) -> bool:
+    return any(begin <= at < end for begin, end in stretches)
+
+
+Series = tuple[str, str]
+"""A series and its values, in promtool's notation."""
+
+
+def exposed(host: Host, watching: Watching) -> Iterator[Series]:
+    """Every series that the host's exporters tell."""
+    if host.platform == "xen":
+        yield from _xentop(host, watching)
+    elif host.platform == "openvz":
+        yield from _vestat(host, watching)
+    elif host.platform == "cgroup":
+        yield from _cadvisor(host, watching)
+    if host.platform != "xen":
+        yield from _node(host, watching)
+
+
+def _series(host: Host, watching: Watching, job: str, platform: str = "") -> Callable[..., Series]:
+    target = f'host="{host.name}",platform="{platform or host.platform}",job="{job}",instance="{host.name}:{job}"'
+
+    def series(metric: str, labels: str, value: Callable[[float], float | None]) -> Series:
+        return f"{metric}{{{target}{labels and ','}{labels}}}", watching.values(job, value)
+
+    return series
+
+
+def _xentop(host: Host, watching: Watching) -> Iterator[Series]:
+    series = _series(host, watching, "xentop")
+    yield series("up", "", lambda _: 1)
+    yield series("xentop_up", "", lambda _: 1)
+    yield series("xen_host_cpus", "", lambda _: CPUS)
+    yield series("xen_domain_cpu_seconds_total", 'domid="0",domain="Domain-0"', lambda at: 5e4 + host.itself(at))
+    for domid, life in enumerate(host.lives, start=1):
+        for name in dict.fromkeys([*(name for _, name in life.names), life.name]):
+
+            def there(at: float, life: Life = life, name: str = name) -> float | None:
+                return life.used(at) if life.alive(at) and life.called(at) == name else None
+
+            labels = f'domid="{domid}",domain="{name}"'
+            if any(there(at) is not None for at in watching.times):
+                yield series("xen_domain_cpu_seconds_total", labels, there)
+
+
+def ctid(name: str) -> str:
+    """A container's number: 101 to 199 are shop-1's, 201 to 299 runners', the rest nobody's."""
+    names = sorted({name for place in PLACES for name in place.names})
+    hundred = 100 if name.startswith("shop-1") else 200 if name.startswith("runner") else 300
+    return str(hundred + 1 + names.index(name))
+
+
+def _vestat(host: Host, watching: Watching) -> Iterator[Series]:
+    series = _series(host, watching, "vestat")
+    yield series("up", "", lambda _: 1)
+    yield series("vestat_up", "", lambda _: 1)
+    yield series("openvz_host_containers", "", lambda at: sum(life.alive(at) for life in host.lives))
+    accounts: dict[str, list[Life]] = {}
+    for life in host.lives:
+        number = ctid(life.name)
+        # Two of one name are two containers.
+        if any(life.begun < other.ended and other.begun < life.ended for other in accounts.get(number, ())):
+            number += "9"
+        accounts.setdefault(number, []).append(life)
+    for number, lives in accounts.items():
+
+        def now(at: float, lives: list[Life] = lives) -> Life | None:
+            return next((life for life in lives if life.alive(at)), None)
+
+        def used(at: float, now: Callable[[float], Life | None] = now) -> float | None:
+            return life.brought + life.used(at) if (life := now(at)) else None
+
+        def uptime(at: float, now: Callable[[float], Life | None] = now) -> float | None:
+            return at - life.begun + (1e5 if life.brought else 0) if (life := now(at)) else None
+
+        if any(now(at) for at in watching.times):
+            yield series("openvz_container_cpu_used_seconds_total", f'ctid="{number}"', used)
+            yield series("openvz_container_uptime_seconds", f'ctid="{number}"', uptime)
+
+
+def _cadvisor(host: Host, watching: Watching) -> Iterator[Series]:
+    series = _series(host, watching, "cadvisor")
+    yield series("up", "", lambda _: 1)
+    yield series("machine_cpu_cores", "", lambda _: CPUS)
+    yield series("container_start_time_seconds", 'id="/"', lambda _: 1e9)
+    yield series("container_cpu_usage_seconds_total", 'id="/",cpu="total"', host.all)
+    if host.name == SLICES:
+        slices = {
+            "/system.slice": lambda at: 1e4 + host.services(at) + host.guests(at),
+            "/system.slice/cron.service": lambda at: 1e3 + host.services(at),
+            "/user.slice": lambda _: 3.0,
+        }
+        for cgroup, used in slices.items():
+            yield series("container_start_time_seconds", f'id="{cgroup}"', lambda _: 1e9)
+            yield series("container_cpu_user_seconds_total", f'id="{cgroup}"', used)
+            yield series("container_cpu_usage_seconds_total", f'id="{cgroup}",cpu="total"', used)
+    for number, life in enumerate(host.lives):
+
+        def used_by(at: float, life: Life = life) -> float | None:
+            return life.used(at) if life.alive(at) else None
+
+        def started(at: float, life: Life = life) -> float | None:
+            return 1e9 + life.begun if life.alive(at) else None
+
+        if any(life.alive(at) for at in watching.times):
+            labels = f'id="/system.slice/docker-{number:064x}.scope",name="{life.name}"'
+            yield series("container_start_time_seconds", labels, started)
+            yield series("container_cpu_user_seconds_total", labels, used_by)
+            yield series("container_cpu_usage_seconds_total", f'{labels},cpu="total"', used_by)
+
+
+def _node(host: Host, watching: Watching) -> Iterator[Series]:
+    series = _series(host, watching, "node", "base" if host.platform == "cgroup" else "")
+    yield series("up", "", lambda _: 1)
+    for cpu in range(2):
+        yield series("node_cpu_seconds_total", f'cpu="{cpu}",mode="user"', lambda at: 5e4 + host.all(at) / 2)
+        yield series(
+            "node_cpu_seconds_total", f'cpu="{cpu}",mode="idle"', lambda at: 5e4 + (CPUS * at - host.all(at)) / 2
+        )
+
+
+TRUTHS: dict[str, Callable[[Host, float], float]] = {
+    "host:cpu_usage:rate": Host.all,
+    "host:overhead_cpu:rate": Host.overhead,
+    "host:guests_cpu_usage:rate": Host.guests,
+}
+
+
+def truths(host: Host, watching: Watching) -> Iterator[Series]:
+    """What is true of the five minutes before each scrape, as records called true:...; CPUs."""
+    labels = f'host="{host.name}",platform="{host.platform}"'
+
+    def mean(used: Callable[[float], float]) -> str:
+        return " ".join(
+            f"{(used(at) - used(at - WINDOW)) / WINDOW:.6f}" if at >= WINDOW else "_" for at in watching.times
+        )
+
+    for record, used in TRUTHS.items():
+        if host.name != BASE or record == "host:cpu_usage:rate":
+            yield f"true:{record}{{{labels}}}", mean(lambda at, used=used: used(host, at))
+    if host.name != BASE:
+        for app, pattern in APPLICATIONS.items():
+            used_by_app = lambda at, pattern=pattern: host.application(pattern, at)  # noqa: E731
+            yield f'true:app:cpu_usage:rate{{{labels},app="{app}"}}', mean(used_by_app)
+
+
+def mapping() -> dict[str, object]:
+    """Rules as `make rules` writes them: which virtual servers are an application's."""
+    numbers = {"shop-1": "1..", "runners": "2.."}
+    return {
+        "groups": [
+            {
+                "name": "objectives of churn",
+                "rules": [
+                    {
+                        "record": "vserver:app:info",
+                        "expr": "group by (host, platform, vserver, role) ("
+                        f'vserver:cpu_usage:rate{{vserver=~"{pattern}|{numbers[app]}"}})',
+                        "labels": {"app": app, "tier": "web"},
+                    }
+                    for app, pattern in APPLICATIONS.items()
+                ],
+            }
+        ]
+    }
