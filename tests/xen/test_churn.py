@@ -1,4 +1,7 @@
-"""Twenty guests come and go under a scrape each second: no series outlives its guest, and none is another's."""
+"""Twenty guests come and go under a scrape each second: no series outlives its guest, and none is another's.
+
+What they and Dom0 used meanwhile is what xl says, guests that have ended included.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,13 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT)]  # the first 
 
 GUESTS = 20
 ALIVE = 2  # at a time
-RUNNING = 4  # every fourth runs, which is dear in emulation; the others stay paused
+RUNNING = 2  # every second runs, which is dear in emulation; the others stay paused
+DUTY = 60  # percent of a CPU
 NAMES = ALIVE + 1  # so few that each is taken again as soon as it is free
 DEADLINE = 0.95  # seconds, of the one that a scrape may take
 TEXT_IS_LATE = 5.0  # seconds: what the exporter serves at most
+MINUTE = 60.0  # of the rates
+TOLERANCE = 0.05
 MIB = 1 << 20
 LIMIT = "xen_domain_memory_limit_bytes"
 
@@ -47,8 +53,35 @@ class Series:
     samples: list[tuple[float, float]]
 
 
+@dataclass(frozen=True)
+class Account:
+    """CPU seconds by xl list between two moments that are whole minutes apart; of each guest, up to its last look."""
+
+    begun: float
+    ended: float
+    dom0: float
+    guests: float
+
+
+@dataclass(frozen=True)
+class Churn:
+    lives: list[Life]
+    account: Account
+
+
+def seconds_by_xl(listed: str) -> dict[str, float]:
+    """CPU seconds by domain id, of lines of `xl list`: name, id, memory, vCPUs, state, seconds; the name may be any."""
+    rows = [line.split() for line in listed.splitlines()]
+    return {row[-5]: float(row[-1]) for row in rows if row[-1] != "Time(s)"}
+
+
 @pytest.fixture(scope="module")
-def lives(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> list[Life]:
+def lives(churn: Churn) -> list[Life]:
+    return churn.lives
+
+
+@pytest.fixture(scope="module")
+def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> Churn:
     """All of them, over by now."""
     text_exporter.wait_for(up=True)
     watcher.wait_for("count(up == 1 and on (instance) xentop_up == 1) == 2", seconds=30)
@@ -56,8 +89,11 @@ def lives(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> l
     alive: list[Life] = []
     busy = xen.domids()[0]
     xen.dom0(f"xl pause {busy}")
+    time.sleep(3)  # for the first rates
+    at_first, first_look = seconds_by_xl(xen.dom0("xl list")), time.time()
+    of_ended: dict[str, float] = {}
     for number in range(GUESTS):
-        guest = Guest(11 + number, f"churn{number % NAMES}", duty=5, net=1, memory=80 + number)
+        guest = Guest(11 + number, f"churn{number % NAMES}", duty=DUTY, net=1, memory=80 + number)
         created = time.time()
         domid = xen.create(guest)
         if number % RUNNING == 0:
@@ -67,13 +103,21 @@ def lives(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> l
         while len(alive) > (ALIVE if number < GUESTS - 1 else 0):
             ending, begun = alive.pop(0), time.time()
             # xl doesn't wait until the last page is given back; up to then the domain is dying.
-            xen.dom0(f"xl destroy {ending.domid}; while xl list {ending.domid} >/dev/null 2>&1; do sleep 0.1; done")
+            of_ended |= seconds_by_xl(
+                xen.dom0(
+                    f"xl list {ending.domid}; xl destroy {ending.domid};"
+                    f" while xl list {ending.domid} >/dev/null 2>&1; do sleep 0.1; done"
+                )
+            )
             over.append(
                 Life(ending.name, ending.domid, ending.limit, ending.created, ending.started, begun, time.time())
             )
+    time.sleep(MINUTE - (time.time() - first_look) % MINUTE)
+    at_last, last_look = seconds_by_xl(xen.dom0("xl list")), time.time()
     xen.dom0(f"xl unpause {busy}")
     time.sleep(3)  # for the scrapes after the last one
-    return over
+    guests = sum(of_ended.values()) + at_last[busy] - at_first[busy]
+    return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests))
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +217,30 @@ def test_no_counter_falls_while_a_guest_lives(watcher: Prometheus, lives: list[L
                 assert limits[owner(series)][before] != limits[owner(series)][after], (series.labels, low, high)
     of_library = {("library", life.domid, life.name) for life in lives[::RUNNING]}
     assert of_library <= moved, "counters that stand still don't fall"
+
+
+def test_cpu_is_what_xl_says_of_those_who_are_there_and_those_who_have_ended(
+    watcher: Prometheus, churn: Churn, figures: Callable[[str], None]
+) -> None:
+    """Over the whole time, minute by minute, as each rate is of the minute before it."""
+    account = churn.account
+    minutes = [
+        account.begun + MINUTE * (1 + number) for number in range(round((account.ended - account.begun) / MINUTE))
+    ]
+
+    def seconds(record: str) -> float:
+        # The last value before that moment: no scrape, no record.
+        last = (f'last_over_time({record}{{host="library"}}[10s] @ {at:.3f})' for at in minutes)
+        return sum(MINUTE * watcher.value(query) for query in last)
+
+    dom0, everybody = seconds("host:overhead_cpu:rate"), seconds("host:cpu_usage:rate")
+    true = account.dom0 + account.guests
+    figures(
+        f"churn: xl says {account.dom0:.1f} CPU seconds of Dom0 and {account.guests:.1f} of guests in"
+        f" {len(minutes)} minutes, Prometheus {dom0:.1f} and {everybody - dom0:.1f};"
+        f" overhead is {account.dom0 / true:.3f}, and {dom0 / everybody:.3f}"
+    )
+    assert account.guests > 0.1 * account.dom0, "too little to prove anything"
+    assert dom0 / everybody == pytest.approx(account.dom0 / true, rel=TOLERANCE)
+    assert everybody == pytest.approx(true, rel=TOLERANCE)
+    assert everybody - dom0 == pytest.approx(account.guests, rel=TOLERANCE)
