@@ -10,6 +10,7 @@ Pure: seeded, no clock and no files. Times are seconds since the first scrape.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -322,10 +323,10 @@ def truths(host: Host, watching: Watching) -> Iterator[Series]:
 
     for record, used in TRUTHS.items():
         if host.name != BASE or record == "host:cpu_usage:rate":
-            yield f"true:{record}{{{labels}}}", mean(lambda at, used=used: used(host, at))
+            yield f"true:{record}{{{labels}}}", mean(functools.partial(used, host))
     if host.name != BASE:
         for app, pattern in APPLICATIONS.items():
-            used_by_app = lambda at, pattern=pattern: host.application(pattern, at)  # noqa: E731
+            used_by_app = functools.partial(host.application, pattern)
             yield f'true:app:cpu_usage:rate{{{labels},app="{app}"}}', mean(used_by_app)
 
 

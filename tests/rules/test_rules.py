@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ["prometheus/rules/*.yml", "alerts/rules/*.yml"]
 GENERATED = ["prometheus/rules/generated/*.yml", "alerts/generated/*.yml"]  # by `make rules`
 RULE_FILES = sorted(file for pattern in [*WRITTEN, *GENERATED] for file in ROOT.glob(pattern))
-# Tests of several rule files together: intervals, of which a file of tests has one, and what guests do that come and go.
+# Tests of several rule files together: those have intervals that a file of tests has one of; and guests come and go.
 OF_SEVERAL = {ROOT / "prometheus/tests/seldom.yml", *ROOT.glob("prometheus/tests/churn_*.yml")}
 TEST_FILES = sorted([*ROOT.glob("prometheus/tests/*.yml"), *ROOT.glob("alerts/tests/*.yml")])
 
