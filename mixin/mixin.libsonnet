@@ -15,6 +15,9 @@ local replaced(text, old, new) =
   local onOwnTargets(expr, old, new) =
     if config.targetSelector == '' then expr else replaced(expr, old, new % config.targetSelector),
 
+  local onPrometheus(expr) = replaced(expr, 'job="prometheus"', config.prometheusSelector),
+  local onAlertmanager(expr) = replaced(expr, 'job="alertmanager"', config.alertmanagerSelector),
+
   local rule(rule) =
     if std.get(rule, 'record') == 'monitor:cpu_usage:rate'
     then rule { expr: onOwnTargets(super.expr, 'process_cpu_seconds_total{', 'process_cpu_seconds_total{%s, ') }
@@ -25,8 +28,13 @@ local replaced(text, old, new) =
       expr:
         if rule.alert == 'ExporterDown' then onOwnTargets(super.expr, 'up{', 'up{%s, ')
         else if rule.alert == 'HostDown' then onOwnTargets(super.expr, '(up)', '(up{%s})')
-        else if rule.alert == 'RulesFailing' then replaced(super.expr, 'job="prometheus"', config.prometheusSelector)
-        else if rule.alert == 'NotificationsFailing' then replaced(super.expr, 'job="alertmanager"', config.alertmanagerSelector)
+        else if rule.alert == 'HostsUnreachable'
+        then onPrometheus(onOwnTargets(super.expr, 'up{host!=""}', 'up{%s, host!=""}'))
+        else if std.member(
+          ['RulesFailing', 'RuleEvaluationsMissed', 'AlertmanagerNotReached', 'StorageFailing', 'DiskFillsUp'], rule.alert
+        ) then onPrometheus(super.expr)
+        else if rule.alert == 'NotificationsFailing' then onAlertmanager(super.expr)
+        else if rule.alert == 'ConfigurationRejected' then onPrometheus(onAlertmanager(super.expr))
         else super.expr,
       annotations+: {
         runbook_url: config.runbookURLPattern % rule.alert,

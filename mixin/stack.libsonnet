@@ -20,6 +20,7 @@
     importstr '../alerts/rules/objectives.yml',
     importstr '../alerts/rules/openvz.yml',
     importstr '../alerts/rules/overhead.yml',
+    importstr '../alerts/rules/stack.yml',
     importstr '../alerts/rules/virtual_servers.yml',
   ],
   // Rules and alerts of the applications' objectives, as `make rules` writes them.

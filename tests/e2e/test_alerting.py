@@ -160,6 +160,33 @@ def test_a_host_that_goes_down_is_one_page(tmp_path: Path, webhook: Webhook) -> 
     ]
 
 
+def test_all_hosts_that_fall_silent_at_once_are_one_page(tmp_path: Path, webhook: Webhook) -> None:
+    with (
+        Exposition(Dom0({"Domain-0": 1.0, "web": 8.0})) as first,
+        Exposition(Dom0({"Domain-0": 1.0, "db": 8.0})) as second,
+        Exposition("telegraf_up 1\n") as telegraf,
+        Alertmanager(tmp_path, webhook.url, group_wait="5s") as alertmanager,
+        Prometheus(
+            tmp_path,
+            {"xentop": [first.group("xen1"), second.group("xen2")], "telegraf": [telegraf.group("xen1")]},
+            alertmanager=alertmanager.address,
+            interval="1s",
+            alert_for="0s",
+        ) as prometheus,
+    ):
+        prometheus.wait_for("count(up == 1) == 3", 30)
+        first.text = second.text = telegraf.text = None
+        message = webhook.wait_for(lambda message: "HostsUnreachable" in names(message, "firing"), 60)
+        assert message["receiver"] == "page"
+        assert names(message, "firing") == {"HostsUnreachable"}
+        prometheus.wait_for('count(ALERTS{alertname=~"HostDown|ExporterDown", alertstate="firing"}) == 4', 30)
+        time.sleep(10)  # twice as long as Alertmanager waits
+        assert suppressed(alertmanager) == {"HostDown", "ExporterDown"}
+    assert {name for message in webhook.messages for name in names(message, "firing")} - {"Watchdog"} == {
+        "HostsUnreachable"
+    }
+
+
 HOST_DOWN = {"alertname": "HostDown", "severity": "critical", "host": "xen1"}
 EXPORTER_DOWN = {"alertname": "ExporterDown", "host": "xen1", "platform": "xen", "job": "xentop", "instance": "a:1"}
 SOURCE_FAILING = {**EXPORTER_DOWN, "alertname": "SourceFailing"}
@@ -184,6 +211,8 @@ STARVED = {**OVERHEAD_HIGH, "alertname": "VirtualServerStarved", "vserver": "web
 CAPPED = {**STARVED, "alertname": "CapBindsLong"}
 CRASHED = {**STARVED, "alertname": "GuestCrashed", "severity": "critical"}
 WATCHDOG = {"alertname": "Watchdog", "severity": "none"}
+NOT_STORED = {"alertname": "SamplesNotStored", "severity": "critical"}
+UNREACHABLE = {"alertname": "HostsUnreachable", "severity": "critical"}
 
 
 @pytest.mark.parametrize(
@@ -195,6 +224,12 @@ WATCHDOG = {"alertname": "Watchdog", "severity": "none"}
         pytest.param(HOST_DOWN, OVERHEAD_HIGH, True, id="host down: what is known of its past"),
         pytest.param(HOST_DOWN, {**PAGE, "host": "xen2"}, False, id="host down: not another host's applications"),
         pytest.param(HOST_DOWN, WATCHDOG, False, id="host down: not the dead man's switch"),
+        pytest.param(NOT_STORED, PAGE, True, id="not stored: what nobody can judge"),
+        pytest.param(NOT_STORED, UNREACHABLE, True, id="not stored: not even who is reached"),
+        pytest.param(NOT_STORED, WATCHDOG, False, id="not stored: not the dead man's switch"),
+        pytest.param(UNREACHABLE, HOST_DOWN, True, id="unreachable: each host"),
+        pytest.param(UNREACHABLE, EXPORTER_DOWN, True, id="unreachable: each exporter"),
+        pytest.param(UNREACHABLE, PAGE, False, id="unreachable: not an application"),
         pytest.param(PAGE, TICKET, True, id="page: the ticket about the same"),
         pytest.param(PAGE, {**TICKET, "objective": "mean"}, True, id="page: a ticket about another objective"),
         pytest.param(PAGE, {**TICKET, "app": "blog"}, False, id="page: not another application's ticket"),

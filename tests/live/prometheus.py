@@ -27,6 +27,7 @@ class Prometheus:
     scrape_interval: between scrapes, where that is another.
     group_interval: in place of the interval of those groups of rules that have one of their own, of a minute or more.
     alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to.
+    lookback: in place of five minutes, for which the last sample of a series stands unless its end was stored.
     program: "prometheus3" is the release that compose.yaml runs.
     """
 
@@ -40,6 +41,7 @@ class Prometheus:
         scrape_interval: str | None = None,
         group_interval: str | None = None,
         alert_for: str | None = None,
+        lookback: str = "5m",
         program: Literal["prometheus", "prometheus3"] = "prometheus",
     ) -> None:
         self.folder = folder / "prometheus-under-test"
@@ -48,6 +50,7 @@ class Prometheus:
             shutil.copytree(ROOT / part, self.folder / part)
         for file in (self.folder / "prometheus" / "targets").rglob("*.yml"):
             file.write_text("[]\n")
+        self._lookback = lookback
         self._set_intervals(scrape_interval or interval, interval)
         if group_interval is not None:
             self._set_group_intervals(group_interval)
@@ -69,6 +72,7 @@ class Prometheus:
             "--log.level=warn",
             f"--storage.tsdb.path={self.folder / 'data'}",
             "--storage.tsdb.retention.time=30d",
+            f"--query.lookback-delta={self._lookback}",
             # Not a minute: what fires before Alertmanager is discovered, seconds after the start, is sent to nobody.
             "--rules.alert.resend-delay=1s",
         )

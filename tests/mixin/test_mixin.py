@@ -96,6 +96,8 @@ def of_own_targets(expected: Mixin) -> None:
                 rule["expr"] = 'up{platform!="", job!~"prometheus|alertmanager"} == 0'
             case {"alert": "HostDown"}:
                 rule["expr"] = rule["expr"].replace("(up)", '(up{platform!=""})')
+            case {"alert": "HostsUnreachable"}:
+                rule["expr"] = rule["expr"].replace("up{host", 'up{platform!="", host')
             case {"record": "monitor:cpu_usage:rate"}:
                 rule["expr"] = rule["expr"].replace("total{", 'total{platform!="", ')
             case {"record": "target:process:info"}:
@@ -108,8 +110,17 @@ def alert(expected: Mixin, name: str) -> Json:
 
 
 def of_another_prometheus(expected: Mixin) -> None:
-    rule = alert(expected, "RulesFailing")
-    rule["expr"] = rule["expr"].replace('job="prometheus"', 'job=~"prom.+"')
+    for name in (
+        "HostsUnreachable",
+        "DiskFillsUp",
+        "StorageFailing",
+        "ConfigurationRejected",
+        "RulesFailing",
+        "RuleEvaluationsMissed",
+        "AlertmanagerNotReached",
+    ):
+        rule = alert(expected, name)
+        rule["expr"] = rule["expr"].replace('job="prometheus"', 'job=~"prom.+"')
     page = json.dumps(expected.dashboards["virtscope-monitor.json"])
     assert '{job=\\"prometheus\\"' in page
     changed = page.replace('job=\\"prometheus\\"', 'job=~\\"prom.+\\"')
@@ -117,8 +128,9 @@ def of_another_prometheus(expected: Mixin) -> None:
 
 
 def of_another_alertmanager(expected: Mixin) -> None:
-    rule = alert(expected, "NotificationsFailing")
-    rule["expr"] = rule["expr"].replace('job="alertmanager"', 'job="am"')
+    for name in ("NotificationsFailing", "ConfigurationRejected"):
+        rule = alert(expected, name)
+        rule["expr"] = rule["expr"].replace('job="alertmanager"', 'job="am"')
 
 
 def with_another_applications_objectives(expected: Mixin) -> None:
@@ -128,7 +140,7 @@ def with_another_applications_objectives(expected: Mixin) -> None:
 
 
 def with_a_watchdog_already(expected: Mixin) -> None:
-    rules = expected.alerts["monitoring"]["rules"]
+    rules = expected.alerts["stack"]["rules"]
     rules[:] = [rule for rule in rules if rule["alert"] != "Watchdog"]
 
 

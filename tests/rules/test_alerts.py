@@ -24,6 +24,7 @@ SECTIONS = ["What it means", "See it", "What to do", "When to ignore it"]
 NOT_FOR_PEOPLE = ["What it means", "When to ignore it"]
 IN_WORDS = {
     None: "at once|always",
+    "1m": "a minute",
     "2m": "two minutes",
     "5m": "five minutes",
     "10m": "ten minutes",

@@ -1,0 +1,103 @@
+"""A full data disk, on which Prometheus can store nothing: what it judged before must not end as if all were well."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import Alertmanager, Exposition, Prometheus, Webhook
+
+SIZE = "16m"
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A file system of its own at `folder`; skips where none may be mounted."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, text=True, timeout=10, check=False)
+    except FileNotFoundError:
+        pytest.skip("no program `mount`")
+    if mounted.returncode:
+        pytest.skip(f"may not mount a small disk: {mounted.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], timeout=30, check=True)
+
+
+def fill(file: Path) -> None:
+    """Write to this file until the disk is full."""
+    with file.open("wb", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(bytes(4096))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+
+
+def told(webhook: Webhook, name: str, status: str) -> list[dict[str, Any]]:
+    """What was told of an alert, "firing" or "resolved"."""
+    return [
+        alert
+        for message in webhook.messages
+        for alert in message["alerts"]
+        if alert["labels"]["alertname"] == name and alert["status"] == status
+    ]
+
+
+def firing(prometheus: Prometheus) -> set[str]:
+    return {alert["labels"]["alertname"] for alert in prometheus.alerts() if alert["state"] == "firing"}
+
+
+def wait_until_over(prometheus: Prometheus, name: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while name in firing(prometheus):
+        assert time.monotonic() < deadline, f"{name} still fires"
+        time.sleep(0.5)
+
+
+@pytest.mark.timeout(400)
+def test_on_a_full_disk_nothing_passes_for_being_over(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        webhook = stack.enter_context(Webhook())
+        alertmanager = stack.enter_context(Alertmanager(tmp_path, webhook.url))
+        silent = stack.enter_context(Exposition(""))
+        silent.text = None
+        prometheus = Prometheus(
+            tmp_path,
+            {"xentop": [silent.group("xen1")]},
+            alertmanager=alertmanager.address,
+            interval="1s",
+            alert_for="10s",  # the first scrape is some five seconds after the start
+            lookback="90s",  # longer than the minute for which no sample is stored, and those ten seconds
+        )
+        data = prometheus.folder / "data"
+        stack.enter_context(small_disk(data))
+        stack.enter_context(prometheus)
+        webhook.wait_for(lambda _: bool(told(webhook, "ExporterDown", "firing")), 60)
+        webhook.wait_for(lambda _: bool(told(webhook, "Watchdog", "firing")), 30)
+        assert told(webhook, "SamplesNotStored", "firing") == []
+
+        fill(data / "filler")
+        webhook.wait_for(lambda _: bool(told(webhook, "SamplesNotStored", "firing")), 120)
+        wait_until_over(prometheus, "ExporterDown", 60)  # Prometheus itself has forgotten it
+        wait_until_over(prometheus, "Watchdog", 10)
+        time.sleep(5)  # in which Alertmanager would tell of it
+        assert told(webhook, "ExporterDown", "resolved") == []
+        assert firing(prometheus) == {"SamplesNotStored"}
+
+        (data / "filler").unlink()
+        webhook.wait_for(lambda _: bool(told(webhook, "SamplesNotStored", "resolved")), 30)
+        prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing"}', 30)
+        assert "Watchdog" in firing(prometheus)
+        assert told(webhook, "ExporterDown", "resolved") == []
