@@ -19,6 +19,8 @@ _FAST = "{{if or " + " ".join(f'(eq .window "{window}")' for window in _FAST_WIN
 _STEP = _FAST + "rate1m{{else}}rate1m_minutely{{end}}"
 _FAST_BUDGET = ("slo:error_budget:ratio", "slo:current_burn_rate:ratio")
 _SLOW_BUDGET = ("slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio")
+# Constants that nothing here reads: Sloth's own dashboards list and draw objectives by them.
+_FOR_SLOTHS_DASHBOARDS = ("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info")
 
 _ANSWERED = 'status!~"1xx|5xx"'  # without a WebSocket's 101, whose time is how long it was open
 _FAILED = 'status="5xx"'
@@ -93,7 +95,7 @@ def _of_budget(application: Application, budget: _Budget) -> tuple[list[Rule], l
             for what in ("requests", "bad_requests")
         ),
         *(rule for window, rule in made.sli.items() if window not in _FAST_WINDOWS),
-        *(made.budget[name] for name in _SLOW_BUDGET),
+        *(made.budget[name] for name in (*_SLOW_BUDGET, *_FOR_SLOTHS_DASHBOARDS)),
         alert_rules.ticket(application, budget.judged, made.ticket),
     ]
 

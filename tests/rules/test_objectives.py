@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from alerts import build
 from alerts.document import FileError
@@ -36,6 +37,21 @@ def checkout(tmp_path: Path) -> Path:
     shutil.copytree(OTHER_INPUTS, tmp_path, dirs_exist_ok=True)
     build.write(build.read(tmp_path), tmp_path)
     return tmp_path
+
+
+def test_what_sloths_own_dashboards_read_is_kept(checkout: Path) -> None:
+    groups = yaml.safe_load((checkout / "alerts/generated/shop.yml").read_text())["groups"]
+    records = {
+        (rule["record"], rule["labels"]["sloth_slo"])
+        for group in groups
+        for rule in group["rules"]
+        if "sloth_slo" in rule.get("labels", {})
+    }
+    read = ["sloth_slo_info", "slo:objective:ratio", "slo:time_period:days", "slo:error_budget:ratio"]
+    read += ["slo:current_burn_rate:ratio", "slo:period_error_budget_remaining:ratio", "slo:sli_error:ratio_rate5m"]
+    objectives = {objective for _, objective in records}
+    assert objectives
+    assert {(name, objective) for name in read for objective in objectives} <= records
 
 
 def test_an_edited_a_missing_and_a_left_over_file_are_not_fresh(checkout: Path) -> None:

@@ -13,7 +13,7 @@ from tools.vocabulary_reference import RECORD_NAME, ROOT, readers, rules, vocabu
 MADE = {rule.name for rule in rules() if not rule.is_alert}
 
 # Steps on the way to the vocabulary, and who makes them: for their own files and those that the rules' comments name.
-STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:", "target:")
+STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:", "sloth_slo_info", "target:")
 # Made for an application of one name only, which the lab's are not (alerts/objective_rules.py).
 MADE_ELSEWHERE = {"objective:wanted:info"}
 
@@ -29,6 +29,7 @@ FOR_USERS = {
         f"app:slo_error:ratio_rate{window}": "windows of the objectives' alerts, which read Sloth's own records"
         for window in ("30m", "2h", "30d")
     },
+    **dict.fromkeys(("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info"), "for Sloth's own dashboards"),
     "host:dtlb_misses_per_instruction:ratio": "of a host as its virtual servers' own",
     "host:itlb_misses_per_instruction:ratio": "of a host as its virtual servers' own",
     "vserver:memory_limit:bytes": "to size a virtual server by",
