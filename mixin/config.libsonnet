@@ -4,7 +4,8 @@ local stack = import 'stack.libsonnet';
 {
   _config+:: {
     // PromQL label matcher for the targets that are virtscope's, in a Prometheus that has others, such as
-    // 'platform!=""'. Alerts on silent targets and the sum of what watching costs would take in all of them.
+    // 'platform!=""'. Alerts on silent targets and on processes scraped twice, and the sum of what watching costs, would
+    // take in all of them.
     targetSelector: '',
     // PromQL label matchers for Prometheus and Alertmanager themselves, for the alerts on them and the dashboard on the
     // monitor.

@@ -78,8 +78,8 @@ def test_on_a_full_disk_nothing_passes_for_being_over(tmp_path: Path) -> None:
             {"xentop": [silent.group("xen1")]},
             alertmanager=alertmanager.address,
             interval="1s",
-            alert_for="10s",  # the first scrape is some five seconds after the start
-            lookback="90s",  # longer than the minute for which no sample is stored, and those ten seconds
+            alert_for="3s",
+            lookback="90s",  # longer than the minute for which no sample is stored, and the ten seconds that it waits
         )
         data = prometheus.folder / "data"
         stack.enter_context(small_disk(data))

@@ -26,7 +26,8 @@ class Prometheus:
     interval: between scrapes and between evaluations, in place of the configured 5 s.
     scrape_interval: between scrapes, where that is another.
     group_interval: in place of the interval of those groups of rules that have one of their own, of a minute or more.
-    alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to.
+    alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to; for
+    SamplesNotStored ten seconds, as the first sample is stored some seconds after the start.
     lookback: in place of five minutes, for which the last sample of a series stands unless its end was stored.
     program: "prometheus3" is the release that compose.yaml runs.
     """
@@ -134,7 +135,7 @@ class Prometheus:
             for group in rules["groups"]:
                 for rule in group["rules"]:
                     for key in rule.keys() & {"for", "keep_firing_for"}:
-                        rule[key] = duration
+                        rule[key] = "10s" if rule["alert"] == "SamplesNotStored" else duration
             file.write_text(yaml.safe_dump(rules))
 
     def _get(self, what: str, parameters: Mapping[str, str]) -> dict[str, Any]:

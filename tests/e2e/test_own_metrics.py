@@ -1,0 +1,52 @@
+"""The alerts about the stack read what the real Prometheus and Alertmanager show of themselves, in each release.
+
+A metric that a release no longer has would leave its alert silent for good.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import requests
+import yaml
+
+from tests.live import Alertmanager, Prometheus
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The first run builds the newer releases.
+pytestmark = pytest.mark.timeout(1800)
+
+
+def read(program: str) -> set[str]:
+    """The metrics of a program's own that the alerts in stack.yml read."""
+    groups = yaml.safe_load((ROOT / "alerts" / "rules" / "stack.yml").read_text())["groups"]
+    exprs = " ".join(rule["expr"] for group in groups for rule in group["rules"])
+    return set(re.findall(rf"\b{program}_\w+(?={{)", exprs))
+
+
+def shown(url: str) -> set[str]:
+    """The metrics on a page."""
+    page = requests.get(f"{url}/metrics", timeout=10).text
+    return set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
+
+
+@pytest.mark.parametrize("release", ["prometheus", "prometheus3"])
+def test_prometheus_shows_what_alerts_read(tmp_path: Path, release: Literal["prometheus", "prometheus3"]) -> None:
+    assert len(read("prometheus")) > 9
+    with Prometheus(tmp_path, {}, alertmanager="127.0.0.1:9", program=release) as prometheus:
+        deadline = time.monotonic() + 60  # what is counted for each Alertmanager is there once one is found
+        while (missing := read("prometheus") - shown(prometheus.url)) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert missing == set()
+
+
+@pytest.mark.parametrize("release", ["alertmanager", "alertmanager031"])
+def test_alertmanager_shows_what_alerts_read(tmp_path: Path, release: str) -> None:
+    assert len(read("alertmanager")) > 1
+    with Alertmanager(tmp_path, "http://127.0.0.1:9/", program=release) as alertmanager:
+        assert read("alertmanager") - shown(alertmanager.url) == set()
