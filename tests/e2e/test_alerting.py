@@ -174,7 +174,7 @@ def test_all_hosts_that_fall_silent_at_once_are_one_page(tmp_path: Path, webhook
             alert_for="0s",
         ) as prometheus,
     ):
-        prometheus.wait_for("count(up == 1) == 3", 30)
+        prometheus.wait_for('count(up{host=~"xen.+"} == 1) == 3', 30)
         first.text = second.text = telegraf.text = None
         message = webhook.wait_for(lambda message: "HostsUnreachable" in names(message, "firing"), 60)
         assert message["receiver"] == "page"
