@@ -21,9 +21,9 @@ CONFIGURED = 5  # seconds between evaluations of groups that don't say
 
 # An alert that isn't about a limit, and why.
 WITHOUT_COMPARISON = {
-    "Watchdog": "always fires",
     "ObjectiveWithoutRequests": "fires where something is missing",
     "ObjectiveCause": "fires while another alert does",
+    "TargetScrapedTwice": "fires for what a record marks",
 }
 
 RANGE = re.compile(r"([\w:]+)\s*(?:{[^{}]*})?\[(\w+?)(?::\w*)?\]")
