@@ -38,9 +38,8 @@ def _of_sensors(histogram: Histogram, series: str) -> str:
     """
     rate = f"rate({histogram.metric}_{series}[1m])"
     target = "on (host, vserver, job, instance)"
-    processes = (
-        f"{rate} * {target} group_left (port, started) target:process:info\n"
-        "or\n" + _call("label_replace", f"{rate} unless {target} target:process:info", _PORT)
+    processes = f"{rate} * {target} group_left (port, started) target:process:info\nor\n" + _call(
+        "label_replace", f"{rate} unless {target} target:process:info", _PORT
     )
     return _by_edge(processes, series, "avg", ["vserver", "port", "started", *_LABELS])
 
