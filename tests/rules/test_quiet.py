@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.rules import churn
 from tests.rules import test_conformance as hosts
 from tests.rules.test_rules import ROOT, RULE_FILES, run
 
@@ -154,17 +156,66 @@ def test_nothing_fires_on_hosts_that_are_well(tmp_path: Path, watching: Watching
         {"expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})", "eval_time": end},
     ]
     given = [{"series": name, "values": watching.values(value)} for name, value in series()]
-    test = {"interval": f"{watching.scrape}s", "input_series": given, "promql_expr_test": told}
-    file = tmp_path / "quiet.yml"
+    evaluate(tmp_path / "quiet.yml", files, watching.scrape, watching.evaluation, given=given, told=told)
+
+
+# A name that comes up for the third time within an hour, be it another job's of a build server.
+RIGHT_UNDER_CHURN = "GuestFlapping"
+
+
+@pytest.mark.timeout(600)
+def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
+    """Guests of 30 s to an hour that start, end, reboot, migrate and share names, beside what hosts go through: scrapes
+    that fail, once and for a minute and a half, and a Prometheus that is away for two minutes."""
+    watching = churn.Watching(
+        15,
+        40 * 60,
+        failed={
+            job: [(600 + 30 * place, 615 + 30 * place), (1200 + 200 * place, 1290 + 200 * place)]
+            for place, job in enumerate(["xentop", "vestat", "cadvisor", "node"])
+        },
+        away=[(2040, 2160)],
+    )
+    hosts_of_churn = [churn.host(name, seed=2, seconds=watching.seconds) for name in churn.HOSTS]
+    mapping = tmp_path / "churn.yml"
+    mapping.write_text(yaml.safe_dump(churn.mapping()))
+    files = [mapping, *sorted(RULE_FILES, key=rank)]
+    end = f"{watching.seconds:.0f}s"
+    wrong = f'ALERTS{{severity!="none", alertname!~"SamplesNotStored|{RIGHT_UNDER_CHURN}"}}'
+    told = [
+        {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))", "eval_time": end},
+        {
+            "expr": f'group by (alertname) (count_over_time(ALERTS{{alertname="{RIGHT_UNDER_CHURN}"}}[{end}]))',
+            "eval_time": end,
+            "exp_samples": [{"labels": f'{{alertname="{RIGHT_UNDER_CHURN}"}}', "value": 1}],
+        },
+        {"expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})", "eval_time": end},
+    ]
+    given = [
+        {"series": name, "values": values} for host in hosts_of_churn for name, values in churn.exposed(host, watching)
+    ]
+    evaluate(tmp_path / "quiet.yml", files, watching.scrape, watching.scrape, given=given, told=told)
+
+
+def evaluate(
+    file: Path,
+    rules: list[Path],
+    scrape: float,
+    evaluation: float,
+    *,
+    given: list[dict[str, str]],
+    told: list[dict[str, Any]],
+) -> None:
+    """Have promtool evaluate the rules over these series, and fail with what it was not told."""
     file.write_text(
         yaml.safe_dump(
             {
-                "rule_files": [str(file) for file in files],
-                "evaluation_interval": f"{watching.evaluation}s",
+                "rule_files": [str(rule_file) for rule_file in rules],
+                "evaluation_interval": f"{evaluation:.0f}s",
                 "group_eval_order": [
-                    group["name"] for file in files for group in yaml.safe_load(file.read_text())["groups"]
+                    group["name"] for rule_file in rules for group in yaml.safe_load(rule_file.read_text())["groups"]
                 ],
-                "tests": [test],
+                "tests": [{"interval": f"{scrape:.0f}s", "input_series": given, "promql_expr_test": told}],
             }
         )
     )
