@@ -2,8 +2,9 @@
 
 - It begins with the first scrape, or at the time that it says itself.
 - Between two readings the earlier one is served. Nothing is interpolated.
-- After the last one the recording begins anew, for ever. Gauges repeat; a counter goes on from where it was, so that it
-  grows in each pass by what it grew by in the recording. Resets that the recording itself has stay what they are.
+- After the last one the recording begins anew, for ever. Gauges repeat; a counter that is there as a pass begins goes on
+  from where it was, so that it grows in each pass by what it grew by in the recording. One that comes later in the pass
+  is that of a guest that was started, and begins as it did; resets that the recording has stay what they are.
 - Every series bears `replayed`, the recording's name, so that nobody takes it for a live one.
 """
 
@@ -221,10 +222,12 @@ class Continued:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._number = -1  # of the pass shown last
         self._series: dict[tuple[str, frozenset[tuple[str, str]]], _Series] = {}
 
     def families(self, number: int, families: list[Metric]) -> list[Metric]:
         """Return the families of pass `number`, to be given in the order of time."""
+        begins, self._number = number != self._number, number
         shown = []
         marked: dict[int, dict[str, str]] = {}  # labels are shared by many series: so are those with one more
         for family in families:
@@ -234,12 +237,14 @@ class Continued:
                 labels = marked.get(id(sample.labels))
                 if labels is None:
                     labels = marked[id(sample.labels)] = {**sample.labels, LABEL: self._name}
-                value = self._goes_on(number, sample.name, sample.labels, sample.value) if counter else sample.value
+                value = sample.value
+                if counter:
+                    value = self._goes_on(number, begins, sample.name, sample.labels, value)
                 made.samples.append(sample._replace(labels=labels, value=value))
             shown.append(made)
         return shown
 
-    def _goes_on(self, number: int, name: str, labels: dict[str, str], recorded: float) -> float:
+    def _goes_on(self, number: int, begins: bool, name: str, labels: dict[str, str], recorded: float) -> float:
         key = (name, frozenset(labels.items()))
         before = self._series.get(key)
         if before is None:
@@ -247,7 +252,7 @@ class Continued:
         else:
             start, base = before.start, before.base
             if before.number != number:
-                start, base = recorded, before.shown
+                start, base = (recorded, before.shown) if begins else (None, 0)
             elif recorded < before.recorded:  # the host's own reset
                 start = None
             series = _Series(number, recorded, recorded if start is None else base + (recorded - start), start, base)
