@@ -25,9 +25,12 @@ from virtscope.vestat.source.recorded import RecordedProcfs
 from virtscope.xentop.toolstack.keeper import Replayed
 from virtscope.xentop.view import LibraryView, WaitingView
 
-STEP = 30  # seconds between two samples: a rate over a minute needs two
-# The last of them are as close as live ones: where some are close and some are not, a rate comes out too low.
-_LIVE_STEP = 5
+# Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, also where its guest has
+# ended since the second one.
+STEP = 20
+# The last of them are as close as live ones, from a full minute on: where some in a minute are close and some are not,
+# its rate comes out too low.
+LIVE_STEP = 5
 _LIVE_SECONDS = 120
 # What only rules read is of no use in the story's past, where there are their records: they are evaluated over the last
 # two hours at most, and look back on these series for an hour.
@@ -38,8 +41,8 @@ _RULES, _PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml"), ("dashboards
 def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
     """What the targets would have shown until `end` (Unix time): since `begin` of what is on dashboards, and of what
     rules read since a few hours before `end`."""
-    two_hours = range(end - 2 * story.CYCLE + STEP, end + 1, STEP)
-    moments = sorted({*two_hours, *range(end - _LIVE_SECONDS, end + 1, _LIVE_STEP)})
+    two_hours = [at for at in range(end - 2 * story.CYCLE + 1, end + 1) if at % STEP == 0]
+    moments = sorted({*two_hours, *range((end - _LIVE_SECONDS) // 60 * 60, end + 1, LIVE_STEP)})
     on_panels = _words(_PANELS) | {"up"}
     for name, values in _shown(targets, moments, origin).items():
         since = begin if name.partition("{")[0] in on_panels else end - FOR_RULES
@@ -48,7 +51,7 @@ def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> I
 
 def latest(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
     """What the targets would have shown after `begin` and until `end` (Unix time)."""
-    for name, values in _shown(targets, range(begin + _LIVE_STEP, end + 1, _LIVE_STEP), origin).items():
+    for name, values in _shown(targets, range(begin + LIVE_STEP, end + 1, LIVE_STEP), origin).items():
         yield name, values.items()
 
 
@@ -76,12 +79,12 @@ def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> 
 
 def _since(begin: int, values: Mapping[int, float], end: int) -> Iterator[tuple[int, float]]:
     """A series from `begin` on, made of its last hour: in each before, it has grown by as much."""
-    last = max(at for at in values if (end - at) % STEP == 0)
+    last = max(at for at in values if at % STEP == 0)
     grown = values[last] - values[last - story.CYCLE]
     hour = [(at, value) for at, value in values.items() if at > end - story.CYCLE]
     for ago in range((end - begin) // story.CYCLE, -1, -1):
         for at, value in hour:
-            is_due = ago == 0 or (end - at) % STEP == 0
+            is_due = ago == 0 or at % STEP == 0
             if is_due and at - ago * story.CYCLE >= begin:
                 yield at - ago * story.CYCLE, value - ago * grown
 

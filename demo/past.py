@@ -18,11 +18,14 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from demo import story
+from demo import history, story
 from demo.openmetrics import Series
 
-STEP = 60  # seconds between two evaluations
-# Of records whose samples are added up over an hour at most (sum_over_time): how many there are counts, so as live.
+# Seconds between two evaluations, at whole multiples in Unix time, where there are samples too. The study's guests come
+# and go at such moments, so that each is seen to its end.
+STEP = 60
+# Seconds between two samples of records that are added up over an hour at most (sum_over_time): how many there are
+# counts, so they are as many as live. Each evaluation's value is that of the minute before it.
 _LIVE_STEP = 5
 _LIVE_SECONDS = 2 * story.CYCLE  # the last ones: rules look back an hour, from any moment of the last hour
 # Seconds of records that are read further back than the past is long: a forecast needs three days of this one.
@@ -40,7 +43,7 @@ class Rule:
     record: str
     expr: str
     labels: Mapping[str, str]
-    step: int = STEP  # seconds between two evaluations in the last hour
+    step: int = STEP  # seconds between two samples in the last two hours
 
 
 @dataclass(frozen=True)
@@ -126,21 +129,22 @@ class Past(NamedTuple):
 def records(rules: list[Rule], past: Past) -> Iterator[Series]:
     """What the rules would have recorded."""
     samples: dict[str, dict[int, str]] = {}
-    answers = _evaluated([(rule.expr, rule.step) for rule in rules], past, story.CYCLE)
+    answers = _evaluated([rule.expr for rule in rules], past, story.CYCLE)
+    steps = {rule.record: rule.step for rule in rules}
     for rule, answer in zip(rules, answers, strict=True):
         for series in answer:
             values = samples.setdefault(_series(rule.record, {**series["metric"], **rule.labels}), {})
             for at, value in series["values"]:
                 values.setdefault(at, value)  # of two rules for one series, the first counts
     for name, at_times in samples.items():
-        yield name, _since(past, name, at_times)
+        yield name, _since(past, name, at_times, steps[name.partition("{")[0]])
 
 
 def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
     """ALERTS as Prometheus would have recorded it, and ALERTS_FOR_STATE, by which it goes on when it starts."""
     samples: dict[str, dict[int, str]] = {}
     # None of them waits longer than an hour.
-    answers = _evaluated([(alert.expr, STEP) for alert in rules], past, 2 * story.CYCLE)
+    answers = _evaluated([alert.expr for alert in rules], past, 2 * story.CYCLE)
     for alert, answer in zip(rules, answers, strict=True):
         for series in answer:
             labels = {**series["metric"], **alert.labels, "alertname": alert.name}
@@ -153,20 +157,29 @@ def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
                 samples.setdefault(_series("ALERTS", {**labels, "alertstate": state}), {})[at] = "1"
                 samples.setdefault(_series("ALERTS_FOR_STATE", labels), {})[at] = str(since)
     for name, at_times in samples.items():
-        yield name, _since(past, name, at_times)
+        yield name, _since(past, name, at_times, STEP)
 
 
-def _since(past: Past, series: str, values: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """A record of the last hour from the past's beginning on: it was the same in each hour of the story."""
+def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Iterator[tuple[int, str]]:
+    """A record of the last hour from the past's beginning on: it was the same in each hour of the story.
+
+    There are `step` seconds from one sample to the next in the last two hours.
+    """
     name = series.partition("{")[0]
     begin = past.end - _LONGER.get(name, past.end - past.begin)
     hour = [(at, value) for at, value in values.items() if at > past.end - story.CYCLE]
     for ago in range((past.end - begin) // story.CYCLE, -1, -1):
         earlier = ago * story.CYCLE
         for at, value in hour:
-            is_due = (past.end - at) % STEP == 0 or past.end - at + earlier < _LIVE_SECONDS
-            if is_due and at - earlier >= begin:
-                yield at - earlier, str(int(value) - earlier) if name == "ALERTS_FOR_STATE" else value
+            if at - earlier < begin:
+                continue
+            shown = str(int(value) - earlier) if name == "ALERTS_FOR_STATE" else value
+            often = step if past.end - at + earlier < _LIVE_SECONDS else STEP
+            for moment in range(at - STEP + often, at + 1, often):
+                yield moment - earlier, shown
+            if not earlier and at < past.end < at + STEP:  # the last one lasts until there are live ones
+                for moment in (*range(at + step, past.end, step), past.end):
+                    yield moment, shown
 
 
 def _series(name: str, labels: Mapping[str, str]) -> str:
@@ -178,15 +191,12 @@ def _series(name: str, labels: Mapping[str, str]) -> str:
     return f"{name}{{{','.join(inner)}}}"
 
 
-def _evaluated(expressions: list[tuple[str, int]], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
-    """The series that each expression gives in the last seconds of the past, in the form of Prometheus's API.
+def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
+    """The series that each expression gives in the last seconds of the past, in the form of Prometheus's API."""
+    end = past.end // STEP * STEP
 
-    With each goes how many seconds there are from one evaluation to the next.
-    """
-
-    def series(expression: tuple[str, int]) -> list[dict[str, Any]]:
-        expr, step = expression
-        return _query_range(port, expr, past.end - seconds + step, past.end, step)
+    def series(expr: str) -> list[dict[str, Any]]:
+        return _query_range(port, expr, end - seconds + STEP, end, STEP)
 
     with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(series, expressions))
@@ -210,7 +220,7 @@ def _serving(past: Past) -> Iterator[int]:
                 "--storage.tsdb.retention.time=30d",
                 f"--web.listen-address=127.0.0.1:{port}",
                 # Blocks have no marks for where a series ends: a sample stands until the next one is due.
-                f"--query.lookback-delta={STEP - 1}s",
+                f"--query.lookback-delta={history.STEP - 1}s",
                 "--log.level=warn",
             ],
             stdout=output,

@@ -34,7 +34,7 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     wanted = targets(ports)
     stage(folder, wanted)
-    end = int(time.time()) + _ahead()
+    end = (int(time.time()) + _ahead()) // history.LIVE_STEP * history.LIVE_STEP
     begin = end - seconds
     origin = min(begin, end - history.FOR_RULES) - story.CYCLE
     (folder / _ORIGIN).write_text(f"{origin}\n")
