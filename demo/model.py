@@ -5,13 +5,15 @@ A counter is a rate summed up over the steps, so back-filled and live samples ar
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
 from alerts.histograms import sensors_histogram
-from demo import story, study
+from demo import jobs, story, study
+from demo.jobs import Job
 from demo.story import Step, instances_on
 from demo.study import CHOSEN, MOST, PUBLISHED, between
 
@@ -21,11 +23,6 @@ EDGES = tuple(
         (study.CHECKOUT / "telegraf/access_log.pl").read_text(), "telegraf/access_log.pl"
     ).edges
 )
-# On OpenVZ the host's own share is what is left of the last minute when the guests' is taken away. Who wasn't yet there
-# at the sample before, or has just gone, would be in what is left: so a container is there, idle, for some seconds
-# before its clients come, and when they have gone.
-_EARLY = 35
-_LINGER = 75
 HOST = ""  # the host itself among its virtual servers: Dom0, or what is used beside the containers
 
 
@@ -45,6 +42,9 @@ class Work(NamedTuple):
     itlb_misses: float
 
 
+_NOTHING = Work(*[0.0] * len(Work._fields))
+
+
 class Answers(NamedTuple):
     """Of an application, each per second or up to a moment: requests, seconds they took, answers within each edge."""
 
@@ -60,8 +60,43 @@ class State(NamedTuple):
     answers: dict[str, Answers]
 
 
-def rates(platform: str, step: Step) -> State:
-    """What a host of this platform does in a step, per second."""
+class Span(NamedTuple):
+    """A stretch of the hour, in seconds of it, in which nothing changes on a host."""
+
+    begin: int
+    end: int
+    step: Step
+    jobs: Collection[Job]
+
+
+class Life(NamedTuple):
+    """A virtual server from its start to its end: its number among all of an hour, and when its counters were 0, in
+    Unix time. The host's own is number 0. Each hour has the same numbers, as exporters play a recording of one hour.
+    """
+
+    number: int
+    began: float
+
+
+def spans(platform: str) -> list[Span]:
+    """An hour of a host of this platform: only virtualised ones have jobs."""
+    known = [] if platform == "base" else jobs.JOBS
+    edges = sorted({0, *(step.end for step in story.STEPS), *(job.begin for job in known), *(job.end for job in known)})
+    return [
+        Span(begin, end, story.step_at(begin), jobs.jobs_at(begin) if known else [])
+        for begin, end in itertools.pairwise(edges)
+    ]
+
+
+def memory(vserver: str) -> int:
+    """Bytes that a virtual server has."""
+    if vserver in jobs.NAMES:
+        return int(CHOSEN["job_memory_bytes"])
+    return int(CHOSEN["host_memory_bytes" if vserver == HOST else "guest_memory_bytes"])
+
+
+def rates(platform: str, step: Step, others: Collection[Job] = ()) -> State:
+    """What a host of this platform does in a step, per second, with these jobs beside the study's guests."""
     apps = [f"rubis-{number}" for number in range(1, instances_on(platform, step) + 1)]
     mean = study.mean_response(platform, step.placement, len(apps), step.clients)
     requests = step.clients / (CHOSEN["think_seconds"] + mean)
@@ -78,6 +113,9 @@ def rates(platform: str, step: Step) -> State:
         for app in apps:
             for tier in tiers:
                 work[f"{app}-{tier}"] = events.work(cpus[tier], waits, requests, f"{app}-{tier}", [tier])
+        for job in others:
+            moved = {way: job.cpus * per_cpu for way, per_cpu in CHOSEN["job_bytes_per_cpu_second"].items()}
+            work[job.name] = events.work(job.cpus, waits, 0, job.name, ())._replace(**moved)
         work[HOST] = events.work(overhead, waits, 0, HOST, ())
     within = tuple(requests * _share_within(edge, mean) for edge in EDGES)
     return State(work, {app: Answers(requests, requests * mean, within) for app in apps})
@@ -177,55 +215,96 @@ class _Events:
 
 
 class Counters:
-    """A host's counters, which are 0 at `origin` in Unix time and grow by its story."""
+    """A host's counters. Those of a guest begin at 0 with it and are gone when it is; all others were 0 at `origin`, in
+    Unix time.
+    """
 
     def __init__(self, host: str, origin: float) -> None:
         self.platform = story.PLATFORMS[host]
         self.origin = origin
-        self._rates = [rates(self.platform, step) for step in story.STEPS]
-        # Of the step asked for last: when it began, and the counters of then.
-        self._at_step: tuple[float, State] = (-1, State({}, {}))
-        self._before = list(accumulate(map(_over, self._rates, story.STEPS), _plus, initial=State({}, {})))
+        self._spans = spans(self.platform)
+        self._rates = [rates(self.platform, span.step, span.jobs) for span in self._spans]
+        self._before = list(accumulate(map(_over, self._rates, self._spans), _plus, initial=State({}, {})))
+        self._births = self._births_by_span()
+        lives = {(begin, name) for births in self._births for name, begin in births.items() if begin >= 0}
+        for_ever = sorted({name for state in self._rates for name in state.work} - {name for _, name in lives})
+        self._numbers = {
+            life: number for number, life in enumerate([*((0, name) for name in for_ever), *sorted(lives)])
+        }
+        # Of the span asked for last: when it began, what had been done by then, and the counters of who is there.
+        self._at_span: tuple[float, State, State] = (-1, State({}, {}), State({}, {}))
 
     def at(self, seconds: float) -> State:
         """The counters of those virtual servers and applications that there are at this Unix time."""
-        total = self._total(seconds)
-        number = story.STEPS.index(story.step_at(seconds))
-        living = self._rates[number]
-        names = set(living.work)
-        phase, step = seconds % story.CYCLE, story.STEPS[number]
-        if self.platform == "openvz" and step.end - phase < _EARLY:
-            names |= set(self._rates[(number + 1) % len(self._rates)].work)
-        if self.platform == "openvz" and phase - step.begin < _LINGER:
-            names |= set(self._rates[number - 1].work)
-        return State({name: total.work[name] for name in names}, {app: total.answers[app] for app in living.answers})
+        number = self._number(seconds)
+        began, _, living = self._since(number, seconds)
+        return _plus(living, _times(self._rates[number], seconds - began))
 
     def machine_at(self, seconds: float) -> Work:
         """The counters of the machine as a whole, with all that was ever done on it."""
-        return Work(*map(sum, zip(*self._total(seconds).work.values(), strict=True)))
+        number = self._number(seconds)
+        began, done, _ = self._since(number, seconds)
+        total = _plus(done, _times(self._rates[number], seconds - began))
+        return Work(*map(sum, zip(*total.work.values(), strict=True)))
 
-    def rates_at(self, seconds: float) -> State:
-        """What it does at this Unix time, per second."""
-        return self._rates[story.STEPS.index(story.step_at(seconds))]
+    def life(self, vserver: str, seconds: float) -> Life:
+        """The life of a virtual server that is there at this Unix time."""
+        begin = self._births[self._number(seconds)].get(vserver)
+        if begin is None:
+            return Life(self._numbers[0, vserver], self.origin)
+        number = self._numbers[begin % story.CYCLE, vserver]
+        goes_on = self.platform == "openvz" and any(job.migrates for job in jobs.JOBS if job.name == vserver)
+        return Life(number, self.origin if goes_on else seconds // story.CYCLE * story.CYCLE + begin)
 
-    def _total(self, seconds: float) -> State:
-        number = story.STEPS.index(story.step_at(seconds))
-        began = seconds // story.CYCLE * story.CYCLE + story.STEPS[number].begin
-        if self._at_step[0] != began:
-            cycles = seconds // story.CYCLE - self.origin // story.CYCLE
-            since_origin = _plus(_times(self._before[-1], cycles), _times(self._phase(self.origin), -1))
-            self._at_step = began, _plus(self._before[number], since_origin)
-        return _plus(self._at_step[1], _times(self._rates[number], seconds - began))
+    def _number(self, seconds: float) -> int:
+        phase = seconds % story.CYCLE
+        return next(number for number, span in enumerate(self._spans) if phase < span.end)
+
+    def _births_by_span(self) -> list[dict[str, int]]:
+        """When those that are there in each span were started, in seconds of its hour: below 0 in the hour before.
+
+        Who is always there has no start.
+        """
+        there = [set(state.work) for state in self._rates]
+        births: list[dict[str, int]] = []
+        alive: dict[str, int] = {}
+        for hour in (-story.CYCLE, 0):  # who is there when an hour begins is known from the one before
+            for number, span in enumerate(self._spans):
+                alive = {name: begin for name, begin in alive.items() if name in there[number]}
+                alive |= dict.fromkeys(there[number] - there[number - 1], hour + span.begin)
+                if hour == 0:
+                    births.append(dict(alive))
+        return births
+
+    def _since(self, number: int, seconds: float) -> tuple[float, State, State]:
+        """When this span began, what had been done by then, and the counters of who is there."""
+        began = seconds // story.CYCLE * story.CYCLE + self._spans[number].begin
+        if self._at_span[0] != began:
+            done = self._done(began)
+            living = {}
+            for name in self._rates[number].work:
+                born = self.life(name, seconds).began
+                had = self._done(born).work.get(name, _NOTHING) if born != self.origin else _NOTHING
+                living[name] = Work(*(now - then for now, then in zip(done.work.get(name, _NOTHING), had, strict=True)))
+            answers = {app: done.answers[app] for app in self._rates[number].answers if app in done.answers}
+            self._at_span = began, done, State(living, answers)
+        return self._at_span
+
+    def _done(self, seconds: float) -> State:
+        """What was done from `origin` until this Unix time, by each that was there."""
+        cycles = seconds // story.CYCLE - self.origin // story.CYCLE
+        until = _plus(_times(self._before[-1], cycles), self._phase(seconds))
+        return _plus(until, _times(self._phase(self.origin), -1))
 
     def _phase(self, seconds: float) -> State:
         """What the current cycle has brought up to this Unix time."""
-        phase = seconds % story.CYCLE
-        number = story.STEPS.index(story.step_at(seconds))
-        return _plus(self._before[number], _times(self._rates[number], phase - story.STEPS[number].begin))
+        number = self._number(seconds)
+        since = seconds % story.CYCLE - self._spans[number].begin
+        return _plus(self._before[number], _times(self._rates[number], since))
 
 
-def _over(state: State, step: Step) -> State:
-    return _times(state, step.end - step.begin)
+def _over(state: State, span: Span) -> State:
+    return _times(state, span.end - span.begin)
 
 
 def _times(state: State, factor: float) -> State:

@@ -1,13 +1,13 @@
 """demo-openvz as its kernel's files would tell of it, for a recording of vestat-exporter.
 
 Containers are called by name, as the kernel of Virtuozzo 7 allows: so the file that maps Xen's guests to applications,
-alerts/objectives/rubis.yml, maps them as well.
+alerts/objectives/rubis.yml, maps them as well. One that is started again has its name again, and counters from 0; one
+that comes from another host brings its counters and its uptime.
 """
 
 from __future__ import annotations
 
-from demo.model import HOST, Counters, Work
-from demo.study import CHOSEN
+from demo.model import HOST, Counters, Work, memory
 
 _HZ = 1000
 _PAGE = 4096
@@ -17,9 +17,9 @@ _COLUMNS = "VEID user nice system uptime idle strv uptime used maxlat totlat num
 
 def files(counters: Counters, seconds: float) -> dict[str, bytes]:
     """What there is below /proc at this Unix time, by path."""
-    up = seconds - counters.origin + 3600  # the file's unit can be told of a container that is up for a while
     work = {name: work for name, work in sorted(counters.at(seconds).work.items()) if name != HOST}
-    vestat = "\n".join(["Version: 2.2", _COLUMNS, *(_row(name, of, up) for name, of in work.items()), ""])
+    rows = [_row(name, of, seconds - counters.life(name, seconds).began) for name, of in work.items()]
+    vestat = "\n".join(["Version: 2.2", _COLUMNS, *rows, ""])
     found = {
         "vz/version": "3.10.0-1160.90.1.vz7.200.7\n",
         "vz/stats": f"Version: 2.6\ncycles_per_jiffy: {10**9 // _HZ}\njiffies_per_second: {_HZ}\n",
@@ -39,9 +39,9 @@ def _row(name: str, work: Work, up: float) -> str:
 
 
 def _resources(names: list[str]) -> str:
-    held = CHOSEN["guest_memory_bytes"] // _PAGE
     lines = ["Version: 2.5", "uid resource held maxheld barrier limit failcnt"]
     for name in names:
+        held = memory(name) // _PAGE
         lines.append(f"{name}: physpages {held} {held} 0 {_NO_LIMIT} 0")
         lines.append(f"privvmpages {held} {held} {_NO_LIMIT} {_NO_LIMIT} 0")
     return "\n".join([*lines, ""])

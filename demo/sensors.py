@@ -10,8 +10,8 @@ from typing import NamedTuple
 from prometheus_client import Metric
 from prometheus_client.core import HistogramMetricFamily
 
-from demo import story
-from demo.model import EDGES, HOST, Answers, Counters, Work
+from demo import jobs, story
+from demo.model import EDGES, HOST, Answers, Counters, Work, memory
 from demo.study import CHOSEN, PUBLISHED
 from virtscope.perf.profile.metrics import Profiled, live_families
 from virtscope.perf.profile.samples import Hits, Place, Profile
@@ -35,10 +35,13 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
     platform = counters.platform
     labels = {"host": host, "platform": platform}
     up = seconds - counters.origin
+    ages = {name: seconds - counters.life(name, seconds).began for name in state.work}
     yield Page("telegraf", labels, [_requests(app, answers) for app, answers in state.answers.items()])
     yield Page("lab", labels, _step(step, platform))
     if platform == "xen":
         for name, work in state.work.items():
+            if name in jobs.NAMES:  # nobody installs a perf-exporter for a job
+                continue
             if name == HOST:
                 yield Page("perf", labels, [*_events({"cpu": "0"}, work, up), *_profile("xen_dom0", work, up)])
             else:
@@ -46,7 +49,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                 yield Page(
                     "guest",
                     {**labels, "vserver": name},
-                    [*_events({"cpu": "0"}, work, up), *_profile(table, work, up)],
+                    [*_events({"cpu": "0"}, work, ages[name]), *_profile(table, work, ages[name])],
                 )
         return
     if platform == "openvz":  # where nothing on the host tells a container's network, a node_exporter inside does
@@ -54,12 +57,14 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
             if name != HOST:
                 yield Page("guest", {**labels, "vserver": name}, _network(work))
     total = counters.machine_at(seconds)
-    yield Page("node", labels, _node(total, up, guests=len(state.work) - 1))
-    cgroups = [({"cgroup": f"/machine.slice/{name}"}, work) for name, work in state.work.items() if name != HOST]
-    yield Page("perf", labels, [*_merged([({"cpu": "0"}, total), *cgroups], up), *_profile(platform, total, up)])
+    yield Page("node", labels, _node(total, up, used=sum(memory(name) for name in state.work)))
+    cgroups = [
+        ({"cgroup": f"/machine.slice/{name}"}, work, ages[name]) for name, work in state.work.items() if name != HOST
+    ]
+    yield Page("perf", labels, [*_merged([({"cpu": "0"}, total, up), *cgroups]), *_profile(platform, total, up)])
 
 
-def _node(total: Work, up: float, guests: int) -> list[Metric]:
+def _node(total: Work, up: float, used: int) -> list[Metric]:
     """node_exporter's: CPU by mode, and memory."""
     cpus = CHOSEN["cpus"]
     share = total.cpu / cpus
@@ -74,7 +79,6 @@ def _node(total: Work, up: float, guests: int) -> list[Metric]:
             ("steal", 0.0),
         )
     ]
-    used = CHOSEN["host_memory_bytes"] + guests * CHOSEN["guest_memory_bytes"]
     return [
         family("node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", times),
         family(
@@ -100,16 +104,16 @@ def _network(work: Work) -> list[Metric]:
 
 
 def _events(where: Labels, work: Work, up: float) -> list[Metric]:
-    return _merged([(where, work)], up)
+    return _merged([(where, work, up)])
 
 
-def _merged(targets: list[tuple[Labels, Work]], up: float) -> list[Metric]:
+def _merged(targets: list[tuple[Labels, Work, float]]) -> list[Metric]:
     """perf-exporter's counts, of CPUs and of cgroups, all of the time measured."""
     found = []
     for prefix, label in (("perf_", "cpu"), ("perf_cgroup_", "cgroup")):
         events: list[tuple[Labels, float]] = []
         times: list[tuple[Labels, float]] = []
-        for where, work in targets:
+        for where, work, up in targets:
             if label not in where:
                 continue
             for group, counts in _groups(work).items():

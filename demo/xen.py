@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demo.model import HOST, Counters, Work
+from demo.model import HOST, Counters, Life, Work, memory
 from demo.study import CHOSEN
 from virtscope.xentop.recorded import Snapshot
 from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
@@ -15,50 +15,39 @@ _XVDA = 202 << 8
 
 
 def snapshot(counters: Counters, seconds: float) -> Snapshot:
-    """The host at this Unix time; a domain keeps its id whenever it is there."""
-    state, now = counters.at(seconds), counters.rates_at(seconds)
-    domains = sorted((_domid(name), name, work) for name, work in state.work.items())
-    memory = CHOSEN["memory_bytes"]
-    given = sum(_memory(name) for _, name, _ in domains)
+    """The host at this Unix time."""
+    domains = _domains(counters, seconds)
+    given = sum(memory(name) for _, name, _ in domains)
     node = RawNode(
-        domains=tuple(_domain(domid, name, work, busy=name in now.work) for domid, name, work in domains),
+        domains=tuple(_domain(life.number, name, work) for life, name, work in domains),
         xen_version=b"3.0.3",
         num_cpus=CHOSEN["cpus"],
         cpu_hz=CHOSEN["clock_hertz"],
-        tot_mem=memory,
-        free_mem=memory - given,
+        tot_mem=CHOSEN["memory_bytes"],
+        free_mem=CHOSEN["memory_bytes"] - given,
     )
-    up = seconds - counters.origin
-    return Snapshot(node, tuple(_runstate(domid, work, up) for domid, _, work in domains))
+    return Snapshot(node, tuple(_runstate(life.number, work, seconds - life.began) for life, _, work in domains))
 
 
 def toolstack(counters: Counters, seconds: float) -> RawToolstack:
     """What xl would answer at this Unix time: the domains, the scheduler, weights and no caps."""
-    domains = sorted((_domid(name), name, work) for name, work in counters.at(seconds).work.items())
     listed = ["Name                                        ID   Mem VCPUs\tState\tTime(s)"]
     shares = ["Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us", "Name ID Weight  Cap"]
-    for domid, name, work in domains:
+    for life, name, work in _domains(counters, seconds):
         shown = name or "Domain-0"
-        listed.append(f"{shown:<40} {domid:>5} {_memory(name) >> 20:>5} {1:>5}     ------  {work.cpu:>8.1f}")
-        shares.append(f"{shown:<33} {domid:>4} {CHOSEN['xen_scheduler_weight']:>6} {0:>4}")
+        listed.append(f"{shown:<40} {life.number:>5} {memory(name) >> 20:>5} {1:>5}     ------  {work.cpu:>8.1f}")
+        shares.append(f"{shown:<33} {life.number:>4} {CHOSEN['xen_scheduler_weight']:>6} {0:>4}")
     answers = {"list": listed, "info": ["xen_scheduler          : credit"], "sched-credit": shares}
     told = (Answer(command, "\n".join([*lines, ""]).encode(), "", False) for command, lines in answers.items())
     return RawToolstack("xl", tuple(told))
 
 
-def _domid(name: str) -> int:
-    """Dom0's, or two for each application: rubis-1-web is 1, rubis-1-db 2."""
-    if name == HOST:
-        return 0
-    _, number, tier = name.split("-")
-    return 2 * int(number) - (tier == "web")
+def _domains(counters: Counters, seconds: float) -> list[tuple[Life, str, Work]]:
+    """By their ids: each life of a guest is a domain of its own."""
+    return sorted((counters.life(name, seconds), name, work) for name, work in counters.at(seconds).work.items())
 
 
-def _memory(name: str) -> int:
-    return int(CHOSEN["host_memory_bytes" if name == HOST else "guest_memory_bytes"])
-
-
-def _domain(domid: int, name: str, work: Work, busy: bool) -> RawDomain:
+def _domain(domid: int, name: str, work: Work) -> RawDomain:
     nanoseconds = int(work.cpu * 1e9)
     guest = name != HOST
     # libxenstat tells of Dom0's end of an interface: what it received is what the guest sent.
@@ -74,15 +63,15 @@ def _domain(domid: int, name: str, work: Work, busy: bool) -> RawDomain:
         id=domid,
         name=name.encode() if guest else b"Domain-0",
         cpu_ns=nanoseconds,
-        cur_mem=_memory(name),
-        max_mem=_memory(name),
+        cur_mem=memory(name),
+        max_mem=memory(name),
         ssid=0,
         dying=0,
         crashed=0,
         shutdown=0,
         paused=0,
-        blocked=int(not busy),
-        running=int(busy),
+        blocked=0,
+        running=1,
     )
 
 

@@ -40,6 +40,14 @@ class Demo:
         (series,) = self.query(expr, at)
         return float(series["value"][1])
 
+    def values(self, expr: str, moments: range) -> dict[int, float]:
+        """The numbers of the one series that `expr` gives at these Unix times, where there are any."""
+        times = {"start": str(moments[0]), "end": str(moments[-1]), "step": str(moments.step)}
+        answer = requests.get(f"{self.url}/api/v1/query_range", params={"query": expr, **times}, timeout=30).json()
+        assert answer["status"] == "success", answer
+        (series,) = answer["data"]["result"]
+        return {int(at): float(value) for at, value in series["values"]}
+
     def moment(self, placement: str, instances: int, clients: int) -> int:
         """The last minute of the history whose records are of this step alone: two minutes into it, or later."""
         (step,) = (

@@ -2,9 +2,9 @@
 
 - It begins with the first scrape, or at the time that it says itself.
 - Between two readings the earlier one is served. Nothing is interpolated.
-- After the last one the recording begins anew, for ever. Gauges repeat; a counter that is there as a pass begins goes on
-  from where it was, so that it grows in each pass by what it grew by in the recording. One that comes later in the pass
-  is that of a guest that was started, and begins as it did; resets that the recording has stay what they are.
+- After the last one the recording begins anew, for ever. Gauges repeat; a counter that is there as a pass begins goes
+  on from where it was, so that it grows in each pass by what it grew by in the recording. One that comes later in the
+  pass is that of a guest that was started, and begins as it did; resets that the recording has stay what they are.
 - Every series bears `replayed`, the recording's name, so that nobody takes it for a live one.
 """
 
