@@ -47,7 +47,7 @@ class Server:
 
 SERVERS = {
     "host": Server(0.4, 0.0, 5e8, 0, 0, 0, 0, 4e8, 8e8, 4e6, 2e6, 1e6),
-    "web": Server(0.9, 0.3, 2e9, 1e5, 4e5, 5e4, 2e4, 9e8, 1e9, 3e6, 2e6, 1e6),
+    "web": Server(0.6, 0.3, 2e9, 1e5, 4e5, 5e4, 2e4, 9e8, 1e9, 3e6, 2e6, 1e6),
     "db": Server(0.3, 0.1, 1e9, 3e4, 7e4, 1e5, 8e4, 5e8, 6e8, 4e6, 1e6, 5e5),
 }
 SERVERS["machine"] = Server(*map(sum, zip(*map(astuple, SERVERS.values()), strict=True)))
@@ -236,6 +236,7 @@ OF_GUESTS = {"xen": GUESTS, "openvz": GUESTS, "cgroup": GUESTS}
 VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[str, ...]]]] = {
     "vserver:cpu_usage:rate": (lambda true: true.cpu, EVERY),
     "vserver:cpu_wait:rate": (lambda true: true.wait, OF_GUESTS),
+    "vserver:cpu_demand:rate": (lambda true: true.cpu + true.wait, OF_GUESTS),
     "vserver:cpu_limit:cpus": (lambda _: CAP, {"xen": GUESTS, "cgroup": GUESTS}),
     "vserver:cpu_weight:shares": (lambda _: WEIGHT, {"xen": GUESTS, "cgroup": GUESTS}),
     "vserver:memory:bytes": (lambda true: true.memory, OF_GUESTS | {"xen": ALL, "base": _MACHINE}),
@@ -269,6 +270,9 @@ EVERYWHERE = (*VIRTUALISED, "base")
 # Of the host and of the application on it, one value each.
 OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
     "host:cpu_capacity:cpus": (CPUS, EVERYWHERE),
+    "host:cpu_usage:rate": (MACHINE.cpu, EVERYWHERE),
+    "host:guests_cpu_usage:rate": (_GUESTS_CPU, VIRTUALISED),
+    "host:guests_network_bytes:rate": (MACHINE.receive + MACHINE.transmit, VIRTUALISED),
     "host:cpu_free:cpus": (_FREE, EVERYWHERE),
     "host:guests:count": (len(GUESTS), VIRTUALISED),
     "host:busy_guests:count": (len(GUESTS), VIRTUALISED),

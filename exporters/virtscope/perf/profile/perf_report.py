@@ -52,7 +52,7 @@ _SYMBOL = re.compile(r"(?:(?:0x)?[0-9a-f]{1,16} +\S +)?\[(.)\] +(\S.*)")  # -v p
 _MARKED = re.compile(r"(?:^|\s)\[[.kHgu]\]\s")
 
 _NAMELESS = re.compile(r"[0-9]%.*\s\[[.kHgu]\]$")
-_SCROLL_BAR = re.compile(r"\s+[\u2580-\u25ff]+$")  # at the right edge of the terminal interface
+_SCROLL_BAR = "".join(map(chr, range(0x2580, 0x2600)))  # at the right edge of the terminal interface
 
 # What stands below a row. A bare name in a graph has nothing to be known by but what is not in it.
 _CHAIN = re.compile(r"[|\s]*--|[|\s]*$|\|")  # a graph's branches and trunks
@@ -139,6 +139,11 @@ def parse(text: str, xensyms: Xensyms | None = None) -> Report:
     return _Reader(xensyms).read(unquoted(clean(text).split("\n")))  # other ends of lines may be in a name
 
 
+def _without_scroll_bar(line: str) -> str:
+    beside = line.rstrip(_SCROLL_BAR)
+    return beside.rstrip() if beside[-1:].isspace() else line
+
+
 class _Reader:
     """Reads a report line by line."""
 
@@ -156,7 +161,7 @@ class _Reader:
 
     def read(self, lines: Sequence[str]) -> Report:
         for self._number, ended in enumerate(lines, 1):
-            line = self._wrapped + _SCROLL_BAR.sub("", ended.rstrip())
+            line = self._wrapped + _without_scroll_bar(ended.rstrip())
             self._wrapped = ""
             if self._columns and not self._columns.separator and _NAMELESS.search(line):
                 self._wrapped = f"{line} "  # its symbol is in the next line, as mail programs wrap it
