@@ -58,6 +58,7 @@ MAY_BE_EMPTY: dict[tuple[str, str], dict[tuple[str, str], str]] = {
         ("Overhead per GB", "A"): NO_OVERHEAD,
         ("Overhead per GB, over time", "A"): NO_OVERHEAD,
         ("CPU used, against capacity", "B"): NO_GUESTS,
+        ("CPU used, against capacity", "E"): NO_GUESTS,
         ("Waiting for a CPU", "A"): NO_GUESTS,
         ("Guests, and the host itself", "C"): NO_GUESTS,
         ("Guests, and the host itself", "F"): NO_GUESTS,
