@@ -17,7 +17,7 @@ from tools import programs
 AGENT_PORT = 7000
 EXPORTER_PORT = 10290
 SECOND_EXPORTER_PORT = 10291
-BOOT_SECONDS = 240  # about 30 on a quiet machine
+BOOT_SECONDS = 400  # about 30 on a quiet machine
 
 
 class MachineError(Exception):

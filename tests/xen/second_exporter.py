@@ -36,7 +36,7 @@ class SecondExporter:
     def page(self) -> Page:
         return Page.of(self.address)
 
-    def wait_for(self, up: bool, seconds: float = 60) -> Page:
+    def wait_for(self, up: bool, seconds: float = 120) -> Page:
         """A page on which the source is up, or is not."""
         deadline = time.monotonic() + seconds
         while (page := self.page()).value("xentop_up") != up:
