@@ -309,12 +309,15 @@ def test_a_page_whose_cause_changes_is_told_once_and_silences_what_the_new_one_i
     assert not any("ObjectiveCause" in names(message, "firing") for message in webhook.messages)
 
 
+def to(receiver: str, host: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda message: (message["receiver"], message["groupLabels"]["host"]) == (receiver, host)
+
+
 def test_one_breaking_host_is_one_message_for_each_who_is_told(alertmanager: Alertmanager, webhook: Webhook) -> None:
     pages = [{**PAGE, "app": app} for app in ("shop", "blog", "wiki")]
     alertmanager.tell(*({"labels": labels} for labels in [*pages, OVERHEAD_HIGH, {**PAGE, "host": "xen2"}]))
-    for host in ("xen1", "xen2"):
-        webhook.wait_for(about(host), 30)
-    webhook.wait_for(lambda message: message["receiver"] == "ticket", 30)
+    for receiver, host in (("page", "xen1"), ("page", "xen2"), ("ticket", "xen1")):
+        webhook.wait_for(to(receiver, host), 30)
     told = sorted(
         (message["receiver"], message["groupLabels"]["host"], len(message["alerts"])) for message in webhook.messages
     )

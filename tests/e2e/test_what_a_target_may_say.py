@@ -179,12 +179,17 @@ def test_rules_and_dashboards_read_metrics_whose_jobs_are_known() -> None:
     assert {name for name in read_names() if not name.startswith(tuple(SAID_BY))} == set()
 
 
+# What Prometheus says of targets: of each scrape, by records that are kept by target, and by alerts about them. That no
+# target says any of it is the next test's.
+OF_PROMETHEUS = "up|scrape_.*|target:.*|ALERTS.*"
+
+
 @pytest.mark.parametrize("host", ["everything", "everything in guest"])
 def test_each_job_brings_its_own_metrics_and_nobody_else_s(prometheus: Prometheus, host: str) -> None:
     brought: dict[str, set[str]] = {}
     for labels in labels_of(
         prometheus,
-        f'count by (__name__, job) (last_over_time({{host="{host}", job!="", __name__!~"up|scrape_.*"}}[1m]))',
+        f'count by (__name__, job) (last_over_time({{host="{host}", job!="", __name__!~"{OF_PROMETHEUS}"}}[1m]))',
     ):
         brought.setdefault(labels["__name__"], set()).add(labels["job"])
     jobs = set(ON_HOSTS if host == "everything" else IN_GUESTS)
