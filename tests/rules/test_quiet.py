@@ -143,7 +143,7 @@ def test_nothing_fires_on_hosts_that_are_well(tmp_path: Path, watching: Watching
     end = f"{watching.seconds}s"
     # In the gap promtool goes on evaluating, as a Prometheus with a full disk would and one that is away doesn't.
     wrong = 'ALERTS{severity!="none", alertname!="SamplesNotStored"}' if watching.gap else 'ALERTS{severity!="none"}'
-    told = [
+    told: list[dict[str, Any]] = [
         {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))", "eval_time": end},
         # And the rules had something to judge.
         {
@@ -182,7 +182,7 @@ def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
     files = [mapping, *sorted(RULE_FILES, key=rank)]
     end = f"{watching.seconds:.0f}s"
     wrong = f'ALERTS{{severity!="none", alertname!~"SamplesNotStored|{RIGHT_UNDER_CHURN}"}}'
-    told = [
+    told: list[dict[str, Any]] = [
         {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))", "eval_time": end},
         {
             "expr": f'group by (alertname) (count_over_time(ALERTS{{alertname="{RIGHT_UNDER_CHURN}"}}[{end}]))',
