@@ -25,7 +25,6 @@ RUNNING = 2  # every second runs, which is dear in emulation; the others stay pa
 DUTY = 60  # percent of a CPU
 NAMES = ALIVE + 1  # so few that each is taken again as soon as it is free
 DEADLINE = 0.95  # seconds, of the one that a scrape may take
-TOO_LATE = 0.25  # of the scrapes: the rest proves nothing
 TEXT_IS_LATE = 5.0  # seconds: what the exporter serves at most
 MINUTE = 60.0  # of the rates
 TOLERANCE = 0.05
@@ -117,10 +116,6 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     at_last, last_look = seconds_by_xl(xen.dom0("xl list")), time.time()
     xen.dom0(f"xl unpause {busy}")
     time.sleep(3)  # for the scrapes after the last one
-    for host in ("library", "text"):
-        late = watcher.value(f'1 - avg_over_time(up{{host="{host}"}}[{time.time() - first_look:.0f}s])')
-        if late > TOO_LATE:
-            pytest.skip(f"this machine is too slow to emulate Xen: {late:.0%} of the scrapes of {host} came too late")
     guests = sum(of_ended.values()) + at_last[busy] - at_first[busy]
     return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests))
 
@@ -155,6 +150,7 @@ def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], figures: Callab
         during = {at: value for at, value in series.samples if begun < at < ended}
         failed = [at for at, value in during.items() if value != 1]
         assert [at for at in failed if seconds[host][at] < DEADLINE] == [], host
+        assert len(failed) < len(during) / 4, "too few scrapes to prove anything"
         figures(f"churn: {len(during)} scrapes of {host} in {ended - begun:.0f} s, {len(failed)} of them too late")
     for series in stored(watcher, "xentop_source_errors_total"):
         if series.labels["reason"] != "timeout":
