@@ -31,7 +31,7 @@ from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place
         ("/usr/bin/web+0x1136", "web"),
         ("/var/lib/oprofile/jitdump/7635.jo", "[JIT]"),
         ("/tmp/hsperfdata_me/7635", "(no name)"),
-        ("/root/.debug/.build-id/6e/cd6ec21ec69416e50a8aa6737e500901ddb47a.debug", "(no name)"),
+        ("/home/me/.debug/.build-id/6e/cd6ec21ec69416e50a8aa6737e500901ddb47a.debug", "(no name)"),
         ("anon_inode:[perf_event]", "anon_inode:[perf_event]"),
         ("/builds/2417/out/web", "web"),
         ("/lib/modules/6.1.0/kernel/fs/ext4/ext4.ko.xz", "[ext4]"),
