@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.live.program import free_port
 from tests.stack.conftest import Checkout, eventually
 from tools import health
 
@@ -206,7 +207,7 @@ def test_logs_show_the_part_that_is_asked_for(running: Checkout) -> None:
 
 
 def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
-    moved = running.ports["ALERTMANAGER_PORT"] + 1
+    moved = free_port()
     up = running.make("up", f"ALERTMANAGER_PORT={moved}")
     assert up.returncode == 0, up.stdout
     assert requests.get(f"http://127.0.0.1:{moved}/-/ready", timeout=10).ok
