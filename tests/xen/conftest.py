@@ -17,8 +17,6 @@ from tests.xen.second_exporter import SecondExporter, second_exporter_in
 
 HOSTS = (CREDIT2, CREDIT)
 FIGURES = pytest.StashKey[list[str]]()
-SETTLE_SECONDS = 180  # for guests to boot: about 20 on a quiet machine
-QUICK_SECONDS = 0.5  # for a scrape, of the second that some tests have for it: about 0.2 on a quiet machine
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,13 +70,13 @@ def xen(
     begun = time.monotonic()
     with Machine(booted, plan.setup, workdir) as machine:
         host = XenHost(plan, machine)
-        # The guests come last: at work, they would take the CPU from all this.
+        # The guests come last: running, they would take the CPU from all this.
         host.install_exporter(exporter)
         host.start_exporter()
+        host.prefer_dom0()
         domids = [host.create(guest) for guest in plan.guests]
         host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
-        if reason := why_too_slow(host):
-            pytest.skip(reason)
+        host.wait_for_guests(domids)
         seconds = time.monotonic() - begun
         figures(f"{plan.name}: {seconds:.0f} s from power on to {len(domids)} running guests and the exporter")
         failed = request.session.testsfailed
@@ -86,18 +84,6 @@ def xen(
         if request.session.testsfailed > failed:
             figures(f"The exporter's log:\n{host.dom0('cat /var/log/xentop-exporter')}")
             figures(f"The console:\n{machine.console()}")
-
-
-def why_too_slow(host: XenHost) -> str | None:
-    """Why the host can't be watched: while its guests boot, and on a machine that has its CPUs elsewhere, Dom0 takes
-    longer for a scrape than Prometheus waits."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    slowest = 0.0
-    while time.monotonic() < deadline:
-        slowest = max(host.scrape_seconds() for _ in range(3))
-        if slowest < QUICK_SECONDS:
-            return None
-    return f"this machine is too slow to emulate Xen: a scrape of its Dom0 takes {slowest:.1f} s; see what else runs"
 
 
 @pytest.fixture(scope="session")
