@@ -305,6 +305,31 @@ def _node(host: Host, watching: Watching) -> Iterator[Series]:
         )
 
 
+def counted(host: Host, watching: Watching) -> Iterator[Series]:
+    """What perf-exporter counts on a container host: a billion instructions for each CPU second, of whoever.
+
+    It finds a container at a scrape and counts it from there on; an event has no sample before it was counted.
+    """
+    series = _series(host, watching, "perf", "base")
+    for cpu in range(2):
+        labels = f'cpu="{cpu}",group="cache",pmu="",event="instructions"'
+        yield series("perf_events_total", labels, lambda at: host.all(at) * 1e9 / 2)
+    for number, life in enumerate(host.lives):
+        found = next((at for at in watching.times if life.alive(at)), None)
+        if found is None:
+            continue
+
+        def running(at: float, life: Life = life, found: float = found) -> float | None:
+            return life.used(at) - life.used(found) if life.alive(at) else None
+
+        def instructions(at: float, life: Life = life, found: float = found) -> float | None:
+            return (life.used(at) - life.used(found)) * 1e9 if life.alive(at) and at > found else None
+
+        cgroup = f'cgroup="/system.slice/docker-{number:064x}.scope",group="cache",pmu=""'
+        yield series("perf_cgroup_group_running_seconds_total", cgroup, running)
+        yield series("perf_cgroup_events_total", f'{cgroup},event="instructions"', instructions)
+
+
 TRUTHS: dict[str, Callable[[Host, float], float]] = {
     "host:cpu_usage:rate": Host.all,
     "host:overhead_cpu:rate": Host.overhead,
@@ -328,6 +353,22 @@ def truths(host: Host, watching: Watching) -> Iterator[Series]:
         for app, pattern in APPLICATIONS.items():
             used_by_app = functools.partial(host.application, pattern)
             yield f'true:app:cpu_usage:rate{{{labels},app="{app}"}}', mean(used_by_app)
+
+
+def true_instructions(host: Host, watching: Watching) -> Iterator[Series]:
+    """What is true of the instructions of the five minutes before each scrape: of all, and of the host itself."""
+    labels = f'host="{host.name}",platform="{host.platform}"'
+
+    def own(at: float) -> float:
+        return host.itself(at) + host.services(at)
+
+    def mean(used: Callable[[float], float]) -> str:
+        return " ".join(
+            f"{(used(at) - used(at - WINDOW)) / WINDOW * 1e9:.0f}" if at >= WINDOW else "_" for at in watching.times
+        )
+
+    yield f"true:host:instructions:rate{{{labels}}}", mean(host.all)
+    yield f'true:vserver:instructions:rate{{{labels},vserver="{host.name}",role="host"}}', mean(own)
 
 
 def mapping() -> dict[str, object]:
