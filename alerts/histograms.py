@@ -10,6 +10,15 @@ from dataclasses import dataclass, field
 from alerts.document import FileError, Value, parse
 from alerts.names import Names, decimal, names
 
+DROPPED = (
+    (
+        r".*:.*|ALERTS.*|up|(scrape|xen|xentop|openvz|vestat|perf|resctrl|node|container|machine|lab|prometheus|"
+        r"alertmanager|sloth)_.*"
+    ),
+    r"app_(request_duration_seconds|log_lines)_.*",
+)
+"""Names that job app leaves out (prometheus/prometheus.yml, metric_relabel_configs): exporters', and the sensors'."""
+
 EXAMPLES = {
     "metric": "http_request_duration_seconds",
     "app": "{is: shop}",
@@ -66,10 +75,18 @@ def _histogram(value: Value) -> Histogram:
         fields["metric"].refuse(f"name it without {suffix[0]}: {metric.removesuffix(suffix[0])}")
     if re.search("milliseconds|_ms$|microseconds", metric):
         fields["metric"].refuse("is not in seconds; all of the vocabulary is, and bucket edges can't be converted")
+    selector = _selector(fields["selector"]) if "selector" in fields else {}
+    by_job_app = "job" not in selector or selector["job"].match("app")
+    if by_job_app and any(re.fullmatch(names_dropped, f"{metric}_bucket") for names_dropped in DROPPED):
+        fields["metric"].refuse(
+            f"job app drops {metric}_bucket (prometheus/prometheus.yml, metric_relabel_configs): only exporters, "
+            "sensors and rules may have names like this; rename it in the application, or name the job that scrapes "
+            "it, such as `selector: {job: shop}`"
+        )
     return Histogram(
         metric=metric,
         edges=_edges(fields["edges"]),
-        selector=_selector(fields["selector"]) if "selector" in fields else {},
+        selector=selector,
         **{label: _source(fields[label]) for label in ("app", "tier", "method", "status")},
     )
 

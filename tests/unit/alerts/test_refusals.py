@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from alerts.application import doubtful_overlaps, read_application
 from alerts.build import CHECKOUT, read, unknown
 from alerts.document import FileError
-from alerts.histograms import read_histograms, sensors_histogram
+from alerts.histograms import DROPPED, read_histograms, sensors_histogram
 
 SHOP = """\
 app: shop
@@ -235,6 +236,40 @@ def test_a_mapped_histogram(was: str, becomes: str, refusal: str) -> None:
     with pytest.raises(FileError) as refused:
         read_histograms(MAPPED.replace(was, becomes, 1), "prometheus/histograms.yml")
     assert str(refused.value) == f"prometheus/histograms.yml:{refusal}"
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["node_request_duration_seconds", "container_seconds", "app_request_duration_seconds", "shop:request_seconds"],
+)
+def test_a_histogram_that_job_app_would_drop(metric: str) -> None:
+    mapped = MAPPED.replace("http_request_duration_seconds", metric)
+    with pytest.raises(FileError) as refused:
+        read_histograms(mapped, "prometheus/histograms.yml")
+    assert str(refused.value) == (
+        f"prometheus/histograms.yml:2: histograms[1].metric: job app drops {metric}_bucket (prometheus/prometheus.yml, "
+        "metric_relabel_configs): only exporters, sensors and rules may have names like this; rename it in the "
+        "application, or name the job that scrapes it, such as `selector: {job: shop}`"
+    )
+    # Without a selector by job it may be job app's; with one of another, it isn't.
+    with pytest.raises(FileError):
+        read_histograms(mapped.replace("job: app, ", ""), "prometheus/histograms.yml")
+    (histogram,) = read_histograms(mapped.replace("job: app", "job: shop"), "prometheus/histograms.yml")
+    assert histogram.metric == metric
+
+
+@pytest.mark.parametrize("metric", ["app_http_request_duration_seconds", "nodejs_request_seconds", "upload_seconds"])
+def test_a_histogram_that_job_app_keeps_though_its_name_is_close(metric: str) -> None:
+    (histogram,) = read_histograms(MAPPED.replace("http_request_duration_seconds", metric), "prometheus/histograms.yml")
+    assert histogram.metric == metric
+
+
+@pytest.mark.parametrize("job", ["app", "app_in_guests"])
+def test_what_is_refused_is_what_prometheus_drops(job: str) -> None:
+    configured = yaml.safe_load((CHECKOUT / "prometheus/prometheus.yml").read_text())["scrape_configs"]
+    (relabelled,) = [config["metric_relabel_configs"] for config in configured if config["job_name"] == job]
+    assert tuple(step["regex"] for step in relabelled if step.get("action") == "drop") == DROPPED
+    assert not [step for step in relabelled if step.get("action") == "keep"]
 
 
 def test_a_sensor_without_edges() -> None:
