@@ -104,12 +104,12 @@ def test_cpu_is_what_was_used_in_any_five_minutes(tmp_path: Path, held: Held, pr
         for record in [*churn.TRUTHS, "app:cpu_usage:rate"]
     ]
     given = [series for host in hosts for told in (churn.exposed, churn.truths) for series in told(host, watching)]
-    finds_nothing(program, tmp_path, files, held, given, [*compared, *held.untrue()])
+    finds_nothing(program, files, held, given, [*compared, *held.untrue()], folder=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("held", "program", "tolerance"),
-    # The host's own is a difference, as overhead is. A container is counted from the scrape that finds it, and is told of
+    # The host's own is a difference, as overhead is. A container is counted from the scrape that finds it, and told of
     # at the next one: at 15 s, a tenth too much is the host's own where most live for a minute.
     [(OFTEN, "promtool", TOLERANCE), (SELDOM, "promtool", 0.2), (SELDOM, "promtool3", 0.2)],
     ids=lambda value: f"{value.scrape} s, {value.evaluation} s" if isinstance(value, Held) else str(value),
@@ -129,16 +129,17 @@ def test_instructions_of_containers_that_come_and_go_are_not_the_hosts_own(
         told = f"count_over_time(({record} and true:{record})[{minutes}m:1m])"
         queries += [f"({told} or 0 * true:{record}) < {minutes}", f"{off(record, held.lag)} > {within}"]
     given = [*churn.counted(host, watching), *churn.true_instructions(host, watching)]
-    finds_nothing(program, tmp_path, [ROOT / "prometheus/rules/events.yml"], held, given, queries)
+    finds_nothing(program, [ROOT / "prometheus/rules/events.yml"], held, given, queries, folder=tmp_path)
 
 
 def finds_nothing(
     program: str,
-    folder: Path,
     files: Sequence[Path],
     held: Held,
     given: Iterable[churn.Series],
     queries: Iterable[str],
+    *,
+    folder: Path,
 ) -> None:
     """Hold that the queries find nothing at the end, of the rules in these files over these series."""
     test = {
