@@ -20,7 +20,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from bench import counters, hosts, scraping, sensors
 from bench.guests import Guests, by_add_metric
 from tools import programs
-from virtscope.shell.exposition import Encoder
+from virtscope.toolkit.exposition import Encoder
 
 SIZES = (100, 1_000, 20_000)
 ENCODING_BAR = 8.0  # times less CPU than stock prometheus_client's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from virtscope.vestat.vestat import COLUMNS
+from virtscope.openvz.vestat import COLUMNS
 
 _NO_LIMIT = 2**63 - 1
 # As 2.6.32 prints them; a figure that varies in use is told by a largest value.

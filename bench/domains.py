@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.xentop.fake_host import FakeDomain, FakeXen
+from tests.unit.xen.fake_host import FakeDomain, FakeXen
 
 SECOND = 10**9
 

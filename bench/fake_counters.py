@@ -21,8 +21,8 @@ from virtscope.perf.metrics import Families
 from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import Attr
 from virtscope.perf.source.machine import Machine
-from virtscope.shell.exporter import Exporter, Source
-from virtscope.shell.server import Server, serve_until_stopped
+from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit.server import Server, serve_until_stopped
 
 
 class Kernel:

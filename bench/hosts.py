@@ -71,7 +71,7 @@ class _Row(NamedTuple):
 def _containers(count: int) -> Iterator[_Watched]:
     with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder:
         host = Containers(Path(folder) / "proc", count)
-        yield _Watched("virtscope.vestat", host, Path(folder), [f"--path.procfs={host.procfs}"], dict(os.environ))
+        yield _Watched("virtscope.openvz", host, Path(folder), [f"--path.procfs={host.procfs}"], dict(os.environ))
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def _domains(count: int) -> Iterator[_Watched]:
     with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder:
         host = Domains(Path(folder), count)
         flags = [*host.flags, "--source=libxenstat"]
-        yield _Watched("virtscope.xentop", host, Path(folder), flags, host.environment())
+        yield _Watched("virtscope.xen", host, Path(folder), flags, host.environment())
 
 
 class _Watched(NamedTuple):

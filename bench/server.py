@@ -8,8 +8,8 @@ import threading
 from prometheus_client import CollectorRegistry, start_http_server
 
 from bench.guests import Guests
-from virtscope.shell.exporter import Exporter, Source
-from virtscope.shell.server import Server, serve_until_stopped
+from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit.server import Server, serve_until_stopped
 
 
 def ours(guests: Guests) -> None:

@@ -19,11 +19,11 @@ from demo.model import Counters
 from demo.openmetrics import Series
 from demo.study import CHECKOUT
 from demo.targets import Target
-from virtscope.shell.sources import SourceUnavailable
-from virtscope.vestat import wiring
-from virtscope.vestat.source.recorded import RecordedProcfs
-from virtscope.xentop.toolstack.keeper import Replayed
-from virtscope.xentop.view import LibraryView, WaitingView
+from virtscope.openvz import wiring
+from virtscope.openvz.source.recorded import RecordedProcfs
+from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.xen.toolstack.keeper import Replayed
+from virtscope.xen.view import LibraryView, WaitingView
 
 # Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, also where its guest has
 # ended since the second one.

@@ -8,7 +8,7 @@ from pathlib import Path
 from demo import openvz, story, xen
 from demo.model import Counters
 from demo.study import SOURCE
-from virtscope.shell.recording import Header, Writer
+from virtscope.toolkit.recording import Header, Writer
 
 # Seconds between two readings: what a counter is behind at most. OpenVZ's own share is a small difference of two
 # counters, one of which is read from here and the other from the sensors' pages.

@@ -15,7 +15,7 @@ from demo.model import EDGES, HOST, Answers, Counters, Work, memory
 from demo.study import CHOSEN, PUBLISHED
 from virtscope.perf.profile.metrics import Profiled, live_families
 from virtscope.perf.profile.samples import Hits, Place, Profile
-from virtscope.shell.families import Labels, family
+from virtscope.toolkit.families import Labels, family
 
 EVENT = "L2_CACHE_MISS"  # as OProfile and Xenoprof called it
 _OTHER = "(other)"

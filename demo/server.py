@@ -10,7 +10,7 @@ from demo import story
 from demo.model import Counters
 from demo.sensors import Page, pages
 from demo.targets import Ports, page_path, targets
-from virtscope.shell.exposition import Encoder, Format
+from virtscope.toolkit.exposition import Encoder, Format
 
 _HEALTHY = "/-/healthy"
 

@@ -14,7 +14,7 @@ from virtscope.perf.profile.samples import Hits, Place
 from virtscope.perf.scaling import Total
 from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.support import NOT_SUPPORTED, Refusal
-from virtscope.shell.exposition import Encoder
+from virtscope.toolkit.exposition import Encoder
 
 SYSFS = Path(__file__).resolve().parents[1] / "fixtures" / "sysfs" / "intel-two-sockets"
 

@@ -69,8 +69,8 @@ def playing(folder: Path, history: int, live: bool = False) -> Iterator[Demo]:
     with contextlib.ExitStack() as at_end:
         if live:
             for module, arguments in (
-                ("virtscope.xentop", ["--source=replay:demo-xen.jsonl.gz", _listen(ports.xentop)]),
-                ("virtscope.vestat", ["--source=replay:demo-openvz.jsonl.gz", _listen(ports.vestat)]),
+                ("virtscope.xen", ["--source=replay:demo-xen.jsonl.gz", _listen(ports.xentop)]),
+                ("virtscope.openvz", ["--source=replay:demo-openvz.jsonl.gz", _listen(ports.vestat)]),
                 ("demo", ["sensors", "--folder=.", f"--port={ports.sensors}"]),
             ):
                 at_end.enter_context(_running(folder, module, arguments))

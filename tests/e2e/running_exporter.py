@@ -23,7 +23,7 @@ class RunningExporter:
         folder: Path,
         *flags: str,
         environment: Mapping[str, str] | None = None,
-        package: str = "virtscope.xentop",
+        package: str = "virtscope.xen",
         python: Sequence[str] = (sys.executable,),
     ) -> None:
         """`python` is the command that runs the package: an interpreter, and what may go before it."""

@@ -29,7 +29,7 @@ def _interpreter(version: str) -> str:
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10"])
-@pytest.mark.parametrize("package", ["virtscope.xentop", "virtscope.vestat", "virtscope.perf"])
+@pytest.mark.parametrize("package", ["virtscope.xen", "virtscope.openvz", "virtscope.perf"])
 def test_it_starts(package: str, version: str) -> None:
     done = subprocess.run(
         [_interpreter(version), "-m", package, "--version"],

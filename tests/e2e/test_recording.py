@@ -20,8 +20,8 @@ from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
 from tests.e2e.test_xentop_child import FakeXentop, value, wait_for, xentop
 from tests.e2e.test_xentop_exporter import DOM0, WEB, page_with
-from tests.unit.xentop.fake_host import FakeXen
-from tests.unit.xentop.fake_xl import FakeXl
+from tests.unit.xen.fake_host import FakeXen
+from tests.unit.xen.fake_xl import FakeXl
 
 __all__ = ["xentop"]  # a fixture
 
@@ -76,7 +76,7 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
     file = tmp_path / "host.jsonl.gz"
     done = record("vestat", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={host}/proc")
     assert (done.returncode, file.stat().st_mode & 0o777) == (0, 0o600)
-    with RunningExporter(tmp_path, f"--path.procfs={host}/proc", package="virtscope.vestat") as exporter:
+    with RunningExporter(tmp_path, f"--path.procfs={host}/proc", package="virtscope.openvz") as exporter:
         live = exporter.get().text
     with replaying(tmp_path, "vestat", file) as exporter:
         replayed = exporter.get().text
@@ -227,8 +227,8 @@ def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_played_is_one_clear_line(flags: list[str], complaint: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "virtscope.vestat", *flags],
-        cwd=EXPORTERS / "virtscope/vestat",
+        [sys.executable, "-m", "virtscope.openvz", *flags],
+        cwd=EXPORTERS / "virtscope/openvz",
         env={**os.environ, "PYTHONPATH": str(EXPORTERS)},
         capture_output=True,
         text=True,

@@ -30,8 +30,8 @@ runpy.run_module(package, run_name="__main__")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["{package}.cli", "prometheus_client", "virtscope.shell.server"])
-@pytest.mark.parametrize("package", ["virtscope.xentop", "virtscope.vestat"])
+@pytest.mark.parametrize("module", ["{package}.cli", "prometheus_client", "virtscope.toolkit.server"])
+@pytest.mark.parametrize("package", ["virtscope.xen", "virtscope.openvz"])
 def test_a_signal_while_it_is_imported_ends_it_without_a_word(
     package: str, module: str, number: signal.Signals
 ) -> None:
@@ -57,7 +57,7 @@ def main():
 def test_one_signal_is_enough_whatever_the_start_waits_for(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "hanging.py").write_text(HANGING)
     os.mkfifo(tmp_path / "pipe")
-    run = "from virtscope.shell import starting; starting.run('hanging')"
+    run = "from virtscope.toolkit import starting; starting.run('hanging')"
     done = subprocess.run(
         [sys.executable, "-c", run, str(int(number)), str(tmp_path / "pipe")],
         cwd=EXPORTERS,
@@ -77,7 +77,7 @@ def test_a_signal_before_it_listens_ends_what_it_has_started(tmp_path: Path, num
     xentop.write_text(f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\nexec sleep 60\n")
     xentop.chmod(0o755)
     os.mkfifo(tmp_path / "web.yml")  # nobody writes, so the start doesn't get beyond it
-    command = [sys.executable, "-m", "virtscope.xentop", "--source=xentop", f"--web.config.file={tmp_path / 'web.yml'}"]
+    command = [sys.executable, "-m", "virtscope.xen", "--source=xentop", f"--web.config.file={tmp_path / 'web.yml'}"]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     exporter = subprocess.Popen(command, cwd=EXPORTERS, env=environment, stderr=subprocess.PIPE, text=True)
     try:

@@ -23,7 +23,7 @@ from tests.live.privileges import (
     python_of_everybody,
     unprivileged,
 )
-from virtscope.shell.answering import MOST_REQUESTS
+from virtscope.toolkit.answering import MOST_REQUESTS
 
 ALL = sorted(UNITS.glob("*.service"))
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
@@ -101,7 +101,7 @@ def vestat_exporter(vz_host: Path, tmp_path: Path, *, having: set[str]) -> Runni
     return RunningExporter(
         tmp_path,
         f"--path.procfs={vz_host / 'proc'}",
-        package="virtscope.vestat",
+        package="virtscope.openvz",
         python=[*unprivileged(having), python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")],
         environment={**os.environ, "PYTHONPATH": str(vz_host), "PYTHONDONTWRITEBYTECODE": "1"},
     )

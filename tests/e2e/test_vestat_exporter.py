@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.unit.vestat import fake_host
+from tests.unit.openvz import fake_host
 from tools import programs
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -19,7 +19,7 @@ HOSTS = sorted((TESTS / "fixtures" / "openvz").iterdir())
 
 
 def running(folder: Path, procfs: Path) -> RunningExporter:
-    return RunningExporter(folder, f"--path.procfs={procfs}", package="virtscope.vestat")
+    return RunningExporter(folder, f"--path.procfs={procfs}", package="virtscope.openvz")
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)

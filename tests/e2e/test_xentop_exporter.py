@@ -18,8 +18,8 @@ import pytest
 import requests
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
-from tests.unit.xentop.fake_host import FakeDomain, FakeXen, write_net_dev
-from tests.unit.xentop.fake_xl import FakeXl
+from tests.unit.xen.fake_host import FakeDomain, FakeXen, write_net_dev
+from tests.unit.xen.fake_xl import FakeXl
 from tools import programs
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -364,7 +364,7 @@ def test_rubbish_requests_do_no_harm(exporter: RunningExporter) -> None:
 def test_a_taken_port_is_one_clear_line(exporter: RunningExporter) -> None:
     with exporter:
         second = subprocess.run(
-            [sys.executable, "-m", "virtscope.xentop", f"--web.listen-address={exporter.address}"],
+            [sys.executable, "-m", "virtscope.xen", f"--web.listen-address={exporter.address}"],
             cwd=EXPORTERS,
             capture_output=True,
             text=True,

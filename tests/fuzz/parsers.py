@@ -19,6 +19,12 @@ from alerts.document import FileError
 from alerts.histograms import read_histograms
 from lab import scenario
 from lab.scenario import ScenarioError
+from virtscope.openvz import ioacct, latency, quota, units, veinfo, vestat, vzlist
+from virtscope.openvz.beancounter_metrics import Families
+from virtscope.openvz.beancounters import parse as parse_beancounters
+from virtscope.openvz.beancounters import parse_each
+from virtscope.openvz.recorded import read as vestat_files
+from virtscope.openvz.wiring import replayed as replayed_vestat
 from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
 from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
@@ -29,32 +35,26 @@ from virtscope.perf.profile.samples import Profile
 from virtscope.perf.profile.xensyms import Xensyms
 from virtscope.perf.source import resctrl
 from virtscope.perf.source.cgroups import parse_mounts
-from virtscope.shell.exporter import Source
-from virtscope.shell.exposition import Encoder, accepts_gzip, negotiate
-from virtscope.shell.head import HeadError
-from virtscope.shell.head import parse as parse_head
-from virtscope.shell.pages import time_for_sources
-from virtscope.shell.recording import Failed, Header, Writer
-from virtscope.shell.replay import Playback
-from virtscope.shell.sources import SourceError, SourceRubbish, SourceUnavailable
-from virtscope.shell.webconfig import WebConfig, WebConfigError
-from virtscope.shell.webconfig.passwords import basic_credentials
-from virtscope.vestat import ioacct, latency, quota, units, veinfo, vestat, vzlist
-from virtscope.vestat.beancounter_metrics import Families
-from virtscope.vestat.beancounters import parse as parse_beancounters
-from virtscope.vestat.beancounters import parse_each
-from virtscope.vestat.recorded import read as vestat_files
-from virtscope.vestat.wiring import replayed as replayed_vestat
-from virtscope.xentop import metrics, model, netdev, text
-from virtscope.xentop.identity import Namesakes
-from virtscope.xentop.recorded import Printed, Snapshot
-from virtscope.xentop.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
-from virtscope.xentop.source.runstate import RawRunstate
-from virtscope.xentop.source.xentop import Iteration
-from virtscope.xentop.source.xl import Answer, RawToolstack
-from virtscope.xentop.toolstack import model as toolstack
-from virtscope.xentop.toolstack.metrics import domain_families, host_families
-from virtscope.xentop.wiring import replayed as replayed_xentop
+from virtscope.toolkit.exporter import Source
+from virtscope.toolkit.exposition import Encoder, accepts_gzip, negotiate
+from virtscope.toolkit.head import HeadError
+from virtscope.toolkit.head import parse as parse_head
+from virtscope.toolkit.pages import time_for_sources
+from virtscope.toolkit.recording import Failed, Header, Writer
+from virtscope.toolkit.replay import Playback
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.webconfig import WebConfig, WebConfigError
+from virtscope.toolkit.webconfig.passwords import basic_credentials
+from virtscope.xen import metrics, model, netdev, text
+from virtscope.xen.identity import Namesakes
+from virtscope.xen.recorded import Printed, Snapshot
+from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+from virtscope.xen.source.runstate import RawRunstate
+from virtscope.xen.source.xentop import Iteration
+from virtscope.xen.source.xl import Answer, RawToolstack
+from virtscope.xen.toolstack import model as toolstack
+from virtscope.xen.toolstack.metrics import domain_families, host_families
+from virtscope.xen.wiring import replayed as replayed_xentop
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
@@ -189,7 +189,7 @@ def _event_groups(data: bytes) -> None:
 
 
 def _request_headers(data: bytes) -> None:
-    header = data.decode("latin-1")  # as virtscope.shell.head decodes them
+    header = data.decode("latin-1")  # as virtscope.toolkit.head decodes them
     negotiate(header)
     accepts_gzip(header)
     basic_credentials(header)

@@ -147,7 +147,7 @@ def test_an_openvz_host_is_watched_by_vestat_exporter(stopped: Checkout) -> None
     # Back to the machine as it is.
     again = stopped.make("up")
     assert again.returncode == 0, again.stdout
-    assert not any("virtscope.vestat" in command for command in stopped.processes().values())
+    assert not any("virtscope.openvz" in command for command in stopped.processes().values())
 
 
 @pytest.mark.parametrize(("platform", "said"), [("xen", "only root may ask Xen"), ("openvz", "only root may read")])

@@ -85,7 +85,7 @@ class XenHost:
     def start_exporter(self) -> None:
         """Starts the exporter and waits until it answers; its log is /var/log/xentop-exporter in Dom0."""
         self.dom0(
-            "PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xentop --web.listen-address=0.0.0.0:10290"
+            "PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xen --web.listen-address=0.0.0.0:10290"
             " >/var/log/xentop-exporter 2>&1 &"
         )
         deadline = time.monotonic() + EXPORTER_SECONDS

@@ -57,7 +57,7 @@ class SecondExporter:
 def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
     """Starts it and waits until it listens; ends it with the block."""
     pid = xen.dom0(
-        f"PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xentop {flags}"
+        f"PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xen {flags}"
         f" --web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT} >{LOG} 2>&1 & echo $!"
     ).strip()
     try:

@@ -25,7 +25,7 @@ ABOUT_THE_READING = ("xentop_", "process_")
 @contextlib.contextmanager
 def exporter(xen: XenHost, flags: str, having: set[str]) -> Iterator[None]:
     """An exporter in Dom0 whose user is nobody, from when it listens."""
-    command = f"python3 -m virtscope.xentop {flags} --web.listen-address=127.0.0.1:{PORT}"
+    command = f"python3 -m virtscope.xen {flags} --web.listen-address=127.0.0.1:{PORT}"
     started = f"PYTHONPATH=/opt/virtscope setsid {' '.join(unprivileged(having))} {command} >{LOG} 2>&1 & echo $!"
     pid = xen.dom0(started).strip()
     try:

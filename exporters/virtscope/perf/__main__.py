@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtscope.shell.starting import run
+from virtscope.toolkit.starting import run
 
 
 def main() -> None:

@@ -16,10 +16,10 @@ from virtscope.perf.source.kernel import Linux, raise_file_limit
 from virtscope.perf.source.machine import Machine
 from virtscope.perf.source.perf_record import PerfRecord, Sampled
 from virtscope.perf.wiring import caches, counted, found, profiled
-from virtscope.shell import flags, program
-from virtscope.shell.durations import duration, interval_or_never
-from virtscope.shell.exporter import Exporter
-from virtscope.shell.sources import SourceUnavailable
+from virtscope.toolkit import flags, program
+from virtscope.toolkit.durations import duration, interval_or_never
+from virtscope.toolkit.exporter import Exporter
+from virtscope.toolkit.sources import SourceUnavailable
 
 DEFAULT_PORT = 10292
 SPARE_FILES = 200  # descriptors that are kept for the rest: connections, /proc, perf record

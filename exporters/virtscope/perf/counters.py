@@ -16,7 +16,7 @@ from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import PID_CGROUP, Kernel
 from virtscope.perf.source.machine import Machine
 from virtscope.perf.support import NO_CPU, OVER_CEILING, STARVED, TOO_LARGE, Refusal, refusal
-from virtscope.shell.sources import SourceError
+from virtscope.toolkit.sources import SourceError
 
 log = logging.getLogger(__name__)
 

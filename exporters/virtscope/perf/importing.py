@@ -15,7 +15,7 @@ from virtscope.perf.profile.opreport import Counted
 from virtscope.perf.profile.perf_names import without_scope
 from virtscope.perf.profile.samples import Place, Profile
 from virtscope.perf.source.perf_record import Sampled
-from virtscope.shell.sources import SourceError, SourceRubbish
+from virtscope.toolkit.sources import SourceError, SourceRubbish
 
 _LONGEST = 366 * 86400.0  # seconds; promtool makes a block of every two hours
 _HOUR = 3600.0

@@ -11,7 +11,7 @@ from virtscope.perf.counters import CgroupCount, Counts, HostCount
 from virtscope.perf.groups import Absent, Group
 from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.support import ABSENT_PMU
-from virtscope.shell.families import Labels, family, gauge
+from virtscope.toolkit.families import Labels, family, gauge
 
 # A metric has one unit, so what an event is counted in decides which one it is in.
 _BY_UNIT = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from prometheus_client import Metric
 
 from virtscope.perf.source.resctrl import Monitored, NoFigure
-from virtscope.shell.families import family
+from virtscope.toolkit.families import family
 
 # By the file that each is in.
 _FAMILIES = {

@@ -19,8 +19,8 @@ from virtscope.perf.source.kernel import Kernel
 from virtscope.perf.source.machine import Machine
 from virtscope.perf.source.resctrl import Resctrl
 from virtscope.perf.support import ABSENT_PMU
-from virtscope.shell.exporter import Source
-from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.toolkit.exporter import Source
+from virtscope.toolkit.sources import SourceError, SourceUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import pytest
 
 from virtscope.perf.source import cgroups
 from virtscope.perf.source.cgroups import Cgroup, Cgroups, GlobError, hierarchy
-from virtscope.shell.sources import SourceUnavailable
+from virtscope.toolkit.sources import SourceUnavailable
 
 PATHS = (
     "/system.slice/docker-0123.scope",

@@ -20,7 +20,7 @@ from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
 from virtscope.perf.metrics import Families
 from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.source.kernel import Attr
-from virtscope.shell.sources import SourceUnavailable
+from virtscope.toolkit.sources import SourceUnavailable
 
 CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
 TLB = ["instructions", "dTLB-load-misses", "iTLB-load-misses"]

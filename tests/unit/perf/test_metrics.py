@@ -14,7 +14,7 @@ from virtscope.perf import groups
 from virtscope.perf.counters import Counters
 from virtscope.perf.metrics import Families
 from virtscope.perf.source.cgroups import Cgroup
-from virtscope.shell.exposition import Encoder
+from virtscope.toolkit.exposition import Encoder
 
 TESTS = Path(__file__).resolve().parents[2]
 EVENTS = {

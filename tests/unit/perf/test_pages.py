@@ -14,7 +14,7 @@ from virtscope.perf import resctrl_metrics
 from virtscope.perf.profile.metrics import Profiled, live_families
 from virtscope.perf.profile.samples import Hits, Place
 from virtscope.perf.source.resctrl import Resctrl
-from virtscope.shell.exposition import Encoder
+from virtscope.toolkit.exposition import Encoder
 
 TESTS = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ import pytest
 
 from virtscope.perf import resctrl_metrics
 from virtscope.perf.source.resctrl import Monitored, NoFigure, Resctrl
-from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL = FIXTURES / "intel-two-sockets"

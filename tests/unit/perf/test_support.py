@@ -12,7 +12,7 @@ from virtscope.perf import support
 from virtscope.perf.events import resolve
 from virtscope.perf.source.machine import Machine
 from virtscope.perf.support import Refusal, refusal
-from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 PARANOID = "proc/sys/kernel/perf_event_paranoid"
 RELEASE = "proc/sys/kernel/osrelease"

@@ -10,7 +10,7 @@ from prometheus_client.samples import Sample
 from virtscope.perf.profile.metrics import families
 from virtscope.perf.profile.samples import Profile
 from virtscope.perf.profile.top import Top
-from virtscope.shell.exposition import Encoder
+from virtscope.toolkit.exposition import Encoder
 
 _STEP = 60.0  # seconds from one sample to the next: rate() over a few minutes has enough of them
 _MOST_STEPS = 1440

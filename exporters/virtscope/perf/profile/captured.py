@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from virtscope.shell.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][0-9A-Z]|[=>78])|\x0f")
 _BLANKS = {ord(blank): " " for blank in "\u00a0\u2007\u202f"} | {ord(nothing): None for nothing in "\u200b\ufeff"}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prometheus_client import Metric
 
 from virtscope.perf.profile.samples import Profile
-from virtscope.shell.families import family, info
+from virtscope.toolkit.families import family, info
 
 
 class Profiled(NamedTuple):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from virtscope.perf.profile.captured import clean, malformed, unquoted
 from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place, Profile, add
 from virtscope.perf.profile.top import OTHER
-from virtscope.shell.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish
 
 _COUNTED = re.compile(r"\W*(?:Counter \d+ )?[Cc]ounted\s")
 _EVENT = re.compile(r"\W*(?:Counter\d+)?[Cc]ounted(?P<name>[^()]{1,200}?)events\b", re.ASCII)

@@ -17,7 +17,7 @@ from virtscope.perf.profile.captured import clean, malformed, unquoted
 from virtscope.perf.profile.perf_names import event_name, in_base_units
 from virtscope.perf.profile.samples import GUESTS, Hits, Place, Profile, add
 from virtscope.perf.profile.xensyms import Xensyms
-from virtscope.shell.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish
 
 SPACES = {"k": "kernel", ".": "user", "H": "hypervisor", "g": "guest_kernel", "u": "guest_user"}
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from virtscope.perf.profile.captured import clean, malformed
 from virtscope.perf.profile.perf_names import event_name, in_base_units
 from virtscope.perf.profile.samples import GUESTS, Hits, Place, Profile, add
-from virtscope.shell.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish
 
 # A line begins with command, ids, CPU, time, period and event, as far as they are asked for. With a time or a CPU it is
 # no frame of a call chain, whatever the command is called ("dd", "ab"), and the number before the event is the period.

@@ -8,7 +8,7 @@ from virtscope.perf.profile import metrics
 from virtscope.perf.profile.metrics import Profiled
 from virtscope.perf.profile.top import Top
 from virtscope.perf.source.perf_record import PerfRecord, Sampled
-from virtscope.shell.background import Background
+from virtscope.toolkit.background import Background
 
 _NEWCOMERS = 10  # symbols of an event that may gain a series in a round, so six hundred an hour at most
 

@@ -16,8 +16,8 @@ from fnmatch import translate
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from virtscope.shell.files import read_text
-from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.files import read_text
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from virtscope.perf.events import EventError, resolve
 from virtscope.perf.profile import perf_report
 from virtscope.perf.profile.perf_report import Report
 from virtscope.perf.profile.xensyms import Xensyms
-from virtscope.shell.commands import Commands, Finished
-from virtscope.shell.files import read_text
-from virtscope.shell.sources import SourceError, SourceUnavailable
+from virtscope.toolkit.commands import Commands, Finished
+from virtscope.toolkit.files import read_text
+from virtscope.toolkit.sources import SourceError, SourceUnavailable
 
 _LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 processes to be named take about 10 MiB
 

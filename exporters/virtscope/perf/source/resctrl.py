@@ -16,8 +16,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from virtscope.shell.files import read_text
-from virtscope.shell.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.files import read_text
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 FIGURES = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 

@@ -10,7 +10,7 @@ from virtscope.perf.profile import opreport
 from virtscope.perf.profile.opreport import Counted
 from virtscope.perf.profile.samples import NO_SYMBOL
 from virtscope.perf.profile.top import OTHER
-from virtscope.shell.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish
 
 SAMPLES = Path(__file__).resolve().parents[5] / "shared/samples/oprofile"
 

@@ -16,7 +16,7 @@ from tests.unit.perf.profile.fake_perf import FakePerf
 from virtscope.perf.profile.profiler import Profiler
 from virtscope.perf.source import perf_record
 from virtscope.perf.source.perf_record import PerfRecord, Sampled
-from virtscope.shell.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 
 CLOCK = Sampled("cpu-clock", None)
 MISSES = Sampled("cache-misses", 10000)

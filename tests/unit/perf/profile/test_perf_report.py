@@ -9,7 +9,7 @@ import pytest
 from virtscope.perf.profile import perf_report
 from virtscope.perf.profile.samples import GUESTS, NO_SYMBOL, Hits, Profile
 from virtscope.perf.profile.xensyms import Xensyms
-from virtscope.shell.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish
 
 SAMPLE = Path(__file__).resolve().parents[5] / "shared/samples/perf/report-stdio-rk3588-two-events-refs-and-misses.txt"
 

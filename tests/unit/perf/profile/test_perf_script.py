@@ -6,7 +6,7 @@ import pytest
 
 from virtscope.perf.profile import perf_script
 from virtscope.perf.profile.samples import GUESTS, NO_SYMBOL, Hits
-from virtscope.shell.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish
 
 
 def places(text: str) -> list[tuple[tuple[str, ...], Hits]]:

@@ -1,0 +1,104 @@
+"""/proc/vz/latency: how long the whole host's processes wait for a CPU, for memory, and for pages from disk.
+
+Format: latency_seq_show() in kernel/ve/vzstat.c of OpenVZ's kernels, versions 2.5 and 2.6. Below "Latencies:" a header
+and a row for each kind of wait: the longest of late, all added up, and how many. What follows is passed over: averages,
+and what alocirq is the sum of. The module that makes this file makes /proc/vz/stats too, which tells the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from prometheus_client import Metric
+
+from virtscope.openvz.units import Units
+from virtscope.toolkit.families import family, gauge
+
+_COLUMNS = ["Type", "Lat", "Total_lat", "Calls"]
+
+# Kernels that count nanoseconds go on counting these two in cycles, as do_swap_page() and __do_fault() in mm/memory.c
+# of 2.6.32 do, and no file tells how many of these make a second.
+_CYCLES_ALWAYS = {"swap_in", "page_in"}
+
+
+class Wait(NamedTuple):
+    """A kind of wait: `longest` of late and `total` in nanoseconds or cycles of the CPU, `calls` is how many."""
+
+    kind: str
+    longest: int
+    total: int
+    calls: int
+
+
+class Latency(NamedTuple):
+    """The file: its kinds of wait, and how many rows could not be understood."""
+
+    waits: tuple[Wait, ...]
+    refused: int
+
+
+def parse(text: str) -> Latency:
+    """Return what the file says; never fails. Columns behind the known ones are passed over.
+
+    Rows that are cut, hold anything but numbers or repeat a kind are refused, and so is a table without a known header.
+    """
+    _, found, rest = text.partition("\nLatencies:\n")
+    header, _, body = rest.partition("\n")
+    table, ended, _ = body.partition("\n\n")
+    rows = table.split("\n")
+    refused = 0 if ended else int(bool(rows.pop().strip()))  # the last row may be cut where no blank line follows
+    columns = header.split()
+    if not found or columns[: len(_COLUMNS)] != _COLUMNS:
+        return Latency((), 1)
+    waits: dict[str, Wait] = {}
+    for row in rows:
+        kind, *figures = row.split() or [""]
+        understood = (
+            kind.endswith(":")
+            and kind not in waits
+            and len(figures) == len(columns) - 1
+            and all(figure.isascii() and figure.isdigit() and len(figure) <= 20 for figure in figures)
+        )
+        if understood:
+            waits[kind] = Wait(kind[:-1], *map(int, figures[:3]))
+        else:
+            refused += bool(row.strip())
+    return Latency(tuple(waits.values()), refused)
+
+
+def families(latency: Latency, units: Units | None) -> Iterator[Metric]:
+    """Return the host's waits; no times where the units are not known. By hand: `cat /proc/vz/latency`.
+
+    openvz_host_latency_seconds_total{type="scheduling"} 5123.7
+    openvz_host_latency_calls_total{type="scheduling"} 91355210
+    openvz_host_latency_max_seconds{type="scheduling"} 0.0042
+    openvz_latency_refused_rows 0
+    """
+    waits = [({"type": wait.kind}, wait) for wait in latency.waits]
+    timed = [
+        (labels, wait)
+        for labels, wait in waits
+        if units and (units.unit == "cycles" or wait.kind not in _CYCLES_ALWAYS)
+    ]
+    per_second = units.per_second if units else 1
+    yield family(
+        "openvz_host_latency_seconds_total",
+        "Time that processes of the whole host waited, by what for, in seconds; absent where the unit isn't known.",
+        ((labels, wait.total / per_second) for labels, wait in timed),
+    )
+    yield family(
+        "openvz_host_latency_max_seconds",
+        "Longest such wait of late, in seconds; absent where the unit isn't known.",
+        ((labels, wait.longest / per_second) for labels, wait in timed),
+    )
+    yield family(
+        "openvz_host_latency_calls_total",
+        "Such waits, whether long or short.",
+        ((labels, wait.calls) for labels, wait in waits),
+    )
+    yield gauge(
+        "openvz_latency_refused_rows",
+        "Rows of /proc/vz/latency that could not be understood at this read.",
+        latency.refused,
+    )

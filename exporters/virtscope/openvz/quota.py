@@ -1,0 +1,203 @@
+"""Disk quotas: /proc/vz/vzquota, the bytes and inodes that each container's private area holds and may hold.
+
+Format: vzquota_read_proc() in fs/quota/vzdquota/vzdq_mgmt.c of OpenVZ's kernels up to 2.6.32 (those of Virtuozzo 7 have
+no such file). A header, and three lines for each quota: its id, which is the container's, with the path it is on for,
+then a row for 1k-blocks and one for inodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from prometheus_client import Metric
+
+from virtscope.toolkit.families import Figure, family, gauge, series
+from virtscope.toolkit.sources import SourceRubbish
+
+_BLOCK_BYTES = 1024
+_COLUMNS = ("usage", "softlimit", "hardlimit", "time", "expire")
+_ROWS = ("1k-blocks", "inodes")
+_OFF = ("-- started --", "-- stopped --")  # in place of the path: set up but not on yet, and off but not yet removed
+
+# 0 is no limit to the kernel. "unlimited" to vzctl is LONG_MAX: of a 32-bit host as it is; of a 64-bit one a limit of
+# inodes keeps 32 bits of it, and one of blocks, which become bytes, 63 or 64.
+_UNLIMITED = {0, 2**31 - 1, 2**32 - 1}
+_MOST_BLOCKS = 2**53
+
+
+class Usage(NamedTuple):
+    """How many bytes or inodes a container uses, and may use; None: no limit, or the kernel prints no such column.
+
+    `grace_end` is the UNIX time from which on the soft limit is enforced too, None while it isn't exceeded;
+    `grace_period` is for how many seconds it may be exceeded.
+    """
+
+    used: int | None
+    soft_limit: int | None
+    hard_limit: int | None
+    grace_end: int | None
+    grace_period: int | None
+
+
+class Quota(NamedTuple):
+    """A container's quota, and whether it is on: counted and enforced."""
+
+    ctid: str
+    on: bool
+    bytes: Usage
+    inodes: Usage
+
+
+class Quotas(NamedTuple):
+    """The file: its quotas, how many lines were refused, and how many columns are not known."""
+
+    quotas: tuple[Quota, ...]
+    refused: int
+    unknown_columns: int
+
+
+def parse(text: str) -> Quotas:
+    """Return what the file says; `text` is all of it.
+
+    Figures are taken by their columns' names. Lines that are cut or make no sense are counted, and so are quotas that
+    lack a row. An id that comes twice, as it does when others end while the file is read, is taken as it was last.
+    Raises SourceRubbish where the header is missing or no column is known, and where no quota makes sense.
+    """
+    header, _, body = text.partition("\n")
+    words = header.split()
+    columns = words[2:]
+    places = {name: columns.index(name) for name in _COLUMNS if columns.count(name) == 1}
+    if words[:2] != ["qid:", "path"] or not places:
+        raise SourceRubbish(f"/proc/vz/vzquota begins with {header[:300]!r}")
+
+    quotas: dict[str, Quota] = {}
+    refused = 0
+    ctid, on, rows = "", False, dict[str, Usage]()
+    *lines, unended = body.split("\n")
+    if len(unended.rstrip()) >= len(header.rstrip()):  # only the newline is missing
+        lines.append(unended)
+    else:
+        refused += bool(unended.strip())
+    for line in lines:
+        head = re.fullmatch(r"([0-9]+): (.*)", line)
+        if head:
+            refused += bool(ctid)  # the one before lacks a row
+            ctid, on, rows = head[1], head[2] not in _OFF, {}
+            continue
+        name, *figures = line.split() or [""]
+        understood = len(figures) == len(columns) and all(f.isascii() and f.isdigit() and len(f) <= 20 for f in figures)
+        if not ctid or name not in _ROWS or name in rows or not understood:
+            refused += bool(line.strip())
+            continue
+        size = _BLOCK_BYTES if name == "1k-blocks" else 1
+        rows[name] = _usage({column: int(figures[place]) for column, place in places.items()}, size)
+        if len(rows) == len(_ROWS):
+            quotas[ctid] = Quota(ctid, on, rows["1k-blocks"], rows["inodes"])
+            ctid = ""
+    refused += bool(ctid)
+    if refused and not quotas:
+        raise SourceRubbish(f"no quota of /proc/vz/vzquota makes sense, the first is {body.lstrip()[:300]!r}")
+    return Quotas(tuple(quotas.values()), refused, len(columns) - len(places))
+
+
+def _usage(figures: dict[str, int], size: int) -> Usage:
+    def limit(column: str) -> int | None:
+        value = figures.get(column, 0)
+        return None if value in _UNLIMITED or value >= _MOST_BLOCKS else value * size
+
+    used = figures.get("usage")
+    return Usage(
+        None if used is None else used * size,
+        limit("softlimit"),
+        limit("hardlimit"),
+        figures.get("time") or None,
+        figures.get("expire"),
+    )
+
+
+_FIGURES: list[Figure[Quota]] = [
+    Figure(
+        "openvz_quota_on",
+        "1 if the container's disk quota is counted and enforced, 0 while it is being set up or removed.",
+        lambda quota: int(quota.on),
+    ),
+    Figure(
+        "openvz_quota_used_bytes",
+        "Bytes of disk that the container uses.",
+        lambda quota: quota.bytes.used,
+    ),
+    Figure(
+        "openvz_quota_soft_limit_bytes",
+        "Bytes of disk that the container may use, but for a grace period; absent where there is no limit.",
+        lambda quota: quota.bytes.soft_limit,
+    ),
+    Figure(
+        "openvz_quota_hard_limit_bytes",
+        "Bytes of disk that the container may use at most; absent where there is no limit.",
+        lambda quota: quota.bytes.hard_limit,
+    ),
+    Figure(
+        "openvz_quota_used_inodes",
+        "Inodes, such as files and folders, that the container uses.",
+        lambda quota: quota.inodes.used,
+    ),
+    Figure(
+        "openvz_quota_soft_limit_inodes",
+        "Inodes that the container may use, but for a grace period; absent where there is no limit.",
+        lambda quota: quota.inodes.soft_limit,
+    ),
+    Figure(
+        "openvz_quota_hard_limit_inodes",
+        "Inodes that the container may use at most; absent where there is no limit.",
+        lambda quota: quota.inodes.hard_limit,
+    ),
+]
+
+
+def families(read: Quotas) -> list[Metric]:
+    """Return every container's disk quota. See the same figures by hand with `cat /proc/vz/vzquota`.
+
+    openvz_quota_on{ctid="101"} 1
+    openvz_quota_used_bytes{ctid="101"} 897409024
+    openvz_quota_soft_limit_bytes{ctid="101"} 1073741824
+    openvz_quota_used_inodes{ctid="101"} 29792
+    openvz_quota_grace_period_seconds{ctid="101",limit="bytes"} 259200
+    openvz_quota_grace_end_timestamp_seconds{ctid="101",limit="bytes"} 1353628800
+    openvz_quota_refused_rows 0
+    openvz_quota_unknown_columns 0
+    """
+    return [
+        gauge(
+            "openvz_quota_refused_rows",
+            "Lines of /proc/vz/vzquota that could not be understood at this read, and quotas that lack one.",
+            read.refused,
+        ),
+        gauge(
+            "openvz_quota_unknown_columns",
+            "Columns of /proc/vz/vzquota that this exporter doesn't know, and passes over.",
+            read.unknown_columns,
+        ),
+        *series(_FIGURES, [({"ctid": quota.ctid}, quota) for quota in read.quotas]),
+        *_grace(read.quotas),
+    ]
+
+
+def _grace(quotas: Sequence[Quota]) -> Iterator[Metric]:
+    usages = [
+        ({"ctid": quota.ctid, "limit": limit}, usage)
+        for quota in quotas
+        for limit, usage in (("bytes", quota.bytes), ("inodes", quota.inodes))
+    ]
+    yield family(
+        "openvz_quota_grace_period_seconds",
+        "Time for which the container may exceed this soft limit, in seconds.",
+        ((labels, usage.grace_period) for labels, usage in usages),
+    )
+    yield family(
+        "openvz_quota_grace_end_timestamp_seconds",
+        "When the container will be held to the soft limit that it exceeds, in seconds since 1970; absent while it "
+        "doesn't.",
+        ((labels, usage.grace_end) for labels, usage in usages),
+    )

@@ -1,0 +1,130 @@
+"""Programs that a source runs to their end: bounded in time and output, and their cost known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from typing import NamedTuple
+
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+
+LARGEST = 8 << 20  # bytes of output; `xl list -l` of a thousand domains is about 3 MiB
+_POLL = 0.02  # seconds
+
+
+class Finished(NamedTuple):
+    """A program that ended by itself: its status and what it wrote."""
+
+    status: int
+    output: bytes
+    complaints: bytes  # on standard error, the last 4 KiB of it
+
+    def problem(self) -> str:
+        """Return how it failed and its last words; "" where it ended with status 0."""
+        if not self.status:
+            return ""
+        end = f"was ended by signal {-self.status}" if self.status < 0 else f"ended with status {self.status}"
+        said = last_line(self.complaints)
+        return f"{end}: {said}" if said else end
+
+
+class Commands:
+    """Runs programs one after the other, for one thread; any other may close()."""
+
+    def __init__(self, timeout: float) -> None:
+        """Give each program `timeout` seconds."""
+        self.cpu_seconds = 0.0  # CPU time of all programs so far, and of those they waited for
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def run(self, program: str, *arguments: str) -> Finished:
+        """Run a program to its end in the C locale; whatever its status, it is returned.
+
+        Raises SourceTimeout when it takes too long and SourceRubbish when it writes too much, having killed it and all
+        that it started; SourceUnavailable when there is no such program.
+        """
+        with self._lock:
+            if self._closed:
+                raise SourceError("closed")
+            try:
+                child = self._running = subprocess.Popen(
+                    [program, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    bufsize=0,
+                    env={**os.environ, "LC_ALL": "C"},
+                    start_new_session=True,  # a process group of its own, to be killed as a whole
+                )
+            except FileNotFoundError as error:
+                raise SourceUnavailable(f"{program} is not there") from error
+            except OSError as error:
+                raise SourceError(f"{program} can't be started: {error.strerror}") from error
+        try:
+            return self._finish(child, " ".join([program, *arguments]))
+        finally:
+            self._reap(child)
+
+    def close(self) -> None:
+        """Kill what is running, and run nothing any more."""
+        with self._lock:
+            self._closed = True
+            if self._running:
+                kill_group(self._running)
+
+    def _finish(self, child: subprocess.Popen[bytes], command: str) -> Finished:
+        assert child.stdout
+        assert child.stderr
+        deadline = time.monotonic() + self._timeout
+        output, complaints = bytearray(), bytearray()
+        with selectors.DefaultSelector() as pipes:
+            pipes.register(child.stdout, selectors.EVENT_READ, output)
+            pipes.register(child.stderr, selectors.EVENT_READ, complaints)
+            while pipes.get_map() and (left := deadline - time.monotonic()) > 0:
+                for key, _ in pipes.select(left):
+                    chunk = os.read(key.fd, 65536)
+                    if not chunk:
+                        pipes.unregister(key.fileobj)
+                    key.data.extend(chunk)
+                del complaints[:-4096]
+                if len(output) > LARGEST:
+                    raise SourceRubbish(f"{command} wrote more than {LARGEST >> 20} MiB: {bytes(output[:200])!r}")
+        # Both pipes may be closed by a program that goes on. Waiting without reaping leaves its usage to be asked for.
+        while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() >= deadline:
+                raise SourceTimeout(f"{command} did not end within {self._timeout:.0f} s and was killed")
+            time.sleep(_POLL)
+        return Finished(self._reap(child), bytes(output), bytes(complaints))
+
+    def _reap(self, child: subprocess.Popen[bytes]) -> int:
+        """Kill what is left of a program, wait for its end, add its cost, and return its status; once is enough."""
+        if child.returncode is None:
+            with self._lock:
+                self._running = None  # nobody else kills what may soon be another process's id
+                kill_group(child)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu_seconds += usage.ru_utime + usage.ru_stime
+            for pipe in (child.stdout, child.stderr):
+                if pipe:
+                    pipe.close()
+        return child.returncode
+
+
+def kill_group(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child that nobody has reaped yet, and what it started; it leads a process group of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def last_line(complaints: bytes) -> str:
+    """Return the last line that says something, at most 300 characters of it; "" where there is none."""
+    lines = complaints.decode("utf-8", "backslashreplace").split("\n")
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,246 @@
+"""One scrape of an exporter: all its sources at once, under one deadline, and what the exporter says about itself."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any, Callable, NamedTuple
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+
+from virtscope import __version__
+from virtscope.toolkit.background import Background
+from virtscope.toolkit.compression import Gzip
+from virtscope.toolkit.exposition import Encoder, FamilyError, Format
+from virtscope.toolkit.process import Process
+from virtscope.toolkit.sources import Cost, SourceError, SourceReader, SourceUnavailable, reason_of
+
+log = logging.getLogger(__name__)
+
+
+class Source(NamedTuple):
+    """A source as the shell sees it: `read` gives metric families or raises, `origin` says where the figures come from.
+
+    `origin` is asked after each successful read and becomes the `detail` label of `*_source_info`. When it raises, that
+    sample alone is missing.
+
+    A source that is not required may be missing from a machine that is all right: when it raises SourceUnavailable it
+    is *absent*, no failure, and `detail` says why. (So the message of that must not change from scrape to scrape.)
+
+    Where `read` only takes what a `background` has read, that one's age, cost and failures are shown.
+    """
+
+    name: str
+    read: Callable[[], list[Metric]]
+    origin: Callable[[], str]
+    required: bool = True
+    background: Background[Any] | None = None
+
+
+class Exporter:
+    """Answers scrapes from its sources and adds its own state and cost.
+
+    Exposes, beside the families of the sources (`xentop` standing for the exporter's name):
+
+        xentop_up 1
+        xentop_source_up{source="libxenstat"} 1
+        xentop_source_info{source="libxenstat",detail="libxenstat.so.4.17"} 1
+        xentop_source_errors_total{source="libxenstat",reason="timeout"} 0
+        xentop_source_reads_total{source="libxenstat"} 42
+        xentop_source_seconds_total{source="libxenstat"} 0.11
+        xentop_source_cpu_seconds_total{source="libxenstat"} 0.09
+        xentop_source_info{source="runstate",detail="absent: this Xen has no such call"} 1   # one that isn't required
+        xentop_source_age_seconds{source="xl"} 12.5                                          # one read in background
+        xentop_source_background_errors_total{source="xl",reason="timeout"} 0
+        xentop_encode_seconds_total 0.03
+        xentop_encode_errors_total 0
+        xentop_build_info{version="0.1.0",python="3.11.2"} 1
+        process_cpu_seconds_total 0.5       # and the other process_* metrics
+    """
+
+    REASONS = ("timeout", "unavailable", "error", "rubbish")
+
+    def __init__(self, name: str, sources: Iterable[Source]) -> None:
+        self.name = name
+        self._sources = list(sources)
+        self._readers = [SourceReader(source.name, source.read) for source in self._sources]
+        self._process = Process()
+        self._encoder = Encoder(on_refused=self._note_refused)
+        self._gzip = Gzip()
+        # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
+        self._lock = threading.Lock()
+        self._encode_seconds = 0.0
+        self._refused: set[str] = set()  # families that could not be written, each said once in the log
+        self._refusals = 0
+        self._errors = {(source.name, reason): 0 for source in self._sources for reason in self.REASONS}
+        self._state = {source.name: "" for source in self._sources}  # "up", "absent" or why the last read failed
+        self._absent: dict[str, str] = {}  # why a source that isn't required is absent, as of its last read
+        self._origins: dict[str, str | None] = {}  # as of each source's last successful read; None if it raised
+
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+        """Return the exposition in `form`, waiting for the sources no longer than `seconds`."""
+        deadline = time.monotonic() + seconds
+        asked = [reader.ask() for reader in self._readers]
+        outcomes = [reader.answer(read, deadline) for reader, read in zip(self._readers, asked)]
+        with self._lock:
+            families: list[Metric] = []
+            for source, outcome in zip(self._sources, outcomes):
+                if isinstance(outcome, SourceUnavailable) and not source.required:
+                    self._note_absence(source, outcome)
+                elif isinstance(outcome, Exception):
+                    self._note_failure(source, outcome)
+                else:
+                    self._note_success(source)
+                    families += outcome
+            families += self._about_itself()
+            begun = time.thread_time()
+            pieces = self._encoder.pieces(families, form)
+            exposition = self._gzip.compress(pieces) if gzipped else b"".join(pieces)
+            self._encode_seconds += time.thread_time() - begun
+            return exposition
+
+    def _note_failure(self, source: Source, error: Exception) -> None:
+        reason = reason_of(error)
+        self._errors[source.name, reason] += 1
+        if self._state[source.name] == reason:
+            return  # said already
+        self._state[source.name] = reason
+        unforeseen = not isinstance(error, SourceError)  # a fault of ours: say where
+        log.warning(
+            "source failed",
+            extra={"fields": {"source": source.name, "reason": reason, "err": f"{error}" or type(error).__name__}},
+            exc_info=error if unforeseen else None,
+        )
+
+    def _note_absence(self, source: Source, error: SourceUnavailable) -> None:
+        if self._state[source.name] != "absent" or self._absent[source.name] != str(error):
+            log.info("source absent", extra={"fields": {"source": source.name, "why": error}})
+        self._state[source.name] = "absent"
+        self._absent[source.name] = str(error)
+
+    def _note_success(self, source: Source) -> None:
+        detail = self._origin(source)
+        if self._state[source.name] != "up":
+            self._state[source.name] = "up"
+            fields = {"source": source.name} if detail is None else {"source": source.name, "detail": detail}
+            log.info("source answers", extra={"fields": fields})
+
+    def _origin(self, source: Source) -> str | None:
+        detail = None
+        try:
+            detail = source.origin()
+        except Exception as error:  # the values are good all the same
+            self._errors[source.name, reason_of(error)] += 1
+            if self._origins.get(source.name, "") is not None:  # not logged already
+                fields = {"source": source.name, "err": f"{error}" or type(error).__name__}
+                unforeseen = not isinstance(error, SourceError)
+                log.warning(
+                    "origin of a source's values unknown",
+                    extra={"fields": fields},
+                    exc_info=error if unforeseen else None,
+                )
+        self._origins[source.name] = detail
+        return detail
+
+    def _note_refused(self, error: FamilyError) -> None:
+        self._refusals += 1
+        if error.family not in self._refused:
+            self._refused.add(error.family)
+            log.error("metric family left out", extra={"fields": {"family": error.family, "err": error}})
+
+    def _about_itself(self) -> Iterable[Metric]:
+        up = GaugeMetricFamily(f"{self.name}_up", "1 if every source gave its figures for this scrape, else 0.")
+        up.add_metric([], float(all(state in {"up", "absent"} for state in self._state.values())))
+        yield up
+
+        source_up = GaugeMetricFamily(
+            f"{self.name}_source_up", "1 if this source gave its figures for this scrape, else 0.", labels=["source"]
+        )
+        info = InfoMetricFamily(
+            f"{self.name}_source", "Where the figures of this scrape come from, or why a source is absent."
+        )
+        errors = CounterMetricFamily(
+            f"{self.name}_source_errors",
+            "Scrapes that a source failed, by reason: timeout, unavailable (what it reads isn't there), error, rubbish "
+            "(what it read can't be understood).",
+            labels=["source", "reason"],
+        )
+        reads = CounterMetricFamily(f"{self.name}_source_reads", "Finished reads of this source.", labels=["source"])
+        seconds = CounterMetricFamily(
+            f"{self.name}_source_seconds", "Time spent in finished reads of this source, in seconds.", labels=["source"]
+        )
+        cpu = CounterMetricFamily(
+            f"{self.name}_source_cpu_seconds",
+            "CPU time spent in finished reads of this source, in seconds.",
+            labels=["source"],
+        )
+        for source, reader in zip(self._sources, self._readers):
+            state = self._state[source.name]
+            if state != "absent":
+                source_up.add_metric([source.name], float(state == "up"))
+            detail = self._origins.get(source.name)
+            if state == "up" and detail is not None:
+                info.add_metric([], {"source": source.name, "detail": detail})
+            elif state == "absent":
+                info.add_metric([], {"source": source.name, "detail": f"absent: {self._absent[source.name]}"})
+            cost = _cost(reader, source.background)
+            reads.add_metric([source.name], cost.reads)
+            seconds.add_metric([source.name], cost.seconds)
+            cpu.add_metric([source.name], cost.cpu_seconds)
+        for key, count in self._errors.items():
+            errors.add_metric(key, count)
+        yield from (source_up, info, errors, reads, seconds, cpu)
+        yield from self._about_backgrounds()
+
+        yield CounterMetricFamily(
+            f"{self.name}_encode_seconds",
+            "CPU time spent writing expositions, in seconds.",
+            self._encode_seconds,
+        )
+        yield CounterMetricFamily(
+            f"{self.name}_encode_errors", "Metric families left out because they could not be written.", self._refusals
+        )
+        yield InfoMetricFamily(
+            f"{self.name}_build",
+            "Version of the exporter and of the Python that runs it.",
+            {"version": __version__, "python": platform.python_version()},
+        )
+        try:
+            yield from self._process.families()
+        except OSError as error:  # no file descriptors left
+            self._note_refused(FamilyError("process_*", error))
+
+    def _about_backgrounds(self) -> Iterable[Metric]:
+        backgrounds = [(source.name, source.background) for source in self._sources if source.background]
+        if not backgrounds:
+            return
+        age = GaugeMetricFamily(
+            f"{self.name}_source_age_seconds",
+            "Age of the figures of this source, which is read in the background, in seconds.",
+            labels=["source"],
+        )
+        errors = CounterMetricFamily(
+            f"{self.name}_source_background_errors",
+            "Reads in the background that failed, by reason. Scrapes get the figures of the read before until they are "
+            "too old.",
+            labels=["source", "reason"],
+        )
+        for name, background in backgrounds:
+            seconds = background.age()
+            if seconds is not None:
+                age.add_metric([name], seconds)
+            for reason, count in background.failures.items():
+                errors.add_metric([name, reason], count)
+        yield from (age, errors)
+
+
+def _cost(reader: SourceReader[list[Metric]], background: Background[Any] | None) -> Cost:
+    """Return what a source has cost, in the scrapes and in the background, where the reads are that count."""
+    if background is None:
+        return reader.cost
+    here, there = reader.cost, background.cost
+    return Cost(there.reads, here.seconds + there.seconds, here.cpu_seconds + there.cpu_seconds)

@@ -1,0 +1,302 @@
+"""A host's recording: what an exporter's sources gave, with times, in one file that grows a line at a time.
+
+The format, which docs/recordings.md describes for those who write one by other means: gzip of UTF-8 lines, each a JSON
+object. The first is the header, each other one a reading, in the order of their times:
+
+    {"format": "virtscope recording", "version": 1, "exporter": "xentop", "sources": ["libxenstat"], "interval": 1.0}
+    {"t": 0.0, "source": "libxenstat", "data": {...}}
+    {"t": 1.0, "source": "libxenstat", "failed": "timeout", "message": "no answer for 1.0 s"}
+
+Bytes that are no UTF-8 are lone surrogates, U+DC80 to U+DCFF, as Python's surrogateescape has them.
+
+The version is that of what can't be read otherwise. A field that is added to what a source gives has a default, which
+recordings of before then have; readers pass over fields and sources that they don't know.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, TypeVar
+
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable, reason_of
+
+FORMAT = "virtscope recording"
+VERSION = 1
+LONGEST_LINE = 16 << 20  # bytes; four times a reading of 1,000 containers. More is not read into memory
+
+T = TypeVar("T")
+Decode = Callable[[object], T]
+
+_FAILURES = {kind.reason: kind for kind in (SourceError, SourceUnavailable, SourceRubbish, SourceTimeout)}
+
+
+class Header(NamedTuple):
+    """What a recording says of itself."""
+
+    exporter: str  # whose sources they are: "xentop", "vestat"
+    sources: tuple[str, ...]  # that its readings come from
+    interval: float  # seconds between two readings of a source
+    recorded: str  # when, in words or as a date; "" where unknown
+    anonymised: bool
+    begins: float | None = None  # the Unix time that t=0 is, for one that goes on with others' figures
+
+
+class Failed(NamedTuple):
+    """In the place of what a source could not give: SourceError's reason, and the message."""
+
+    failed: str
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failed:
+        """Return this error as it is written."""
+        return cls(reason_of(error), str(error))
+
+    def error(self) -> SourceError:
+        """Return the error that was."""
+        return _FAILURES[self.failed](self.message)
+
+
+class Reading(NamedTuple):
+    """What a source gave at a moment: data in JSON's terms, or a failure."""
+
+    seconds: float  # since the recording began
+    source: str
+    data: object
+    failed: Failed | None
+
+
+class Writer:
+    """Writes a new recording, each reading whole on disk before the next: what is cut off later can still be read."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        """Create the file, for its owner alone; raises FileExistsError where there is one, OSError as open() does."""
+        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        self._zipped = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._file)
+        self._write({"format": FORMAT, "version": VERSION, **header._asdict()})
+
+    def write(self, seconds: float, source: str, outcome: object) -> None:
+        """Add a reading: Failed, or what encode() takes."""
+        line: dict[str, object] = {"t": round(seconds, 6), "source": source}
+        if isinstance(outcome, Failed):
+            line.update(outcome._asdict())
+        else:
+            line["data"] = encode(outcome)
+        self._write(line)
+
+    def size(self) -> int:
+        """Return the bytes written to the file so far."""
+        return self._file.tell()
+
+    def close(self) -> None:
+        """End the file."""
+        self._zipped.close()
+        self._file.close()
+
+    def _write(self, line: Mapping[str, object]) -> None:
+        self._zipped.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._zipped.flush(zlib.Z_SYNC_FLUSH)
+        self._file.flush()
+
+
+class Reader:
+    """Reads a recording from its beginning, a line at a time, holding no more than one.
+
+    A file that is cut off ends with its last whole line; `cut` then says so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the header; raises SourceUnavailable where there is no file, SourceRubbish where it is no recording."""
+        self._path = path
+        self.cut = False
+        self._number = 0  # of the line read last
+        try:
+            self._file = gzip.GzipFile(path, "rb")
+        except OSError as error:
+            raise SourceUnavailable(f"{path} can't be read: {error.strerror}") from error
+        try:
+            self.header = self._header()
+        except SourceError:
+            self.close()
+            raise
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the readings; raises SourceRubbish, with its number, at a line that makes no sense."""
+        before = -math.inf
+        while (line := self._line()) is not None:
+            reading = self._reading(line)
+            if reading.seconds < before:
+                raise self._rubbish(f'"t" goes back from {before} to {reading.seconds}')
+            before = reading.seconds
+            yield reading
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _header(self) -> Header:
+        line = self._line()
+        if line is None:
+            raise SourceRubbish(f"{self._path} is empty, or cut off within its first line")
+        if line.get("format") != FORMAT:
+            raise SourceRubbish(f"{self._path} is no recording: its first line lacks {FORMAT!r} as its format")
+        if line.get("version") != VERSION:
+            raise SourceRubbish(
+                f"{self._path} is a recording of version {line.get('version')!r}; this exporter reads version {VERSION}"
+            )
+        sources, interval = line.get("sources"), _number(line.get("interval"))
+        exporter, recorded, anonymised = line.get("exporter"), line.get("recorded", ""), line.get("anonymised", False)
+        if not isinstance(sources, list) or not sources or not all(isinstance(source, str) for source in sources):
+            raise self._rubbish('"sources" must be a list of names')
+        if not 0 < interval < 1e9:
+            raise self._rubbish('"interval" must be a number of seconds above 0')
+        if not (isinstance(exporter, str) and isinstance(recorded, str) and isinstance(anonymised, bool)):
+            raise self._rubbish('"exporter" and "recorded" must be text, "anonymised" true or false')
+        begins = line.get("begins")
+        if begins is not None and not 0 <= (begins := _number(begins)) < 1e12:
+            raise self._rubbish('"begins" must be seconds of Unix time')
+        return Header(exporter, tuple(sources), float(interval), recorded, anonymised, begins)
+
+    def _reading(self, line: Mapping[str, Any]) -> Reading:
+        seconds, source = _number(line.get("t")), line.get("source")
+        if not 0 <= seconds < 1e12 or not isinstance(source, str):
+            raise self._rubbish('"t" must be seconds since the beginning, and "source" a name')
+        if "failed" in line:
+            try:
+                return Reading(float(seconds), source, None, _failed(line))
+            except SourceRubbish as error:
+                raise self._rubbish(str(error)) from error
+        if "data" not in line:
+            raise self._rubbish('neither "data" nor "failed"')
+        return Reading(float(seconds), source, line["data"], None)
+
+    def _line(self) -> dict[str, Any] | None:
+        """Return the next line; None at the end, be it cut off or not."""
+        try:
+            text = self._file.readline(LONGEST_LINE)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            if self._number == 0 and not isinstance(error, EOFError):
+                raise SourceRubbish(f"{self._path} is no recording: {error}") from error
+            self.cut = True
+            return None
+        except OSError as error:
+            raise SourceError(f"{self._path} can't be read: {error.strerror}") from error
+        if not text:
+            return None
+        self._number += 1
+        if len(text) == LONGEST_LINE:
+            raise self._rubbish(f"longer than {LONGEST_LINE >> 20} MiB")
+        if not text.endswith(b"\n"):
+            self.cut = True
+            return None
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._rubbish(f"no JSON: {error}: {text[:80]!r}") from error
+        if not isinstance(line, dict):
+            raise self._rubbish(f"no JSON object: {text[:80]!r}")
+        return line
+
+    def _rubbish(self, what: str) -> SourceRubbish:
+        return SourceRubbish(f"line {self._number} of {self._path}: {what}")
+
+
+def _number(value: object) -> float:
+    """Return a number as it is; NaN, which lies in no range, for anything else."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+
+
+def encode(raw: object) -> object:
+    """Return what a source gave in JSON's terms: named tuples and dicts objects, other tuples arrays, bytes text."""
+    if isinstance(raw, bytes):
+        return raw.decode("utf-8", "surrogateescape")
+    if isinstance(raw, dict):
+        return {key: encode(value) for key, value in raw.items()}
+    if isinstance(raw, tuple):
+        fields = getattr(raw, "_fields", None)
+        return dict(zip(fields, map(encode, raw))) if fields else list(map(encode, raw))
+    return raw
+
+
+def whole(value: object) -> int:
+    """Decode a whole number of at most 64 bits; true and false are 1 and 0."""
+    if isinstance(value, int) and 0 <= value < 1 << 64:
+        return value
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for a whole number")
+
+
+def real(value: object) -> float:
+    """Decode a number that isn't negative."""
+    if 0 <= (found := _number(value)) < 1 << 64:
+        return found
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for a number")
+
+
+def text(value: object) -> bytes:
+    """Decode bytes."""
+    try:
+        if isinstance(value, str):
+            return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        pass
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for text")
+
+
+def word(value: object) -> str:
+    """Decode text that was no bytes."""
+    if isinstance(value, str):
+        return value
+    raise SourceRubbish(f"it has {str(value)[:80]!r} for a word")
+
+
+def optional(decode: Decode[T]) -> Decode[T | None]:
+    """Decode null as None, and anything else with `decode`."""
+    return lambda value: None if value is None else decode(value)
+
+
+def or_failed(decode: Decode[T]) -> Decode[T | Failed]:
+    """Decode an object with "failed" as Failed, and anything else with `decode`."""
+    return lambda value: _failed(value) if isinstance(value, dict) and "failed" in value else decode(value)
+
+
+def _failed(value: Mapping[str, object]) -> Failed:
+    if value["failed"] not in _FAILURES:
+        raise SourceRubbish(f"it has {str(value['failed'])[:80]!r} for one of {', '.join(_FAILURES)}")
+    return Failed(str(value["failed"]), str(value.get("message", "")))
+
+
+def many(decode: Decode[T]) -> Decode[tuple[T, ...]]:
+    """Decode an array."""
+
+    def decoded(value: object) -> tuple[T, ...]:
+        if not isinstance(value, list):
+            raise SourceRubbish(f"it has {str(value)[:80]!r} for a list")
+        return tuple([decode(item) for item in value])
+
+    return decoded
+
+
+def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[Any]) -> Decode[T]:
+    """Decode an object with these fields, whole numbers unless they have a decoder, as a named tuple of this kind.
+
+    A field that the tuple has a default for may be absent: a recording may be older than the field. Other fields than
+    these are passed over: a recording may be newer than this exporter.
+    """
+    by_field = [(field, decoders.get(field, whole)) for field in fields]
+    defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})
+    required = set(fields) - defaults.keys()
+
+    def decoded(value: object) -> T:
+        if not isinstance(value, dict):
+            raise SourceRubbish(f"it has {str(value)[:80]!r} where {', '.join(fields)} should be")
+        if not value.keys() >= required:
+            raise SourceRubbish(f"it lacks {', '.join(sorted(required - value.keys()))} in {str(value)[:80]!r}")
+        return kind(*[decode(value[field]) if field in value else defaults[field] for field, decode in by_field])
+
+    return decoded

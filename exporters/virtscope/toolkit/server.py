@@ -1,0 +1,450 @@
+"""The server of every exporter: TCP and TLS, and how much of it each client gets.
+
+Whoever reaches the port can open connections, before any password is asked for. So one thread holds all of them, at a
+descriptor and some kilobytes each: it shakes hands, reads the heads of requests and sends answers, and never waits for
+one client. Only a request that is whole gets a thread (virtscope.toolkit.answering). Every wait for a client has a
+deadline, and when there are too many connections, the client that has the most of them loses one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import gc
+import ipaddress
+import logging
+import math
+import os
+import re
+import selectors
+import signal
+import socket
+import ssl
+import threading
+import time
+from http import HTTPStatus
+
+from virtscope.toolkit.answering import Answer, Answering
+from virtscope.toolkit.flags import address_text
+from virtscope.toolkit.pages import Pages, Scrapes
+from virtscope.toolkit.webconfig import WebConfig
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 256
+MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
+MOST_UNSENT_BYTES = 32 << 20  # of all answers together
+SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's own limits are megabytes, which count as the exporter's memory
+
+HEAD_SECONDS = 5.0  # from the connection to the end of the first head; later from a head's first byte to its end
+IDLE_SECONDS = 75.0  # between two requests; longer than a minute, so that scrapes a minute apart keep their connection
+TURN_SECONDS = 5.0  # how long a request may wait while others are answered
+SEND_SECONDS = 30.0  # for a whole answer
+LINGER_SECONDS = 1.0  # for a client to take the last answer while it still sends: closed earlier, the answer is lost
+DRAIN_SECONDS = 10.0  # how long a stop waits for scrapes under way
+PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors left
+WARNING_SECONDS = 60.0  # between two warnings of too many connections
+
+_ACCEPTED_AT_ONCE = 32  # before those that are open get their turn
+_BACKLOG = 4096  # or what net.core.somaxconn allows: a client that finds it full tries again after a second, then two
+_SENT_AT_ONCE = 256 << 10
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+
+
+class _State(enum.Enum):
+    SHAKING_HANDS = enum.auto()
+    READING = enum.auto()  # the head of a request, or waiting for one
+    ANSWERING = enum.auto()
+    SENDING = enum.auto()
+    LINGERING = enum.auto()  # until the client closes
+    CLOSED = enum.auto()
+
+
+class _Client:
+    """All connections from one address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.connections: set[_Connection] = set()
+        self.idle: dict[_Connection, None] = {}  # without a request to answer; the one idle for longest is first
+
+
+class _Connection:
+    def __init__(self, sock: socket.socket, client: _Client, state: _State) -> None:
+        self.socket = sock
+        self.client = client
+        self.state = state
+        self.deadline = math.inf  # by time.monotonic()
+        self.events = 0  # that the selector watches for
+        self.received = bytearray()
+        self.unsent = memoryview(b"")
+        self.keep = True  # open once all is sent
+
+
+class Server:
+    """Serves one exporter on one address. Its connections are the business of the thread in `serve_forever` alone."""
+
+    def __init__(self, address: tuple[str, int], telemetry_path: str, web: WebConfig | None, exporter: Scrapes) -> None:
+        """Bind `address`; raises OSError if that can't be done."""
+        self.web = web
+        self._listener = _listener(*address)
+        self.server_address = self._listener.getsockname()
+        self._pages = Pages(telemetry_path, web, exporter)
+        self._answering: Answering[_Connection] = Answering(self._pages, self._wake_up)
+        self._woken, self._waker = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        for sock in (self._woken, self._waker):
+            sock.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._listening = False
+        self._accept_after = 0.0  # 0: now
+        self._warn_after = 0.0
+        self._clients: dict[str, _Client] = {}  # those that have connections, by address
+        self._next_deadline = math.inf  # of any connection; at times too early, never too late
+        self._unsent = 0  # bytes
+        self._stop_by = math.inf
+        self._stopped = threading.Event()
+
+    def serve_forever(self) -> None:
+        """Serve until `shutdown`."""
+        try:
+            while not self._may_stop():
+                self._listen_if_there_is_room()
+                for key, _ in self._selector.select(self._seconds_to_wait()):
+                    if key.fileobj is self._listener:
+                        self._accept()
+                    elif key.fileobj is self._woken:
+                        with contextlib.suppress(BlockingIOError):
+                            self._woken.recv(4096)
+                    else:
+                        self._go_on(key.data)
+                for connection, answer in self._answering.finished():
+                    self._begin_to_send(connection, answer)
+                self._close_overdue()
+        finally:
+            self._stopped.set()
+
+    def shutdown(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Take no more requests, and return when those under way are answered, `seconds` later at most."""
+        self._stop_by = time.monotonic() + seconds
+        self._wake_up()
+        self._stopped.wait(seconds + 1)
+
+    def server_close(self) -> None:
+        """Close all connections; `serve_forever` must have ended."""
+        for connection in self._connections():
+            self._close(connection)
+        self._answering.close()
+        self._selector.close()
+        for sock in (self._listener, self._woken, self._waker):
+            sock.close()
+
+    def _wake_up(self) -> None:
+        with contextlib.suppress(OSError):  # full, so it wakes up anyway; or closed
+            self._waker.send(b"\0")
+
+    # --- The loop ----------------------------------------------------------------------------------------------------
+
+    def _may_stop(self) -> bool:
+        if self._stop_by == math.inf:
+            return False
+        for connection in self._connections():
+            if connection.state not in {_State.ANSWERING, _State.SENDING}:
+                self._close(connection)
+        return not self._clients or time.monotonic() >= self._stop_by
+
+    def _listen_if_there_is_room(self) -> None:
+        if time.monotonic() >= self._accept_after:
+            self._accept_after = 0.0
+        listening = self._stop_by == math.inf and not self._accept_after and not self._filled_by_one_client()
+        if listening and not self._listening:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+        elif self._listening and not listening:
+            self._selector.unregister(self._listener)
+        self._listening = listening
+
+    def _seconds_to_wait(self) -> float | None:
+        until = min(self._next_deadline, self._stop_by, self._accept_after or math.inf)
+        return None if until == math.inf else max(until - time.monotonic(), 0)
+
+    def _close_overdue(self) -> None:
+        now = time.monotonic()
+        if now < self._next_deadline:
+            return
+        self._next_deadline = math.inf
+        for connection in self._connections():
+            if connection.deadline > now:
+                self._next_deadline = min(self._next_deadline, connection.deadline)
+            elif connection.state is not _State.ANSWERING:
+                self._close(connection)
+            elif self._answering.withdraw(connection, connection.client.address):
+                self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE))
+            else:
+                connection.deadline = math.inf  # its turn has come; how long that may take is the scrape's own limit
+
+    def _set_deadline(self, connection: _Connection, seconds: float) -> None:
+        connection.deadline = time.monotonic() + seconds
+        self._next_deadline = min(self._next_deadline, connection.deadline)
+
+    # --- Room --------------------------------------------------------------------------------------------------------
+
+    def _connections(self) -> list[_Connection]:
+        return [connection for client in self._clients.values() for connection in client.connections]
+
+    def _filled_by_one_client(self) -> bool:
+        """Say whether new connections can wait in the kernel's queue, where each gets its turn, without harm to others.
+
+        All that is open is one client's, and waits for answers.
+        """
+        clients = [*self._clients.values()]
+        return len(clients) == 1 and len(clients[0].connections) >= MOST_CONNECTIONS and not clients[0].idle
+
+    def _accept(self) -> None:
+        dropped = False
+        for _ in range(_ACCEPTED_AT_ONCE):
+            if self._filled_by_one_client():
+                return
+            try:
+                sock, address = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:  # mostly no descriptors
+                log.debug("can't accept a connection", extra={"fields": {"err": error}})
+                if dropped or not self._drop_one():
+                    # It still waits in the queue: without a pause the loop would take a whole CPU.
+                    self._accept_after = time.monotonic() + PAUSE_SECONDS
+                    return
+                dropped = True
+                continue
+            self._open(sock, _client_of(address[0]))
+            if sum(len(client.connections) for client in self._clients.values()) > MOST_CONNECTIONS:
+                self._drop_one()
+
+    def _drop_one(self) -> bool:
+        """Close a connection of the client that has the most; False if all that are open are being answered.
+
+        The one that has been idle for longest, or else the one whose request would wait longest.
+        """
+        for client in sorted(self._clients.values(), key=lambda client: -len(client.connections)):
+            connection = next(iter(client.idle), None) or self._answering.withdraw_newest(client.address)
+            if connection:
+                self._warn_of_dropping(client)
+                self._close(connection)
+                return True
+        return False
+
+    def _warn_of_dropping(self, client: _Client) -> None:
+        now = time.monotonic()
+        if now >= self._warn_after:
+            self._warn_after = now + WARNING_SECONDS
+            log.warning(
+                "too many connections: closing some of the client that has the most",
+                extra={"fields": {"client": client.address, "connections": len(client.connections)}},
+            )
+
+    # --- One connection ----------------------------------------------------------------------------------------------
+
+    def _open(self, sock: socket.socket, address: str) -> None:
+        try:
+            context = self.web.ssl_context() if self.web else None
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context:
+                sock = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        except Exception as error:  # whatever it is, it must not end the loop
+            _log_broken("connection broke", address, error)
+            sock.close()
+            return
+        client = self._clients.setdefault(address, _Client(address))
+        connection = _Connection(sock, client, _State.SHAKING_HANDS if context else _State.READING)
+        client.connections.add(connection)
+        client.idle[connection] = None
+        self._set_deadline(connection, HEAD_SECONDS)
+        self._go_on(connection)
+
+    def _close(self, connection: _Connection) -> None:
+        if connection.state is _State.CLOSED:
+            return
+        self._watch(connection, 0)
+        self._unsent -= len(connection.unsent)
+        connection.unsent = memoryview(b"")
+        connection.state = _State.CLOSED
+        connection.socket.close()
+        client = connection.client
+        client.idle.pop(connection, None)
+        client.connections.discard(connection)
+        if not client.connections:
+            self._clients.pop(client.address, None)
+
+    def _watch(self, connection: _Connection, events: int) -> None:
+        if events == connection.events:
+            return
+        if not events:
+            self._selector.unregister(connection.socket)
+        elif not connection.events:
+            self._selector.register(connection.socket, events, connection)
+        else:
+            self._selector.modify(connection.socket, events, connection)
+        connection.events = events
+
+    def _go_on(self, connection: _Connection) -> None:
+        """Do what can be done without waiting for the client, and watch for what lets it go on."""
+        try:
+            if connection.state is _State.SHAKING_HANDS:
+                self._shake_hands(connection)
+            if connection.state is _State.READING:
+                self._read(connection)
+            elif connection.state is _State.SENDING:
+                self._send(connection)
+            elif connection.state is _State.LINGERING:
+                self._linger(connection)
+            elif connection.state is _State.ANSWERING:
+                self._watch(connection, 0)  # it sends more, or closes: to be seen to when it is answered
+        except ssl.SSLWantReadError:
+            self._watch(connection, selectors.EVENT_READ)
+        except ssl.SSLWantWriteError:
+            self._watch(connection, selectors.EVENT_WRITE)
+        except BlockingIOError:
+            sending = connection.state is _State.SENDING
+            self._watch(connection, selectors.EVENT_WRITE if sending else selectors.EVENT_READ)
+        except Exception as error:  # whatever it is, it must not end the loop
+            shaking_hands = connection.state is _State.SHAKING_HANDS
+            what = "TLS handshake failed" if shaking_hands else "connection broke"
+            _log_broken(what, connection.client.address, error)
+            self._close(connection)
+
+    def _shake_hands(self, connection: _Connection) -> None:
+        assert isinstance(connection.socket, ssl.SSLSocket)
+        connection.socket.do_handshake()
+        if self.web and not self.web.peer_allowed(connection.socket.getpeercert()):
+            raise PermissionError("no name of the client's certificate is in client_allowed_sans")
+        connection.state = _State.READING
+
+    def _read(self, connection: _Connection) -> None:
+        received = connection.received
+        searched = 0
+        while not (end := _END_OF_HEAD.search(received, searched)):
+            if len(received) >= MOST_HEAD_BYTES:
+                self._begin_to_send(connection, self._pages.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+                return
+            searched = max(len(received) - 2, 0)
+            data = connection.socket.recv(MOST_HEAD_BYTES - len(received))
+            if not data:
+                self._close(connection)
+                return
+            if not received:
+                self._set_deadline(connection, min(HEAD_SECONDS, connection.deadline - time.monotonic()))
+            received += data
+        head = bytes(received[: end.end()])
+        del received[: end.end()]
+        connection.state = _State.ANSWERING
+        connection.client.idle.pop(connection, None)
+        self._set_deadline(connection, TURN_SECONDS)
+        self._answering.ask(connection, connection.client.address, head)
+
+    def _begin_to_send(self, connection: _Connection, answer: Answer) -> None:
+        connection.state = _State.SENDING
+        connection.unsent = memoryview(answer.content)
+        connection.keep = answer.keep and self._stop_by == math.inf
+        self._unsent += len(answer.content)
+        connection.client.idle.pop(connection, None)
+        connection.client.idle[connection] = None  # now the last
+        self._set_deadline(connection, SEND_SECONDS)
+        self._go_on(connection)
+        while self._unsent > MOST_UNSENT_BYTES:
+            sending = [each for each in self._connections() if each.unsent]
+            if len(sending) == 1:
+                return  # one large page to one client is what the exporter is for
+            self._close(min(sending, key=lambda each: each.deadline))
+
+    def _send(self, connection: _Connection) -> None:
+        while connection.unsent:
+            sent = connection.socket.send(connection.unsent[:_SENT_AT_ONCE])
+            connection.unsent = connection.unsent[sent:]
+            self._unsent -= sent
+        if connection.keep:
+            connection.state = _State.READING
+            self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
+            if connection.received or isinstance(connection.socket, ssl.SSLSocket):
+                self._read(connection)  # the next request may be here already, of which no event would tell
+            else:
+                self._watch(connection, selectors.EVENT_READ)
+        else:
+            connection.state = _State.LINGERING
+            connection.socket.shutdown(socket.SHUT_WR)
+            self._set_deadline(connection, LINGER_SECONDS)
+            self._linger(connection)
+
+    def _linger(self, connection: _Connection) -> None:
+        if connection.socket.recv(1 << 16):
+            self._watch(connection, selectors.EVENT_READ)
+        else:
+            self._close(connection)
+
+
+def _log_broken(what: str, client: str, error: Exception) -> None:
+    """Log what broke a connection: the client's going away quietly, a fault of ours loudly."""
+    fields = {"fields": {"client": client, "err": error}}
+    if isinstance(error, OSError):  # ssl.SSLError is one
+        log.debug(what, extra=fields)
+    else:
+        log.error(what, extra=fields, exc_info=error)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    # An IPv6 socket for every address of the host takes IPv4's clients too; an IPv4 one takes only those.
+    wanted = socket.AF_INET6 if not host and socket.has_dualstack_ipv6() else socket.AF_UNSPEC
+    family, _, _, _, address = socket.getaddrinfo(
+        host or None, port, wanted, socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # connections inherit them
+            listener.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BUFFER_BYTES)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def _client_of(host: str) -> str:
+    """Return whose address this is: of IPv6, where everybody has a network of 2^64 addresses, that network."""
+    if ":" not in host:
+        return host
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    return str(address.ipv4_mapped or ipaddress.IPv6Network((address, 64), strict=False))
+
+
+def serve_until_stopped(server: Server) -> None:
+    """Serve until SIGTERM or SIGINT, then finish the scrapes under way and return. SIGHUP checks --web.config.file."""
+    # Python runs a handler only once the main thread comes out of what it waits in, and a signal that arrives just
+    # before it goes in doesn't wake it. A wake-up descriptor is written to by the signal itself, so none is missed.
+    came, wake_up = os.pipe()
+    os.set_blocking(wake_up, False)
+    signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: None)
+    # The collector looks for cycles; a scrape makes none, only many objects. The search took up to a fifth of its CPU.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    threading.Thread(target=server.serve_forever, name="connections", daemon=True).start()
+    host, port = server.server_address[:2]
+    log.info(
+        "listening",
+        extra={"fields": {"address": address_text(host, port), "tls": bool(server.web and server.web.ssl_context())}},
+    )
+    while os.read(came, 1)[0] == signal.SIGHUP:
+        if server.web:
+            server.web.check()
+    log.info("stopping")
+    server.shutdown()
+    server.server_close()
+    # At its end Python takes its handlers back, and a signal that still comes would decide the exit status.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,138 @@
+"""The web configuration in force, and the rules by which a changed file replaces it."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from virtscope.toolkit.webconfig.document import WebConfigError, read_document
+from virtscope.toolkit.webconfig.files import WatchedFiles
+from virtscope.toolkit.webconfig.headers import read_headers
+from virtscope.toolkit.webconfig.passwords import Passwords, basic_credentials, read_passwords
+from virtscope.toolkit.webconfig.rate_limit import TokenBucket, read_rate_limit
+from virtscope.toolkit.webconfig.tls import Tls, read_tls
+
+log = logging.getLogger(__name__)
+
+
+class WebConfig:
+    """The web configuration in force, safe to use from every thread of a server.
+
+    The configuration file and the files it names are looked at (stat) whenever something is asked, and read again when
+    they changed, so a certificate that certbot renewed serves the next connection. If what they hold now is bad, the
+    last good configuration stays in force and one line is logged, and another one when all is well again.
+
+    A change that switches off TLS, client certificates or passwords needs a restart: an editor that empties the file
+    before it writes it anew must not open the exporter to everyone for that moment.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._loaded = _load(path)
+        self._problem = ""  # why the files as they are now can't be used
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, path: str) -> WebConfig:
+        """Read the configuration file at `path`; raises WebConfigError if it can't be used."""
+        return cls(Path(path))
+
+    def check(self) -> None:
+        """Look at the files now, so that the log says at once what is wrong with a change."""
+        self._current()
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """Return the context to wrap the next connection with, or None if TLS is not configured."""
+        tls = self._current().tls
+        return tls.context if tls else None
+
+    def peer_allowed(self, certificate: Mapping[str, Any] | None) -> bool:
+        """Say whether a client with this certificate (as by `getpeercert()`) may go on after the handshake."""
+        tls = self._current().tls
+        return tls is None or tls.peer_allowed(certificate or {})
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers to add to every response."""
+        return dict(self._current().headers)
+
+    @property
+    def users(self) -> frozenset[str]:
+        """Names of those who may log in; if there are none, nobody needs to."""
+        passwords = self._current().passwords
+        return passwords.users if passwords else frozenset()
+
+    def allows(self, authorization: str | None, client: str = "") -> bool:
+        """Say whether a client's request with this Authorization header may be answered (if not: 401).
+
+        How long it takes doesn't tell whether a user exists. Raises TooManyGuesses (answer 429).
+        """
+        passwords = self._current().passwords
+        if passwords is None:
+            return True
+        given = basic_credentials(authorization)
+        return given is not None and passwords.match(*given, client)
+
+    def admits(self) -> bool:
+        """Take a token from the bucket of `rate_limit`; False if it is empty (answer 429)."""
+        bucket = self._current().bucket
+        return bucket is None or bucket.take()
+
+    def _current(self) -> _Loaded:
+        with self._lock:
+            # While the files are bad they are read every time: what ails them may be something that stat can't see.
+            if not self._problem and self._loaded.files.unchanged():
+                return self._loaded
+            try:
+                new = _load(self._path)
+                for key in self._loaded.barriers():
+                    if key not in new.barriers():
+                        problem = "would be switched off; restart the exporter if that is wanted"
+                        raise WebConfigError(self._path, key, problem)
+            except WebConfigError as error:
+                if str(error) != self._problem:
+                    fields = {"err": str(error)}
+                    log.error("web configuration unusable; the last good one stays in force", extra={"fields": fields})
+                self._problem = str(error)
+            else:
+                self._loaded, self._problem = new, ""
+                log.info("web configuration reloaded", extra={"fields": {"file": str(self._path)}})
+            return self._loaded
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What one reading of the files gave."""
+
+    files: WatchedFiles
+    tls: Tls | None
+    headers: dict[str, str]
+    passwords: Passwords | None
+    bucket: TokenBucket | None
+
+    def barriers(self) -> list[str]:
+        """Return the keys that keep strangers out."""
+        standing = {
+            "tls_server_config": self.tls,
+            "tls_server_config.client_auth_type": self.tls and self.tls.requires_client_certificate,
+            "tls_server_config.client_allowed_sans": self.tls and self.tls.allowed_sans,
+            "basic_auth_users": self.passwords,
+        }
+        return [key for key, barrier in standing.items() if barrier]
+
+
+def _load(path: Path) -> _Loaded:
+    files = WatchedFiles()
+    document = read_document(path, files)
+    return _Loaded(
+        files=files,
+        tls=read_tls(document),
+        headers=read_headers(document),
+        passwords=read_passwords(document),
+        bucket=read_rate_limit(document),
+    )

@@ -1,0 +1,177 @@
+"""Section `tls_server_config`: the terms of a connection, and the clients that may have one."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from virtscope.toolkit.webconfig.certificates import Pem, load_key_pair, trust
+from virtscope.toolkit.webconfig.document import Section
+
+KEYS = (
+    "cert_file",
+    "key_file",
+    "client_auth_type",
+    "client_ca_file",
+    "client_allowed_sans",
+    "min_version",
+    "max_version",
+    "cipher_suites",
+    "prefer_server_cipher_suites",
+    "curve_preferences",
+    "cert",
+    "key",
+    "client_ca",
+)
+VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+
+# What Go's tls.CipherSuites() lists for TLS 1.2, by its IANA names, and OpenSSL's names for the same.
+CIPHER_SUITES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+}
+DEFAULT_CIPHER_SUITES = [name for name in CIPHER_SUITES if not name.endswith("_CBC_SHA")]
+# Part of the format's list, but always on: like Go, OpenSSL gives TLS 1.3 its suites whatever the list says.
+TLS13_CIPHER_SUITES = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
+
+CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}
+
+# Go's policies, save for two: Python's ssl verifies every client certificate that it asks for.
+CLIENT_AUTH_TYPES = {
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+UNVERIFIED_CLIENT_AUTH_TYPES = {"RequestClientCert", "RequireAnyClientCert", "RequireClientCert"}
+# X509_V_FLAG_PARTIAL_CHAIN, which ssl names only from Python 3.10.
+PARTIAL_CHAIN = ssl.VerifyFlags(0x80000)
+
+
+@dataclass(frozen=True)
+class Tls:
+    """The terms of a connection. Without `allowed_sans`, OpenSSL's word on a client's certificate is the last."""
+
+    context: ssl.SSLContext
+    allowed_sans: frozenset[str]
+
+    @property
+    def requires_client_certificate(self) -> bool:
+        return self.context.verify_mode is ssl.CERT_REQUIRED
+
+    def peer_allowed(self, certificate: Mapping[str, Any]) -> bool:
+        """Say whether one of the names in the client's certificate (as by `getpeercert()`) is allowed."""
+        return not self.allowed_sans or not self.allowed_sans.isdisjoint(_subject_alternative_names(certificate))
+
+
+def read_tls(document: Section) -> Tls | None:
+    """Return the terms, None if the section is empty."""
+    section = document.section("tls_server_config", KEYS)
+    certificate, private_key = Pem.read(section, "cert"), Pem.read(section, "key")
+    if certificate is None or private_key is None:
+        if all(value in (None, "") for value in section.values.values()):
+            return None
+        missing = "cert_file" if certificate is None else "key_file"
+        raise section.error(missing, "missing; TLS needs a certificate and its key, or remove tls_server_config")
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1 would let a client ask for costly handshakes without end
+    context.set_alpn_protocols(["http/1.1"])
+    _set_versions_and_suites(context, section)
+    _set_curve(context, section)
+    load_key_pair(context, certificate, private_key)
+    _set_client_auth(context, section)
+    return Tls(context, _allowed_sans(context, section))
+
+
+def _set_versions_and_suites(context: ssl.SSLContext, section: Section) -> None:
+    lowest, highest = _version(section, "min_version", "TLS12"), _version(section, "max_version", "TLS13")
+    if lowest > highest:
+        raise section.error("min_version", "is above max_version; no client could connect")
+    names = section.texts("cipher_suites")
+    for name in names:
+        if name not in CIPHER_SUITES and name not in TLS13_CIPHER_SUITES:
+            problem = f"unknown or insecure suite {name}; use names of Go's tls.CipherSuites()"
+            raise section.error("cipher_suites", problem)
+    tls12_suites = [CIPHER_SUITES[name] for name in names or DEFAULT_CIPHER_SUITES if name in CIPHER_SUITES]
+    if tls12_suites:
+        context.set_ciphers(":".join(tls12_suites))
+    elif highest is ssl.TLSVersion.TLSv1_2:
+        raise section.error("cipher_suites", "has none for TLS 1.2, and max_version is TLS12; add an ECDHE suite")
+    else:
+        lowest = ssl.TLSVersion.TLSv1_3
+    context.minimum_version, context.maximum_version = lowest, highest
+    if not section.flag("prefer_server_cipher_suites", default=True):
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+
+
+def _version(section: Section, key: str, default: str) -> ssl.TLSVersion:
+    name = section.text(key) or default
+    if name in {"TLS10", "TLS11"}:
+        raise section.error(key, f"{name} is insecure and not offered; use TLS12 or TLS13")
+    if name not in VERSIONS:
+        raise section.error(key, f"unknown TLS version {name}; use TLS12 or TLS13")
+    return VERSIONS[name]
+
+
+def _set_curve(context: ssl.SSLContext, section: Section) -> None:
+    names = section.texts("curve_preferences")
+    for name in names:
+        if name not in CURVES:
+            raise section.error("curve_preferences", f"unknown curve {name}; use one of {', '.join(CURVES)}")
+    if len(names) > 1:
+        problem = "Python's ssl can be held to one curve only; keep one, or remove the key"
+        raise section.error("curve_preferences", problem)
+    for name in names:
+        try:
+            context.set_ecdh_curve(CURVES[name])
+        except (ssl.SSLError, ValueError):  # X25519: not with OpenSSL 1.1, nor with Python 3.11.2 (Debian 12)
+            problem = f"this host's Python can't set {name}; use CurveP256"
+            raise section.error("curve_preferences", problem) from None
+
+
+def _set_client_auth(context: ssl.SSLContext, section: Section) -> None:
+    ca = Pem.read(section, "client_ca")
+    policy = section.text("client_auth_type") or "NoClientCert"
+    if policy in UNVERIFIED_CLIENT_AUTH_TYPES:
+        problem = f"{policy} would accept a certificate of anyone's making; use RequireAndVerifyClientCert"
+        raise section.error("client_auth_type", problem)
+    if policy not in CLIENT_AUTH_TYPES:
+        raise section.error("client_auth_type", f"unknown policy {policy}; use one of {', '.join(CLIENT_AUTH_TYPES)}")
+    context.verify_mode = CLIENT_AUTH_TYPES[policy]
+    if context.verify_mode is ssl.CERT_NONE:
+        if ca:
+            raise ca.error("has no effect; set client_auth_type to RequireAndVerifyClientCert")
+        return
+    if not ca:  # Go would trust every public CA
+        raise section.error("client_ca_file", f"missing; {policy} needs the CA that signs the clients' certificates")
+    trust(context, ca)
+    context.verify_flags |= PARTIAL_CHAIN  # as in Go, an intermediate CA can be trusted without the root above it
+
+
+def _allowed_sans(context: ssl.SSLContext, section: Section) -> frozenset[str]:
+    names = frozenset(section.texts("client_allowed_sans"))
+    if names and context.verify_mode is not ssl.CERT_REQUIRED:
+        raise section.error("client_allowed_sans", "needs client_auth_type RequireAndVerifyClientCert; set it")
+    return names
+
+
+def _subject_alternative_names(certificate: Mapping[str, Any]) -> Iterable[str]:
+    for kind, name in certificate.get("subjectAltName", ()):
+        if kind == "IP Address":
+            # Python spells out all of an IPv6 address; the format has it in short, as Go and `ipaddress` write it.
+            with contextlib.suppress(ValueError):  # "<invalid>"
+                yield str(ipaddress.ip_address(name.strip()))
+        else:
+            yield name

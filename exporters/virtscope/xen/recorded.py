@@ -1,0 +1,123 @@
+"""How xentop-exporter's sources lie in a recording: out of JSON's terms, and with stand-ins for the domains' names."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from virtscope.toolkit.recording import Failed, many, optional, or_failed, real, record, text, whole, word
+from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.standins import StandIns
+from virtscope.xen.model import DOM0_NAME
+from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+from virtscope.xen.source.runstate import RawRunstate
+from virtscope.xen.source.xentop import Iteration
+from virtscope.xen.source.xl import Answer, RawToolstack
+from virtscope.xen.text import with_names
+
+
+class Snapshot(NamedTuple):
+    """What libxenstat gave at a moment, and of the same domains how long they had waited."""
+
+    node: RawNode
+    runstates: tuple[RawRunstate, ...] | Failed
+
+
+class Printed(NamedTuple):
+    """What xentop printed, and the version of the Xen that it ran on, as far as known."""
+
+    iteration: Iteration
+    xen_version: str | None
+
+
+_vcpu = record(RawVcpu, RawVcpu._fields)
+_network = record(RawNetwork, RawNetwork._fields, emulated=optional(whole))
+_vbd = record(RawVbd, RawVbd._fields, error=optional(whole))
+_domain = record(
+    RawDomain,
+    RawDomain._fields,
+    vcpus=many(_vcpu),
+    networks=many(_network),
+    vbds=many(_vbd),
+    name=optional(text),
+)
+_node = record(RawNode, RawNode._fields, domains=many(_domain), xen_version=optional(text))
+_runstate = record(RawRunstate, RawRunstate._fields, times=many(whole), runnable=optional(whole))
+_snapshot = record(Snapshot, Snapshot._fields, node=_node, runstates=or_failed(many(_runstate)))
+_iteration = record(Iteration, Iteration._fields, text=text, age=real)
+printed = record(Printed, Printed._fields, iteration=_iteration, xen_version=optional(word))
+
+
+def snapshot(data: object) -> Snapshot:
+    """Decode a reading of libxenstat; raises SourceRubbish for what can't be one."""
+    decoded = _snapshot(data)
+    if not isinstance(decoded.runstates, Failed):
+        strangers = {raw.domid for raw in decoded.runstates} - {domain.id for domain in decoded.node.domains}
+        if strangers:
+            raise SourceRubbish(f"it has runstates of domains that it doesn't have: {sorted(strangers)[:5]}")
+    return decoded
+
+
+_answer = record(Answer, Answer._fields, command=word, output=text, problem=word)
+
+
+def _os_name(pair: object) -> tuple[int, bytes]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise SourceRubbish(f"it has {str(pair)[:80]!r} for a domain's id and the name of its system")
+    return whole(pair[0]), text(pair[1])
+
+
+toolstack = record(RawToolstack, RawToolstack._fields, program=word, answers=many(_answer), os_names=many(_os_name))
+
+
+def without_secrets(raw: RawToolstack) -> RawToolstack:
+    """Return the toolstack's answers without what `xl list -l` holds of a guest's VNC password, disks and the like.
+
+    Of that only what the exporter reads is left; of an answer in another form than JSON, nothing.
+    """
+    answers = [
+        answer._replace(output=_kinds(answer.output)) if answer.command == "list -l" else answer
+        for answer in raw.answers
+    ]
+    return raw._replace(answers=tuple(answers))
+
+
+def _kinds(output: bytes) -> bytes:
+    try:
+        listed = json.loads(output.decode("utf-8", "replace"))
+        kept = [
+            {
+                "domid": domain["domid"],
+                "config": {
+                    part: {key: value for key, value in domain["config"].get(part, {}).items() if key in _KEPT}
+                    for part in ("c_info", "b_info")
+                },
+            }
+            for domain in listed
+        ]
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return b""
+    return json.dumps(kept).encode()
+
+
+_KEPT = {"type", "uuid", "pvh", "device_model_version"}
+
+# Names that are Xen's own. The model knows Dom0 by the first.
+_XENS_OWN = {DOM0_NAME, b"(null)", b""}
+
+
+def anonymised_snapshot(raw: Snapshot, stand_ins: StandIns) -> Snapshot:
+    """Return libxenstat's snapshot with stand-ins for the domains' names."""
+    domains = tuple(domain._replace(name=_name(domain.name, stand_ins)) for domain in raw.node.domains)
+    runstates = raw.runstates._replace(message="left out") if isinstance(raw.runstates, Failed) else raw.runstates
+    return Snapshot(raw.node._replace(domains=domains), runstates)
+
+
+def anonymised_text(raw: Printed, stand_ins: StandIns) -> Printed:
+    """Return xentop's text with stand-ins for the domains' names; a line that isn't understood has no letter left."""
+    renamed = with_names(raw.iteration.text, lambda name: _name(name, stand_ins) or b"")
+    return raw._replace(iteration=raw.iteration._replace(text=renamed))
+
+
+def _name(name: bytes | None, stand_ins: StandIns) -> bytes | None:
+    return name if name is None or name in _XENS_OWN else stand_ins(name)

@@ -1,0 +1,174 @@
+"""How long domains waited for a CPU: a call that XenServer and XCP-ng add to Xen and its libxenctrl, by ctypes.
+
+Stock Xen tells Dom0 nothing of the kind. XenServer's patch queue (mixed-domain-runstates.patch in github.com's
+xenserver/xen.pg and xcp-ng-rpms/xen; XenServer 7.1 to 8, XCP-ng 7.5 to 9, Xen 4.7 to 4.19) adds a domctl and two C
+functions:
+
+    int xc_get_runstate_info(xc_interface *, uint32_t domid, xc_runstate_info_t *);        all of them
+    int xc_get_runstate_info_ext(xc_interface *, uint32_t domid, struct xen_domctl *);     since autumn 2025
+
+The first gives 64 bytes, whose form "cannot change": state and missed_changes (32 bits each), state_entry_time and
+time[6] (64 bits, nanoseconds). The second gives the whole domctl: 16 bytes of header, those 64, and 64 bits each of
+runnable, running and nonaffine, which are means over the domain's vCPUs.
+
+The number of the domctl isn't upstream's to give, and may mean anything in another Xen: only the library's own function
+is called, never the number. A domain's account begins as if it had run since the host's boot: totals say nothing,
+differences do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterable
+from ctypes import c_int, c_uint, c_uint32, c_void_p
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.xen.source.libxenstat import FOLDERS, find_libraries, running_release
+
+_INFO = struct.Struct("=IIQ6Q")
+_DOMCTL_HEADER = struct.Struct("=8xH6x")  # command and interface version, the domain, padding
+_MEANS = struct.Struct("=QQ")
+_AMPLE = 4096  # bytes; a domctl has 144, should a release have more it must not write beyond
+
+INSTEAD = "run node_exporter in the guests, whose steal the rules take"
+
+
+class RawRunstate(NamedTuple):
+    """A domain's xen_domctl_runstate_info; times in nanoseconds."""
+
+    domid: int
+    state: int
+    missed_changes: int
+    times: tuple[int, ...]  # in the order of DOMAIN_RUNSTATE_*: six
+    runnable: int | None  # mean over the vCPUs; None: the hypervisor doesn't say
+
+
+class Runstate:
+    """Asks the hypervisor how long each domain was in which state.
+
+    The library is opened at the first read, and again after a failure. That the call isn't there is found out once: it
+    takes an update of Xen to change it, and looking through the library folders at each scrape would cost more than the
+    scrape.
+    """
+
+    def __init__(self, sysfs: str = "/sys", folders: tuple[str, ...] = FOLDERS) -> None:
+        self._sysfs = Path(sysfs)
+        self._folders = folders
+        self._library: _Library | None = None
+        self._absence = ""
+
+    def read(self, domids: Iterable[int]) -> list[RawRunstate]:
+        """Return the account of each of these domains, but of those that are no more.
+
+        Raises SourceUnavailable where library or hypervisor don't have the call, SourceError when it fails,
+        SourceRubbish when what it gives can't be such an account.
+        """
+        library = self.open()
+        try:
+            return [raw for raw in map(library.runstate, domids) if raw]
+        except SourceError as error:
+            library.close()
+            self._library = None
+            if isinstance(error, SourceUnavailable):
+                self._absence = str(error)
+            raise
+
+    def open(self) -> _Library:
+        """Open the library if it isn't open; raises SourceUnavailable and SourceError as read() does."""
+        if self._absence:
+            raise SourceUnavailable(self._absence)
+        if self._library is None:
+            try:
+                self._library = self._open()
+            except SourceUnavailable as error:
+                self._absence = str(error)
+                raise
+        return self._library
+
+    def origin(self) -> str:
+        """Return the library and the function in use."""
+        library = self._library  # another thread may be closing it
+        return f"{library.path.name}, {library.function}" if library else ""
+
+    def _open(self) -> _Library:
+        found = find_libraries("libxenctrl", self._folders, running_release(self._sysfs))
+        if not found:
+            raise SourceUnavailable(f"no libxenctrl.so.* in any library folder; {INSTEAD}")
+        return _Library(found[0])  # the running release's: others speak another interface
+
+
+class _Library:
+    """An opened libxenctrl that has the call, and its handle."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            library = ctypes.CDLL(str(path), use_errno=True)
+        except OSError as error:
+            raise SourceUnavailable(f"{path} can't be used: {error}; {INSTEAD}") from error
+        self.function = next(
+            (name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)), ""
+        )
+        if not self.function:
+            raise SourceUnavailable(
+                f"{path.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen; {INSTEAD}"
+            )
+        self._call = getattr(library, self.function)
+        self._call.restype = c_int
+        self._call.argtypes = (c_void_p, c_uint32, c_void_p)
+        self._close = library.xc_interface_close
+        self._close.argtypes = (c_void_p,)
+        opened = library.xc_interface_open
+        opened.restype = c_void_p
+        opened.argtypes = (c_void_p, c_void_p, c_uint)
+        self._handle = opened(None, None, 0)
+        if not self._handle:
+            raise SourceError(
+                f"{path.name}: xc_interface_open failed ({os.strerror(ctypes.get_errno())}); "
+                "the exporter needs root in Dom0"
+            )
+
+    def close(self) -> None:
+        self._close(self._handle)
+
+    def runstate(self, domid: int) -> RawRunstate | None:
+        """Return a domain's account, or None where there is no such domain (any more)."""
+        answer = ctypes.create_string_buffer(_AMPLE)
+        if self._call(self._handle, domid, answer) < 0:
+            code = ctypes.get_errno()
+            if code == errno.ESRCH:
+                return None
+            if code in {errno.ENOSYS, errno.EOPNOTSUPP}:
+                raise SourceUnavailable(f"{self.path.name} has {self.function}, but this hypervisor not; {INSTEAD}")
+            if code in {errno.EACCES, errno.EPERM}:  # a library of another release, or a policy (XSM)
+                raise SourceUnavailable(f"the hypervisor refuses {self.function} of {self.path.name}; {INSTEAD}")
+            raise SourceError(f"{self.function} failed for domain {domid} ({os.strerror(code)})")
+        if self.function == "xc_get_runstate_info":
+            return _account(domid, answer.raw, 0)
+        (whose,) = _DOMCTL_HEADER.unpack_from(answer)
+        if whose != domid:
+            raise SourceRubbish(
+                f"{self.function} answered for domain {whose} when asked for {domid}: {_hex(answer.raw)}"
+            )
+        raw = _account(domid, answer.raw, _DOMCTL_HEADER.size)
+        runnable, running = _MEANS.unpack_from(answer, _DOMCTL_HEADER.size + _INFO.size)
+        if runnable >= 1 << 63:
+            raise SourceRubbish(f"{self.function} gave what is no time as runnable: {_hex(answer.raw)}")
+        # Between an update and the reboot the library is newer than the hypervisor, which leaves these at 0.
+        return raw._replace(runnable=runnable) if running else raw
+
+
+def _account(domid: int, answer: bytes, offset: int) -> RawRunstate:
+    state, missed_changes, entered, *times = _INFO.unpack_from(answer, offset)
+    if state > 5 or any(time >= 1 << 63 for time in (entered, *times)):
+        raise SourceRubbish(f"what came for domain {domid} is no account of run states: {_hex(answer)}")
+    return RawRunstate(domid, state, missed_changes, tuple(times), None)
+
+
+def _hex(answer: bytes) -> str:
+    return answer[:128].hex(" ", -8)

@@ -1,0 +1,251 @@
+"""`xentop -b` as one long-lived child: what there is where libxenstat can't be used, in whole seconds of CPU time.
+
+The child prints an iteration each second. A thread of its own reads it, so that a scrape only takes what is there.
+- An iteration is known to be whole when the next one's header has come, and only whole ones are served. So figures are
+  one to two intervals old.
+- A child that dies is started again, after a second and ever more, up to a minute, while its successors die too. One
+  that prints no whole iteration for long (it hangs, or prints rubbish) is killed first. There is never a second one.
+  It is logged when it ends, and when it runs again; ends of the same kind in a row are one line.
+- The child ends with the exporter: close() kills it, and when the exporter itself was killed, the child's next line
+  goes into a closed pipe, which ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.toolkit.commands import kill_group, last_line
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.xen.text import cut_header, whole_iterations
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 1  # seconds, the least that xentop's -d takes
+OLDEST = 5.0  # seconds: an older iteration is not served
+HUNG = 10.0  # seconds without a whole iteration after which the child is killed
+LONGEST_PAUSE = 60.0  # seconds between two starts; a child that lived as long starts the pauses anew
+LARGEST = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
+
+_TOO_MANY_HEADERS = (
+    "xentop prints more headers than iterations, so that a part would pass for the whole: drop -r if a script adds it, "
+    "rename the domain whose name holds a header on a line of its own, or take --source=libxenstat"
+)
+_FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/local/sbin")
+
+
+class Iteration(NamedTuple):
+    """The last whole iteration: its text, its age in seconds at most, and how often xentop was started till then."""
+
+    text: bytes
+    age: float
+    starts: int
+
+
+class Xentop:
+    """Keeps a xentop running, from start() to close(), and gives its last whole iteration."""
+
+    def __init__(self, program: str) -> None:
+        """`program` is xentop's path; see find_xentop()."""
+        self._program = program
+        self._options = ["-b", "-f", "-n", "-x", "-v"]
+        self._lock = threading.Lock()  # over what follows
+        self._latest = b""
+        self._latest_since = 0.0
+        self._failure: SourceError = SourceTimeout("xentop has printed no whole iteration yet; try again in 3 seconds")
+        self._starts = 0
+        self._ended_by = ""  # what was logged of the last end, if no iteration has come since
+        self._child: subprocess.Popen[bytes] | None = None
+        self._closed = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="xentop child", daemon=True)
+
+    def start(self) -> None:
+        """Start the child and the thread that keeps it."""
+        self._keeper.start()
+
+    def close(self) -> None:
+        """End the child, for good."""
+        self._closed.set()
+        with self._lock:
+            if self._child:
+                kill_group(self._child)
+        self._keeper.join(5)  # which reaps it; one that the kernel can't end must not hold up the exporter
+
+    def read(self) -> Iteration:
+        """Return the last whole iteration, at once.
+
+        Raises what is wrong where there is none that is young enough: SourceTimeout when xentop hangs, SourceRubbish
+        when it prints no iterations, SourceError when it ended, SourceUnavailable when it can't be started.
+        """
+        with self._lock:
+            age = time.monotonic() - self._latest_since
+            if self._latest and age <= OLDEST:
+                return Iteration(self._latest, age, self._starts)
+            failure = self._failure
+        # A new exception each time: one that is raised again and again would gather tracebacks.
+        raise type(failure)(str(failure))
+
+    def origin(self) -> str:
+        """Return the path of the xentop in use."""
+        return self._program
+
+    def _keep(self) -> None:
+        pause = 1.0
+        while not self._closed.is_set():
+            begun = time.monotonic()
+            fault: Exception | None = None
+            try:
+                failure = self._run()
+            except Exception as error:  # a fault of ours: it must not end the keeping
+                failure, fault = SourceError(f"{type(error).__name__}: {error}"), error
+            if self._closed.is_set():
+                return
+            pause = 1.0 if time.monotonic() - begun >= LONGEST_PAUSE else pause
+            with self._lock:
+                self._failure = failure
+            if self._ended_by != str(failure):
+                self._ended_by = str(failure)
+                log.warning(
+                    "xentop ended", extra={"fields": {"err": failure, "again_in_seconds": pause}}, exc_info=fault
+                )
+            self._closed.wait(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _run(self) -> SourceError:
+        """Run a child to its end, reading what it prints; return what ended it."""
+        begun = time.monotonic()
+        try:
+            child = self._start()
+        except OSError as error:
+            tried = self._program
+            self._program = find_xentop() or tried  # an upgrade may have moved it
+            return SourceUnavailable(f"{tried} can't be started: {error.strerror}")
+        if child is None:
+            return SourceError("closed")
+        failure: SourceError | None = None
+        complaints = _Tail()
+        try:
+            failure = self._read(child, begun, complaints)
+        finally:
+            with self._lock:
+                self._child = None
+            kill_group(child)
+            status = child.wait()
+            for pipe in (child.stdout, child.stderr):
+                if pipe:
+                    pipe.close()
+        said = complaints.last_line()
+        if failure is None and "-f" in self._options and "invalid option" in said and "f" in said[-4:]:
+            self._options.remove("-f")  # before Xen 4.0; names may be cut then
+        if failure is None:
+            end = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            failure = SourceError(f"{self._program} {end}" + (f": {said}" if said else ""))
+        elif said:
+            failure = type(failure)(f"{failure}; its last words: {said}")
+        return failure
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        """Start a child, unless closed; raises OSError."""
+        with self._lock:
+            if self._closed.is_set():
+                return None
+            self._child = subprocess.Popen(
+                [self._program, *self._options, "-d", str(INTERVAL)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,  # a terminal's Ctrl-C is the exporter's, which ends the child itself
+            )
+            self._starts += 1
+            return self._child
+
+    def _read(self, child: subprocess.Popen[bytes], begun: float, complaints: _Tail) -> SourceError | None:
+        """Read until the child closes its output (returns None) or gives no whole iteration any more.
+
+        `begun` is a moment before the child was started. It prints a header at once, and not more than one after each
+        interval: where there are more, they don't begin iterations.
+        """
+        assert child.stdout
+        assert child.stderr
+        text = b""
+        iterations = 0
+        since = time.monotonic()  # a moment before the header in `text` was printed
+        deadline = time.monotonic() + HUNG
+        with selectors.DefaultSelector() as pipes:
+            pipes.register(child.stdout, selectors.EVENT_READ)
+            pipes.register(child.stderr, selectors.EVENT_READ)
+            # What a read brings was printed after the last one, at which the pipe was empty. The moment of waking up
+            # would be too late: the exporter may have been stopped in between.
+            emptied = time.monotonic()
+            while (left := deadline - time.monotonic()) > 0:
+                ready = [key.fileobj for key, _ in pipes.select(left)]
+                if child.stderr in ready:
+                    complaint = os.read(child.stderr.fileno(), 65536)
+                    complaints.add(complaint)
+                    if not complaint:
+                        pipes.unregister(child.stderr)
+                if child.stdout not in ready:
+                    continue
+                chunk = os.read(child.stdout.fileno(), 65536)
+                if not chunk:
+                    with contextlib.suppress(BlockingIOError):
+                        os.set_blocking(child.stderr.fileno(), False)
+                        complaints.add(os.read(child.stderr.fileno(), 65536))
+                    return None
+                text += chunk
+                # A header ends in SSID and a line break; looking through all there is at each read would cost too much.
+                whole, text = whole_iterations(text) if b"SSID" in text[-len(chunk) - 6 :] else ([], text)
+                iterations += len(whole)
+                if iterations > (time.monotonic() - begun) / INTERVAL + 0.5:
+                    return SourceRubbish(_TOO_MANY_HEADERS)
+                if whole:
+                    if self._ended_by:
+                        self._ended_by = ""
+                        log.info("xentop runs again", extra={"fields": {"program": self._program}})
+                    with self._lock:
+                        self._latest, self._latest_since = whole[-1], since if len(whole) == 1 else emptied
+                        self._failure = SourceTimeout(
+                            f"no whole iteration of xentop for {OLDEST:.0f} s; is it stopped?"
+                        )
+                    since = emptied
+                    deadline = time.monotonic() + HUNG
+                if len(text) > LARGEST:
+                    break
+                emptied = time.monotonic()
+        if header := cut_header(text):
+            return SourceRubbish(
+                f"{self._program} prints a header that is not whole, so no domain can be read: {header!r:.300}; "
+                "let nothing cut or wrap its lines"
+            )
+        if text and b"CPU(sec)" not in text:
+            return SourceRubbish(f"{self._program} prints no iterations of xentop, but {text[:200]!r}")
+        return SourceTimeout(f"{self._program} has printed no whole iteration for {HUNG:.0f} s and was killed")
+
+
+class _Tail:
+    """The end of what a program says, which may be much."""
+
+    def __init__(self) -> None:
+        self._text = b""
+
+    def add(self, text: bytes) -> None:
+        self._text = (self._text + text)[-4096:]
+
+    def last_line(self) -> str:
+        return last_line(self._text)
+
+
+def find_xentop() -> str | None:
+    """Return the path of xentop, in PATH or where Xen's tools lie outside a user's PATH; None where there is none."""
+    folders = [str(folder) for pattern in _FOLDERS for folder in sorted(Path("/").glob(pattern[1:]), reverse=True)]
+    return shutil.which("xentop", path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders]))

@@ -1,0 +1,259 @@
+"""The text of `xentop -b`, of every Xen that has a batch mode (3.0.3 to 4.21), to plain tuples. Pure functions only.
+
+An iteration is a header and a row for each domain, with detail lines (-n -x -v) below each row:
+
+          NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%) VCPUS NETS NETTX(k) ... VBD_WSECT SSID
+         web01 --b---         32   19.8      98304    4.7      99328       4.7     1    1      467 ...      3520    0
+    VCPUs(sec):   0:         32s
+    Net0 RX:   469620bytes      480pkts        0err        0drop  TX:   478208bytes      498pkts        0err ...
+    VBD BlkBack 51712 [ca: 0]  OO:        0   RD:      169   WR:       55   RSECT:      12552   WSECT:       3520
+
+The format is that of tools/xentop/xentop.c (before 4.15: tools/xenstat/xentop) in Xen's source. Names hold anything,
+blanks and what looks like columns included, so a row is split by counting its columns from the right. Of a name with a
+line break, which xl rename allows, the last line is read for the name, and the others are unknown lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from virtscope.toolkit.sources import SourceRubbish
+from virtscope.xen.source.libxenstat import RawNetwork
+
+MOST_VCPUS = 8192  # Xen's own bound for a PV domain
+MOST_DEVICES = 4096  # of a kind in one domain, an event channel each; to gather more without end would take seconds
+
+# Behind what a terminal or a capture that broke off left on the line. The bound keeps the search linear.
+_HEADER = re.compile(rb"^(?P<before>[^\n]*?)(?P<columns>NAME +STATE +CPU\(sec\) [^\n]{0,400}SSID)\r*\n", re.MULTILINE)
+_CUT_HEADER = re.compile(rb"^ *NAME +STATE +CPU\(sec\)[^\n]*\n", re.MULTILINE)  # where it isn't a whole one, nor a row
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_NEEDED = {b"CPU(sec)", b"MEM(k)", b"MAXMEM(k)", b"MAXMEM(%)", b"VCPUS", b"SSID"}
+_STATE = re.compile(rb"[d-][s-][b-][c-][p-][r-]")
+_NUMBER = re.compile(rb"[0-9]{1,20}")
+# Lines that may go on have to end in their line break: cut off, they would lack vCPUs, or a counter's last digits.
+_VCPUS = re.compile(rb"VCPUs\(sec\): *((?:[0-9]+: *[0-9]+s *)*)\r*\n")
+_MORE_VCPUS = re.compile(rb" +((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
+_VCPU = re.compile(rb"([0-9]+): *([0-9]+)s")
+_WAY = rb"X: *([0-9]+)bytes *([0-9]+)pkts *([0-9]+)err *([0-9]+)drop\s*"
+_NETWORK = re.compile(rb"Net([0-9]+) R" + _WAY + rb"T" + _WAY)
+_VBD = re.compile(
+    rb"VBD +(?:(?P<type>[A-Za-z][A-Za-z0-9]*) +)?(?P<number>[0-9]+)(?: \[ *[0-9a-f]+: *[0-9a-f]+\])?"  # on Linux
+    rb" +OO: *(?P<oo>[0-9]+|-) +RD: *(?P<rd>[0-9]+|-) +WR: *(?P<wr>[0-9]+|-)"
+    rb"(?: +RSECT: *(?P<rsect>[0-9]+|-) +WSECT: *(?P<wsect>[0-9]+|-))? *\r*\n"
+)
+_PASSED_OVER = re.compile(
+    rb"xentop - |[0-9]+ domains: |Mem: +[0-9]+k total"  # a summary of the host: in batch mode before Xen 3.2
+    rb"| +Delay  Networks  "  # the last line of a screen that was not in batch mode
+    rb"|Tmem:  "  # --tmem, 4.0 to 4.12
+    rb"|Physical CPU Usage:$|\+-------\+--------\+$|\| [^|]*\| [^|]*\|$"  # -p, from 4.21
+)
+_DETAIL_LIKE = re.compile(rb"(?:VCPUs\(sec\):|Net[0-9]|VBD )(?!.* [d-][s-][b-][c-][p-][r-] )")
+
+
+class TextVbd(NamedTuple):
+    """A VBD line. Counters are None where xentop prints "-" or, before Xen 4.0, no sectors."""
+
+    type: str  # as printed: BlkBack, BlkTap, Tapdisk3, Unidentified; "" before Xen 3.2, which prints none
+    number: int
+    out_of_requests: int | None
+    read_requests: int | None
+    write_requests: int | None
+    read_sectors: int | None
+    write_sectors: int | None
+
+
+class TextDomain(NamedTuple):
+    """A domain's row and the detail lines below it, in xentop's units."""
+
+    name: bytes
+    state: bytes  # six letters: d s b c p r, "-" for those that don't apply
+    cpu_seconds: int  # whole seconds, cut off
+    memory_kib: int
+    memory_limit_kib: int | None  # None: "no limit"
+    vcpus: int
+    ssid: int
+    vcpu_seconds: dict[int, int] | None  # of the vCPUs online; None without a VCPUs line
+    networks: tuple[RawNetwork, ...]  # `id` is a place in xentop's list, not the interface's own number
+    vbds: tuple[TextVbd, ...]
+    network_count: int | None  # that the row tells, NETS and VBDS: as many lines should follow; None without the column
+    vbd_count: int | None
+
+
+class TextHost(NamedTuple):
+    """One iteration. `unknown` holds the lines that are not understood, whose figures are in none of the domains."""
+
+    domains: tuple[TextDomain, ...]
+    unknown: tuple[bytes, ...]
+
+
+def whole_iterations(text: bytes) -> tuple[list[bytes], bytes]:
+    """Split what xentop has printed so far into whole iterations and the rest, which may grow.
+
+    Nothing marks an iteration's end but the next one's header: a pause after a complete line doesn't, as xentop may
+    be stopped between any two. Without -r, that is, which prints headers within an iteration.
+    """
+    starts = [header.start() for header in _HEADER.finditer(text)]
+    if len(starts) < 2:
+        return [], text
+    starts[0] = 0  # what comes before the first header is for parse() to judge
+    return [text[start:end] for start, end in zip(starts, starts[1:])], text[starts[-1] :]
+
+
+def cut_header(text: bytes) -> bytes | None:
+    """Return the first header of a text that has no whole one, as where lines are cut or wrapped at a width."""
+    found = None if _HEADER.search(text) else _CUT_HEADER.search(text)
+    return found[0].rstrip(b"\r\n") if found else None
+
+
+def parse(iteration: bytes) -> TextHost:
+    """Read one whole iteration; headers may be repeated in it, as with -r.
+
+    A line that can't be understood is given back as unknown. If it may have been a domain's row, so are the details
+    that follow it: they are not those of the domain before.
+
+    Raises SourceRubbish, with the text, where no domain can be read at all, and where a header that isn't whole stands
+    between rows: those behind it may be another iteration's.
+    """
+    columns: list[bytes] | None = None
+    domains: list[TextDomain] = []
+    unknown: list[bytes] = []
+    owned = False  # whether detail lines belong to the last of `domains`
+    for ended in _LINE.findall(iteration):
+        line = ended.rstrip(b"\r\n")
+        if header := _HEADER.match(ended):
+            columns = header["columns"].split()
+            owned = False
+            if before := header["before"].strip():
+                unknown.append(before)
+        elif not line:
+            continue
+        elif columns and (row := _row(line, columns)):
+            domains.append(row)
+            owned = True
+        elif domains and _CUT_HEADER.match(ended):
+            raise SourceRubbish(f"xentop's header is not whole: {line!r:.300}")
+        elif _PASSED_OVER.match(line):
+            continue
+        elif owned and (detailed := _with_detail(domains[-1], ended)):
+            domains[-1] = detailed
+        else:
+            unknown.append(line)
+            if owned and _vcpus_may_be_missing(domains[-1], line):
+                domains[-1] = domains[-1]._replace(vcpu_seconds=None)
+            owned = owned and _DETAIL_LIKE.match(line) is not None
+    if not domains:
+        if cut := cut_header(iteration):
+            raise SourceRubbish(f"xentop's header is not whole: {cut!r:.300}")
+        raise SourceRubbish(f"no domain in what xentop printed: {(unknown or [iteration])[0][:200]!r}")
+    return TextHost(tuple(domains), tuple(unknown))
+
+
+def _vcpus_may_be_missing(domain: TextDomain, unknown: bytes) -> bool:
+    """Return whether the line may hold vCPUs of the domain: a part of them must not pass for all of them."""
+    return len(domain.vcpu_seconds or ()) < domain.vcpus and not unknown.startswith((b"Net", b"VBD "))
+
+
+def with_names(iteration: bytes, renamed: Callable[[bytes], bytes]) -> bytes:
+    """Return an iteration with its domains renamed.
+
+    What can't be understood may hold a name anywhere: its letters become x, its digits 0.
+    """
+    columns: list[bytes] | None = None
+    lines = []
+    for ended in _LINE.findall(iteration):
+        line = ended.rstrip(b"\r\n")
+        if header := _HEADER.match(ended):
+            columns = header["columns"].split()
+            lines.append(_masked(header["before"]) + ended[header.start("columns") :])
+        elif columns and (row := _row(line, columns)):
+            start = len(line) - len(line.lstrip(b" "))
+            lines.append(ended[:start] + renamed(row.name) + ended[start + len(row.name) :])
+        elif passed_over := _PASSED_OVER.match(line):
+            lines.append(passed_over[0] + _masked(ended[passed_over.end() :]))
+        elif any(detail.fullmatch(ended) for detail in (_VCPUS, _MORE_VCPUS, _NETWORK, _VBD)):
+            lines.append(ended)
+        else:
+            lines.append(_masked(ended))
+    return b"".join(lines)
+
+
+def _masked(line: bytes) -> bytes:
+    return re.sub(rb"[0-9]", b"0", re.sub(rb"[A-Za-z\x80-\xff]", b"x", line))
+
+
+def _row(line: bytes, columns: list[bytes]) -> TextDomain | None:
+    """Read a domain's row, or return None. The columns after the name are counted from the right."""
+    wanted = columns[1:]
+    if not set(wanted) >= _NEEDED:
+        raise SourceRubbish(f"xentop's header lacks columns: {b' '.join(columns)[:300]!r}")
+    fields = line.rsplit(None, len(wanted) + 1)
+    limit = wanted.index(b"MAXMEM(k)") - len(wanted)
+    if len(fields) > len(wanted) and fields[limit - 1 : limit + 1] == [b"no", b"limit"]:  # the one value with a blank
+        fields[limit - 1 : limit + 1] = [b"no limit"]
+    else:
+        fields = line.rsplit(None, len(wanted))
+    if len(fields) < len(wanted):
+        return None
+    values = dict(zip(wanted, fields[-len(wanted) :]))
+    state = values.pop(b"STATE")
+    unlimited = values[b"MAXMEM(k)"] == b"no limit"
+    numbers = {
+        column: _number(value)
+        for column, value in values.items()
+        # Percentages are not read, the figures they are made of are. "-" is for VBD statistics alone.
+        if not column.endswith(b"(%)")
+        and not (unlimited and column == b"MAXMEM(k)")
+        and not (value == b"-" and column.startswith(b"VBD_"))
+    }
+    known = {column: number for column, number in numbers.items() if number is not None}
+    if not _STATE.fullmatch(state) or len(known) < len(numbers) or known[b"VCPUS"] > MOST_VCPUS:
+        return None
+    # One blank stands before the state; more belong to the name's end. Those before the name are padding.
+    behind = len(fields) > len(wanted)
+    state_at = line.index(state, len(fields[0]) if behind else 0)
+    return TextDomain(
+        name=line[: max(state_at - 1, 0)].lstrip(b" "),
+        state=state,
+        cpu_seconds=known[b"CPU(sec)"],
+        memory_kib=known[b"MEM(k)"],
+        memory_limit_kib=known.get(b"MAXMEM(k)"),
+        vcpus=known[b"VCPUS"],
+        ssid=known[b"SSID"],
+        vcpu_seconds=None,
+        networks=(),
+        vbds=(),
+        network_count=known.get(b"NETS"),
+        vbd_count=known.get(b"VBDS"),
+    )
+
+
+def _number(digits: bytes) -> int | None:
+    """Return an unsigned 64 bit number, or None where these are not the digits of one."""
+    number = int(digits) if _NUMBER.fullmatch(digits) else 1 << 64
+    return number if number < 1 << 64 else None
+
+
+def _with_detail(domain: TextDomain, line: bytes) -> TextDomain | None:
+    """Return the domain with what a detail line says of it, or None where the line is no detail of this domain."""
+    if found := _VCPUS.fullmatch(line) if domain.vcpu_seconds is None else _MORE_VCPUS.fullmatch(line):
+        pairs = [(_number(number), _number(seconds)) for number, seconds in _VCPU.findall(found[1])]
+        listed = {number: seconds for number, seconds in pairs if number is not None and seconds is not None}
+        before = domain.vcpu_seconds or {}
+        if len(listed) < len(pairs) or listed.keys() & before.keys() or max(listed, default=-1) >= domain.vcpus:
+            return None
+        return domain._replace(vcpu_seconds={**before, **listed})
+    if found := _NETWORK.fullmatch(line):
+        figures = [number for number in map(_number, found.groups()) if number is not None]
+        known = len(figures) == 9 and len(domain.networks) < MOST_DEVICES
+        return domain._replace(networks=(*domain.networks, RawNetwork(*figures))) if known else None
+    if found := _VBD.fullmatch(line):
+        number = _number(found["number"])
+        printed = [found[counter] for counter in ("oo", "rd", "wr", "rsect", "wsect")]
+        counters = [None if digits in {None, b"-"} else _number(digits) for digits in printed]
+        odd = any(_number(digits) is None for digits in printed if digits not in {None, b"-"})
+        if number is None or odd or len(domain.vbds) >= MOST_DEVICES:
+            return None
+        return domain._replace(vbds=(*domain.vbds, TextVbd((found["type"] or b"").decode(), number, *counters)))
+    return None

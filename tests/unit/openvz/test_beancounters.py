@@ -1,0 +1,370 @@
+"""The beancounters, from the kernel's text to samples: fixture hosts of our own, real recordings, rubbish."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtscope.openvz import beancounters
+from virtscope.openvz.beancounter_metrics import Families
+from virtscope.openvz.source.bc import BeancounterReader
+from virtscope.toolkit.exposition import Encoder
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+
+TESTS = Path(__file__).resolve().parents[2]
+HOSTS = TESTS / "fixtures/openvz"
+RECORDINGS = TESTS.parents[1] / "shared/samples/ubc"
+
+NO_LIMIT = 2**63 - 1
+HEAD = f"Version: 2.5\n{'uid':>10}  {'resource':12}" + "".join(
+    f" {column:>20}" for column in ("held", "maxheld", "barrier", "limit", "failcnt")
+)
+
+
+def row(resource: str, *figures: int, uid: str = "") -> str:
+    return f"{uid:>10}{':' if uid else ' '} {resource:12}" + "".join(f" {figure:20}" for figure in figures)
+
+
+def table(*rows: str, head: str = HEAD) -> str:
+    return "\n".join([head, *rows, ""])
+
+
+def figures(text: str) -> Mapping[tuple[str, str, str], float]:
+    """Every sample of a table: by name without openvz_beancounter_, ctid and resource."""
+    return {
+        (
+            sample.name.removeprefix("openvz_beancounter_"),
+            sample.labels["ctid"],
+            sample.labels["resource"],
+        ): sample.value
+        for family in Families().of(beancounters.parse(text))
+        for sample in family.samples
+        if "ctid" in sample.labels
+    }
+
+
+def page(text: str) -> str:
+    return "\n" + Encoder().text(Families().of(beancounters.parse(text))).decode()
+
+
+def fixture(host: str, file: str = "bc/resources") -> str:
+    return (HOSTS / host / "proc" / file).read_text()
+
+
+def test_figures_of_a_32_bit_host() -> None:
+    found = figures(fixture("i386-2.6.18-cycles"))
+    assert found["held_bytes", "101", "privvmpages"] == 1809 * 4096
+    assert found["maxheld_bytes", "101", "privvmpages"] == 14818 * 4096
+    assert found["barrier_bytes", "101", "privvmpages"] == 49152 * 4096
+    assert found["limit_bytes", "101", "privvmpages"] == 53575 * 4096
+    assert found["held", "101", "numproc"] == 118
+    assert found["limit", "205", "numproc"] == 65
+    assert found["held_bytes", "101", "tcprcvbuf"] == 0
+    assert found["limit_bytes", "101", "tcprcvbuf"] == 524288
+    assert found["failures_total", "101", "tcprcvbuf"] == 163
+    assert found["failures_total", "101", "numproc"] == 0
+    # 2147483647 is LONG_MAX of 32 bits: no limit. A barrier of 0 is one.
+    assert ("limit_bytes", "101", "physpages") not in found
+    assert found["barrier_bytes", "101", "physpages"] == 0
+    # The host itself has beancounters too, without limits.
+    assert found["held_bytes", "0", "kmemsize"] > 0
+    assert ("limit_bytes", "0", "kmemsize") not in found
+    assert len({ctid for _, ctid, _ in found}) == 4
+
+
+def test_figures_of_a_64_bit_host() -> None:
+    found = figures(fixture("x86_64-2.6.32-nanoseconds"))
+    assert found["held_bytes", "3400", "kmemsize"] == 51483648
+    assert ("barrier_bytes", "3400", "kmemsize") not in found
+    assert ("limit_bytes", "3400", "kmemsize") not in found
+    assert found["limit_bytes", "3400", "physpages"] == 524288 * 4096
+    assert found["failures_total", "3400", "tcpsndbuf"] == 127242887
+    assert found["failures_total", "3400", "numothersock"] == 68
+    # Held above maxheld is what the kernel says.
+    assert found["held_bytes", "111", "privvmpages"] == 9000 * 4096
+    assert found["maxheld_bytes", "111", "privvmpages"] == 8960 * 4096
+    assert ("held_bytes", "3400", "swappages") in found
+
+
+def test_figures_of_containers_named_by_uuid() -> None:
+    found = figures(fixture("virtuozzo7-uuids"))
+    assert found["held_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 1 << 30
+    assert found["limit_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 2 << 30
+    assert found["failures_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 5
+    assert ("limit", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "numproc") not in found
+
+
+@pytest.mark.parametrize("host", ["i386-2.6.18-cycles", "x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"])
+def test_both_files_give_the_same_but_for_resources_that_only_one_knows(host: str) -> None:
+    new, old = figures(fixture(host)), figures(fixture(host, "user_beancounters"))
+    assert {key: value for key, value in new.items() if key[2] != "swappages"} == old
+    assert not any(resource == "dummy" for *_, resource in old)
+
+
+@pytest.mark.parametrize(
+    ("resource", "in_bytes"),
+    [("kmemsize", 1), ("dcachesize", 1), ("othersockbuf", 1), ("dgramrcvbuf", 1), ("swappages", 4096)],
+)
+def test_resources_with_a_size_are_in_bytes(resource: str, in_bytes: int) -> None:
+    found = figures(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
+    assert found == {
+        ("held_bytes", "101", resource): in_bytes,
+        ("maxheld_bytes", "101", resource): 2 * in_bytes,
+        ("barrier_bytes", "101", resource): 3 * in_bytes,
+        ("limit_bytes", "101", resource): 4 * in_bytes,
+        ("failures_total", "101", resource): 5,
+    }
+
+
+@pytest.mark.parametrize("resource", ["numfile", "numiptent", "quantumfoam"])
+def test_the_others_and_unknown_ones_are_counts(resource: str) -> None:
+    found = figures(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
+    assert found == {
+        ("held", "101", resource): 1,
+        ("maxheld", "101", resource): 2,
+        ("barrier", "101", resource): 3,
+        ("limit", "101", resource): 4,
+        ("failures_total", "101", resource): 5,
+    }
+
+
+@pytest.mark.parametrize("uid", ["101:", "101: ", "101:  ", "      101:"])
+def test_blanks_around_a_uid_do_not_matter(uid: str) -> None:
+    rest = "kmemsize 1 2 3 4 5\n numproc 6 7 8 9 0\n"
+    (found,) = beancounters.parse(f"{HEAD}\n{uid}{rest}").containers
+    assert found.ctid == "101"
+    assert found.bytes.held == (1,)
+    assert found.counts.held == (6,)
+
+
+def test_no_container_and_not_even_the_host() -> None:
+    assert beancounters.parse(HEAD + "\n") == ("2.5", (), 0, 0)
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.4", "2.6", "3.0"])
+def test_other_versions_are_read_and_shown(version: str) -> None:
+    text = table(row("numproc", 1, 2, 3, 4, 5, uid="7"), head=HEAD.replace("2.5", version))
+    assert figures(text)["held", "7", "numproc"] == 1
+    assert f'\nopenvz_beancounters_info{{version="{version}"}} 1.0\n' in page(text)
+
+
+def test_an_unknown_column_is_passed_over_and_counted() -> None:
+    head = HEAD.replace("             barrier", "   novelty             barrier")
+    text = f"{head}\n7: numproc 1 2 99 3 4 5\nnumfile 6 7 99 8 9 10\n"
+    assert figures(text)["maxheld", "7", "numproc"] == 2
+    assert figures(text)["barrier", "7", "numproc"] == 3
+    assert figures(text)["failures_total", "7", "numfile"] == 10
+    assert "\nopenvz_beancounters_unknown_columns 1.0\n" in page(text)
+    assert "\nopenvz_beancounters_unknown_columns 0.0\n" in page(GOOD)
+
+
+def test_a_known_column_that_is_missing_costs_its_own_figures() -> None:
+    text = f"{HEAD.replace('barrier', '').replace('failcnt', '')}\n7: numproc 1 2 3\nkmemsize 6 7 8\n"
+    assert figures(text) == {
+        ("held", "7", "numproc"): 1,
+        ("maxheld", "7", "numproc"): 2,
+        ("limit", "7", "numproc"): 3,
+        ("held_bytes", "7", "kmemsize"): 6,
+        ("maxheld_bytes", "7", "kmemsize"): 7,
+        ("limit_bytes", "7", "kmemsize"): 8,
+    }
+
+
+def test_a_column_that_comes_twice_is_not_guessed() -> None:
+    assert ("held", "101", "numproc") not in figures(GOOD.replace("maxheld", "   held"))
+    assert figures(GOOD.replace("maxheld", "   held"))["barrier", "101", "numproc"] == 8
+
+
+def test_a_container_that_comes_twice_is_taken_as_it_was_last() -> None:
+    text = table(row("numproc", 1, 1, 9, 9, 0, uid="7"), row("numproc", 2, 2, 9, 9, 0, uid="7"))
+    assert figures(text)["held", "7", "numproc"] == 2
+
+
+GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 9, 10), row("numfile", 1, 2, 3, 4, 55))
+
+
+@pytest.mark.parametrize(
+    ("text", "offending"),
+    [
+        ("", "''"),
+        ("cat: /proc/user_beancounters: Permission denied\n", "Permission denied"),
+        (GOOD.replace("resource", "rescource"), "rescource"),
+        ("Version: 2.5\nuid resource used\n", "used"),
+        (HEAD, "failcnt"),
+        (table(row("numproc", 1, 2, 3, 4, 5)), "numproc"),
+        (table(row("numproc", 1, 2, 3, 4, uid="101"), row("numfile", 1, 2, 3, 4, 5)), "numproc"),
+        (table(row("numproc", 1, 2, 3, 4, 5, 6, uid="101")), "numproc"),
+        (table(row("numproc", 1, 2, 3, 4, 5, uid="101") + row("numfile", 1, 2, 3, 4, 5)), "numfile"),
+        (table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 5)), "twice"),
+        (table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numfile", 1, -2, 3, 4, 5)), "-2"),
+        (GOOD.replace(" 7 ", " \N{ARABIC-INDIC DIGIT SEVEN} "), "\N{ARABIC-INDIC DIGIT SEVEN}"),
+        (GOOD.replace(" 7 ", " 1_7 "), "1_7"),
+        (GOOD.replace(" 7 ", f" {'9' * 21} "), "999"),
+        (table("101:"), "''"),
+        (GOOD.replace("101:", "1 1:"), "1 1"),
+        (GOOD[:-2], "numfile"),  # "5" of "55" and the newline are gone
+        (GOOD[: GOOD.index("numfile")], "cut"),
+        (GOOD[:-30], "numfile"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_text(text: str, offending: str) -> None:
+    with pytest.raises(SourceRubbish, match=offending):
+        beancounters.parse(text)
+
+
+NEXT = row("numproc", 6, 7, 8, 9, 10, uid="102")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        row("numproc", 1, 2, 3, 4, uid="101"),
+        row("numproc", 1, -2, 3, 4, 5, uid="101"),
+        "\n".join([row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 5)]),
+        row("numproc", 1, 2, 3, 4, 5),  # of no uid
+    ],
+)
+def test_a_container_that_makes_no_sense_costs_only_itself(bad: str) -> None:
+    text = table(bad, NEXT)
+    assert {ctid for _, ctid, _ in figures(text)} == {"102"}
+    assert "\nopenvz_beancounters_refused_containers 1.0\n" in page(text)
+    assert "\nopenvz_beancounters_refused_containers 0.0\n" in page(table(NEXT))
+
+
+def test_a_row_that_runs_into_the_next_uid_costs_both() -> None:
+    """Neither the last row of the one nor the uid of the other can be told."""
+    whole = table(row("numproc", 1, 2, 3, 4, 5, uid="100"), row("numproc", 1, 2, 3, 4, 5, uid="101"), NEXT)
+    found = beancounters.parse(whole.replace("5\n       101:", "5       101:"))
+    assert ([each.ctid for each in found.containers], found.refused) == (["102"], 2)
+
+
+@pytest.mark.parametrize("uid", ["102", "0d5a1b3e-7f52-4a0c-9c1e-3b8f6a2d4e71"])
+def test_a_cut_end_costs_only_the_last_container(uid: str) -> None:
+    whole = table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 1234, uid=uid))
+    last = whole.rindex("\n", 0, -1) + 1
+    for end in range(whole.index(":", last) + 1, len(whole) - 1):
+        found = beancounters.parse(whole[:end])
+        assert ([each.ctid for each in found.containers], found.refused) == (["101"], 1)
+
+
+def test_the_last_newline_may_be_missing_or_more_follow() -> None:
+    assert beancounters.parse(GOOD[:-1]) == beancounters.parse(GOOD)
+    assert beancounters.parse(GOOD + "\n") == beancounters.parse(GOOD)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> str:
+    """Tables of which the next has much in common with the one before, and some can't be understood."""
+    header = draw(st.sampled_from([HEAD, HEAD, HEAD, HEAD.replace("maxheld", "novelty"), HEAD.replace("2.5", "2.6")]))
+    rows = []
+    for uid in draw(st.lists(st.sampled_from(["0", "101", "205"]), max_size=4)):
+        names = draw(st.sampled_from([["kmemsize", "numproc"], ["numproc", "kmemsize"], ["numproc"], ["dummy", "x"]]))
+        figures = st.sampled_from([0, 1, 7, NO_LIMIT, 10**21])
+        rows += [
+            row(name, *(draw(figures) for _ in range(5)), uid="" if index else uid) for index, name in enumerate(names)
+        ]
+    return table(*rows, head=header)
+
+
+@given(st.lists(tables(), max_size=4))
+def test_what_is_kept_from_read_to_read_changes_nothing(texts: list[str]) -> None:
+    last: beancounters.Beancounters | None = None
+    shown = Families()
+    for text in texts:
+        try:
+            fresh = beancounters.parse(text)
+        except SourceRubbish:
+            with pytest.raises(SourceRubbish):
+                beancounters.parse(text, last)
+            continue
+        last = beancounters.parse(text, last)
+        assert last == fresh
+        assert Encoder().text(shown.of(last)) == Encoder().text(Families().of(fresh))
+
+
+def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
+    found = BeancounterReader(HOSTS / "one-container/proc").read()
+    held = {each.ctid: each.bytes.resources for each in found.containers}
+    assert "swappages" in held["42"]
+    found = BeancounterReader(HOSTS / "no-container/proc").read()  # has user_beancounters only
+    assert [each.ctid for each in found.containers] == ["0"]
+    with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
+        BeancounterReader(tmp_path).read()
+
+
+@pytest.fixture
+def separate(tmp_path: Path) -> Path:
+    """A procfs that has each container's own file, as /proc/bc/resources has it, and no other."""
+    text = fixture("one-container")
+    for ctid, rows in re.findall(r"(?m)^ *([0-9]+):(.*\n(?: {12}.*\n)*)", text):
+        folder = tmp_path / "bc" / ctid
+        folder.mkdir(parents=True)
+        (folder / "resources").write_text(f"{'':12}{rows.strip()}\n")
+    return tmp_path
+
+
+def test_each_containers_own_file_gives_the_same(separate: Path) -> None:
+    together = BeancounterReader(HOSTS / "one-container/proc").read()
+    found = BeancounterReader(separate).read()
+    assert sorted(each[:3] for each in found.containers) == sorted(each[:3] for each in together.containers)
+    assert (found.version, found.refused) == (None, 0)
+    # Where there is a file of all, theirs are not read again.
+    (separate / "user_beancounters").write_text(GOOD)
+    assert [each.ctid for each in BeancounterReader(separate).read().containers] == ["101"]
+
+
+def test_a_file_that_is_cut_costs_only_its_container(separate: Path) -> None:
+    file = separate / "bc/42/resources"
+    file.write_text(file.read_text()[:-1])
+    found = BeancounterReader(separate).read()
+    assert ([each.ctid for each in found.containers], found.refused) == (["0"], 1)
+
+
+def test_folders_of_containers_that_have_ended_are_passed_over(separate: Path) -> None:
+    for name in ("42-ffff880037a3c000", "43"):  # left behind in memory; gone since the folder was listed
+        (separate / "bc" / name).mkdir()
+    shutil.copy(separate / "bc/42/resources", separate / "bc/42-ffff880037a3c000")
+    assert [each.ctid for each in BeancounterReader(separate).read().containers] == ["0", "42"]
+
+
+def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(HOSTS / "one-container/proc", tmp_path, dirs_exist_ok=True)
+
+    def forbidden(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", forbidden)  # root, who runs tests in containers, may read anything
+    with pytest.raises(SourceUnavailable, match=r"bc/resources .*CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
+        BeancounterReader(tmp_path).read()
+
+
+def recording(name: str) -> Mapping[tuple[str, str, str], float]:
+    if not RECORDINGS.is_dir():
+        pytest.skip("the recordings of real hosts are not beside this checkout, in ../shared/samples")
+    return figures((RECORDINGS / name).read_text())
+
+
+def test_a_real_32_bit_host_of_2007() -> None:
+    found = recording("vz_tools-2007-bc-resources-25-32bit.txt")
+    assert {ctid for _, ctid, _ in found} == {"754", "410", "0"}
+    assert len({resource for _, _, resource in found}) == 20
+    assert found["failures_total", "754", "tcprcvbuf"] == 163
+    assert ("limit_bytes", "754", "physpages") not in found
+
+
+def test_a_real_64_bit_host_of_2017() -> None:
+    found = recording("gam0022-2017-ubc25-64bit-failcnt.txt")
+    assert len({resource for _, _, resource in found}) == 20  # of 24 rows, four are dummies
+    assert found["failures_total", "43120", "tcpsndbuf"] == 127242887
+    assert found["limit_bytes", "43120", "physpages"] == 524288 * 4096
+
+
+def test_the_table_of_the_wiki() -> None:
+    found = recording("wiki-openvz-ubc25-nospace-after-colon.txt")
+    assert found["held_bytes", "123", "kmemsize"] == 836919

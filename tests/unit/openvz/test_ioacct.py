@@ -1,0 +1,101 @@
+"""What containers read and write, from the kernel's text to samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtscope.openvz import ioacct
+from virtscope.openvz.source.bc import read_ioacct
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+
+HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
+
+
+def figures(host: str) -> dict[tuple[str, ...], float]:
+    """Every sample of a host: by name without openvz_container_io_, and the values of its labels."""
+    return {
+        (sample.name.removeprefix("openvz_container_io_"), *sample.labels.values()): sample.value
+        for family in ioacct.families(read_ioacct(HOSTS / host / "proc"))
+        for sample in family.samples
+        if "ctid" in sample.labels
+    }
+
+
+def test_figures_of_a_2_6_32_host() -> None:
+    found = figures("x86_64-2.6.32-nanoseconds")
+    assert found["read_bytes_total", "3400"] == 104857600
+    assert found["write_bytes_total", "3400"] == 52428800
+    assert found["dirtied_bytes", "3400"] == 60817408
+    assert found["cancelled_bytes_total", "3400"] == 4194304
+    assert found["missed_bytes_total", "3400"] == 0
+    assert found["syncs_total", "3400"] == 2
+    assert found["fsyncs_total", "3400"] == 1730
+    assert found["fdatasyncs_total", "3400"] == 32
+    assert found["range_syncs_total", "3400"] == 0
+    assert found["fsyncs_active", "3400"] == 1
+    assert found["vfs_reads_total", "3400"] == 371733
+    assert found["vfs_read_bytes_total", "3400"] == 3559144863
+    assert found["dirty_bytes", "3400"] == 16 * 4096
+    assert found["read_bytes_total", "0"] == 4 * 104857600  # the host's own
+
+
+def test_a_figure_that_the_kernel_gets_wrong_is_left_out() -> None:
+    assert not any(name.startswith("fdatasyncs_active") for name, *_ in figures("x86_64-2.6.32-nanoseconds"))
+
+
+def test_figures_of_virtuozzo_7() -> None:
+    found = figures("virtuozzo7-uuids")
+    assert found["fuse_bytes_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"] == 49152
+    assert ("vfs_reads_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11") not in found
+    # A name that nobody knew when this was written.
+    assert found["unknown", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "ploop_requests"] == 3
+
+
+def test_a_kernel_that_counts_nothing() -> None:
+    with pytest.raises(SourceUnavailable, match="doesn't count I/O"):
+        figures("i386-2.6.18-cycles")
+
+
+def test_a_file_that_makes_no_sense_costs_only_its_container(tmp_path: Path) -> None:
+    for ctid, text in {"0": "\tread 1\n", "101": "\tread\n"}.items():
+        (tmp_path / "bc" / ctid).mkdir(parents=True)
+        (tmp_path / "bc" / ctid / "ioacct").write_text(text)
+    found = read_ioacct(tmp_path)
+    assert ([each.ctid for each in found.files], found.refused) == (["0"], 1)
+    (tmp_path / "bc/0/ioacct").unlink()
+    with pytest.raises(SourceRubbish, match="makes no sense"):
+        read_ioacct(tmp_path)
+
+
+def test_a_kernel_without_the_folder_says_so(tmp_path: Path) -> None:
+    """Early ones have /proc/user_beancounters alone."""
+    with pytest.raises(SourceUnavailable, match="bc is absent: this kernel doesn't count I/O"):
+        read_ioacct(tmp_path)
+
+
+def test_a_forbidden_file_says_which_capabilities_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", forbidden)  # root, who runs tests in containers, may read anything
+    with pytest.raises(SourceUnavailable, match="CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
+        read_ioacct(HOSTS / "one-container/proc")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\tread 1\n\twrite 2",
+        "\tread\n",
+        "\tread 1 2\n",
+        "\tread -1\n",
+        "\tread \N{ARABIC-INDIC DIGIT ONE}\n",
+        "\tread 1\n\tread 2\n",
+        "\n",
+    ],
+)
+def test_what_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(SourceRubbish):
+        ioacct.parse(text)

@@ -1,0 +1,83 @@
+"""The whole host's waits, from the kernel's text to samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtscope.openvz import latency
+from virtscope.openvz.units import Units
+
+HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
+NANOSECONDS = Units("nanoseconds", 10**9, 1000, "/proc/vz/stats")
+CYCLES = Units("cycles", 3_000_112_000, 250, "/proc/vz/stats")
+
+
+def text_of(host: str) -> str:
+    return (HOSTS / host / "proc/vz/latency").read_text()
+
+
+def figures(text: str, units: Units | None) -> dict[tuple[str, ...], float]:
+    """Every sample: by name without openvz_host_latency_, and its type."""
+    return {
+        (sample.name.removeprefix("openvz_host_latency_"), *sample.labels.values()): sample.value
+        for family in latency.families(latency.parse(text), units)
+        for sample in family.samples
+    }
+
+
+def test_a_kernel_that_counts_cycles() -> None:
+    found = figures(text_of("one-container"), CYCLES)
+    assert found["seconds_total", "scheduling"] == 3000
+    assert found["max_seconds", "scheduling"] == pytest.approx(0.01)
+    assert found["calls_total", "scheduling"] == 40_000_000
+    assert found["seconds_total", "aloclow"] == pytest.approx(10, rel=1e-4)
+    assert found["seconds_total", "swap_in"] == 2
+    assert found["seconds_total", "page_in"] == 1
+
+
+@pytest.mark.parametrize("host", ["x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"])
+def test_a_kernel_that_counts_nanoseconds(host: str) -> None:
+    found = figures(text_of(host), NANOSECONDS)
+    assert found["seconds_total", "scheduling"] == 5123.7
+    assert found["max_seconds", "scheduling"] == 0.008
+    assert found["calls_total", "scheduling"] == 91355210
+    # These are cycles even there, of a clock that nobody tells.
+    assert ("seconds_total", "swap_in") not in found
+    assert ("max_seconds", "page_in") not in found
+    assert found["calls_total", "swap_in"] == 6000
+
+
+def test_sections_that_follow_are_not_taken_for_waits() -> None:
+    kinds = [wait.kind for wait in latency.parse(text_of("virtuozzo7-uuids")).waits]
+    assert kinds[0] == "scheduling"
+    assert kinds[1:7] == ["alocatomic", "aloclow", "alochigh", "aloclowmp", "alochighmp", "alocirq"]
+    assert kinds[7:] == ["swap_in", "page_in"]
+
+
+def test_without_units_there_are_counts_alone() -> None:
+    assert {name for name, *_ in figures(text_of("one-container"), None)} == {
+        "calls_total",
+        "openvz_latency_refused_rows",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("scheduling:  ", "scheduling"), (" 91355210", ""), (" 91355210", " -1"), ("aloclow:", "scheduling:")],
+)
+def test_a_row_that_makes_no_sense_costs_only_itself(old: str, new: str) -> None:
+    good, text = text_of("x86_64-2.6.32-nanoseconds"), text_of("x86_64-2.6.32-nanoseconds").replace(old, new, 1)
+    found = latency.parse(text)
+    assert (len(found.waits), found.refused) == (len(latency.parse(good).waits) - 1, 1)
+
+
+def test_a_kind_and_a_column_to_come() -> None:
+    text = "Version: 3.0\n\nLatencies:\nType Lat Total_lat Calls Hue\nfsync: 1 2000000000 3 4\n\n"
+    assert figures(text, NANOSECONDS)["seconds_total", "fsync"] == 2
+
+
+@pytest.mark.parametrize("text", ["", "rubbish", "Version: 2.5\n\nLatencies:\nType Lat Calls\nscheduling: 1 2\n\n"])
+def test_what_makes_no_sense_is_counted(text: str) -> None:
+    assert latency.parse(text) == ((), 1)

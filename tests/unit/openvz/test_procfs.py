@@ -1,0 +1,55 @@
+"""Files that are absent or forbidden, and what is said of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from virtscope.openvz.source.procfs import read_optional, read_text
+from virtscope.toolkit.sources import SourceError, SourceUnavailable
+
+EXPORTERS = Path(__file__).resolve().parents[3] / "exporters"
+
+
+def test_text_is_given_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"k\xc3\xa4se \xff\n")
+    assert read_text(tmp_path, "file") == read_optional(tmp_path, "file") == "käse \\xff\n"
+
+
+def test_an_absent_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("vz/vestat", "file/vestat"):
+        assert read_optional(tmp_path, name) is None
+        with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
+            read_text(tmp_path, name)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="can't be read: Is a directory"):
+        read_text(tmp_path, "")
+
+
+@pytest.mark.parametrize("function", ["read_text", "read_optional"])
+def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path, function: str) -> None:
+    """The kernel's own refusal: root without the capabilities is refused as anybody is."""
+    file = tmp_path / "vestat"
+    file.touch(mode=0o000)
+    without: list[str] = []
+    if os.geteuid() == 0:
+        if not shutil.which("setpriv"):
+            pytest.skip("no setpriv to give up root's capabilities with: apt-get install util-linux")
+        without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    program = (
+        "import pathlib, sys; from virtscope.openvz.source import procfs; "
+        f"procfs.{function}(pathlib.Path(sys.argv[1]), 'vestat')"
+    )
+    command = [*without, sys.executable, "-c", program, str(tmp_path)]
+    read = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, timeout=60, check=False)
+    said = read.stderr.splitlines()[-1]
+    assert said.endswith(f"{file} must not be read: run this as root, or give it CAP_DAC_READ_SEARCH")
+    assert "SourceUnavailable" in said

@@ -1,0 +1,104 @@
+"""Disk quotas, from the kernel's text to samples: fixture hosts of our own, a real recording, rubbish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtscope.openvz import quota
+from virtscope.openvz.source.vz import read_quotas
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+
+TESTS = Path(__file__).resolve().parents[2]
+HOSTS = TESTS / "fixtures/openvz"
+RECORDING = TESTS.parents[1] / "shared/samples/ubc/vzquota-comment.txt"
+TEXT = (HOSTS / "i386-2.6.18-cycles/proc/vz/vzquota").read_text()
+
+
+def figures(text: str) -> dict[tuple[str, ...], float]:
+    """Every sample: by name without openvz_quota_, and the values of its labels."""
+    return {
+        (sample.name.removeprefix("openvz_quota_"), *sample.labels.values()): sample.value
+        for family in quota.families(quota.parse(text))
+        for sample in family.samples
+    }
+
+
+def test_figures_of_a_32_bit_host() -> None:
+    found = figures(TEXT)
+    assert found["used_bytes", "205"] == 734003 * 1024
+    assert found["soft_limit_bytes", "205"] == 1048576 * 1024
+    assert found["hard_limit_bytes", "205"] == 1153434 * 1024
+    assert found["used_inodes", "205"] == 20480
+    assert found["soft_limit_inodes", "205"] == 200000
+    assert found["hard_limit_inodes", "205"] == 220000
+    assert found["on", "205"] == 1
+    assert ("grace_end_timestamp_seconds", "205", "bytes") not in found
+    # Over its soft limit, and held to it from then on; a path may hold anything.
+    assert found["grace_end_timestamp_seconds", "101", "bytes"] == 1353628800
+    assert found["grace_period_seconds", "101", "bytes"] == 259200
+    assert found["on", "1017"] == 0
+    assert found["refused_rows",] == found["unknown_columns",] == 0
+
+
+@pytest.mark.parametrize("unlimited", [0, 2**31 - 1, 2**32 - 1, 2**54 - 1])
+def test_no_limit_is_absent(unlimited: int) -> None:
+    found = figures(TEXT.replace(f"{1048576:15}{1153434:15}", f" {unlimited} {unlimited}"))
+    assert found["used_bytes", "205"] == 734003 * 1024
+    assert ("soft_limit_bytes", "205") not in found
+    assert ("hard_limit_bytes", "205") not in found
+
+
+def test_no_quota() -> None:
+    assert read_quotas(HOSTS / "no-container/proc") == ((), 0, 0)
+
+
+def test_unknown_and_missing_columns() -> None:
+    found = figures("qid: path usage novelty hardlimit\n7: /vz\n 1k-blocks 5 99 6\n inodes 7 99 8\n")
+    assert found["used_bytes", "7"] == 5120
+    assert found["hard_limit_inodes", "7"] == 8
+    assert found["unknown_columns",] == 1
+    assert not any("soft" in name or "grace" in name for name, *_ in found)
+
+
+@pytest.mark.parametrize(
+    "bad", ["7: /vz\n", "7: /vz\n  1k-blocks 1 2 3 4 5\n", "7: /vz\n  1k-blocks 1 -2 3 4 5\n", "x\n"]
+)
+def test_a_quota_that_makes_no_sense_costs_only_itself(bad: str) -> None:
+    found = quota.parse(TEXT + bad)
+    assert found.quotas == quota.parse(TEXT).quotas
+    assert found.refused > 0
+
+
+def test_a_cut_end_costs_only_the_last_quota() -> None:
+    rows = "".join(f"{name:>11}{1:15}{2:15}{3:15}{4:11}{1234:11}\n" for name in ("1k-blocks", "inodes"))
+    whole = f"{TEXT}7: /vz/private/7\n{rows}"
+    for end in range(len(TEXT) + 1, len(whole) - 1):
+        assert quota.parse(whole[:end]).quotas == quota.parse(TEXT).quotas
+    assert quota.parse(whole[:-1]) == quota.parse(whole)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "rubbish\n", TEXT.replace("qid:", "id:"), TEXT[: TEXT.index("\n")] + "\n7: /"]
+)
+def test_what_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(SourceRubbish, match="/proc/vz/vzquota"):
+        quota.parse(text)
+
+
+def test_a_kernel_without_quotas(tmp_path: Path) -> None:
+    with pytest.raises(
+        SourceUnavailable, match="vzquota is absent: this kernel keeps no disk quotas, as that of Virtuozzo 7"
+    ):
+        read_quotas(tmp_path)
+
+
+def test_a_real_host() -> None:
+    if not RECORDING.is_file():
+        pytest.skip("the recordings of real hosts are not beside this checkout, in ../shared/samples")
+    found = figures(RECORDING.read_text())
+    assert found["used_bytes", "111"] == 876364 * 1024
+    assert found["soft_limit_bytes", "111"] == 1048576 * 1024
+    assert found["hard_limit_inodes", "111"] == 220000
+    assert found["refused_rows",] == 0

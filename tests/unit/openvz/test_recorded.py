@@ -1,0 +1,88 @@
+"""What vestat-exporter records: the files as they are, or without an address or UUID."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.parsers import FIXTURES
+from virtscope.openvz import recorded
+from virtscope.openvz.source import procfs as files
+from virtscope.openvz.source.recorded import RecordedProcfs, Unread
+from virtscope.toolkit.recording import encode
+from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.standins import StandIns
+
+HOSTS = sorted((FIXTURES / "openvz").iterdir())
+ADDRESS = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+|[0-9a-f]*:[0-9a-f:]+")
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_files_come_back_as_they_were(host: Path) -> None:
+    read = recorded.read(host / "proc")
+    assert "vz/vestat" in read
+    assert recorded.files(json.loads(json.dumps(encode(dict(read))))) == read
+    assert all((host / "proc" / path).read_bytes() == content for path, content in read.items())
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_no_address_and_no_uuid_survives(host: Path) -> None:
+    everything = "\n".join(
+        f"{path}\n{path.read_text()}" for path in sorted((host / "proc").rglob("*")) if path.is_file()
+    )
+    veinfo = (host / "proc/vz/veinfo").read_text()
+    private = {*UUID.findall(everything), *ADDRESS.findall(veinfo)}
+    assert bool(private) == (host.name != "no-container")
+    written = json.dumps(encode(dict(recorded.anonymised(recorded.read(host / "proc"), StandIns()))))
+    assert [each for each in private if each in written] == []
+
+
+def test_no_word_of_a_quotas_path_survives() -> None:
+    host = FIXTURES / "openvz/i386-2.6.18-cycles/proc"
+    written = recorded.anonymised(recorded.read(host), StandIns())["vz/vzquota"]
+    assert isinstance(written, bytes)
+    kept = (host / "vz/vzquota").read_bytes()
+    for path in (b"/srv/web shop: old/private", b"/vz/private/205"):
+        assert path in kept
+    assert not re.search(rb"srv|shop|private", written)
+    # All else is as it was, so that it is read as the host's is.
+    assert re.sub(rb": /.*", b"", written) == re.sub(rb": /.*", b"", kept)
+
+
+def test_an_id_has_the_same_stand_in_in_every_file() -> None:
+    procfs = RecordedProcfs()
+    procfs.show(recorded.anonymised(recorded.read(FIXTURES / "openvz/virtuozzo7-uuids/proc"), StandIns()))
+    folders = set(files.list_folders(procfs, "bc"))
+    for name in ("vz/vestat", "vz/veinfo", "bc/resources"):
+        ids = set(UUID.findall(files.read_text(procfs, name)))
+        assert len(ids) == 2
+        assert ids < folders
+
+
+def test_what_may_not_be_read_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read anything, so the kernel's refusal is made up."""
+    (tmp_path / "vz").mkdir()
+    (tmp_path / "vz/vestat").write_text("Version: 2.2\n")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, os.strerror(13))
+
+    monkeypatch.setattr(Path, "open", refused)
+    read = recorded.files(encode(dict(recorded.read(tmp_path))))
+    assert read["vz/vestat"] == Unread("EACCES")
+    procfs = RecordedProcfs()
+    procfs.show(read)
+    with pytest.raises(Exception, match="must not be read") as caught:
+        files.read_text(procfs, "vz/vestat")
+    assert isinstance(caught.value.__cause__, PermissionError)
+
+
+@pytest.mark.parametrize("data", [[], {"vz/vestat": 5}, {"vz/vestat": None}, {"vz/vestat": "\ud800"}])
+def test_what_is_no_reading_is_refused(data: object) -> None:
+    with pytest.raises(SourceRubbish):
+        recorded.files(data)

@@ -1,0 +1,37 @@
+"""/proc/vz/veinfo as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtscope.openvz.veinfo import Container, parse
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+SAMPLE = CHECKOUT.parent / "shared" / "samples" / "ubc" / "vz_tools-2007-veinfo.txt"
+UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
+TEXT = f"""\
+       101     2    35       192.0.2.1       192.0.2.2
+{UUID}     0    12     2001:db8::1
+         7     0     3
+         0     0   240
+"""
+
+
+def test_containers_without_the_host() -> None:
+    assert parse(TEXT) == ((Container("101", 35, 2), Container(UUID, 12, 1), Container("7", 3, 0)), 0)
+
+
+@pytest.mark.parametrize("bad", ["8\n", "8 0\n", "8 0 x\n", "8 0 -1\n", "7 0 4\n", "8 0 35 192.0."])
+def test_a_bad_line_costs_only_itself(bad: str) -> None:
+    assert parse(TEXT + bad) == (parse(TEXT).containers, 1)
+
+
+@pytest.mark.skipif(
+    not SAMPLE.is_file(), reason=f"no {SAMPLE}: a recording of another's host, which lies beside the checkout"
+)
+def test_recording() -> None:
+    containers = {container.ctid: container for container in parse(SAMPLE.read_text()).containers}
+    assert containers["999"] == Container("999", processes=9, addresses=68)
+    assert "0" not in containers

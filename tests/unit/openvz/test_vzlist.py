@@ -1,0 +1,119 @@
+"""Containers' names, as vzlist prints them and as a vzlist of our own does."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from virtscope.openvz import vzlist
+from virtscope.openvz.source.vzlist import Vzlist
+from virtscope.toolkit.exposition import Encoder
+from virtscope.toolkit.sources import SourceError, SourceUnavailable
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden/openvz-names.prom"
+UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
+
+# As vzctl's vzlist does: a field it doesn't know is an error, and all fields but the last are padded.
+PROGRAM = """#!/bin/sh
+case "$*" in
+  "-H -o veid,name") printf '       101 web shop\\n       205 -\\n' ;;
+  "-H -o veid,hostname") printf '       101 shop.example.org\\n       205 k\\303\\244se.example.org\\n' ;;
+  *) echo "Unknown field: ostemplate" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("       101 web shop", "web shop"),
+        ('       101 käse "1"  ', 'käse "1"'),
+        (
+            "       101 a-name-that-is-far-longer-than-thirty-two-bytes",
+            "a-name-that-is-far-longer-than-thirty-two-bytes",
+        ),
+        ("       101 -1", "-1"),
+        ("       101 205", "205"),
+    ],
+)
+def test_a_field_is_all_behind_the_id(line: str, value: str) -> None:
+    assert vzlist.parse(f"{line}\n".encode()) == ({"101": value}, 0)
+    assert vzlist.parse(line.replace("       101", UUID).encode()) == ({UUID: value}, 0)
+
+
+def test_golden_page() -> None:
+    """UPDATE_GOLDEN=1 rewrites it."""
+    fields = {field: vzlist.parse(f"       101 the {field}\n       205 -\n".encode()) for field in vzlist.LABELS}
+    page = Encoder().text(vzlist.families(fields, ["101", "205"])).decode()
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page)
+    assert page == GOLDEN.read_text()
+
+
+def test_what_there_is_not_and_what_makes_no_sense() -> None:
+    assert vzlist.parse(b"") == ({}, 0)
+    assert vzlist.parse(b"       101 -\n       102 \n       103\n") == ({}, 0)
+    assert vzlist.parse(b"Container(s) not found\n       101 \xff\n") == ({"101": "\\xff"}, 1)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "vzlist"
+    file.write_text(PROGRAM)
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return file
+
+
+@pytest.fixture
+def names() -> Iterator[Vzlist]:
+    asked = Vzlist(60)
+    yield asked
+    asked.close()
+
+
+def asked(names: Vzlist) -> None:
+    """Have vzlist asked once."""
+    names.start()
+    deadline = time.monotonic() + 30
+    while not names.background.cost.reads and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("program")
+def test_living_containers_are_described(names: Vzlist) -> None:
+    asked(names)
+    (family,) = names.describe(["205", "101", "7"])
+    assert [sample.labels for sample in family.samples] == [
+        {"ctid": "205", "name": "", "hostname": "käse.example.org"},
+        {"ctid": "101", "name": "web shop", "hostname": "shop.example.org"},
+    ]
+    assert names.read()[0].samples[0].value == 0
+
+
+def test_a_machine_without_vzlist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Vzlist) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    asked(names)
+    assert names.describe(["101"]) == []
+    with pytest.raises(SourceUnavailable, match="install vzctl"):
+        names.read()
+
+
+@pytest.mark.parametrize(
+    ("complaint", "error"),
+    [
+        ("This program can only be run under root.", SourceUnavailable),
+        ("Unable to open /proc/bc/resources", SourceError),
+        ("Unknown field: veid", SourceError),
+    ],
+)
+def test_a_vzlist_that_fails(program: Path, names: Vzlist, complaint: str, error: type[SourceError]) -> None:
+    program.write_text(f"#!/bin/sh\necho '{complaint}' >&2; exit 1\n")
+    asked(names)
+    with pytest.raises(error, match=complaint) as raised:
+        names.read()
+    assert type(raised.value) is error

@@ -1,0 +1,110 @@
+"""Whose request is answered next, and what becomes of those that can't be."""
+
+from __future__ import annotations
+
+import threading
+import time
+from http import HTTPStatus
+
+import pytest
+
+from virtscope.toolkit.answering import MOST_REQUESTS, MOST_REQUESTS_OF_A_CLIENT, Answer, Answering
+
+
+class Slow:
+    """Answers once it is let; knows what it was asked, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.let = threading.Semaphore(0)
+
+    def answer(self, head: bytes, client: str) -> Answer:
+        self.asked.append(client)
+        self.let.acquire()
+        if head == b"faulty":
+            raise ZeroDivisionError
+        return Answer(head, keep=True)
+
+    def refuse(self, status: HTTPStatus) -> Answer:
+        return Answer(b"%d" % status, keep=False)
+
+    def wait_for(self, count: int) -> None:
+        end = time.monotonic() + 30
+        while len(self.asked) < count:
+            assert time.monotonic() < end, self.asked
+            time.sleep(0.005)
+
+
+def finished(answering: Answering[int], count: int) -> dict[int, bytes]:
+    """Return the contents of so many answers, by who asked."""
+    end = time.monotonic() + 30
+    answers: dict[int, bytes] = {}
+    while len(answers) < count:
+        assert time.monotonic() < end, answers
+        answers.update({asker: answer.content for asker, answer in answering.finished()})
+        time.sleep(0.005)
+    return answers
+
+
+def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
+    answers = Slow()
+    answering: Answering[int] = Answering(answers, lambda: None)
+    many = MOST_REQUESTS + 5
+    for number in range(many):
+        answering.ask(number, "greedy", b"its")
+    answering.ask(many, "other", b"other's")
+    answers.wait_for(MOST_REQUESTS_OF_A_CLIENT + 1)
+    assert answers.asked == ["greedy"] * MOST_REQUESTS_OF_A_CLIENT + ["other"]
+    for _ in range(many + 1):
+        answers.let.release()
+    assert finished(answering, many + 1) == {**dict.fromkeys(range(many), b"its"), many: b"other's"}
+    answering.close()
+
+
+def test_no_more_requests_than_that_are_answered_at_once() -> None:
+    answers = Slow()
+    answering: Answering[int] = Answering(answers, lambda: None)
+    for number in range(MOST_REQUESTS + 3):
+        answering.ask(number, f"client {number}", b"x")
+    answers.wait_for(MOST_REQUESTS)
+    time.sleep(0.1)
+    assert len(answers.asked) == MOST_REQUESTS
+    assert answering.withdraw(MOST_REQUESTS, f"client {MOST_REQUESTS}")
+    assert not answering.withdraw(0, "client 0"), "it is being answered"
+    assert answering.withdraw_newest(f"client {MOST_REQUESTS + 1}") == MOST_REQUESTS + 1
+    assert answering.withdraw_newest("client 0") is None
+    for _ in range(MOST_REQUESTS + 1):
+        answers.let.release()
+    assert set(finished(answering, MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
+    answering.close()
+
+
+def test_a_fault_costs_its_own_request_only(caplog: pytest.LogCaptureFixture) -> None:
+    answers = Slow()
+    answers.let.release(2)
+    answering: Answering[int] = Answering(answers, lambda: None)
+    answering.ask(1, "client", b"faulty")
+    answering.ask(2, "client", b"good")
+    assert finished(answering, 2) == {1: b"500", 2: b"good"}
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    answering.close()
+
+
+def test_requests_wait_while_there_is_no_thread_to_be_had(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    answers = Slow()
+    answers.let.release(60)
+    answering: Answering[int] = Answering(answers, lambda: None)
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", no_thread)
+        for number in range(59):
+            answering.ask(number, "client", b"x")
+        assert answering.finished() == []
+    assert len(caplog.records) == 1
+    answering.ask(59, "client", b"x")
+    assert set(finished(answering, 60)) == set(range(60))
+    answering.close()

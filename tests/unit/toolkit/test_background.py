@@ -1,0 +1,223 @@
+"""A slow source read in the background: what scrapes get from it, and when it is read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from virtscope.toolkit.background import Background
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+
+
+def eventually(truth: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 30
+    while not truth() and time.monotonic() < end:
+        time.sleep(0.005)
+    return truth()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[Callable[[], int], float], Background[int]]]:
+    started: list[Background[int]] = []
+
+    def start_one(read: Callable[[], int], interval: float) -> Background[int]:
+        background = Background("slow", read, interval)
+        started.append(background)
+        background.start()
+        return background
+
+    yield start_one
+    for background in started:
+        background.close()
+
+
+Start = Callable[[Callable[[], int], float], Background[int]]
+
+
+def test_it_reads_on_its_interval_whoever_asks(start: Start) -> None:
+    numbers = count(1)
+    background = start(lambda: next(numbers), 0.01)
+    assert eventually(lambda: background.cost.reads >= 3)
+    assert background.latest() >= 3
+    assert background.age() is not None
+
+
+def test_a_read_that_hangs_blocks_nobody_and_leaves_the_figures_of_the_one_before(start: Start) -> None:
+    let_go, numbers = threading.Event(), count(1)
+
+    def read() -> int:
+        number = next(numbers)
+        assert number == 1 or let_go.wait(30)
+        return number
+
+    background = start(read, 0.3)
+    assert eventually(lambda: background.cost.reads == 1)
+    assert background.latest() == 1
+    with pytest.raises(SourceTimeout):  # after three intervals
+        assert eventually(lambda: background.latest() != 1)
+    let_go.set()
+    assert eventually(lambda: background.cost.reads > 1)
+    assert background.latest() > 1
+
+
+class Clock:
+    """In the place of the module `time` in background.py."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("virtscope.toolkit.background.time", clock)
+    monkeypatch.setattr("virtscope.toolkit.background.REST", 0.01)
+    return clock
+
+
+def test_a_read_slower_than_its_interval_is_served_until_it_hangs(start: Start, clock: Clock) -> None:
+    """Each takes 200 s, every minute is asked for: the value of the first stands while two more could have ended."""
+    second, let_go, numbers = threading.Event(), threading.Event(), count(1)
+
+    def read() -> int:
+        number = next(numbers)
+        if number > 1:
+            second.set()
+            assert let_go.wait(30)
+        clock.now += 200
+        return number
+
+    background = start(read, 60)
+    assert eventually(lambda: background.cost.reads == 1)
+    assert background.latest() == 1
+    assert second.wait(30)
+    clock.now += 400
+    assert background.latest() == 1
+    clock.now += 300
+    with pytest.raises(SourceTimeout, match="no answer for 700 s"):
+        background.latest()
+    let_go.set()
+    assert eventually(lambda: background.cost.reads > 1)
+    assert background.latest() > 1
+
+
+def test_the_first_read_may_take_what_it_takes_by_design(clock: Clock) -> None:
+    """A profile of half a minute is no hang after twenty seconds."""
+    let_go = threading.Event()
+    background = Background("first", lambda: let_go.wait(30), 60, takes=30)
+    background.start()
+    clock.now += 49
+    with pytest.raises(SourceUnavailable, match="not read yet"):
+        background.latest()
+    clock.now += 2
+    with pytest.raises(SourceTimeout, match="no answer for 51 s"):
+        background.latest()
+    let_go.set()
+    background.close()
+
+
+def test_before_the_first_read_is_done_there_is_nothing_and_no_failure(start: Start) -> None:
+    let_go = threading.Event()
+    background = start(lambda: int(let_go.wait(30)), 60)
+    with pytest.raises(SourceUnavailable, match="not read yet"):
+        background.latest()
+    assert background.age() is None
+    let_go.set()
+    assert eventually(lambda: background.age() is not None)
+    assert background.latest() == 1
+
+
+def test_a_failure_is_counted_at_once_and_told_when_the_figures_are_too_old(start: Start) -> None:
+    numbers = count(1)
+
+    def read() -> int:
+        if next(numbers) == 1:
+            return 1
+        raise SourceRubbish("what is this")
+
+    background = start(read, 0.1)
+    assert eventually(lambda: background.failures["rubbish"] == 1)
+    assert background.latest() == 1
+    with pytest.raises(SourceRubbish, match="what is this"):
+        assert eventually(lambda: background.latest() != 1)
+
+
+def test_what_is_not_there_is_no_failure_and_is_looked_for_again(start: Start) -> None:
+    numbers = count(1)
+
+    def read() -> int:
+        if next(numbers) < 3:
+            raise SourceUnavailable("no such program")
+        return 42
+
+    background = start(read, 0.01)
+    assert eventually(lambda: background.age() is not None)
+    assert background.latest() == 42
+    assert not any(background.failures.values())
+
+
+def test_a_fault_of_ours_reaches_the_scrape_and_gathers_no_tracebacks(start: Start) -> None:
+    def read() -> int:
+        raise ZeroDivisionError
+
+    background = start(read, 60)
+    assert eventually(lambda: background.failures["error"] == 1)
+    depths = set()
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError) as raised:
+            background.latest()
+        depths.add(len(raised.traceback))
+    assert len(depths) == 1
+
+
+def test_waking_it_has_it_read_early(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("virtscope.toolkit.background.REST", 0.01)
+    background = start(lambda: 1, 600)
+    assert eventually(lambda: background.cost.reads == 1)
+    background.wake()
+    assert eventually(lambda: background.cost.reads == 2)
+
+
+def test_waking_it_again_and_again_does_not_have_it_read_without_a_rest(start: Start) -> None:
+    background = start(lambda: 1, 600)
+    assert eventually(lambda: background.cost.reads == 1)
+    for _ in range(50):
+        background.wake()
+        time.sleep(0.001)
+    assert background.cost.reads == 1
+
+
+def test_the_programs_it_runs_are_in_its_cost() -> None:
+    spent = iter(range(0, 1000, 5))
+    background = Background("slow", lambda: 1, 600, programs_cpu_seconds=lambda: next(spent))
+    background.start()
+    assert eventually(lambda: background.cost.reads == 1)
+    background.close()
+    assert background.cost.cpu_seconds >= 5
+
+
+def test_no_read_begins_after_its_end(start: Start) -> None:
+    background = start(lambda: 1, 0.01)
+    assert eventually(lambda: background.cost.reads > 0)
+    background.close()
+    assert eventually(lambda: not any(thread.name == "background slow" for thread in threading.enumerate()))
+
+
+def test_errors_it_can_name_keep_their_words(start: Start) -> None:
+    def read() -> int:
+        raise SourceError("xl ended with status 1: permission denied")
+
+    background = start(read, 60)
+    assert eventually(lambda: background.failures["error"] == 1)
+    with pytest.raises(SourceError, match="permission denied"):
+        background.latest()

@@ -1,0 +1,93 @@
+"""Programs run by a source: what they say, and how those end that don't."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from virtscope.toolkit import commands
+from virtscope.toolkit.commands import Commands
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+
+
+def script(folder: Path, *lines: str) -> str:
+    program = folder / "program"
+    program.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    program.chmod(0o755)
+    return str(program)
+
+
+def is_gone(pid: int) -> bool:
+    end = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
+    program = script(tmp_path, 'echo "$1 $LC_ALL"', "echo first >&2", "echo last >&2", "exit 3")
+    finished = Commands(30).run(program, "hello")
+    assert (finished.status, finished.output, finished.complaints) == (3, b"hello C\n", b"first\nlast\n")
+    assert finished.problem() == "ended with status 3: last"
+
+
+def test_one_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
+    program = script(tmp_path, f"sleep 600 & echo $! > {tmp_path}/pid", "wait")
+    with pytest.raises(SourceTimeout, match="did not end within"):
+        Commands(0.5).run(program)
+    assert is_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_one_that_closes_its_output_and_goes_on_is_killed_too(tmp_path: Path) -> None:
+    program = script(tmp_path, f"echo $$ > {tmp_path}/pid", "exec sleep 600 >&- 2>&-")
+    with pytest.raises(SourceTimeout):
+        Commands(0.5).run(program)
+    assert is_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_one_that_writes_without_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "LARGEST", 1000)
+    with pytest.raises(SourceRubbish, match="wrote more than"):
+        Commands(30).run(script(tmp_path, "exec yes"))
+
+
+def test_one_that_is_not_there() -> None:
+    with pytest.raises(SourceUnavailable, match="is not there"):
+        Commands(30).run("/no/such/program")
+
+
+def test_one_that_may_not_be_run(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("no program")
+    with pytest.raises(SourceError, match="can't be started: Permission denied"):
+        Commands(30).run(str(program))
+
+
+def test_closing_ends_what_is_running(tmp_path: Path) -> None:
+    running = Commands(600)
+    program = script(tmp_path, f"echo $$ > {tmp_path}/pid", "exec sleep 600")
+    thread = threading.Thread(target=lambda: running.run(program))
+    thread.start()
+    end = time.monotonic() + 30
+    while not (tmp_path / "pid").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    running.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    with pytest.raises(SourceError, match="closed"):
+        running.run(program)
+
+
+def test_what_programs_cost_is_known(tmp_path: Path) -> None:
+    program = script(tmp_path, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+    run = Commands(60)
+    before = os.times()
+    run.run(program)
+    after = os.times()
+    used = after.children_user - before.children_user + after.children_system - before.children_system
+    assert run.cpu_seconds == pytest.approx(used, abs=0.02)
+    assert run.cpu_seconds > 0

@@ -1,0 +1,143 @@
+"""What an exporter tells of its sources: up, absent or failed, and of what is read in the background."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.parser import text_string_to_metric_families
+
+from virtscope.toolkit.background import Background
+from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit.exposition import Format
+from virtscope.toolkit.process import Process
+from virtscope.toolkit.sources import SourceError, SourceUnavailable
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden/every-exporter.prom"
+
+
+def scrape(*sources: Source) -> dict[str, float]:
+    """Return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
+    text = Exporter("demo", sources).scrape(Format.TEXT, 30).decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return {" ".join([sample.name, *sorted(sample.labels.values())]): sample.value for sample in samples}
+
+
+def giving() -> list[Metric]:
+    return [GaugeMetricFamily("figure", "A figure.", 1)]
+
+
+def giving_another() -> list[Metric]:
+    return [GaugeMetricFamily("another", "Another figure.", 1)]
+
+
+def raising(error: Exception) -> Callable[[], list[Metric]]:
+    def read() -> list[Metric]:
+        raise error
+
+    return read
+
+
+GOOD = Source("good", giving, lambda: "here")
+
+
+def test_a_source_that_is_not_required_may_be_absent() -> None:
+    series = scrape(GOOD, Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False))
+    assert series["demo_up"] == 1
+    assert series["demo_source_up good"] == 1
+    assert "demo_source_up extra" not in series
+    assert series["demo_source_info absent: this Xen has none extra"] == 1
+    assert series["demo_source_errors_total extra unavailable"] == 0
+
+
+def test_a_required_source_that_is_missing_is_down() -> None:
+    series = scrape(GOOD, Source("main", raising(SourceUnavailable("not on this machine")), str))
+    assert series["demo_up"] == 0
+    assert series["demo_source_errors_total main unavailable"] == 1
+
+
+def test_any_other_failure_of_a_source_that_is_not_required_counts() -> None:
+    series = scrape(GOOD, Source("extra", raising(SourceError("status 1")), str, required=False))
+    assert series["demo_up"] == 0
+    assert series["demo_source_up extra"] == 0
+    assert series["demo_source_errors_total error extra"] == 1
+
+
+def test_absence_is_said_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
+    exporter = Exporter("demo", [absent])
+    with caplog.at_level("INFO"):
+        for _ in range(3):
+            exporter.scrape(Format.TEXT, 30)
+    assert [record.levelname for record in caplog.records if "absent" in record.message] == ["INFO"]
+
+
+def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCaptureFixture) -> None:
+    broken = True
+
+    def origin() -> str:
+        if broken:
+            raise SourceUnavailable("mountinfo is gone")
+        return "cgroup v2"
+
+    exporter = Exporter("demo", [GOOD, Source("cgroups", giving_another, origin)])
+    pages = [exporter.scrape(Format.TEXT, 30).decode() for _ in range(3)]
+    assert "\nfigure 1.0\n" in pages[0]
+    assert "\nanother 1.0\n" in pages[0]
+    assert '\ndemo_source_info{detail="here",source="good"} 1.0\n' in pages[0]
+    assert 'demo_source_info{detail="cgroup' not in pages[0]
+    assert '\ndemo_source_up{source="cgroups"} 1.0\n' in pages[0], "its values are right all the same"
+    assert '\ndemo_source_errors_total{reason="unavailable",source="cgroups"} 3.0\n' in pages[2]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.records[0].__dict__["fields"]["err"] == "mountinfo is gone"
+    broken = False
+    assert '\ndemo_source_info{detail="cgroup v2",source="cgroups"} 1.0\n' in exporter.scrape(Format.TEXT, 30).decode()
+
+
+def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left(_: Process) -> list[Metric]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Process, "families", none_left)
+    series = scrape(GOOD)
+    assert series["figure"] == series["demo_up"] == 1
+    assert "process_open_fds" not in series
+
+
+def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
+    background = Background("slow", lambda: 1, 600, programs_cpu_seconds=iter([0.0, 7.0]).__next__)
+    background.start()
+    end = time.monotonic() + 30
+    while background.age() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    series = scrape(GOOD, Source("slow", giving, lambda: "a program", background=background))
+    background.close()
+    assert 0 <= series["demo_source_age_seconds slow"] < 60
+    assert series["demo_source_reads_total slow"] == 1
+    assert 7 <= series["demo_source_cpu_seconds_total slow"] < 60
+    assert series["demo_source_background_errors_total slow timeout"] == 0
+
+
+def test_golden_page_of_what_every_exporter_tells_of_itself() -> None:
+    """UPDATE_GOLDEN=1 rewrites it; values vary, so names, labels and help are what it holds."""
+    background = Background("slow", lambda: 1, 600)
+    background.start()
+    end = time.monotonic() + 30
+    while background.age() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    slow = Source("slow", list, lambda: "a program", background=background)
+    page = Exporter("every", [slow]).scrape(Format.TEXT, 30).decode()
+    background.close()
+    page = re.sub(r'python="[^"]*"', 'python="VARIES"', re.sub(r"(?m)^([^#].* ).*$", r"\1VARIES", page))
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page)
+    assert page == GOLDEN.read_text()

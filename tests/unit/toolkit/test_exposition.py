@@ -1,0 +1,305 @@
+"""The exposition is byte for byte what prometheus_client writes, whatever the families and whatever came before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import METRIC_TYPES
+from prometheus_client.openmetrics.exposition import generate_latest as generate_latest_openmetrics
+from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sample, Timestamp
+
+from virtscope.toolkit.exposition import Encoder, FamilyError
+
+_openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
+
+
+class _Registry:
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def client_text(*families: Metric) -> bytes:
+    return generate_latest(_Registry(families))
+
+
+def client_openmetrics(*families: Metric) -> bytes:
+    page: bytes = _openmetrics_of_the_client(_Registry(families), version="1.0.0")
+    return page
+
+
+def assert_as_the_client(encoder: Encoder, families: list[Metric]) -> None:
+    assert encoder.text(families) == client_text(*families)
+    assert encoder.openmetrics(families) == client_openmetrics(*families)
+
+
+# --- Families of every kind -------------------------------------------------------------------------------------------
+
+# Few names and values, and awkward ones, so that they meet again in the next family and the next scrape.
+SUFFIXES = ["", "_total", "_created", "_bucket", "_count", "_sum", "_gcount", "_gsum", "_info"]
+NAMES = st.sampled_from(["xen_domain_cpu_seconds", "a:rule", "9lives", "température", "a.b-c", "x"]) | st.text(
+    # Not a line break: where a name ends with one, the client writes it out and spoils the page.
+    st.characters(exclude_characters="\n", codec="utf-8"),
+    min_size=1,
+    max_size=6,
+)
+TEXTS = st.sampled_from(["", "0", 'say "hi"', "C:\\new\nline", "100 %", "{}%s%", "日本", "x" * 200]) | st.text(
+    st.characters(codec="utf-8"), max_size=6
+)
+LABELS = st.dictionaries(NAMES | st.sampled_from(["domid", "domain", "le", "__name__"]), TEXTS, max_size=4)
+ODD_VALUES: list[float] = [0, -0.0, 1, True, False, math.nan, math.inf, -math.inf, 5e-324, 1e-5, 1e6, 1e16, 1e22, -1e6]
+LONG_VALUES = [999999.9999999999, 1234567.5, 123456789012345, 9007199254740993.0, 2**53 + 1, 10**15, 10**16, -(2**70)]
+VALUES = st.sampled_from(ODD_VALUES + LONG_VALUES) | st.floats() | st.integers(-(10**20), 10**20)
+TIMESTAMPS = (
+    st.none()
+    | st.integers(0, 2**33)
+    | st.floats(0, 1e10)
+    | st.builds(Timestamp, st.integers(0, 2**33), st.integers(0, 10**9 - 1))
+)
+EXEMPLARS = st.builds(Exemplar, st.dictionaries(st.sampled_from(["trace", "a"]), TEXTS, max_size=2), VALUES, TIMESTAMPS)
+NATIVE_HISTOGRAM = NativeHistogram(4, 10.5, 3, 1e-9, 1, (BucketSpan(0, 2),), None, (1, 2), None, None)
+
+
+@st.composite
+def _samples(draw: st.DrawFn, name: str, kind: str) -> Sample:
+    sample_name = draw(st.sampled_from([name + suffix for suffix in SUFFIXES]) | NAMES)
+    exemplar = None
+    if (kind == "counter" and sample_name.endswith("_total")) or (
+        kind in {"histogram", "gaugehistogram"} and sample_name.endswith("_bucket")
+    ):
+        exemplar = draw(st.none() | EXEMPLARS)
+    native = NATIVE_HISTOGRAM if kind == "histogram" and draw(st.integers(0, 9)) == 0 else None
+    timestamp = draw(st.one_of(st.none(), st.none(), TIMESTAMPS))
+    return Sample(sample_name, draw(LABELS), draw(VALUES), timestamp, exemplar, native)
+
+
+@st.composite
+def families(draw: st.DrawFn) -> Metric:
+    family = Metric(draw(NAMES), draw(TEXTS), draw(st.sampled_from(METRIC_TYPES)), draw(st.sampled_from(["", "bytes"])))
+    family.samples = draw(st.lists(_samples(family.name, family.type), max_size=6))
+    return family
+
+
+@given(st.lists(families(), max_size=4))
+def test_writes_what_the_client_writes(metrics: list[Metric]) -> None:
+    assert_as_the_client(Encoder(), metrics)
+
+
+@given(VALUES | st.floats().map(str) | st.decimals(allow_nan=False) | st.fractions(-(10**9), 10**9))
+def test_writes_numbers_as_the_client_does(value: Any) -> None:
+    assert_as_the_client(Encoder(), [GaugeMetricFamily("x", "Help.", value)])
+
+
+# --- Scrape after scrape ----------------------------------------------------------------------------------------------
+
+
+def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
+    """Return the next scrape of the same exporter: most of it as before, in fresh objects."""
+    scrape = []
+    for metric in metrics:
+        kind = draw(st.sampled_from(["counter", metric.type, metric.type]))
+        family = Metric(metric.name, draw(st.sampled_from([metric.documentation, "Other."])), kind)
+        samples = [Sample(*sample) for sample in metric.samples if sample.exemplar is None]
+        for _ in range(draw(st.integers(0, 2))):
+            where = draw(st.integers(0, len(samples)))
+            samples[where : where + draw(st.integers(0, 1))] = draw(
+                st.lists(_samples(metric.name, "gauge"), max_size=2)
+            )
+        if draw(st.integers(0, 4)) == 0:
+            samples = draw(st.permutations(samples))
+        if draw(st.booleans()):
+            samples = [sample._replace(value=draw(VALUES)) for sample in samples]
+        family.samples = [sample._replace(labels=dict(sample.labels)) for sample in samples]
+        scrape.append(family)
+    return scrape + [metric for metric in scrape if draw(st.integers(0, 5)) == 0]
+
+
+@given(st.lists(families(), min_size=1, max_size=3), st.data())
+def test_keeps_no_stale_line(metrics: list[Metric], data: st.DataObject) -> None:
+    encoder = Encoder()
+    for _ in range(4):
+        if data.draw(st.booleans()):
+            assert encoder.text(metrics) == client_text(*metrics)
+        else:
+            assert encoder.openmetrics(metrics) == client_openmetrics(*metrics)
+        for metric in metrics:  # the collector's own dicts, which it is free to go on using
+            for sample in metric.samples:
+                if data.draw(st.integers(0, 3)) == 0:
+                    sample.labels["domain"] = data.draw(TEXTS)
+        metrics = data.draw(st.composite(_changed)(metrics))
+
+
+def _guests(*names: str, value: float = 1) -> Metric:
+    family = GaugeMetricFamily("xen_domain_vcpus", "Virtual CPUs.", labels=["domain", "domid"])
+    for domid, name in enumerate(names):
+        family.add_metric([name, str(domid)], value)
+    return family
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (_guests("web", "db"), _guests("web", "db", "mail")),
+        (_guests("web", "db", "mail"), _guests("web", "mail")),
+        (_guests("web", "db"), _guests("db", "web")),
+        (_guests("web", "db"), _guests("web", "renamed")),
+        (_guests("web", "web", "web"), _guests("web")),
+        (_guests("web"), _guests()),
+        (_guests(), _guests("web")),
+        (_guests("web", value=0.0), _guests("web", value=-0.0)),
+        (_guests("web", value=1), _guests("web", value=math.nan)),
+    ],
+)
+def test_follows_the_guests(before: Metric, after: Metric) -> None:
+    encoder = Encoder()
+    for scrape in (before, after, before):
+        assert_as_the_client(encoder, [scrape])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "wait_seconds_count"},
+        {"labels": {"le": "2"}},
+        {"labels": {}},
+        {"timestamp": 0},
+        {"exemplar": Exemplar({"trace": "7"}, 1)},
+        {"native_histogram": NATIVE_HISTOGRAM},
+        {"value": -0.0},
+    ],
+    ids=str,
+)
+def test_sees_a_single_change_in_a_sample(change: dict[str, Any]) -> None:
+    sample = Sample("wait_seconds_bucket", {"le": "1"}, 0.0)
+    encoder = Encoder()
+    for changed in (sample, sample._replace(**change), sample):
+        family = Metric("wait_seconds", "Wait.", "histogram")
+        family.samples = [sample, changed, sample]
+        assert_as_the_client(encoder, [family])
+
+
+def test_two_families_of_one_name_keep_apart() -> None:
+    encoder = Encoder()
+    for _ in range(3):
+        assert_as_the_client(encoder, [_guests("web", "db"), _guests("mail")])
+
+
+def test_forgets_the_guests_that_are_gone() -> None:
+    encoder = Encoder()
+    encoder.text([_guests(*map(str, range(100)))])
+    encoder.openmetrics([_guests("web")])
+    (kept,) = encoder._layouts.values()
+    assert kept.names == ["xen_domain_vcpus"]
+    encoder.text([])
+    assert not encoder._layouts
+
+
+# --- Families that can't be written -----------------------------------------------------------------------------------
+
+
+def _odd(value: Any = 1, labels: Any = None, documentation: Any = "Help.") -> Metric:
+    family = Metric("odd", documentation, "gauge")
+    family.samples = [Sample("odd", labels or {}, value)]
+    return family
+
+
+UNWRITABLE = {
+    "a word for a value": _odd("many"),
+    "no value": _odd(None),
+    "a value beyond floats": _odd(10**400),
+    "a number for a label": _odd(labels={"domid": 7}),
+    "labels that can't be sorted": _odd(labels={"a": "1", 2: "2"}),
+    "a name that is not UTF-8": _odd(labels={"domain": "\udcff"}),
+    "no help": _odd(documentation=None),
+}
+
+
+@pytest.mark.parametrize("family", UNWRITABLE.values(), ids=UNWRITABLE.keys())
+def test_a_family_that_cant_be_written_costs_only_itself(family: Metric) -> None:
+    refused: list[FamilyError] = []
+    encoder = Encoder(on_refused=refused.append)
+    for _ in range(2):
+        assert encoder.text([_guests("web"), family, _guests("db")]) == client_text(_guests("web"), _guests("db"))
+        assert encoder.openmetrics([family, _guests("web")]) == client_openmetrics(_guests("web"))
+    assert [error.family for error in refused] == ["odd"] * 4
+    assert "'odd'" in str(refused[0])
+
+
+@pytest.mark.parametrize("family", UNWRITABLE.values(), ids=UNWRITABLE.keys())
+def test_a_family_that_cant_be_written_raises_without_a_callback(family: Metric) -> None:
+    with pytest.raises(FamilyError, match="odd"):
+        Encoder().text([family])
+    with pytest.raises(FamilyError, match="odd"):
+        Encoder().openmetrics([family])
+
+
+def test_refuses_an_exemplar_where_the_client_does() -> None:
+    family = Metric("odd", "Help.", "gauge")
+    family.add_sample("odd", {}, 1, exemplar=Exemplar({}, 1))
+    with pytest.raises(ValueError, match="exemplars"):
+        client_openmetrics(family)
+    with pytest.raises(FamilyError, match="exemplar"):
+        Encoder().openmetrics([family])
+    assert Encoder().text([family]) == client_text(family)  # which has no exemplars
+
+
+def test_a_line_break_at_a_names_end_stays_out_of_the_page() -> None:
+    # The client writes such a name as it is, and Prometheus then rejects the whole page.
+    family = Metric("odd\n", "Help.", "gauge")
+    family.add_sample("odd\n", {"label\n": "x"}, 1)
+    assert Encoder().text([family]) == b'# HELP odd_ Help.\n# TYPE odd_ gauge\nodd_{label_="x"} 1.0\n'
+
+
+def test_a_page_to_check_by_eye() -> None:
+    counter = CounterMetricFamily("cpu_seconds", "CPU.", labels=["domain"])
+    counter.add_metric(['a "b"'], 12345678, created=1.5, exemplar=Exemplar({"trace": "7"}, 1, 2.5))
+    histogram = HistogramMetricFamily("wait_seconds", "Wait.", buckets=[("0.1", 2), ("+Inf", 3)], sum_value=1e22)
+    page = [counter, histogram, InfoMetricFamily("build", "Build.", {"version": "1"})]
+    assert (
+        Encoder().text(page).decode()
+        == """\
+# HELP cpu_seconds_total CPU.
+# TYPE cpu_seconds_total counter
+cpu_seconds_total{domain="a \\"b\\""} 1.2345678e+07
+# HELP cpu_seconds_created CPU.
+# TYPE cpu_seconds_created gauge
+cpu_seconds_created{domain="a \\"b\\""} 1.5
+# HELP wait_seconds Wait.
+# TYPE wait_seconds histogram
+wait_seconds_bucket{le="0.1"} 2.0
+wait_seconds_bucket{le="+Inf"} 3.0
+wait_seconds_count 3.0
+wait_seconds_sum 1e+22
+# HELP build_info Build.
+# TYPE build_info gauge
+build_info{version="1"} 1.0
+"""
+    )
+    assert (
+        Encoder().openmetrics(page).decode()
+        == """\
+# HELP cpu_seconds CPU.
+# TYPE cpu_seconds counter
+cpu_seconds_total{domain="a \\"b\\""} 1.2345678e+07 # {trace="7"} 1.0 2.5
+cpu_seconds_created{domain="a \\"b\\""} 1.5
+# HELP wait_seconds Wait.
+# TYPE wait_seconds histogram
+wait_seconds_bucket{le="0.1"} 2.0
+wait_seconds_bucket{le="+Inf"} 3.0
+wait_seconds_count 3.0
+wait_seconds_sum 1e+22
+# HELP build Build.
+# TYPE build info
+build_info{version="1"} 1.0
+# EOF
+"""
+    )

@@ -1,0 +1,363 @@
+"""The server among clients that send too much, too slowly or nonsense, and on a host that runs out of means."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtscope.toolkit import answering, server
+from virtscope.toolkit.exposition import Format
+from virtscope.toolkit.pages import time_for_sources
+from virtscope.toolkit.server import MOST_CONNECTIONS, Server
+
+SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: xen1\r\n\r\n"
+
+
+class Scraped:
+    """What is served: a page of so many bytes, when the scrape is let."""
+
+    name = "scraped"
+
+    def __init__(self, size: int = 100) -> None:
+        self.size = size
+        self.let = threading.Event()
+        self.let.set()
+
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+        del form, seconds, gzipped
+        self.let.wait(30)
+        return b"x" * self.size
+
+
+@contextmanager
+def serving(scraped: Scraped | None = None) -> Iterator[Server]:
+    running = Server(("127.0.0.1", 0), "/metrics", None, scraped or Scraped())
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    try:
+        yield running
+    finally:
+        running.shutdown(1)
+        thread.join(30)
+        running.server_close()
+
+
+def connect(running: Server, source: str = "127.0.0.1", sends: bytes = b"") -> socket.socket:
+    client = socket.create_connection(running.server_address, timeout=30, source_address=(source, 0))
+    client.sendall(sends)
+    return client
+
+
+def status(client: socket.socket) -> bytes:
+    """Return the status of one answer with a short body, or nothing if the connection was closed instead."""
+    try:
+        return client.recv(65536)[9:12]
+    except ConnectionResetError:
+        return b""
+
+
+def everything(client: socket.socket) -> bytes:
+    """Return what the server sends until it closes."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(65536):
+            received += part
+    return received
+
+
+def closed(client: socket.socket) -> bool:
+    """Say whether the server has closed the connection by now."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+    finally:
+        client.settimeout(30)
+
+
+def wait_until_open(running: Server, count: int) -> None:
+    """Wait until the server has so many connections."""
+    end = time.monotonic() + 30
+    while len(running._connections()) != count:
+        assert time.monotonic() < end, len(running._connections())
+        time.sleep(0.005)
+
+
+# --- Requests ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_is_kept_and_may_bring_requests_ahead_and_in_pieces() -> None:
+    with serving() as running, connect(running) as client:
+        for _ in range(3):
+            client.sendall(SCRAPE)
+            assert status(client) == b"200"
+        client.sendall(SCRAPE * 3 + SCRAPE[:10])
+        time.sleep(0.1)
+        client.sendall(SCRAPE[10:].replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert everything(client).count(b"HTTP/1.1 200 OK\r\n") == 4
+
+
+def test_a_head_that_is_too_large_is_refused_before_it_is_all_there() -> None:
+    with serving() as running, connect(running) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nX: " + b"b" * server.MOST_HEAD_BYTES)
+        answer = everything(client)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b"\r\nConnection: close\r\n" in answer
+
+
+def test_a_client_that_goes_on_sending_still_gets_its_refusal() -> None:
+    with serving() as running, connect(running) as client:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(30):
+                client.sendall(b"X: %b\r\n" % (b"b" * 65_000))
+        assert client.recv(13) == b"HTTP/1.1 431 "
+
+
+def test_a_blank_before_the_colon_is_refused() -> None:
+    hidden = b"GET /hidden HTTP/1.1\r\n\r\n"
+    with serving() as running, connect(running) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nContent-Length : %d\r\n\r\n%b" % (len(hidden), hidden))
+        answer = everything(client)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("method", [b"POST", b"TRACE", b"OPTIONS", b"BREW"])
+def test_other_methods_are_named_as_not_allowed(method: bytes) -> None:
+    with serving() as running, connect(running, sends=b"%b /metrics HTTP/1.0\r\n\r\n" % method) as client:
+        answer = everything(client)
+    assert answer.startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+    assert b"\r\nAllow: GET, HEAD\r\n" in answer
+
+
+def test_head_is_get_without_the_content() -> None:
+    with serving(Scraped(5000)) as running, connect(running, sends=b"HEAD /metrics HTTP/1.0\r\n\r\n") as client:
+        head, _, content = everything(client).partition(b"\r\n\r\n")
+    assert b"\r\nContent-Length: 5000" in head
+    assert content == b""
+
+
+def test_no_timeout_is_so_short_that_every_source_would_miss_it() -> None:
+    assert time_for_sources("1e-9") == time_for_sources("0.05") >= 0.05
+
+
+# --- Deadlines --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nX: ", SCRAPE + b"GET / "])
+def test_a_head_that_comes_byte_by_byte_is_cut_off(monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
+    """Each byte comes in time; the whole head doesn't."""
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.4)
+    with serving() as running, connect(running, sends=begin) as client:
+        end = time.monotonic() + 30
+        with contextlib.suppress(ConnectionError):
+            while not closed(client):
+                assert time.monotonic() < end
+                client.sendall(b"a" if begin else b"")
+                time.sleep(0.05)
+        wait_until_open(running, 0)
+
+
+def test_between_requests_it_may_be_silent_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.2)
+    with serving() as running, connect(running, sends=SCRAPE) as client:
+        assert status(client) == b"200"
+        time.sleep(0.5)
+        client.sendall(SCRAPE)
+        assert status(client) == b"200"
+        monkeypatch.setattr(server, "IDLE_SECONDS", 0.2)
+        client.sendall(SCRAPE)
+        assert status(client) == b"200"
+        assert everything(client) == b""
+
+
+def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SEND_SECONDS", 0.3)
+    with serving(Scraped(8 << 20)) as running, connect(running, sends=SCRAPE) as client:
+        wait_until_open(running, 1)
+        wait_until_open(running, 0)
+        assert len(everything(client)) < 8 << 20
+
+
+def test_answers_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_UNSENT_BYTES", 10 << 20)
+    scraped = Scraped(8 << 20)
+    scraped.let.clear()
+    with serving(scraped) as running, contextlib.ExitStack() as clients:
+        last = SCRAPE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+        sluggish = [clients.enter_context(connect(running, sends=last)) for _ in range(10)]
+        wait_until_open(running, 10)
+        scraped.let.set()
+        wait_until_open(running, 1)
+        assert len(max(map(everything, sluggish), key=len)) > 8 << 20, "a large page to one client is all right"
+
+
+def test_a_request_that_waits_too_long_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "MOST_REQUESTS_OF_A_CLIENT", 1)
+    monkeypatch.setattr(server, "TURN_SECONDS", 0.2)
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running, connect(running, sends=SCRAPE) as first:
+        wait_until_open(running, 1)
+        time.sleep(0.1)
+        with connect(running, sends=SCRAPE) as second:
+            assert status(second) == b"503"
+        scraped.let.set()
+        assert status(first) == b"200"
+
+
+# --- Room -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sends", [b"", b"GET / HTTP/1.1\r\nX: ", SCRAPE])
+def test_a_client_that_fills_it_loses_its_own_connections(sends: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as running, contextlib.ExitStack() as clients:
+        regular = clients.enter_context(connect(running, sends=SCRAPE))
+        assert status(regular) == b"200"
+        greedy = []
+        for _ in range(MOST_CONNECTIONS + 20):
+            greedy.append(clients.enter_context(connect(running, "127.0.0.2", sends)))
+            if sends == SCRAPE:
+                assert status(greedy[-1]) == b"200"
+        wait_until_open(running, MOST_CONNECTIONS)
+        regular.sendall(SCRAPE)
+        assert status(regular) == b"200", "the client that has less keeps what it has"
+        late = clients.enter_context(connect(running, "127.0.0.2", SCRAPE))
+        assert status(late) == b"200", "a new connection is worth more than an idle one"
+        assert all(map(closed, greedy[:20]))
+        assert not closed(greedy[-1])
+    assert [record.args or record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "too many connections: closing some of the client that has the most"
+    ]
+
+
+def test_requests_of_one_client_keep_no_other_out() -> None:
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running, contextlib.ExitStack() as clients:
+        for _ in range(MOST_CONNECTIONS // 2):
+            for attacker in ("127.0.0.2", "127.0.0.3"):
+                clients.enter_context(connect(running, attacker, SCRAPE))
+        wait_until_open(running, MOST_CONNECTIONS)
+        other = clients.enter_context(connect(running, sends=b"GET /-/healthy HTTP/1.1\r\n\r\n"))
+        assert status(other) == b"200"
+        scraped.let.set()
+
+
+def test_one_client_with_many_requests_gets_them_all_answered_in_turn() -> None:
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running, contextlib.ExitStack() as clients:
+        many = [clients.enter_context(connect(running, sends=SCRAPE)) for _ in range(MOST_CONNECTIONS + 50)]
+        wait_until_open(running, MOST_CONNECTIONS)
+        scraped.let.set()
+        assert {status(client) for client in many} == {b"200"}
+
+
+def test_a_network_of_ipv6_counts_as_one_client() -> None:
+    assert server._client_of("2001:db8::1") == server._client_of("2001:db8::ffff:1") != server._client_of("2001:db9::1")
+    assert server._client_of("::ffff:192.0.2.1") == server._client_of("192.0.2.1") == "192.0.2.1"
+    assert server._client_of("fe80::1%eth0") == "fe80::/64"
+
+
+def test_a_lack_of_file_descriptors_takes_no_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[float] = []
+    accept = socket.socket.accept
+
+    def none_left(listener: socket.socket) -> tuple[socket.socket, object]:
+        tries.append(time.monotonic())
+        if len(tries) <= 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listener)
+
+    with serving() as running:
+        monkeypatch.setattr(socket.socket, "accept", none_left)
+        with connect(running, sends=SCRAPE) as client:
+            assert status(client) == b"200"
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tries[:4])]
+    assert min(pauses) > server.PAUSE_SECONDS * 0.9
+
+
+def test_a_lack_of_file_descriptors_costs_the_one_idle_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [True]
+    accept = socket.socket.accept
+
+    def none_left(listener: socket.socket) -> tuple[socket.socket, object]:
+        if not left.pop():
+            raise OSError(errno.EMFILE, "Too many open files")
+        left.append(True)
+        return accept(listener)
+
+    with serving() as running, connect(running) as first, connect(running) as second:
+        wait_until_open(running, 2)
+        monkeypatch.setattr(socket.socket, "accept", none_left)
+        left[:] = [True, False]
+        with connect(running, sends=SCRAPE) as client:
+            assert status(client) == b"200"
+            assert everything(first) == b""
+            assert not closed(second)
+
+
+# --- Nonsense ---------------------------------------------------------------------------------------------------------
+
+_PIECES = [
+    *(b"GET", b"POST", b"HEAD", b" ", b"/", b"/metrics", b"?", b"%", b" HTTP/1.1", b"HTTP/0.9", b"\r\n", b"\n", b"\r"),
+    *(b"Content-Length", b"Transfer-Encoding", b"Connection", b"Expect: 100-continue", b"Authorization: Basic "),
+    *(b"Accept: ", b"q=", b";", b":", b" :", b"chunked", b"close", b"keep-alive", b"-1", b"9" * 400, b"\0", b"\xff"),
+    *(b"X-Prometheus-Scrape-Timeout-Seconds: ", b"1e-9", b"nan", b"\x16\x03\x01", b"PRI * HTTP/2.0\r\n\r\nSM"),
+]
+_NONSENSE = st.lists(st.sampled_from(_PIECES) | st.binary(max_size=20), max_size=30).map(b"".join)
+_MUTATED = st.builds(
+    lambda at, length, new: SCRAPE[:at] + new + SCRAPE[at + length :],
+    st.integers(0, len(SCRAPE)),
+    st.integers(0, 5),
+    _NONSENSE,
+)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with serving() as one:
+        yield one
+
+
+class Faults(logging.Handler):
+    """What is logged as a warning or worse; caplog is of one test, not of one example."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@given(sent=st.one_of(_NONSENSE, _MUTATED, st.builds(bytes.__add__, _MUTATED, _MUTATED)))
+def test_nonsense_is_answered_or_cut_off(running: Server, sent: bytes) -> None:
+    faults = Faults()
+    logging.getLogger("virtscope").addHandler(faults)
+    try:
+        with connect(running) as client:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+            answer = everything(client)
+    finally:
+        logging.getLogger("virtscope").removeHandler(faults)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 ")
+    assert faults.records == []
+    wait_until_open(running, 0)

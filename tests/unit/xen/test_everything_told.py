@@ -1,0 +1,78 @@
+"""A domain of which every source tells everything, against a golden page: no real host here tells it all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from virtscope.toolkit.exposition import Encoder
+from virtscope.xen import metrics
+from virtscope.xen.model import (
+    RUNSTATES,
+    STATES,
+    Block,
+    Domain,
+    Host,
+    Network,
+    Requests,
+    Traffic,
+    Vcpu,
+    Waiting,
+)
+from virtscope.xen.source.xentop import Iteration
+from virtscope.xen.toolstack.info import Info
+from virtscope.xen.toolstack.metrics import host_families
+from virtscope.xen.toolstack.model import Bandwidth, Guest, Pool, Toolstack
+from virtscope.xen.toolstack.schedulers import Share, Timing
+from virtscope.xen.toolstack.vcpus import Placement
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden/xen-everything-told.prom"
+
+GUEST = Guest(
+    domid=3,
+    name="web01",
+    cpu_seconds=12.5,
+    uuid="9c7721eb-45db-4e13-9bcf-e43b0ac91ad3",
+    type="pvh",
+    os="Debian GNU/Linux 12",
+    cpupool="Pool-0",
+    share=Share(weight=512, cap=50, period=0.01, budget=0.004, cpupool="Pool-0"),
+    placements={0: Placement(7, "4-7", "all")},
+    cache_bytes={0: 2654208},
+    bandwidth=Bandwidth({0: 1048576}, {0: 524288}),
+    weight_changes=1,
+    cap_changes=2,
+)
+
+DOMAIN = Domain(
+    domid=3,
+    name="web01",
+    cpu_seconds=12.75,
+    memory_bytes=1 << 30,
+    memory_limit_bytes=1 << 31,
+    ssid=0,
+    states=frozenset({STATES[0]}),
+    vcpus=(Vcpu(True, 12.75),),
+    networks=(Network("0", Traffic(1000, 10, 1, 2), Traffic(2000, 20, 3, 4)),),
+    blocks=(Block("xvda", "ca:0", "BlkBack", Requests(5, 4096), Requests(6, 8192), 1),),
+    told=GUEST,
+)
+
+WAITING = Waiting(3, "web01", {state: float(number) for number, state in enumerate(RUNSTATES)}, 7, 31.25)
+
+
+def test_golden_page() -> None:
+    """UPDATE_GOLDEN=1 rewrites it."""
+    pool = Pool("Pool-0", "credit2", 8, Timing(0.03, 0.001))
+    toolstack = Toolstack("xl", Info("4.17.7", "credit2", 8, 10**9, 1 << 34, 1 << 33), (pool,), {3: GUEST}, ())
+    page = Encoder().text(
+        [
+            *metrics.families(Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,))),
+            *metrics.waiting_families([WAITING]),
+            *metrics.text_families(Iteration(b"", 1.4, 1), 0),
+            *host_families(toolstack, {("sched-credit2", "complaint"): 1}),
+        ]
+    )
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_bytes(page)
+    assert page == GOLDEN.read_bytes()

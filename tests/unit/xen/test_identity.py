@@ -1,0 +1,130 @@
+"""Domains of one name, in a text without ids: no series ever passes from one guest to another."""
+
+from __future__ import annotations
+
+from virtscope.xen import model
+from virtscope.xen.identity import Namesakes, Places
+
+PLAIN = model.Domain(None, "web01", 0.0, 1 << 20, None, 0, frozenset(), (), (), ())
+
+
+class Iterations:
+    """Shows iterations of (name, CPU seconds) to one Namesakes; answers with the number of each row."""
+
+    def __init__(self) -> None:
+        self._namesakes = Namesakes()
+
+    def show(self, *rows: tuple[str, float]) -> list[int | None]:
+        domains = tuple(PLAIN._replace(name=name, cpu_seconds=seconds) for name, seconds in rows)
+        return [
+            each.namesake
+            for each in self._namesakes.tell_apart(model.Host(None, None, None, None, None, domains)).domains
+        ]
+
+
+def test_a_name_of_its_own_needs_no_number() -> None:
+    iterations = Iterations()
+    for seconds in (10, 11, 0):  # rebooted, at the end: the name goes on
+        assert iterations.show(("web01", seconds), ("db01", 1)) == [None, None]
+
+
+def test_twins_are_numbered_in_their_order() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("web01", 1), ("twin", 20)) == [1, None, 2]
+    assert iterations.show(("twin", 11), ("web01", 1), ("twin", 20)) == [1, None, 2]
+
+
+def test_the_one_that_is_left_takes_nobodys_number() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10)) == [None]
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    assert iterations.show(("twin", 20)) == [3]  # which of the two?
+    assert iterations.show(("twin", 21)) == [3]
+    assert iterations.show() == []
+    assert iterations.show(("twin", 22)) == [4]
+
+
+def test_a_twin_replaced_between_two_iterations() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    assert iterations.show(("twin", 20), ("twin", 0)) == [3, 4]  # the first is gone, a third has come
+
+
+def test_dom0_has_an_id() -> None:
+    dom0 = PLAIN._replace(domid=0, name="Domain-0")
+    host = model.Host(None, None, None, None, None, (dom0, dom0._replace(domid=None)))
+    assert [each.namesake for each in Namesakes().tell_apart(host).domains] == [None, None]
+
+
+def test_a_name_that_nobody_bears_any_more_is_forgotten_but_not_soon() -> None:
+    """Guests come and go under ever new names; a query's range may reach back to them for a while."""
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    for _ in range(600):
+        iterations.show()
+    assert iterations.show(("twin", 30), ("twin", 40)) == [3, 4]
+    for _ in range(5000):
+        iterations.show()
+    assert iterations.show(("twin", 50)) == [None]
+
+
+def test_a_name_that_is_borne_is_not_forgotten() -> None:
+    iterations = Iterations()
+    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    for _ in range(5000):
+        assert iterations.show(("twin", 20)) == [3]
+    assert iterations.show() == []
+    assert iterations.show(("twin", 20)) == [4]
+
+
+class Interfaces:
+    """Shows the packets of a guest's interfaces, by their places, to one Places; answers with their names."""
+
+    def __init__(self) -> None:
+        self._places = Places()
+
+    def show(self, *packets: int, seconds: float = 10.0, domain: model.Domain = PLAIN) -> list[str]:
+        networks = tuple(
+            model.Network(str(place), model.Traffic(0, 0, 0, 0), model.Traffic(0, counted, 0, 0))
+            for place, counted in enumerate(packets)
+        )
+        guest = domain._replace(networks=networks, cpu_seconds=seconds)
+        (named,) = self._places.tell_apart(model.Host(None, None, None, None, None, (guest,))).domains
+        return [network.vif for network in named.networks]
+
+
+def test_interfaces_that_stay_keep_their_places() -> None:
+    interfaces = Interfaces()
+    for packets in ((), (0, 0), (5, 900), (5, 901)):  # none while the guest was being made
+        assert interfaces.show(*packets) == ["0", "1"][: len(packets)]
+
+
+def test_after_one_was_taken_out_the_one_behind_it_does_not_go_on_in_its_series() -> None:
+    interfaces = Interfaces()
+    interfaces.show(5, 900)
+    assert interfaces.show(901) == ["0-2"]
+    assert interfaces.show(902) == ["0-2"]
+    assert interfaces.show(0, 903) == ["0-3", "1-3"]  # another was added, before it
+    assert interfaces.show(904, 0) == ["0-4", "1-4"]  # both happened since the last look
+
+
+def test_a_reboot_begins_anew_in_the_same_series() -> None:
+    interfaces = Interfaces()
+    assert interfaces.show(5, 900, seconds=500.0) == ["0", "1"]
+    assert interfaces.show(seconds=0.0) == []
+    assert interfaces.show(0, 0, seconds=1.0) == ["0", "1"]
+
+
+def test_a_line_that_is_missing_for_once_changes_no_place() -> None:
+    interfaces = Interfaces()
+    both = PLAIN._replace(vifs=2)
+    assert interfaces.show(5, 900, domain=both) == ["0", "1"]
+    assert interfaces.show(6, domain=both) == ["0"]
+    assert interfaces.show(7, 901, domain=both) == ["0", "1"]
+
+
+def test_another_domains_interfaces_have_places_of_their_own() -> None:
+    interfaces = Interfaces()
+    interfaces.show(5, 900)
+    assert interfaces.show(901, domain=PLAIN._replace(name="db01")) == ["0"]
+    assert interfaces.show(901) == ["0-2"], "it is remembered for a while"

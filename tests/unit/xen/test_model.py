@@ -1,0 +1,161 @@
+"""From libxenstat's raw fields to seconds, bytes and the guest's point of view: one fact a line, checkable by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtscope.xen import model, text
+from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+
+NO_LIMIT = 2**64 - 1
+PLAIN = RawDomain(
+    vcpus=(),
+    networks=(),
+    vbds=(),
+    id=3,
+    name=b"web01",
+    cpu_ns=0,
+    cur_mem=1 << 28,
+    max_mem=1 << 29,
+    ssid=0,
+    dying=0,
+    crashed=0,
+    shutdown=0,
+    paused=0,
+    blocked=0,
+    running=0,
+)
+VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_sects=5, error=False)
+
+
+def domain(raw: RawDomain, version: bytes = b"4.17.7") -> model.Domain:
+    return model.from_libxenstat(RawNode((raw,), version, 4, 2_400_000_000, 1 << 34, 1 << 30)).domains[0]
+
+
+def test_cpu_time_is_in_seconds() -> None:
+    assert domain(PLAIN._replace(cpu_ns=1_500_000_000)).cpu_seconds == 1.5
+
+
+def test_the_flag_in_bit_63_of_cpu_time_is_masked() -> None:
+    slipped = (1 << 63) | 1_500_000_000
+    assert domain(PLAIN._replace(cpu_ns=slipped)).cpu_seconds == 1.5
+    assert domain(PLAIN._replace(vcpus=(RawVcpu(1, slipped),))).vcpus == (model.Vcpu(online=True, cpu_seconds=1.5),)
+
+
+def test_memory_limit() -> None:
+    assert domain(PLAIN).memory_limit_bytes == 1 << 29
+    assert domain(PLAIN._replace(max_mem=NO_LIMIT)).memory_limit_bytes is None
+
+
+def test_states() -> None:
+    assert domain(PLAIN).states == frozenset()  # runnable, and waiting for a CPU
+    assert domain(PLAIN._replace(paused=1, blocked=1)).states == {"paused", "blocked"}
+
+
+def test_directions_are_the_guests() -> None:
+    """libxenstat reads Dom0's end of the wire: what its vif receives (r), the guest sent."""
+    raw = RawNetwork(0, rbytes=1, rpackets=2, rerrs=3, rdrop=4, tbytes=10, tpackets=20, terrs=30, tdrop=40)
+    network = domain(PLAIN._replace(networks=(raw,))).networks[0]
+    assert network.transmit == model.Traffic(bytes=1, packets=2, errors=3, drops=4)
+    assert network.receive == model.Traffic(bytes=10, packets=20, errors=30, drops=40)
+
+
+def test_two_interfaces_that_nothing_tells_apart_are_not_shown() -> None:
+    """libxenstat has vif3.0 and QEMU's vif3.0-emu under 0; their sum would go back when QEMU takes its own away."""
+    own, qemus, other = RawNetwork(0, *range(8)), RawNetwork(0, *range(10, 90, 10)), RawNetwork(1, *range(8))
+    assert [network.vif for network in domain(PLAIN._replace(networks=(own, qemus, other))).networks] == ["1"]
+    assert [network.vif for network in domain(PLAIN._replace(networks=(own, other))).networks] == ["0", "1"]
+
+
+def test_block_device() -> None:
+    block = domain(PLAIN._replace(vbds=(VBD,))).blocks[0]
+    assert (block.vbd, block.device, block.type) == ("xvda", "ca:0", "BlkBack")
+    assert block.read == model.Requests(2, 4 * 512)
+    assert block.write == model.Requests(3, 5 * 512)
+    assert block.out_of_requests == 9
+
+
+def test_a_block_device_without_statistics_has_no_counters() -> None:
+    block = domain(PLAIN._replace(vbds=(VBD._replace(error=True),))).blocks[0]
+    assert (block.vbd, block.read, block.write, block.out_of_requests) == ("xvda", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("4.12.4", True),
+        ("4.13.0-8.12.2", False),
+        ("4.13.3", False),
+        ("4.13.4", True),
+        ("4.14.2", False),
+        ("4.14.20", True),
+        ("4.15.0", False),
+        ("4.15.1", True),
+    ],
+)
+def test_sectors_read_are_left_out_of_releases_that_lose_them(version: str, told: bool) -> None:
+    """libxenstat 4.13.0 scanned them into another field; the figure is whatever lay in memory."""
+    line = text.TextVbd("BlkBack", 51712, 9, 2, 3, 4, 5)
+    row = text.TextDomain(b"web01", b"--b---", 0, 0, None, 0, 0, None, (), (line,), 0, 1)
+    of_text = model.from_text(text.TextHost((row,), ()), version)
+    assert of_text.xen_version == version
+    for block in (domain(PLAIN._replace(vbds=(VBD,)), version.encode()).blocks[0], of_text.domains[0].blocks[0]):
+        assert block.read == model.Requests(2, 4 * 512 if told else None)
+        assert block.write == model.Requests(3, 5 * 512)
+
+
+def test_a_counter_that_wrapped_below_zero() -> None:
+    """blkback prints 32 bits with a sign, and libxenstat reads "-146888630" as 2^64 less that."""
+    block = domain(PLAIN._replace(vbds=(VBD._replace(rd_sects=2**64 - 146888630, wr_reqs=2**63),))).blocks[0]
+    assert block.read == model.Requests(2, 4148078666 * 512)
+    assert block.write is None
+
+
+def test_a_library_too_old_to_tell_is_believed() -> None:
+    assert domain(PLAIN._replace(vbds=(VBD._replace(error=None),))).blocks[0].read == model.Requests(2, 2048)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (51712, "xvda"),  # 202 << 8
+        (51713, "xvda1"),
+        (51728, "xvdb"),  # + 1 << 4
+        (51967, "xvdp15"),  # + 15 << 4 + 15
+        (1 << 28 | 16 << 8, "xvdq"),  # the seventeenth disk
+        (1 << 28 | 25 << 8 | 3, "xvdz3"),
+        (1 << 28 | 26 << 8, "xvdaa"),
+        (2048, "sda"),  # 8 << 8
+        (2065, "sdb1"),
+        (768, "hda"),  # 3 << 8
+        (833, "hdb1"),
+        (5632, "hdc"),  # 22 << 8, as xl names a CD-ROM drive
+        (7, "7"),
+    ],
+)
+def test_vbd_names(number: int, name: str) -> None:
+    assert model.vbd_name(number) == name
+
+
+def test_block_devices_of_one_name_are_left_out_and_counted() -> None:
+    """Of two back ends, or xvda by either of its numbers: two samples of one series would spoil the scrape."""
+    same = VBD._replace(dev=1 << 28)
+    host = model.from_libxenstat(
+        RawNode((PLAIN._replace(vbds=(VBD, VBD._replace(dev=51728), same)),), b"4.17.7", 4, 1, 1, 1)
+    )
+    assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
+    assert host.missing == model.Missing(vcpus=0, networks=0, blocks=2)
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (b"Windows7 (Dev)", "Windows7 (Dev)"),
+        ("bücher".encode(), "bücher"),
+        (b"cut \xc3", "cut \\xc3"),  # UTF-8 cut in the middle stays visible and can be told from another cut name
+        (b"", ""),
+        (None, ""),
+    ],
+)
+def test_names(raw: bytes | None, name: str) -> None:
+    assert domain(PLAIN._replace(name=raw)).name == name

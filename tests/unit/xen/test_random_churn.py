@@ -1,0 +1,210 @@
+"""Guests that come, go, reboot, migrate to and fro and change their devices at random: no counter lies about any of it.
+
+What Prometheus makes of each series is compared with what its domain or interface has really done since, also where it
+has passed from one to another.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import NamedTuple
+
+import pytest
+from prometheus_client import Metric
+
+from tests.unit.xen.test_text import HEADER
+from virtscope.xen.recorded import Printed
+from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVcpu
+from virtscope.xen.source.xentop import Iteration
+from virtscope.xen.view import LibraryView, TextView
+
+LOOKS = 300
+NAMES = [b"web", b"db", b"twin", b"twin", b"  twin", b"(null)"]
+MOST_IDS = 12  # so that they come round again, as after 32,752 domains
+# What something does between two looks, and what it has done at the first look at it: in text a new one in the place of
+# another that has done no more than that can't be known for a new one.
+CPU_SECONDS, NEW_CPU_SECONDS = (0, 0.3, 1, 15), 1
+BYTES, NEW_BYTES = (0, 1, 1000, 10**9), 1000
+APART = 0.009  # seconds that a CPU's clock may be behind another's
+
+
+class Thing:
+    """What counts: a domain's CPU time, an interface's bytes. `was` is what it had counted at each look, 0 before."""
+
+    def __init__(self, looks: int) -> None:
+        self.value = 0.0
+        self.was = [0.0] * looks
+        self._born = looks
+
+    def go_on(self, by: float, new: float) -> None:
+        """Count on."""
+        self.value += by if len(self.was) > self._born else min(by, new)
+
+
+class Guest:
+    """A domain, from its creation to its end."""
+
+    def __init__(self, domid: int, name: bytes, looks: int, vifs: int) -> None:
+        self.domid, self.name = domid, name
+        self.cpu = Thing(looks)
+        self.vifs = [Thing(looks) for _ in range(vifs)]
+
+
+class Xen:
+    """A host on which anything may happen between two looks."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.looks = 0
+        self._ids = count(1)
+        dom0 = Guest(0, b"Domain-0", 0, 0)
+        self.guests = [dom0]
+
+    def go_on(self) -> None:
+        """Let some things happen, and all guests run."""
+        happenings = [self._create, self._destroy, self._reboot, self._plug, self._unplug]
+        for _ in range(self.random.choice([0, 0, 0, 1, 1, 2, 4])):
+            self.random.choice(happenings)()
+        for guest in self.guests:
+            guest.cpu.go_on(self.random.choice(CPU_SECONDS), NEW_CPU_SECONDS)
+            for vif in guest.vifs:
+                vif.go_on(self.random.choice(BYTES), NEW_BYTES)
+
+    def look(self) -> None:
+        """Note what everything has counted by now."""
+        self.looks += 1
+        for thing in self.things(lambda guest: [guest.cpu, *guest.vifs]):
+            thing.was.append(thing.value)
+
+    def things(self, of: Callable[[Guest], Iterable[Thing]]) -> list[Thing]:
+        return [thing for guest in self.guests for thing in of(guest)]
+
+    def _create(self, name: bytes | None = None) -> None:
+        """Also one that migrates here, now or again: its counters begin at 0."""
+        taken = {guest.domid for guest in self.guests}
+        domid = next(domid for number in self._ids if (domid := number % MOST_IDS or MOST_IDS) not in taken)
+        if len(self.guests) < MOST_IDS // 2:
+            guest = Guest(domid, name or self.random.choice(NAMES), self.looks, self.random.choice([0, 1, 2, 3]))
+            self.guests = sorted([*self.guests, guest], key=lambda guest: guest.domid)
+
+    def _destroy(self) -> None:
+        if len(self.guests) > 1:
+            self.guests.remove(self.random.choice(self.guests[1:]))
+
+    def _reboot(self) -> None:
+        if len(self.guests) > 1:
+            guest = self.random.choice(self.guests[1:])
+            self.guests.remove(guest)
+            self._create(guest.name)
+
+    def _plug(self) -> None:
+        guest = self.random.choice(self.guests)
+        guest.vifs.insert(self.random.randint(0, len(guest.vifs)), Thing(self.looks))
+
+    def _unplug(self) -> None:
+        guest = self.random.choice(self.guests)
+        if guest.vifs:
+            guest.vifs.remove(self.random.choice(guest.vifs))
+
+
+class Library:
+    """Shows the host as libxenstat does, its interfaces as /proc/net/dev does, by numbers that they keep."""
+
+    cpu_tolerance = 2 * APART
+    bytes_tolerance = 0
+
+    def __init__(self) -> None:
+        self._view = LibraryView()
+        self._numbers: dict[Thing, int] = {}
+
+    def families(self, xen: Xen) -> list[Metric]:
+        domains = tuple(self._domain(guest, xen.random) for guest in xen.guests)
+        return self._view.families(RawNode(domains, b"4.17.7", 4, 1, 1, 1))
+
+    def _domain(self, guest: Guest, chance: random.Random) -> RawDomain:
+        behind = chance.choice([0, 0, APART])
+        ns = int(max(guest.cpu.value - behind, 0) * 1e9)
+        networks = tuple(
+            RawNetwork(self._number(vif), int(vif.value), *[0] * 7)._replace(emulated=False) for vif in guest.vifs
+        )
+        return RawDomain((RawVcpu(1, ns),), networks, (), guest.domid, guest.name, ns, 1, 1, *[0] * 7)
+
+    def _number(self, vif: Thing) -> int:
+        return self._numbers.setdefault(vif, len(self._numbers))
+
+
+class Text:
+    """Shows the host as `xentop -b -f -n -x -v` does: no ids, whole seconds, interfaces by their place."""
+
+    cpu_tolerance = 2.0 + NEW_CPU_SECONDS  # two ticks
+    bytes_tolerance = NEW_BYTES
+
+    def __init__(self) -> None:
+        self._view = TextView()
+
+    def families(self, xen: Xen) -> list[Metric]:
+        lines = [HEADER]
+        for guest in xen.guests:
+            behind = xen.random.choice([0, 0, APART])
+            seconds = int(max(guest.cpu.value - behind, 0))
+            state = b"-----r" if guest.domid == 0 else b"--b---"
+            lines.append(
+                b"%10b %b %10d    0.0      98304    4.7   no limit       n/a     1 %4d 0 0 0 0 0 0 0 0    0\n"
+                % (guest.name, state, seconds, len(guest.vifs))
+            )
+            lines.append(b"VCPUs(sec):   0: %10ds\n" % seconds)
+            lines += [
+                b"Net%d RX: %8dbytes %dpkts 0err 0drop  TX: 0bytes 0pkts 0err 0drop\n" % (place, vif.value, vif.value)
+                for place, vif in enumerate(guest.vifs)
+            ]
+        return self._view.families(Printed(Iteration(b"".join(lines), 1.0, 1), "4.17.7"))
+
+
+class Seen(NamedTuple):
+    """What a series last was."""
+
+    thing: Thing
+    value: float
+    look: int
+
+
+class Watched:
+    """The series of one metric, and whose they were."""
+
+    def __init__(self, metric: str, of: Callable[[Guest], Iterable[Thing]], tolerance: float) -> None:
+        self._metric, self._of, self._tolerance = metric, of, tolerance
+        self._last: dict[tuple[tuple[str, str], ...], Seen] = {}
+        self.passed_on = 0
+
+    def check(self, families: list[Metric], xen: Xen) -> None:
+        samples = [sample for family in families for sample in family.samples if sample.name == self._metric]
+        things, now = xen.things(self._of), xen.looks - 1
+        assert len(samples) == len(things)
+        assert len({tuple(sorted(sample.labels.items())) for sample in samples}) == len(samples)
+        for sample, thing in zip(samples, things, strict=True):  # both in the order of the domains
+            assert abs(sample.value - thing.value) <= self._tolerance
+            series = tuple(sorted(sample.labels.items()))
+            if last := self._last.get(series):
+                # A fall is one to 0, for Prometheus: one that is none shows as a rise by all that there is.
+                rise = sample.value - last.value if sample.value >= last.value else sample.value
+                done = thing.value - thing.was[last.look]
+                assert rise <= done + self._tolerance, f"{series} rose by {rise}, where {done} were done"
+                self.passed_on += last.thing is not thing
+            self._last[series] = Seen(thing, sample.value, now)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("source", [Library, Text])
+def test_no_counter_lies_whatever_happens(source: type[Library | Text], seed: int) -> None:
+    xen, shown = Xen(seed), source()
+    cpu = Watched("xen_domain_cpu_seconds_total", lambda guest: [guest.cpu], shown.cpu_tolerance)
+    network = Watched("xen_domain_network_transmit_bytes_total", lambda guest: guest.vifs, shown.bytes_tolerance)
+    for _ in range(LOOKS):
+        xen.go_on()
+        xen.look()
+        families = shown.families(xen)
+        cpu.check(families, xen)
+        network.check(families, xen)
+    assert cpu.passed_on > 0, "no series was ever taken over: names and ids are to come round again"

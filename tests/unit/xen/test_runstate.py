@@ -1,0 +1,143 @@
+"""How long domains waited, against a libxenctrl built for the test: XenServer's of either age, and Xen's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.xen.fake_host import FakeDomain, FakeXen
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.xen import model
+from virtscope.xen.source.libxenstat import Libxenstat
+from virtscope.xen.source.runstate import RawRunstate, Runstate
+
+TIMES = (900_000_000_000, 12_500_000_000, 3_000_000_000, 4_000_000_000, 5_000_000_000, 6_000_000_000)
+#        state, missed changes, entered, times, means over the vCPUs: runnable, running, nonaffine
+ACCOUNT = (3, 7, 930_000_000_000, *TIMES, 8_000_000_000, 2_000_000_000, 1_000_000_000)
+
+
+@pytest.fixture
+def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
+    fake = FakeXen(tmp_path)
+    monkeypatch.setenv("FAKE_XENSTAT", str(fake.description))
+    return fake
+
+
+def _runstate(xen: FakeXen, *compiler_flags: str) -> Runstate:
+    xen.build_libxenctrl(*compiler_flags)
+    return Runstate(str(xen.sysfs), (str(xen.libraries),))
+
+
+def _show(xen: FakeXen, *times: int, domid: int = 1) -> None:
+    xen.show(FakeDomain(domid, b"web", runstate=(0, 0, 0, *times, 0, 0, 0)))
+
+
+def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
+    xen.show(FakeDomain(1, b"web", runstate=ACCOUNT))
+    source = _runstate(xen)
+    assert source.read([1]) == [RawRunstate(1, 3, 7, TIMES, 8_000_000_000)]
+    assert source.origin() == "libxenctrl.so.4.17, xc_get_runstate_info_ext"
+
+
+def test_releases_before_autumn_2025_know_whole_domains_only(xen: FakeXen) -> None:
+    xen.show(FakeDomain(1, b"web", runstate=ACCOUNT))
+    source = _runstate(xen, "-DBEFORE_EXT")
+    assert source.read([1]) == [RawRunstate(1, 3, 7, TIMES, None)]
+    assert source.origin() == "libxenctrl.so.4.17, xc_get_runstate_info"
+
+
+def test_a_library_newer_than_the_running_hypervisor_has_no_figure_per_vcpu(xen: FakeXen) -> None:
+    """0 waited would be a lie: that hypervisor doesn't fill in the field."""
+    xen.show(FakeDomain(1, b"web", runstate=(*ACCOUNT[:9], 0, 0, 0)))
+    assert _runstate(xen).read([1])[0].runnable is None
+
+
+def test_waiting_is_named_and_in_seconds_and_summed_over_vcpus(xen: FakeXen) -> None:
+    xen.show(FakeDomain(1, b"web", vcpus=[(1, 0)] * 3 + [(0, 0)], runstate=ACCOUNT))
+    (web,) = model.waiting(
+        Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(networks=False), _runstate(xen).read([1])
+    )
+    assert (web.domid, web.name, web.missed_changes) == (1, "web", 7)
+    assert web.runstate_seconds == {
+        "full_run": 900,
+        "full_contention": 12.5,
+        "concurrency_hazard": 3,
+        "blocked": 4,
+        "partial_run": 5,
+        "partial_contention": 6,
+    }
+    assert web.runnable_seconds == 32  # a mean of 8 s over all four, the one that is offline included
+
+
+def test_a_domain_that_is_gone_is_left_out(xen: FakeXen) -> None:
+    xen.show(FakeDomain(0, b"Domain-0", runstate=ACCOUNT), FakeDomain(2, b"db", runstate=ACCOUNT))
+    assert [raw.domid for raw in _runstate(xen).read([0, 1, 2])] == [0, 2]
+
+
+def test_a_domain_that_is_being_destroyed_has_no_vcpus_to_sum_over(xen: FakeXen) -> None:
+    """0 would be a counter that goes back."""
+    xen.show(FakeDomain(1, b"web", vcpus=[], runstate=ACCOUNT))
+    node = Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(networks=False)
+    (web,) = model.waiting(node, _runstate(xen).read([1]))
+    assert web.runnable_seconds is None
+    assert web.runstate_seconds["full_run"] == 900
+
+
+@pytest.mark.parametrize("code", [38, 95])  # ENOSYS, EOPNOTSUPP
+def test_a_hypervisor_without_the_call_is_no_failure(xen: FakeXen, code: int) -> None:
+    xen.say(f"runstate-fails {code}")
+    with pytest.raises(SourceUnavailable, match=r"this hypervisor not; run node_exporter in the guests"):
+        _runstate(xen).read([0])
+
+
+@pytest.mark.parametrize("code", [13, 1])  # EACCES, EPERM
+def test_a_hypervisor_that_refuses_is_no_failure(xen: FakeXen, code: int) -> None:
+    xen.say(f"runstate-fails {code}")
+    with pytest.raises(SourceUnavailable, match=r"refuses xc_get_runstate_info_ext of libxenctrl.so.4.17"):
+        _runstate(xen).read([0])
+
+
+def test_xens_own_library_is_never_asked(xen: FakeXen) -> None:
+    source = _runstate(xen, "-DSTOCK")
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable, match=r"only XenServer and XCP-ng .* node_exporter in the guests"):
+            source.read([0])
+
+
+def test_without_the_library_it_says_what_to_do(xen: FakeXen) -> None:
+    with pytest.raises(SourceUnavailable, match=r"no libxenctrl.so.*; run node_exporter in the guests"):
+        Runstate(str(xen.sysfs), (str(xen.libraries),)).read([0])
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        pytest.param((6, *ACCOUNT[1:]), id="a state beyond the last"),
+        pytest.param((*ACCOUNT[:3], 1 << 63, *ACCOUNT[4:]), id="a time of 292 years"),
+        pytest.param((*ACCOUNT[:2], 1 << 63, *ACCOUNT[3:]), id="entered in 292 years"),
+        pytest.param((*ACCOUNT[:9], 1 << 63, *ACCOUNT[10:]), id="runnable for 292 years"),
+    ],
+)
+def test_what_can_be_no_account_is_rubbish(xen: FakeXen, account: tuple[int, ...]) -> None:
+    xen.show(FakeDomain(1, b"web", runstate=account))
+    with pytest.raises(SourceRubbish):
+        _runstate(xen).read([1])
+
+
+def test_an_answer_for_another_domain_is_rubbish(xen: FakeXen) -> None:
+    xen.say("answers-for 5\nrunstate 1 " + " ".join(map(str, ACCOUNT)))
+    with pytest.raises(SourceRubbish, match="answered for domain 5 when asked for 1"):
+        _runstate(xen).read([1])
+
+
+def test_after_a_failure_it_begins_anew(xen: FakeXen) -> None:
+    source = _runstate(xen)
+    xen.say("runstate-fails 5")
+    with pytest.raises(SourceError, match=r"xc_get_runstate_info_ext failed for domain 1 \(Input/output error\)"):
+        source.read([1])
+    xen.say("xenctrl-closed 1")
+    with pytest.raises(SourceError, match="needs root in Dom0"):
+        source.read([1])
+    _show(xen, 1, 2, 3, 4, 5, 6)
+    assert len(source.read([1])) == 1

@@ -1,0 +1,500 @@
+"""xentop's text: every version, every trap, each value to be seen in the text above it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+
+from virtscope.toolkit.exposition import Encoder
+from virtscope.toolkit.sources import SourceRubbish
+from virtscope.xen import metrics, model
+from virtscope.xen.recorded import Printed
+from virtscope.xen.source.libxenstat import RawNetwork
+from virtscope.xen.source.xentop import Iteration
+from virtscope.xen.text import MOST_DEVICES, TextVbd, cut_header, parse, whole_iterations
+from virtscope.xen.view import TextView
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+FIXTURES = CHECKOUT / "tests/fixtures/xentop"
+SAMPLES = CHECKOUT.parent / "shared/samples/xentop"
+
+HEADER = (
+    b"      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%) VCPUS NETS NETTX(k) NETRX(k) VBDS"
+    b"   VBD_OO   VBD_RD   VBD_WR  VBD_RSECT  VBD_WSECT SSID\n"
+)
+HEADER_17 = HEADER.replace(b"  VBD_RSECT  VBD_WSECT", b"")
+HEADER_13 = HEADER_17.replace(b" VBDS   VBD_OO   VBD_RD   VBD_WR", b"")
+REST = b"--b---         42    1.5      98304    4.7      99328       4.7     2    1      467      458    1"
+VCPUS = b"VCPUs(sec):   0:         32s  1:         10s\n"
+NET = b"Net0 RX:   469620bytes      480pkts        1err        2drop  TX:   478208bytes      498pkts   3err   4drop\n"
+
+VBD = b"VBD BlkBack 51712 [ca: 0]  OO:        7   RD:      154   WR:       51   RSECT:      11432   WSECT:       3264\n"
+
+
+def row(name: bytes, rest: bytes = REST) -> bytes:
+    return b"%10b %b        0      169       55      12552       3520    7\n" % (name, rest)
+
+
+def domain(detail: bytes = b"", name: bytes = b"web01", rest: bytes = REST) -> model.Domain:
+    return model.from_text(parse(HEADER + row(name, rest) + detail)).domains[0]
+
+
+def sample(name: str) -> bytes:
+    if not SAMPLES.is_dir():
+        pytest.skip(f"no other hosts' recordings here: they belong in {SAMPLES}")
+    return (SAMPLES / name).read_bytes()
+
+
+def test_a_row() -> None:
+    web = parse(HEADER + row(b"web01")).domains[0]
+    assert (web.name, web.state, web.cpu_seconds, web.vcpus, web.ssid) == (b"web01", b"--b---", 42, 2, 7)
+    assert (web.memory_kib, web.memory_limit_kib) == (98304, 99328)
+
+
+def test_units() -> None:
+    web = domain(VCPUS + NET)
+    assert (web.memory_bytes, web.memory_limit_bytes) == (98304 * 1024, 99328 * 1024)
+    assert web.cpu_seconds == 42.0
+    assert web.vcpus == (model.Vcpu(True, 32.0), model.Vcpu(True, 10.0))
+
+
+def test_directions_are_the_guests() -> None:
+    network = domain(NET).networks[0]
+    assert network.transmit == model.Traffic(bytes=469620, packets=480, errors=1, drops=2)
+    assert network.receive == model.Traffic(bytes=478208, packets=498, errors=3, drops=4)
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [(HEADER_13, b""), (HEADER_17, b" 1 0 6142 43020"), (HEADER, b" 1 0 6142 43020 12 13")],
+    ids=["13 columns", "17 columns", "19 columns"],
+)
+def test_every_number_of_columns(header: bytes, columns: bytes) -> None:
+    line = b"     jvm --b---        236    0.0     524288   25.0     524288      25.0     3    1     7551     1447"
+    jvm = parse(header + line + columns + b"    5\n").domains[0]
+    assert (jvm.name, jvm.cpu_seconds, jvm.vcpus, jvm.ssid) == (b"jvm", 236, 3, 5)
+
+
+def test_no_limit() -> None:
+    unlimited = REST.replace(b"     99328       4.7", b"  no limit       n/a")
+    for name in (b"web01", b"has no limit", b"no", b""):
+        found = parse(HEADER + row(name, unlimited)).domains[0]
+        assert (found.name, found.memory_limit_kib, found.memory_kib) == (name, None, 98304)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"Windows7 (Dev)",
+        b"name with ",  # cut at 10 characters, which ends in a blank
+        b"two  blanks  ",
+        "Grün".encode(),
+        "übersichtlichß".encode()[:10],  # cut in the middle of a character
+        b"\xc3",
+        b"tab\tin it",
+        b"(null)",
+        b"evil --b--- 1 0.0 2 3.0 4 5.0 6 7 8 9 10 11 12 13 14 15 16",
+        b"NAME  STATE   CPU(sec) SSID",
+        HEADER.strip(),
+        row(b"db01").strip(),
+        b"db01 " + REST,
+        b"n" * 300,
+        b"\x1b[2J\x1b[1;31mred",
+        b"vertical\x0btab, form\x0cfeed\x1c and\rreturn",
+        b"no limit",
+        b"Net0 RX:",
+        b"VBD BlkBack 51712 [ca: 0]",
+        b"Tmem",
+        b"--b---",
+        b"1234567890",
+        b"a-much-longer-domain-name-which-pushes-its-row-to-the-right",
+    ],
+)
+def test_names(name: bytes) -> None:
+    found = parse(HEADER + row(name) + VCPUS + row(b"next"))
+    assert [each.name for each in found.domains] == [name, b"next"]
+    assert found.domains[0].cpu_seconds == 42
+    assert found.unknown == ()
+
+
+def test_bytes_that_are_no_utf8_stay_visible() -> None:
+    assert domain(name=b"Gr\xc3").name == "Gr\\xc3"
+
+
+@pytest.mark.parametrize(
+    ("letters", "states"),
+    [
+        (b"------", set()),
+        (b"-----r", {"running"}),
+        (b"--b-p-", {"blocked", "paused"}),
+        (b"-s-c--", {"shutdown", "crashed"}),
+        (b"d-----", {"dying"}),
+    ],
+)
+def test_states(letters: bytes, states: set[str]) -> None:
+    assert domain(rest=REST.replace(b"--b---", letters)).states == states
+
+
+def test_columns_widen() -> None:
+    wide = row(b"x" * 40, REST.replace(b"467", b"12345678901").replace(b"98304", b"1234567890123"))
+    assert parse(HEADER + wide).domains[0].memory_kib == 1234567890123
+
+
+def test_vcpus_wrap_and_those_offline_are_left_out() -> None:
+    lines = b"VCPUs(sec):   0:          1s  2:          3s  4:          5s\n          5:          6s  7:          8s\n"
+    vcpus = domain(lines, rest=REST.replace(b"    2    1 ", b"    9    1 ")).vcpus
+    assert [vcpu.online for vcpu in vcpus] == [True, False, True, False, True, True, False, True, False]
+    assert [vcpu.cpu_seconds for vcpu in vcpus] == [1, None, 3, None, 5, 6, None, 8, None]
+
+
+def test_a_domain_without_vcpus() -> None:
+    assert domain(b"VCPUs(sec): \n", rest=REST.replace(b"    2    1 ", b"    0    1 ")).vcpus == ()
+    assert domain(b"VCPUs(sec): \n").vcpus == (model.Vcpu(False, None),) * 2
+
+
+def test_a_part_of_the_vcpus_does_not_pass_for_all_of_them() -> None:
+    assert domain().vcpus == (model.Vcpu(None, None),) * 2
+    assert domain(b"VCPUs(sec):   0:   1s\n          x:   2s\n").vcpus == (model.Vcpu(None, None),) * 2
+    assert domain(b"VCPUs(sec):   0:   1s  7:    2s\n").vcpus == (model.Vcpu(None, None),) * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            b"VBD BlkBack 51712 [ca: 0]  OO:        7   RD:      154   WR:       51   RSECT:  11432   WSECT:   3264",
+            TextVbd("BlkBack", 51712, 7, 154, 51, 11432, 3264),
+        ),
+        (
+            b"VBD Tapdisk3 51728 [ca:10]  OO:        -   RD:        -   WR:        -   RSECT:      -   WSECT:      -",
+            TextVbd("Tapdisk3", 51728, None, None, None, None, None),
+        ),
+        (
+            b"VBD Unidentified 268435712 [100001: 0]  OO:  1   RD:  2   WR:  3   RSECT:  4   WSECT:  5",
+            TextVbd("Unidentified", 268435712, 1, 2, 3, 4, 5),
+        ),
+        (b"VBD BlkTap  768 [ 3: 0]  OO:  1   RD:  2   WR:  3", TextVbd("BlkTap", 768, 1, 2, 3, None, None)),
+        (b"VBD 51712 [ca: 0]  OO:  1   RD:  2   WR:  3", TextVbd("", 51712, 1, 2, 3, None, None)),
+        (b"VBD  769 [ 3: 1]  OO:  1   RD:  2   WR:  3", TextVbd("", 769, 1, 2, 3, None, None)),
+        (b"VBD    0  OO:  1   RD:  2   WR:  3", TextVbd("", 0, 1, 2, 3, None, None)),  # Solaris, before Xen 3.2
+        (b"VBD BlkTap  768  OO:  1   RD:  2   WR:  3", TextVbd("BlkTap", 768, 1, 2, 3, None, None)),
+    ],
+)
+def test_block_devices(line: bytes, expected: TextVbd) -> None:
+    assert parse(HEADER + row(b"web01") + line + b"\n").domains[0].vbds == (expected,)
+
+
+def test_block_devices_are_those_of_libxenstat() -> None:
+    line = b"VBD BlkBack 51728 [ca:10]  OO: 7   RD: 2   WR: 3   RSECT: 4   WSECT: 5\n"
+    assert domain(line).blocks == (
+        model.Block("xvdb", "ca:10", "BlkBack", model.Requests(2, 2048), model.Requests(3, 2560), 7),
+    )
+    unknown = domain(b"VBD Tapdisk3 51712 [ca: 0]  OO: -   RD: -   WR: -   RSECT: -   WSECT: -\n").blocks[0]
+    assert (unknown.read, unknown.write, unknown.out_of_requests) == (None, None, None)
+    old = domain(b"VBD 51712 [ca: 0]  OO: 1   RD: 2   WR: 3\n").blocks[0]
+    assert old.read == model.Requests(2, None)
+
+
+def test_statistics_that_are_not_there() -> None:
+    line = (
+        b"        db --b-p-         42    0.0    1048576    6.2   no limit       n/a     1    0        0         0    1"
+    )
+    found = parse(HEADER + line + b"        -         -        -          -          -    3\n").domains[0]
+    assert (found.name, found.cpu_seconds, found.ssid) == (b"db", 42, 3)
+
+
+def test_a_counter_printed_after_wrapping_below_zero() -> None:
+    line = b"VBD BlkBack 51712 [ca: 0]  OO: 0   RD: 1   WR: 1   RSECT: %d   WSECT: 0\n"
+    read = domain(line % (2**64 - 146888630)).blocks[0].read
+    assert read
+    assert read.bytes == 4148078666 * 512
+    # It goes on where a positive 32 bit number ends; what can't come from 32 bits is left out.
+    sizes = [domain(line % number).blocks[0].read for number in (2**31 - 1, 2**64 - 2**31, 2**63)]
+    assert [read and read.bytes for read in sizes] == [(2**31 - 1) * 512, 2**31 * 512, None]
+
+
+def test_cpu_time_with_the_flag_in_bit_63_is_left_out() -> None:
+    slipped = REST.replace(b"        42 ", b"%10d " % ((2**63 + 42 * 10**9) // 10**9))
+    assert domain(rest=slipped).cpu_seconds is None
+
+
+NETWORKS = REST.replace(b"    2    1 ", b"    2 %4d ")
+NET1 = NET.replace(b"Net0", b"Net1")
+
+
+def host_of(*lines: bytes) -> model.Host:
+    return model.from_text(parse(HEADER + b"".join(lines)))
+
+
+def test_interfaces_are_numbered_by_their_place_in_the_list() -> None:
+    """So does xentop, whatever the interfaces' own numbers are."""
+    host = host_of(row(b"web01", NETWORKS % 2), NET, NET1)
+    assert [network.vif for network in host.domains[0].networks] == ["0", "1"]
+    assert host.missing == model.Missing(vcpus=2, networks=0, blocks=1)
+
+
+def test_of_several_devices_of_one_number_none_is_shown() -> None:
+    host = host_of(row(b"web01", NETWORKS % 3), VCPUS, NET, NET, NET1)
+    assert [network.vif for network in host.domains[0].networks] == ["1"]
+    assert host.missing == model.Missing(vcpus=0, networks=2, blocks=1)
+    two = REST.replace(b"  458    1", b"  458    3")
+    host = host_of(row(b"web01", two), VCPUS, NET, VBD, VBD.replace(b"51712 [ca: 0]", b"51728 [ca:10]"), VBD)
+    assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
+    assert host.missing == model.Missing(vcpus=0, networks=0, blocks=2)
+    # xvda by either of its numbers
+    host = host_of(row(b"web01", two), VBD, VBD.replace(b"51712 [ca: 0]", b"268435456 [100000: 0]"))
+    assert host.domains[0].blocks == ()
+
+
+def test_more_devices_than_the_row_counts_are_of_another_domain_whose_row_is_lost() -> None:
+    host = host_of(row(b"web01"), VCPUS, NET, VBD, VCPUS, NET1, VBD.replace(b"51712", b"51713"), row(b"db01"), NET)
+    assert [(len(each.networks), len(each.blocks)) for each in host.domains] == [(0, 0), (1, 0)]
+    assert host.missing.networks == 2
+
+
+def test_rows_without_their_lines_are_counted() -> None:
+    """As of `xentop -b`, or of a script in xentop's place that drops -n -x -v."""
+    host = host_of(row(b"web01"), row(b"db01", REST.replace(b"    2    1 ", b"    4    3 ")))
+    assert host.missing == model.Missing(vcpus=6, networks=4, blocks=2)
+    whole = host_of(row(b"web01"), VCPUS, NET, VBD, row(b"db01"), VCPUS, NET, VBD)
+    assert whole.missing == model.Missing(0, 0, 0)
+
+
+def test_what_rows_count_and_lines_do_not_show_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    view = TextView()
+
+    def missing(*lines: bytes) -> dict[str, float]:
+        families = view.families(Printed(Iteration(HEADER + b"".join(lines), 1, 1), None))
+        samples = [sample for family in families for sample in family.samples]
+        return {each.labels["device"]: each.value for each in samples if each.name == "xentop_missing_devices"}
+
+    bare, whole = (row(b"web01"),), (row(b"web01"), VCPUS, NET, VBD)
+    assert missing(*whole) == {"vcpu": 0, "network": 0, "block": 0}
+    for _ in range(2):
+        assert missing(*bare) == {"vcpu": 2, "network": 1, "block": 1}
+    missing(*whole)
+    assert [record.getMessage() for record in caplog.records] == [
+        "devices are in no series",
+        "no device is missing any more",
+    ]
+    assert "-n -x -v" in caplog.records[0].__dict__["fields"]["advice"]
+
+
+TMEM = (
+    b"Tmem:  Curr eph pages:        0   Succ eph gets:        0   Succ pers puts:        0   Succ pers gets:        0\n"
+)
+PHYSICAL_CPUS = (
+    b"\nPhysical CPU Usage:\n+-------+--------+\n| Core  | Usage  |\n+-------+--------+\n"
+    b"| 0     |  12.3% |\n| 1     | 100.0% |\n+-------+--------+\n"
+)
+SUMMARY = (
+    b"xentop - 13:46:40   Xen 3.0.3-rc5\n"
+    b"2 domains: 1 running, 1 blocked, 0 paused, 0 crashed, 0 dying, 0 shutdown \n"
+    b"Mem: 2096636k total, 1021132k used, 1075504k free    CPUs: 2 @ 2133MHz\n"
+)
+KEYS = b"  Delay  Networks  vBds  VCPUs  Repeat header  Sort order  Quit  \n"
+
+
+@pytest.mark.parametrize("name", [b"web01", b"Mem: 1k total", b"2 domains: ", b"xentop - ", b"| 0     |  12.3% |"])
+def test_what_is_passed_over(name: bytes) -> None:
+    rows = row(name) + VCPUS + TMEM + NET + row(b"db01") + VCPUS.replace(b"  1:         10s", b"")
+    found = parse(SUMMARY + HEADER + rows + PHYSICAL_CPUS + KEYS + SUMMARY)
+    assert [(each.name, len(each.networks), each.vcpu_seconds) for each in found.domains] == [
+        (name, 1, {0: 32, 1: 10}),
+        (b"db01", 0, {0: 32}),
+    ]
+    assert found.unknown == ()
+
+
+def test_what_a_terminal_adds() -> None:
+    """A shell that reads pasted text in brackets leaves an escape before the first header; lines end in CR."""
+    text = HEADER + row(b"web01") + VCPUS + NET + row(b"db01")
+    typed = b"[root@dom0 ~]# xentop -b -f -v -n\r\n\x1b[?2004l\r"
+    for ending in (b"\r\n", b"\r\r\n"):
+        captured = typed + (text + text).replace(b"\n", ending) + b"[root@dom0 ~]# "
+        whole, rest = whole_iterations(captured)
+        assert len(whole) == 1
+        assert parse(whole[0]).domains == parse(rest).domains == parse(text).domains
+        assert parse(whole[0]).unknown == (b"[root@dom0 ~]# xentop -b -f -v -n", b"\x1b[?2004l")
+        assert parse(rest).unknown == (b"[root@dom0 ~]# ",)
+
+
+def test_blanks_may_have_been_merged() -> None:
+    """As in text that was copied from a web page."""
+    vcpus = VCPUS.rstrip() + b"  2:          0s  3:          0s  4:          0s\n          5:          6s\n"
+    text = HEADER + row(b"web01", REST.replace(b"    2    1 ", b"    6    1 ")) + vcpus + NET + row(b"db01") + VBD
+    assert parse(re.sub(rb" +", b" ", text)) == parse(text)
+    assert parse(text).domains[0].vcpu_seconds == {0: 32, 1: 10, 2: 0, 3: 0, 4: 0, 5: 6}
+
+
+def test_a_capture_that_broke_off_before_the_next() -> None:
+    first, second = HEADER + row(b"web01") + row(b"db01")[:60], HEADER + row(b"web02")
+    assert whole_iterations(first + second) == ([HEADER + row(b"web01")], row(b"db01")[:60] + second)
+    assert parse(row(b"db01")[:60] + second) == parse(second)._replace(unknown=(row(b"db01")[:60].strip(),))
+
+
+def test_complaints_in_between_cost_no_figure() -> None:
+    complaint = b"Found interface vif7.0 but domain 7 does not exist.\n"
+    found = parse(complaint + HEADER + row(b"web01") + VCPUS + complaint + row(b"db01") + VCPUS)
+    assert [each.vcpu_seconds for each in found.domains] == [{0: 32, 1: 10}] * 2
+    assert found.unknown == (complaint.rstrip(),) * 2
+
+
+def test_details_behind_an_unknown_line_are_nobodys() -> None:
+    broken = row(b"db01").replace(b"98304", b"9830?")
+    found = parse(HEADER + row(b"web01") + broken + NET + row(b"next"))
+    assert [(each.name, each.networks) for each in found.domains] == [(b"web01", ()), (b"next", ())]
+    assert found.unknown == (broken.rstrip(), NET.rstrip())
+    # A detail line of a kind not known yet leaves the others their owner.
+    assert len(parse(HEADER + row(b"web01") + b"VBD new kind\n" + NET).domains[0].networks) == 1
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"", b"hello\n", HEADER, row(b"no header"), HEADER.replace(b"VCPUS", b"") + row(b"x")]
+)
+def test_rubbish(rubbish: bytes) -> None:
+    with pytest.raises(SourceRubbish):
+        parse(rubbish)
+
+
+def test_an_iteration_is_whole_when_the_next_header_has_come() -> None:
+    first, second = HEADER + row(b"web01") + VCPUS, HEADER + row(b"web02")
+    for end in range(len(first + HEADER)):
+        assert whole_iterations((first + second)[:end])[0] == []
+    assert whole_iterations(first + second) == ([first], second)
+    assert whole_iterations(first + second + HEADER) == ([first, second], HEADER)
+
+
+EIGHT_COLUMNS = HEADER.index(b" VCPUS")
+CUT = HEADER[:EIGHT_COLUMNS] + b"\n"
+
+
+def test_a_header_that_is_not_whole_is_named() -> None:
+    """As where something cuts lines at a width, or wraps them."""
+    for text in (CUT + row(b"web01")[:80] + b"\n", CUT + HEADER[EIGHT_COLUMNS:] + row(b"web01")):
+        assert cut_header(text) == CUT.rstrip()
+        with pytest.raises(SourceRubbish, match=r"header is not whole: .*MAXMEM\(%\)'"):
+            parse(text)
+    assert cut_header(HEADER + row(b"web01")) is None
+    assert cut_header(b"ended\n" + HEADER + row(HEADER[6:80])) is None
+
+
+def test_behind_a_header_that_is_not_whole_there_may_be_another_iteration() -> None:
+    with pytest.raises(SourceRubbish, match="header is not whole"):
+        parse(HEADER + row(b"web01") + VCPUS + CUT + row(b"web01") + VCPUS)
+    assert len(parse(CUT + HEADER + row(b"web01")).domains) == 1
+
+
+def test_devices_without_end_are_not_gathered() -> None:
+    vbds = [b"VBD BlkBack %d [ca: 0]  OO: 0   RD: 1   WR: 2\n" % number for number in range(MOST_DEVICES + 2)]
+    host = parse(HEADER + row(b"web01") + b"".join(vbds))
+    assert len(host.domains[0].vbds) == MOST_DEVICES
+    assert len(host.unknown) == 2
+
+
+@pytest.mark.parametrize("text", [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))])
+def test_a_cut_makes_no_number(text: bytes) -> None:
+    """Cut at any byte, an iteration's figures are as they would have been, or absent."""
+    whole, rest = whole_iterations(text)
+    arriving, seen = b"", []
+    for byte in range(len(text)):
+        arrived, arriving = whole_iterations(arriving + text[byte : byte + 1])
+        seen += arrived
+    assert (seen, arriving) == (whole, rest)
+    complete = parse(whole[-1]).domains
+    for end in range(len(HEADER), len(whole[-1])):
+        with contextlib.suppress(SourceRubbish):
+            for cut, one in zip(parse(whole[-1][:end]).domains, complete, strict=False):
+                assert cut.vcpu_seconds is None or cut.vcpu_seconds == one.vcpu_seconds
+                assert cut.networks == one.networks[: len(cut.networks)]
+                assert cut.vbds == one.vbds[: len(cut.vbds)]
+                assert cut._replace(vcpu_seconds=one.vcpu_seconds, networks=one.networks, vbds=one.vbds) == one
+
+
+def test_a_recording_of_a_real_host() -> None:
+    text = (FIXTURES / "xen-4.17-fnxv.txt").read_bytes()
+    whole, rest = whole_iterations(text)
+    assert len(whole) == 2
+    host = model.from_text(parse(rest))
+    app, db, dom0, web = host.domains
+    assert [each.name for each in host.domains] == ["app-server-with-a-rather-long-name", "db01", "Domain-0", "web01"]
+    assert [each.domid for each in host.domains] == [None, None, 0, None]
+    assert (app.cpu_seconds, [vcpu.cpu_seconds for vcpu in app.vcpus]) == (53, [29, 24])
+    assert app.networks[0].receive == model.Traffic(450206, 461, 0, 1)
+    assert db.blocks[0].read == model.Requests(169, 12552 * 512)
+    assert web.states == {"blocked"}
+    assert (dom0.networks, dom0.blocks, dom0.cpu_seconds) == ((), (), 105)
+
+
+def test_a_recording_without_a_limit_for_dom0() -> None:
+    whole, _ = whole_iterations((FIXTURES / "xen-4.17-fnxv-no-limit.txt").read_bytes())
+    host = model.from_text(parse(whole[-1]))
+    assert [each.memory_limit_bytes is None for each in host.domains] == [each.domid == 0 for each in host.domains]
+    assert len(host.domains) == 3
+
+
+def test_headers_before_each_domain() -> None:
+    blocks = (FIXTURES / "xen-4.17-r.txt").read_bytes().splitlines(keepends=True)
+    found = parse(b"".join(blocks[:8]))
+    assert [each.name for each in found.domains] == [b"app-server", b"db01", b"Domain-0", b"web01"]
+    assert [each.cpu_seconds for each in found.domains] == [54, 29, 106, 34]
+
+
+def test_dom0_is_the_one_running_domain_of_its_name() -> None:
+    running, blocked = (row(b"Domain-0", REST.replace(b"--b---", state)) for state in (b"-----r", b"--b---"))
+
+    def domids(*rows: bytes) -> list[int | None]:
+        return [each.domid for each in model.from_text(parse(HEADER + b"".join(rows))).domains]
+
+    assert domids(row(b"web01"), running) == [None, 0]
+    assert domids(blocked) == [None]  # a guest: xentop runs in Dom0, which so is running when it asks
+    assert domids(running, blocked) == [None, None]  # a guest took the name, and nothing tells which
+    page = Encoder().text(metrics.families(model.from_text(parse(HEADER + row(b"web01") + running)))).decode()
+    assert (
+        'xen_domain_info{cpupool="",domain="Domain-0",domid="0",os="",role="dom0",ssid="7",type="",uuid=""} 1' in page
+    )
+    assert 'xen_domain_cpu_seconds_total{domain="web01",domid=""} 42.0' in page
+    assert "\nxen_host_cpus" not in page
+
+
+def test_other_hosts_xcpng() -> None:
+    iterations, rest = whole_iterations(sample("xcpng83-b-i2-d1.txt"))
+    first, second = ({each.name: each for each in parse(text).domains} for text in (*iterations, rest))
+    assert (len(first), len(second)) == (9, 9)
+    assert (first[b"Domain-0"].vcpus, first[b"Domain-0"].memory_kib) == (12, 6078464)
+    assert b"s-vm 007" in second
+    repeated = parse(sample("xcpng83-b-i1-r-f.txt")).domains
+    assert [each.cpu_seconds for each in repeated if each.name == b"h-vm-03-sample"] == [4070]
+    assert len(repeated) == 9
+
+
+def test_other_hosts_old_and_odd() -> None:
+    old = parse(sample("xen3-vyatta-nolimit.txt"))
+    assert [(each.name, each.memory_limit_kib) for each in old.domains] == [
+        (b"Domain-0", None),
+        (b"jvm", 524288),
+        (b"utm", 524288),
+    ]
+    parentheses = parse(HEADER + sample("xentop-f-line-name-with-space-and-parens.txt")).domains[0]
+    assert (parentheses.name, parentheses.cpu_seconds) == (b"Windows7 (Dev)", 92470)
+    network = parse(HEADER + row(b"web01") + sample("xentop-net-line.txt")).domains[0].networks[0]
+    assert network == RawNetwork(0, 482159350480, 484063974, 0, 0, 107249393069, 342275714, 0, 0)
+    four = REST.replace(b"    2    1 ", b"    4    1 ")
+    wrapped = domain(sample("wrapped-rsect-comment-lines.txt"), rest=four)
+    assert [vcpu.cpu_seconds for vcpu in wrapped.vcpus] == [1194946, 1421524, 934699, 882863]
+    assert wrapped.blocks[0].read == model.Requests(480088154, 4148078666 * 512)
+
+
+def test_other_hosts_invented_numbers() -> None:
+    iterations, rest = whole_iterations(sample("xentopc-stub-syn-combined-bfn-x.txt"))
+    assert len(iterations) == 2
+    hosts = [parse(text) for text in (*iterations, rest)]
+    assert [host.unknown for host in hosts] == [(), (), ()]
+    web = next(each for each in hosts[0].domains if each.name == b"web-frontend-production-01")
+    assert [vbd.type for vbd in web.vbds] == ["BlkBack", "Tapdisk3"]
+    assert [network.rbytes for network in web.networks] == [123456789012, 0]
+    assert "ÉtéVM-ünïcode".encode() in {each.name for each in hosts[0].domains}

@@ -1,0 +1,82 @@
+"""XenStore's wire protocol, with a daemon of the test's own: values, none, refusal, silence, rubbish."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.xen.source import xenstore
+from virtscope.xen.source.xenstore import read_values
+
+Answer = Callable[[int, str], bytes]
+Start = Callable[[Answer], None]
+
+
+def message(kind: int, request: int, body: bytes) -> bytes:
+    return struct.pack("=IIII", kind, request, 0, len(body)) + body
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    place = tmp_path / "socket"
+    monkeypatch.setenv("XENSTORED_PATH", str(place))
+    listener = socket.socket(socket.AF_UNIX)
+
+    def start(answer: Answer) -> None:
+        listener.bind(str(place))
+        listener.listen()
+        threading.Thread(target=serve, args=(answer,), daemon=True).start()
+
+    def serve(answer: Answer) -> None:
+        connection, _ = listener.accept()
+        with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as requests:
+            while header := requests.read(16):
+                kind, request, _, length = struct.unpack("=IIII", header)
+                assert kind == 2
+                connection.sendall(answer(request, requests.read(length).rstrip(b"\0").decode()))
+
+    yield start
+    listener.close()
+
+
+def test_values_and_none(daemon: Start) -> None:
+    store = {"/a": b"first", "/c": b""}
+
+    def answer(request: int, path: str) -> bytes:
+        return message(2, request, store[path]) if path in store else message(16, request, b"ENOENT\0")
+
+    daemon(answer)
+    assert read_values(["/a", "/b", "/c"]) == [b"first", None, b""]
+
+
+def test_refusal_is_told_in_its_own_word(daemon: Start) -> None:
+    daemon(lambda request, _: message(16, request, b"EACCES\0"))
+    with pytest.raises(SourceError, match="refuses /a: EACCES"):
+        read_values(["/a"])
+
+
+def test_silence(daemon: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xenstore, "TIMEOUT", 0.1)
+    daemon(lambda _request, _path: b"")
+    with pytest.raises(SourceTimeout):
+        read_values(["/a"])
+
+
+@pytest.mark.parametrize("answer", [message(2, 77, b"x"), message(9, 1, b"x"), struct.pack("=IIII", 2, 1, 0, 1 << 31)])
+def test_rubbish(daemon: Start, answer: bytes) -> None:
+    daemon(lambda _request, _path: answer)
+    with pytest.raises(SourceRubbish):
+        read_values(["/a"])
+
+
+def test_none_to_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "socket"))
+    with pytest.raises(SourceUnavailable):
+        read_values(["/a"])

@@ -1,0 +1,138 @@
+"""How xentop's child is kept, in the exporter's own process: what tests/e2e/test_xentop_child.py can't bring about."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from virtscope.toolkit.sources import SourceError, SourceRubbish
+from virtscope.xen import text
+from virtscope.xen.source import xentop
+from virtscope.xen.source.xentop import Xentop
+
+FAKE = Path(__file__).resolve().parents[2] / "e2e/fake_xentop.py"
+
+
+class Pauses(threading.Event):
+    """An Event that notes how long the keeper would have waited for it, and waits a hundredth of that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0)
+        return super().wait((timeout or 0) / 100)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A xentop, the only one that is to be found."""
+    program = tmp_path / "4.17/xentop"
+    program.parent.mkdir()
+    program.write_text(FAKE.read_text().replace("/usr/bin/env python3", sys.executable, 1))
+    program.chmod(0o755)
+    (program.parent / "says").write_text("counts")
+    monkeypatch.setattr(xentop, "_FOLDERS", (f"{tmp_path}/4.*",))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return program
+
+
+@pytest.fixture
+def child(program: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Xentop]:
+    caplog.set_level("INFO")
+    child = Xentop(str(program))
+    child._closed = Pauses()
+    yield child
+    child.close()
+
+
+def within_a_minute(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def starts(child: Xentop) -> int:
+    try:
+        return child.read().starts
+    except SourceError:
+        return 0
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_fault_of_ours_ends_a_child_and_not_its_keeper(
+    child: Xentop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    right, faults = text.whole_iterations, 3
+
+    def faulty(printed: bytes) -> tuple[list[bytes], bytes]:
+        nonlocal faults
+        faults -= 1
+        if faults >= 0:
+            raise ValueError("a fault of ours")
+        return right(printed)
+
+    monkeypatch.setattr(xentop, "whole_iterations", faulty)
+    child.start()
+    within_a_minute(lambda: starts(child) == 4)
+    assert messages(caplog) == ["xentop ended", "xentop runs again"]  # a line for each change, however often
+    assert caplog.records[0].exc_info, "which says where"
+    assert "ValueError: a fault of ours" in str(caplog.records[0].__dict__["fields"]["err"])
+
+
+def test_ends_in_a_row_are_one_line_and_starts_get_rare(
+    child: Xentop, program: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (program.parent / "says").write_text("dies")
+    child.start()
+    pauses = child._closed
+    assert isinstance(pauses, Pauses)
+    within_a_minute(lambda: len(pauses.seconds) >= 8)
+    assert pauses.seconds[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert messages(caplog) == ["xentop ended"]
+
+
+def test_a_xentop_that_moved_is_found_again(child: Xentop, program: Path, tmp_path: Path) -> None:
+    """As Debian moves it from /usr/lib/xen-4.17 to the next release's folder."""
+    shutil.move(program.parent, tmp_path / "4.19")
+    child.start()
+    within_a_minute(lambda: starts(child) == 1)
+    assert child.origin() == str(tmp_path / "4.19/xentop")
+
+
+def failure(child: Xentop) -> SourceError | None:
+    try:
+        child.read()
+    except SourceError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ("cut", r"a header that is not whole, .*MAXMEM\(%\) VCPUS'; let nothing cut or wrap its lines"),
+        ("repeats", "more headers than iterations.*drop -r"),
+    ],
+)
+def test_what_would_be_read_in_part_is_refused_with_its_reason(
+    child: Xentop, program: Path, monkeypatch: pytest.MonkeyPatch, says: str, said: str
+) -> None:
+    monkeypatch.setattr(xentop, "HUNG", 2.0)
+    (program.parent / "says").write_text(says)
+    child.start()
+    within_a_minute(lambda: isinstance(failure(child), SourceRubbish))
+    assert re.search(said, str(failure(child)))
+    assert child._latest == b"", "a part passed for the whole"

@@ -1,0 +1,214 @@
+"""Which commands of the toolstack are run, and what comes of those that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.xen.fake_xl import FakeXl
+from virtscope.toolkit.sources import SourceError, SourceTimeout, SourceUnavailable
+from virtscope.xen.source import xenstore, xl
+from virtscope.xen.source.xl import Xl
+from virtscope.xen.toolstack.model import understand
+
+REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
+XM = (
+    "Name                                      ID   Mem VCPUs      State   Time(s)\nDomain-0   0  512  1  r-----  9.5\n"
+)
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXl:
+    fake = FakeXl(tmp_path, REAL)
+    monkeypatch.setenv("PATH", fake.path)
+    monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "no-socket"))
+    monkeypatch.setattr(xl, "_FOLDERS", ())
+    return fake
+
+
+def test_a_round_asks_the_scheduler_in_use_alone(fake: FakeXl) -> None:
+    raw = Xl().read()
+    assert [answer.command for answer in raw.answers] == [
+        "list",
+        "info",
+        "cpupool-list",
+        "list -l",
+        "vcpu-list",
+        "sched-credit",
+    ]
+    assert raw.program == str(fake.folder / "xl")
+
+
+def test_pools_may_have_schedulers_of_their_own(fake: FakeXl) -> None:
+    row = "fast                 1   credit2       y          0\n"
+    fake.answer("cpupool-list", (REAL / "cpupool-list").read_text() + row)
+    fake.answer("sched-credit2", "")
+    commands = {answer.command for answer in Xl().read().answers}
+    assert {"sched-credit", "sched-credit2"} <= commands
+
+
+def test_what_never_changes_is_asked_again_for_new_domains_alone(fake: FakeXl) -> None:
+    source = Xl()
+    source.read()
+    assert "list -l" in fake.asked()
+    again = source.read()
+    assert "list -l" not in fake.asked()
+    assert understand(again).guests[1].type == "pv"
+    listed = (REAL / "list -v").read_text()
+    fake.answer("list -v", listed + listed.splitlines()[-1].replace(" 3 ", " 9 ").replace("9c77", "aaaa") + "\n")
+    source.read()
+    assert "list -l" in fake.asked()
+
+
+def test_a_domain_that_is_being_made_is_asked_for_again_but_not_for_ever(fake: FakeXl) -> None:
+    everything = (REAL / "list -l").read_text()
+    fake.answer("list -l", "[]")
+    source = Xl()
+    assert understand(source.read()).guests[1].type == ""
+    fake.answer("list -l", everything)
+    assert understand(source.read()).guests[1].type == "pv"
+    fake.answer("list -l", "[]")
+    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))  # another toolstack's
+    fake.asked()
+    for _ in range(9):
+        source.read()
+    assert fake.asked().count("list -l") == xl.ASK_DETAILS
+
+
+def test_a_machine_without_cache_monitoring_is_not_asked_for_it_again(fake: FakeXl) -> None:
+    source = Xl()
+    raw = source.read()
+    assert "psr-cmt-show cache-occupancy" in fake.asked()
+    assert understand(raw).problems == ()
+    source.read()
+    assert not [command for command in fake.asked() if command.startswith("psr")]
+
+
+def test_a_machine_with_cache_monitoring(fake: FakeXl) -> None:
+    fake.answer("psr-cmt-show cache-occupancy", "Total RMID: 71\nName  ID  Socket 0\nweb01   1   2592 KB\n")
+    source = Xl()
+    assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
+    assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
+
+
+def test_commands_that_a_version_does_not_know_are_no_problem(fake: FakeXl) -> None:
+    (fake.answers / "cpupool-list").unlink()
+    source = Xl()
+    assert understand(source.read()).problems == ()
+    source.read()
+    fake.asked()
+    source.read()
+    assert "cpupool-list" not in fake.asked()
+
+
+def test_complaints_are_told(fake: FakeXl) -> None:
+    fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
+    [problem] = understand(Xl().read()).problems
+    assert problem == ("sched-credit", "complaint", "libxl_domain_sched_params_get failed.")
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_guest_names_its_system_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: dict[str, bytes] = {}
+    monkeypatch.setattr(xenstore, "read_values", lambda paths: [named.get(path) for path in paths])
+    source = Xl()
+    assert source.read().os_names == ()
+    named["/local/domain/1/data/os_name"] = b"Debian 12"
+    assert source.read().os_names == ((1, b"Debian 12"),)
+    named["/local/domain/1/data/os_name"] = b"something new for each scrape"
+    assert source.read().os_names == ((1, b"Debian 12"),)
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_refusing_xenstore_costs_the_systems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_paths: object) -> None:
+        raise SourceError("XenStore refuses: EACCES")
+
+    monkeypatch.setattr(xenstore, "read_values", refuse)
+    known = understand(Xl().read())
+    assert known.guests[1].share.weight == 256
+    assert known.problems == (("xenstore", "error", "XenStore refuses: EACCES"),)
+
+
+def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "answers").mkdir()
+    fake = FakeXl(tmp_path, tmp_path / "answers", "xm")
+    fake.answer("list", XM)
+    monkeypatch.setenv("PATH", fake.path)
+    raw = Xl().read()
+    assert Path(raw.program).name == "xm"
+    assert understand(raw).guests[0].name == "Domain-0"
+    assert not [command for command in fake.asked() if command.startswith("psr")]
+
+
+def test_an_xl_that_moved_is_found_again(
+    fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an upgrade of Xen's tools may move it."""
+    caplog.set_level("INFO")
+    newer = FakeXl(tmp_path / "newer", REAL)
+    source = Xl()
+    source.read()
+    for old, new in ((fake, newer), (newer, fake)):
+        monkeypatch.setenv("PATH", new.path)
+        (old.folder / "xl").rename(old.folder / "gone")
+        for _ in range(2):
+            assert source.read().program == source.origin() == str(new.folder / "xl")
+        (old.folder / "gone").rename(old.folder / "xl")
+    assert [record.getMessage() for record in caplog.records] == ["the toolstack is another program now"] * 2
+
+
+def test_an_xl_that_is_unpacked_elsewhere(fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Xl()
+    source.read()
+    program = FakeXl(tmp_path / "newer", REAL).folder / "xl"
+    whole = program.read_bytes()
+    program.unlink()
+    (fake.folder / "xl").unlink()
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable, match="fake-xl/xl is not there"):
+            source.read()
+    program.write_bytes(b"")
+    program.chmod(0o755)
+    with pytest.raises(SourceError, match="newer/fake-xl/xl can't be started: Exec format error"):
+        source.read()
+    program.write_bytes(whole)
+    assert source.read().program == str(program)
+
+
+def test_neither_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(xl, "_FOLDERS", ())
+    with pytest.raises(SourceUnavailable, match="neither xl nor xm"):
+        Xl().read()
+
+
+def test_one_that_refuses_says_why(fake: FakeXl) -> None:
+    fake.complain("list -v -c", "Could not obtain handle on privileged command interface: Permission denied\n")
+    (fake.answers / "list -v").unlink()
+    with pytest.raises(SourceError, match=r"list -v -c ended with status 1: .*Permission denied"):
+        Xl().read()
+
+
+def test_one_domain_under_change_does_not_cost_the_others_figures(
+    fake: FakeXl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`xl list -l` waits for each domain's lock."""
+    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
+    source = Xl()
+    source.read()
+    fake.hang("list -l")
+    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))
+    known = understand(source.read())
+    assert known.guests[1].share.weight == 256
+    assert known.guests[2].type == "pv"
+    assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
+
+
+def test_one_that_hangs(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
+    fake.hang("list -v -c")
+    with pytest.raises(SourceTimeout, match="list -v -c did not end"):
+        Xl().read()

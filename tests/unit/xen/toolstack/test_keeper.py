@@ -1,0 +1,54 @@
+"""When the toolstack is asked early, and what is shown until it has answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.xen.fake_xl import FakeXl
+from virtscope.toolkit import background
+from virtscope.xen.model import Domain, Host
+from virtscope.xen.source import xl
+from virtscope.xen.toolstack.keeper import Keeper
+
+REAL = Path(__file__).resolve().parents[3] / "fixtures/toolstack/xl-4.17-credit"
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
+    """Asks a fake xl once, and then only when it is woken."""
+    monkeypatch.setenv("PATH", FakeXl(tmp_path, REAL).path)
+    monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "no-socket"))
+    monkeypatch.setattr(xl, "_FOLDERS", ())
+    monkeypatch.setattr(background, "REST", 0.05)
+    keeper = Keeper(600)
+    keeper.start()
+    yield keeper
+    keeper.close()
+
+
+def within_a_minute(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked_again(keeper: Keeper) -> None:
+    name = "app-server-with-a-rather-long-name"
+
+    def told(seconds: float) -> bool:
+        guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
+        return keeper.add_to(Host(None, None, None, None, None, (guest,))).domains[0].told is not None
+
+    within_a_minute(lambda: keeper.background.peek() is not None)
+    toolstack = keeper.background.latest()
+    used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
+    assert told(used)
+    asked = keeper.background.cost.reads
+    assert not told(used - 0.5)  # CPU time that would do for the one before
+    within_a_minute(lambda: keeper.background.cost.reads > asked)
+    within_a_minute(lambda: told(used - 0.5))

@@ -1,0 +1,209 @@
+"""What a scrape shows of the toolstack's figures, and of whom: nobody else's, and nobody's who is gone."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from virtscope.toolkit.exposition import Encoder
+from virtscope.xen import metrics
+from virtscope.xen.model import Domain, Host, Vcpu
+from virtscope.xen.source.xl import Answer, RawToolstack
+from virtscope.xen.toolstack.changes import Changes
+from virtscope.xen.toolstack.join import joined
+from virtscope.xen.toolstack.model import Problem, Toolstack, understand
+from virtscope.xen.toolstack.successors import Successors
+
+REAL = Path(__file__).resolve().parents[3] / "fixtures/toolstack/xl-4.17-credit"
+UUIDS = ["00000000-0000-0000-0000-00000000000" + str(digit) for digit in range(10)]
+
+
+def toolstack(*domains: tuple[int, str, float], weight: int = 256, cap: int = 0, uuid: int | None = None) -> Toolstack:
+    """Return what is told of these domains, each given by its id, name and CPU seconds."""
+    rows = "".join(
+        f"{name}  {domid}  96  1  -b----  {seconds:.1f} {UUIDS[domid if uuid is None else uuid]}  -  -  Pool-0\n"
+        for domid, name, seconds in domains
+    )
+    shares = "".join(f"{name}  {domid}  {weight}  {cap}\n" for domid, name, _ in domains)
+    answers = {
+        "list": f"Name  ID  Mem VCPUs State Time(s) UUID Reason-Code Security Label Cpupool\n{rows}",
+        "sched-credit": f"Cpupool Pool-0: tslice=30ms ratelimit=1000us\nName ID Weight Cap\n{shares}",
+        "info": "nr_cpus : 4\nxen_major : 4\nxen_minor : 17\n",
+    }
+    return understand(
+        RawToolstack("xl", tuple(Answer(command, text.encode(), "", False) for command, text in answers.items()))
+    )
+
+
+def host(*domains: tuple[int | None, str, float]) -> Host:
+    return Host(
+        None,
+        None,
+        None,
+        None,
+        None,
+        tuple(
+            Domain(domid, name, seconds, 1, None, 0, frozenset(), (Vcpu(True, seconds),), (), ())
+            for domid, name, seconds in domains
+        ),
+    )
+
+
+def told(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
+    """Return the uuid's last digit of each domain, "" where nothing is told."""
+    return [domain.told.uuid[-1] if domain.told else "" for domain in joined(scraped, by, age).domains]
+
+
+def page(scraped: Host) -> str:
+    return Encoder().text(metrics.families(scraped)).decode()
+
+
+def test_a_real_host() -> None:
+    answers = tuple(Answer(file.name.removesuffix(" -v"), file.read_bytes(), "", False) for file in REAL.iterdir())
+    real = understand(RawToolstack("xl", answers))
+    app = real.guests[3]
+    assert (app.name, app.type, app.uuid) == (
+        "app-server-with-a-rather-long-name",
+        "pv",
+        "9c7721eb-45db-4e13-9bcf-e43b0ac91ad3",
+    )
+    assert (app.cpupool, app.share.weight, app.share.cap, len(app.placements)) == ("Pool-0", 256, 0, 2)
+    assert [(pool.name, pool.scheduler, pool.cpus, pool.timing.timeslice) for pool in real.pools] == [
+        ("Pool-0", "credit", 1, 0.03)
+    ]
+    assert real.info.xen_version == "4.17.7"
+    assert real.problems == ()
+
+
+def test_weight_cap_and_identity_on_the_page() -> None:
+    listed = toolstack((3, "web01", 10), weight=512, cap=50)
+    shown = page(joined(host((3, "web01", 10)), listed))
+    assert 'xen_domain_scheduler_weight{domain="web01",domid="3"} 512' in shown
+    assert 'xen_domain_cpu_limit_cpus{domain="web01",domid="3"} 0.5' in shown
+    assert f'cpupool="Pool-0",domain="web01",domid="3",os="",role="guest",ssid="0",type="",uuid="{UUIDS[3]}"' in shown
+
+
+def test_no_cap_is_no_limit() -> None:
+    assert "xen_domain_cpu_limit_cpus{" not in page(joined(host((3, "web01", 10)), toolstack((3, "web01", 10))))
+
+
+def test_the_name_is_the_one_of_the_scrape() -> None:
+    shown = page(joined(host((3, "renamed", 10)), toolstack((3, "web01", 10))))
+    assert 'xen_domain_scheduler_weight{domain="renamed",domid="3"} 256' in shown
+    assert "web01" not in shown
+
+
+def test_the_dead_and_the_new_have_no_figures() -> None:
+    listed = toolstack((0, "Domain-0", 99), (3, "web01", 10))
+    assert told(host((0, "Domain-0", 99), (4, "web01", 0)), listed) == ["0", ""]
+
+
+def test_a_used_up_id_is_another_domain_when_its_counter_is_behind() -> None:
+    assert told(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
+    assert told(host((3, "web01", 101)), toolstack((3, "web01", 100))) == ["3"]
+    assert told(host((3, "web01", 2e9)), toolstack((3, "web01", 2e9 + 128))) == ["3"]  # rounded by xl
+    assert told(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # a bit that slipped
+
+
+def test_without_ids_names_tell_if_they_are_unique() -> None:
+    listed = toolstack((0, "Domain-0", 9), (3, "web01", 10), (4, "twin", 1), (5, "twin", 1), (6, "once", 1))
+    scraped = host((0, "Domain-0", 9), (None, "web01", 10), (None, "twin", 1), (None, "once", 1), (None, "once", 1))
+    assert told(scraped, listed) == ["0", "3", "", "", ""]
+
+
+def test_without_ids_guests_that_swapped_names_are_told_by_their_cpu_time() -> None:
+    listed = toolstack((3, "blue", 100), (4, "green", 5000))
+    assert told(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
+    assert told(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
+    assert told(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
+
+
+def test_without_ids_a_successor_of_the_same_name_is_told_by_its_cpu_time() -> None:
+    assert told(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]
+
+
+def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
+    """Both have used so little CPU time that it fits either."""
+    listed = toolstack((3, "web01", 3), (4, "db01", 3))
+    before = host((None, "web01", 3), (None, "db01", 3))
+    for gone in (host((None, "db01", 3)), before):  # its absence was seen, or only that it begins anew
+        successors = Successors()
+        assert not successors.note(before, now=100)
+        successors.note(gone, now=110)
+        rebooted = host((None, "web01", 1), (None, "db01", 3))
+        assert successors.note(rebooted, now=120)
+        for now in (120, 130):
+            successors.note(rebooted, now)
+            passed_on = successors.since(moment=90)  # when the toolstack was asked
+            assert [bool(domain.told) for domain in joined(rebooted, listed, 30, passed_on).domains] == [False, True]
+        assert successors.since(moment=125) == set()  # asked again
+
+
+def test_with_ids_no_name_is_in_doubt() -> None:
+    successors = Successors()
+    successors.note(host((3, "web01", 3)), now=100)
+    assert not successors.note(host((4, "web01", 1)), now=110)
+
+
+def test_what_the_source_does_not_tell_of_the_host() -> None:
+    filled = joined(host(), toolstack())
+    assert (filled.cpus, filled.xen_version, filled.memory_bytes) == (4, "4.17", None)
+    assert joined(host()._replace(cpus=8), toolstack()).cpus == 8
+
+
+def test_changes_are_counted_while_the_domain_lives() -> None:
+    changes = Changes()
+
+    def counted(now: Toolstack) -> tuple[int, int]:
+        guest = changes.note(now).guests[3]
+        return guest.weight_changes, guest.cap_changes
+
+    assert counted(toolstack((3, "web01", 0), weight=100)) == (0, 0)  # being made: it hasn't run yet
+    assert counted(toolstack((3, "web01", 1))) == (0, 0)
+    assert counted(toolstack((3, "web01", 2), weight=512)) == (1, 0)
+    assert counted(toolstack((3, "renamed", 3), weight=512, cap=50)) == (1, 1)
+    assert counted(toolstack((3, "renamed", 4), weight=256, cap=0)) == (2, 2)
+    untold = toolstack((3, "renamed", 5))
+    untold.guests[3] = untold.guests[3]._replace(share=untold.guests[3].share._replace(weight=None, cap=None))
+    assert counted(untold) == (2, 2)
+    assert counted(toolstack((3, "renamed", 6))) == (2, 2)
+    assert counted(toolstack((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
+
+
+def test_the_system_in_the_words_of_the_guest() -> None:
+    answers = (Answer("list", b"Name ID Mem VCPUs State Time(s)\nw 1 9 1 r----- 1.0\nl 2 9 1 r----- 1.0\n", "", False),)
+    names = ((1, b"Microsoft Windows 11 Pro|C:\\Windows|\\Device"), (2, b"Debian \xff" + b"!" * 4000), (9, b"dead"))
+    guests = understand(RawToolstack("xl", answers, names)).guests
+    assert guests[1].os == "Microsoft Windows 11 Pro"
+    assert guests[2].os.startswith("Debian \\xff!")
+    assert len(guests[2].os) == 100
+
+
+def test_details_of_an_earlier_domain_are_not_taken() -> None:
+    rows = f"Name ID Mem VCPUs State Time(s) UUID Reason-Code Security Label\nweb 1 96 1 -b---- 1.0 {UUIDS[1]} - -\n"
+    old = f'[{{"domid": 1, "config": {{"c_info": {{"type": "hvm", "uuid": "{UUIDS[2]}"}}}}}}]'
+    answers = (Answer("list", rows.encode(), "", False), Answer("list -l", old.encode(), "", False))
+    assert understand(RawToolstack("xl", answers)).guests[1].type == ""
+
+
+def test_what_is_wrong_with_an_answer_costs_only_what_is_wrong() -> None:
+    rows = b"Name ID Mem VCPUs State Time(s)\nweb01 1 96 1 -b---- 1.0\n"
+    raw = RawToolstack(
+        "xl",
+        (
+            Answer("list", rows, "", False),
+            Answer("list -l", b"<html>", "", False),
+            Answer("sched-credit", b"Name ID Weight Cap\nweb01 1 256 0\n", "libxl: something failed", False),
+            Answer("vcpu-list", b"", "ended with status 1: no", True),
+            Answer("cpupool-list", b"what?\n", "", False),
+        ),
+    )
+    known = understand(raw)
+    assert known.guests[1].share.weight == 256
+    assert [(problem.command, problem.reason) for problem in known.problems] == [
+        ("sched-credit", "complaint"),
+        ("vcpu-list", "error"),
+        ("cpupool-list", "rubbish"),
+        ("list -l", "rubbish"),
+    ]
+    assert Problem("vcpu-list", "error", "ended with status 1: no") in known.problems
