@@ -11,9 +11,10 @@ import pytest
 from tests.live import Prometheus
 from tests.xen.host import CREDIT, CREDIT2, HostPlan, XenHost
 from tests.xen.image import image
-from tests.xen.machine import Machine, why_not_here
+from tests.xen.machine import why_not_here
 from tests.xen.package import exporter_as_tar
 from tests.xen.second_exporter import SecondExporter, second_exporter_in
+from tests.xen.snapshot import resumed
 
 HOSTS = (CREDIT2, CREDIT)
 FIGURES = pytest.StashKey[list[str]]()
@@ -66,19 +67,15 @@ def xen(
         pytest.skip(reason)
     plan: HostPlan = request.param
     workdir = tmp_path_factory.mktemp(plan.name)
-    exporter, booted = exporter_as_tar(workdir), image()
+    exporter = exporter_as_tar(workdir)
     begun = time.monotonic()
-    with Machine(booted, plan.setup, workdir) as machine:
+    with resumed(plan, image(), workdir) as machine:
         host = XenHost(plan, machine)
-        # The guests come last: running, they would take the CPU from all this.
+        host.set_clock()
         host.install_exporter(exporter)
         host.start_exporter()
-        host.prefer_dom0()
-        domids = [host.create(guest) for guest in plan.guests]
-        host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
-        host.wait_for_guests(domids)
         seconds = time.monotonic() - begun
-        figures(f"{plan.name}: {seconds:.0f} s from power on to {len(domids)} running guests and the exporter")
+        figures(f"{plan.name}: {seconds:.0f} s up to {len(plan.guests)} running guests and the exporter")
         failed = request.session.testsfailed
         yield host
         if request.session.testsfailed > failed:

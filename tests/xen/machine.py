@@ -1,14 +1,16 @@
-"""An emulated Xen host: boots the image in QEMU, runs commands in its Dom0."""
+"""An emulated Xen host: boots the image in QEMU or resumes a snapshot, runs commands in its Dom0."""
 
 from __future__ import annotations
 
 import http.client
+import json
 import shutil
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.live.program import free_port
 from tests.xen.image import Image
@@ -18,6 +20,7 @@ AGENT_PORT = 7000
 EXPORTER_PORT = 10290
 SECOND_EXPORTER_PORT = 10291
 BOOT_SECONDS = 400  # about 30 on a quiet machine
+SAVE_SECONDS = 300  # about 10 on a quiet machine
 
 
 class MachineError(Exception):
@@ -54,14 +57,14 @@ def why_not_here() -> str | None:
         return str(error)
     if architecture != "amd64":
         return "the emulated Xen host is made of amd64 programs, some of which run to build it; use an amd64 machine"
-    brings = {"qemu-system-x86": "qemu-system-x86_64", "cpio": "cpio"}  # packages of packages.txt
+    brings = {"qemu-system-x86": "qemu-system-x86_64", "cpio": "cpio", "zstd": "zstd"}  # packages of packages.txt
     if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
         return f"the emulated Xen host needs: apt-get install --no-install-recommends {' '.join(missing)}"
     return None
 
 
 class Machine:
-    """A running Xen host without guests; use as a context manager.
+    """A running Xen host, booted without guests or resumed from the file that save() left; use as a context manager.
 
     Attributes:
         exporter: address on this machine that reaches port 10290 of Dom0, e.g. "127.0.0.1:40123".
@@ -69,10 +72,12 @@ class Machine:
         serial_log: the console of Xen and Dom0.
     """
 
-    def __init__(self, image: Image, setup: Setup, workdir: Path) -> None:
+    def __init__(self, image: Image, setup: Setup, workdir: Path, saved: Path | None = None) -> None:
         self.image = image
         self.setup = setup
+        self.saved = saved
         self.serial_log = workdir / "serial.log"
+        self.monitor = workdir / "qmp"
         self.agent, self.exporter, self.second_exporter = (f"127.0.0.1:{free_port()}" for _ in range(3))
         self.qemu: subprocess.Popen[bytes] | None = None
 
@@ -91,7 +96,10 @@ class Machine:
             *("-device", "virtio-net-pci,netdev=net,romfile=", "-netdev", f"user,id=net,{forwarded}"),
             *("-kernel", self.image.hypervisor, "-append", f"console=com1 com1=115200,8n1 {self.setup.xen}"),
             *("-initrd", f"{self.image.kernel} console=hvc0 quiet,{self.image.initramfs}"),
+            *("-qmp", f"unix:{self.monitor},server=on,wait=off"),
         ]
+        if self.saved:
+            command += ["-incoming", f"exec:zstd --quiet --decompress --stdout {self.saved}"]
         self.qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         try:
             self.wait_for_agent()
@@ -118,6 +126,37 @@ class Machine:
             else:
                 return
         raise MachineError(f"Dom0 did not answer within {BOOT_SECONDS} s; console:\n{self.console()}")
+
+    def save(self, state: Path) -> None:
+        """Writes the state of the machine, which stands still from then on, to the file `state`. Raises MachineError.
+
+        The commands: https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html#migration
+        """
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(SAVE_SECONDS)
+            connection.connect(str(self.monitor))
+            lines = connection.makefile("rw")
+            lines.readline()  # the greeting
+
+            def ask(command: str, **arguments: object) -> dict[str, Any]:
+                lines.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+                lines.flush()
+                while "event" in (answer := json.loads(lines.readline())):
+                    pass  # of what happens meanwhile
+                if "error" in answer:
+                    raise MachineError(f"QEMU refuses {command}: {answer['error']['desc']}")
+                found: dict[str, Any] = answer["return"]
+                return found
+
+            ask("qmp_capabilities")
+            # All in one pass: who writes the file needn't spare the machine.
+            ask("migrate-set-parameters", **{"max-bandwidth": 1 << 34, "downtime-limit": 1000 * SAVE_SECONDS})
+            ask("migrate", uri=f"exec:zstd --quiet --fast=3 -o {state}")
+            deadline = time.monotonic() + SAVE_SECONDS
+            while (status := ask("query-migrate")).get("status") != "completed":
+                if status.get("status") in ("failed", "cancelled") or time.monotonic() > deadline:
+                    raise MachineError(f"QEMU can't save the machine: {status}")
+                time.sleep(0.2)
 
     def console(self, lines: int = 40) -> str:
         """The last lines of the console."""

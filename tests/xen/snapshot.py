@@ -1,0 +1,61 @@
+"""A Xen host whose guests have booted, kept as a snapshot: a run of the tests goes on from there within seconds.
+
+Booting an emulated host and its guests takes one to three minutes and proves nothing of the project's own: the exporter
+is installed afterwards. The snapshot is kept in the cache under a hash of all that makes it, so that a change of any of
+that boots anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.xen.host import HostPlan, XenHost
+from tests.xen.image import Image
+from tests.xen.machine import Machine
+from tools import programs
+
+
+def snapshot(plan: HostPlan, image: Image) -> Path:
+    """The planned host with its guests running, booted now if the cache has none. Raises MachineError."""
+    snapshots = programs.cache("xen-snapshots")
+    kept = snapshots / f"{plan.name}-{digest(plan, image)}.zst"
+    with programs.exclusively(snapshots):  # of two processes that need it, one boots
+        if not kept.is_file():
+            with tempfile.TemporaryDirectory(dir=snapshots) as folder:
+                new = Path(folder) / "state.zst"
+                boot(plan, image, Path(folder), new)
+                new.rename(kept)
+            for other in snapshots.glob(f"{plan.name}-*.zst"):
+                if other != kept:
+                    other.unlink()
+    return kept
+
+
+def digest(plan: HostPlan, image: Image) -> str:
+    """Of the plan, the image (its folder's name is a hash), how a host is started, and the QEMU that can read it."""
+    qemu = subprocess.run(["qemu-system-x86_64", "--version"], check=True, capture_output=True, timeout=30).stdout
+    digest = hashlib.sha256(json.dumps(dataclasses.asdict(plan)).encode() + image.initramfs.parent.name.encode() + qemu)
+    for file in ("host.py", "machine.py", "snapshot.py"):
+        digest.update((Path(__file__).parent / file).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def boot(plan: HostPlan, image: Image, workdir: Path, state: Path) -> None:
+    """Leaves the host's state in the file `state`."""
+    with Machine(image, plan.setup, workdir) as machine:
+        host = XenHost(plan, machine)
+        host.prefer_dom0()
+        domids = [host.create(guest) for guest in plan.guests]
+        host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
+        host.wait_for_guests(domids)
+        machine.save(state)
+
+
+def resumed(plan: HostPlan, image: Image, workdir: Path) -> Machine:
+    """The planned host, to be used as a context manager: it goes on from its snapshot, at today's time."""
+    return Machine(image, plan.setup, workdir, snapshot(plan, image))
