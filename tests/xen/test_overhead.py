@@ -23,6 +23,7 @@ _NO_WAIT = "only XAPI tells how long guests wait"
 _NO_CAP = "none of its guests has a cap"
 NOT_OF_THIS_HOST = {
     ("CPU used, against capacity", "C"): "ten guests and fewer are all shown",
+    ("CPU used, against capacity", "E"): "no guest has ended here for minutes",
     ("Overhead per request", "A"): _NO_APPLICATION,
     ("Overhead per request, over time", "A"): _NO_APPLICATION,
     ("Overhead per GB", "A"): _IDLE_NETWORK,
