@@ -19,8 +19,8 @@ from demo.model import Counters
 from demo.openmetrics import Series
 from demo.study import CHECKOUT
 from demo.targets import Target
-from virtscope.openvz import wiring
-from virtscope.openvz.source.recorded import RecordedProcfs
+from virtscope.openvz import exporter as openvz_exporter
+from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.toolkit.sources import SourceUnavailable
 from virtscope.xen.toolstack.keeper import Replayed
 from virtscope.xen.view import LibraryView, WaitingView
@@ -99,7 +99,7 @@ class _Host:
         self._library = LibraryView(self._told.add_to)
         self._waiting = WaitingView()
         self._procfs = RecordedProcfs()
-        self._sources = wiring.sources(self._procfs)
+        self._sources = openvz_exporter.sources(self._procfs)
 
     def pages(self, seconds: float) -> dict[tuple[str, str], list[Metric]]:
         found = {

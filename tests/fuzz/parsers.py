@@ -19,12 +19,9 @@ from alerts.document import FileError
 from alerts.histograms import read_histograms
 from lab import scenario
 from lab.scenario import ScenarioError
-from virtscope.openvz import ioacct, latency, quota, units, veinfo, vestat, vzlist
-from virtscope.openvz.beancounter_metrics import Families
-from virtscope.openvz.beancounters import parse as parse_beancounters
-from virtscope.openvz.beancounters import parse_each
+from virtscope.openvz import beancounters, ioacct, latency, quota, veinfo, vestat, vzlist
+from virtscope.openvz.exporter import replayed as replayed_vestat
 from virtscope.openvz.recorded import read as vestat_files
-from virtscope.openvz.wiring import replayed as replayed_vestat
 from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
 from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
@@ -108,11 +105,11 @@ def _toolstack(command: str, data: bytes) -> None:
 def _vestat(data: bytes) -> None:
     parsed = vestat.parse(_decoded(data))
     assert len({row.ctid for row in parsed.rows}) == len(parsed.rows)
-    units.decide(parsed.rows, None)
+    vestat.decide(parsed.rows, None)
 
 
 def _stats(data: bytes) -> None:
-    stats = units.parse_stats(_decoded(data))
+    stats = vestat.parse_stats(_decoded(data))
     assert stats is None or min(stats) > 0
 
 
@@ -122,11 +119,11 @@ def _veinfo(data: bytes) -> None:
 
 
 def _beancounters(data: bytes) -> None:
-    Encoder().text(Families().of(parse_beancounters(_decoded(data))))
+    Encoder().text(beancounters.Families().of(beancounters.parse(_decoded(data))))
 
 
 def _own_beancounters(data: bytes) -> None:
-    Encoder().text(Families().of(parse_each([("101", _decoded(data))])))
+    Encoder().text(beancounters.Families().of(beancounters.parse_each([("101", _decoded(data))])))
 
 
 def _ioacct(data: bytes) -> None:
@@ -141,7 +138,7 @@ def _quota(data: bytes) -> None:
 def _latency(data: bytes) -> None:
     parsed = latency.parse(_decoded(data))
     assert len(parsed.waits) + parsed.refused <= data.count(b"\n") + 1
-    Encoder().text(latency.families(parsed, units.Units("cycles", 3_000_000_000, 1000, "")))
+    Encoder().text(latency.families(parsed, vestat.Units("cycles", 3_000_000_000, 1000, "")))
 
 
 def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data: bytes) -> None:

@@ -1,16 +1,16 @@
-"""vestat-exporter: what an OpenVZ host's kernel knows of its containers, in Prometheus's terms.
+"""vestat-exporter: an OpenVZ host's containers, by its kernel's files and vzlist.
 
-source    where the figures come from: files below /proc, and vzlist
-model     text to plain typed values, pure functions, a module for each file:
-          vestat        /proc/vz/vestat, CPU time and scheduling latency, in the kernel's own units
-          units         what these units are: jiffies of which length, cycles of which clock, or nanoseconds
-          veinfo        /proc/vz/veinfo, processes and addresses
-          beancounters  /proc/bc/resources, /proc/user_beancounters or /proc/bc/*/resources
-          ioacct, quota, latency, vzlist
-                        /proc/bc/*/ioacct, /proc/vz/vzquota, /proc/vz/latency and what vzlist prints, each with its
-                        metric families
-metrics   values to metric families: those of vestat, units and veinfo; beancounter_metrics those of beancounters
-recorded  how these files lie in a recording
-wiring    which sources there are, live, for a recording and of one
-cli       the program
+Each source is a slice, a module that has all of it: what it reads, how that is parsed, its values and its metrics.
+
+vestat        /proc/vz/vestat, stats and version: CPU time and scheduling latency, and the units they are counted in
+veinfo        /proc/vz/veinfo: processes and addresses
+latency       /proc/vz/latency: the whole host's waits, in vestat's units
+quota         /proc/vz/vzquota: disk quotas
+beancounters  /proc/bc/resources, /proc/user_beancounters or /proc/bc/*/resources: resources held, allowed and refused
+ioacct        /proc/bc/*/ioacct: what containers read and write
+vzlist        what vzlist prints: names, host names and templates
+
+procfs        below all of them: files of a mounted procfs, or of a recorded one
+recorded      how these files lie in a recording
+exporter      above all: the program, and which sources it has
 """

@@ -5,9 +5,21 @@ row for each resource of each container; only a container's first row has its ui
 kernels and 20 on 64-bit ones, but an uid may be a UUID that is wider, so rows are split at blanks.
 /proc/bc/<id>/resources has the rows of one container, without version line, header and uid.
 
-A host of 1,000 containers has 25,000 rows and 125,000 figures, most of them as they were at the last read. So what is
-the same text again is the same object again, without being understood anew, by which its samples are known too
-(beancounter_metrics). The rest is taken a container's column at a time, by calls that loop in C.
+Exposes, as `cat /proc/bc/resources` shows by hand, there with pages that are not yet in bytes; the host's own are
+ctid="0". Likewise `maxheld` and `barrier`:
+
+    openvz_beancounters_info{version="2.5"} 1
+    openvz_beancounters_refused_containers 0
+    openvz_beancounters_unknown_columns 0
+    openvz_beancounter_held_bytes{ctid="101",resource="privvmpages"} 7409664
+    openvz_beancounter_limit_bytes{ctid="101",resource="privvmpages"} 219443200
+    openvz_beancounter_held{ctid="101",resource="numproc"} 7
+    openvz_beancounter_limit{ctid="101",resource="numproc"} 65
+    openvz_beancounter_failures_total{ctid="101",resource="tcprcvbuf"} 163
+
+A host of 1,000 containers has 25,000 rows and 125,000 values, most of them as they were at the last read. So what is
+the same text again is the same object again, without being parsed anew, and so are the blocks of its samples. The rest
+is taken a container's column at a time, by calls that loop in C.
 """
 
 from __future__ import annotations
@@ -18,13 +30,20 @@ from itertools import chain, compress
 from operator import mul
 from typing import NamedTuple
 
-from virtscope.toolkit.sources import SourceRubbish
+from prometheus_client import Metric
 
-_PLACES = {"held": 1, "maxheld": 2, "barrier": 3, "limit": 4, "failcnt": 5}  # of the figures in Usage
+from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
+from virtscope.toolkit.blocks import Block, Blocks, Series
+from virtscope.toolkit.families import gauge, info
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+
+# --- The files --------------------------------------------------------------------------------------------------------
+
+_PLACES = {"held": 1, "maxheld": 2, "barrier": 3, "limit": 4, "failcnt": 5}  # of the values in Usage
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
 _UID_WIDTH = 10  # of its column
-_LONGEST_FIGURE = 20  # digits of a 64-bit number
+_MOST_DIGITS = 20  # of a 64-bit number
 _LONGEST_ID = 64  # an UUID has 36 characters; a hundred series repeat what is taken for one
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 _IN_BYTES = {"kmemsize", "tcpsndbuf", "tcprcvbuf", "othersockbuf", "dgramrcvbuf", "dcachesize"}
@@ -34,7 +53,7 @@ class Usage(NamedTuple):
     """Some resources, all in the same unit, column by column: the n-th item of each column is the n-th resource's.
 
     `held` may be above `maxheld`: the kernel sets resources aside in advance and counts these in one of the two only.
-    A barrier or limit is None where there is none, and any figure where the kernel prints no such column.
+    A barrier or limit is None where there is none, and any value where the kernel prints no such column.
     """
 
     resources: tuple[str, ...]
@@ -46,7 +65,7 @@ class Usage(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The figures in a row: how many there are, and where those known are."""
+    """The values in a row: how many there are, and where those known are."""
 
     width: int
     places: Mapping[str, int]
@@ -57,7 +76,7 @@ class Chosen(NamedTuple):
 
     resources: tuple[str, ...]
     rows: tuple[bool, ...]  # for each row, whether it is one of them
-    sizes: tuple[int, ...]  # for each of them, what its figures are to be multiplied by
+    sizes: tuple[int, ...]  # for each of them, what its values are to be multiplied by
 
 
 class Layout(NamedTuple):
@@ -69,12 +88,12 @@ class Layout(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """A container's rows as the kernel printed them: the text, what they are of, and the figures column by column."""
+    """A container's rows as the kernel printed them: the text, what they are of, and the values column by column."""
 
     rows: str
     columns: Columns
     layout: Layout
-    figures: list[list[str]]
+    values: list[list[str]]
 
 
 class Beancounter(NamedTuple):
@@ -89,8 +108,8 @@ class Beancounter(NamedTuple):
 class Beancounters(NamedTuple):
     """What the kernel says of all containers and of the host.
 
-    `version` is the file's, such as "2.5"; None where it has none. `unknown_columns` is how many columns were passed
-    over, `refused` how many containers had rows that could not be understood.
+    `version` is the file's, such as "2.5"; None where it has none. `unknown_columns` is how many columns were
+    skipped, `refused` how many containers had malformed rows.
     """
 
     version: str | None
@@ -104,16 +123,16 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
 
     What is as it was in `last`, the read before, is the same object: a Beancounter, or a column of its Usage.
 
-    Of whatever version, the header decides: figures are taken by their columns' names. A known column that is missing
-    or comes twice costs its own figures only; columns that are not known are passed over and counted. A resource that
+    Of whatever version, the header decides: values are taken by their columns' names. A known column that is missing
+    or comes twice costs its own values only; columns that are not known are skipped and counted. A resource that
     is not known is kept, as a count. A container that comes twice, as it does when others end while the file is read,
     is taken as it was last.
 
     A container is refused and counted where one of its rows is cut or holds anything but numbers, or a resource comes
-    twice: then none of its figures can be trusted to be in its right place.
+    twice: then none of its values can be trusted to be in its right place.
 
     Raises SourceRubbish with the offending text where version line or header are missing, where no column is known, and
-    where there are containers but none makes sense.
+    where there are containers but all are malformed.
     """
     version_line, *more = text.split("\n", 2)
     header, body = more if len(more) == 2 else ("".join(more), None)
@@ -126,7 +145,7 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
         raise SourceRubbish(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
     unended = body[body.rfind("\n") + 1 :]
-    # Its last figure may lack digits, unless it ends where the header does, or as much later as its uid is too wide.
+    # Its last value may lack digits, unless it ends where the header does, or as much later as its uid is too wide.
     cut = bool(unended) and len(unended.rstrip()) - max(unended.find(":") - _UID_WIDTH, 0) < len(header.rstrip())
 
     # Nothing but an uid has a colon behind it: between two colons are the rows of the one, and the other uid.
@@ -172,11 +191,11 @@ def _all_but_refused(
     version: str | None, containers: Mapping[str, Beancounter], unknown_columns: int, offences: Sequence[str]
 ) -> Beancounters:
     if offences and not containers:
-        raise SourceRubbish(f"nothing in the beancounters makes sense, first: {offences[0]}")
+        raise SourceRubbish(f"all beancounters are malformed, first: {offences[0]}")
     return Beancounters(version, tuple(containers.values()), unknown_columns, len(offences))
 
 
-@lru_cache(maxsize=16)  # one for each kind of file, so that it can be told from others by identity
+@lru_cache(maxsize=16)  # one for each kind of file, so that it can be compared by identity
 def _columns(names: tuple[str, ...]) -> Columns:
     return Columns(len(names), {name: names.index(name) for name in _PLACES if names.count(name) == 1})
 
@@ -187,54 +206,54 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
     words = rows.split()
     length = columns.width + 1
     names = tuple(words[::length])
-    figures = [words[place::length] for place in range(1, length)]
+    values = [words[place::length] for place in range(1, length)]
     if last and (last.printed.columns is not columns or last.printed.layout.names != names):
         last = None
-    before = last.printed.figures if last else [[]] * columns.width
-    changed = [place for place in range(columns.width) if figures[place] != before[place]]
-    unseen = list(chain.from_iterable([figures[place] for place in changed]))
+    before = last.printed.values if last else [[]] * columns.width
+    changed = [place for place in range(columns.width) if values[place] != before[place]]
+    unseen = list(chain.from_iterable([values[place] for place in changed]))
     if not (
         rows.count("\n") + 1 == len(names) > 0
         and len(words) == len(names) * length
-        and max(map(len, unseen), default=0) <= _LONGEST_FIGURE
+        and max(map(len, unseen), default=0) <= _MOST_DIGITS
         and "".join(unseen or "0").encode().isdigit()  # bytes know ASCII's digits only
     ):
-        raise SourceRubbish(f"a row makes no sense: {_offending(rows, columns.width)[:300]!r}")
+        raise SourceRubbish(f"a row is malformed: {_offending(rows, columns.width)[:300]!r}")
 
     # Of what is the same the old words are kept: the new ones can then be had again while they are in the CPU's caches.
-    figures = [new if place in changed else before[place] for place, new in enumerate(figures)]
-    news = [(name, figures[place]) for name, place in columns.places.items() if place in changed]
+    values = [new if place in changed else before[place] for place, new in enumerate(values)]
+    news = [(name, values[place]) for name, place in columns.places.items() if place in changed]
     layout = last.printed.layout if last else _layout(names)
     return Beancounter(
         ctid,
         _usage(layout.bytes, news, last and last.bytes),
         _usage(layout.counts, news, last and last.counts),
-        Printed(rows, columns, layout, figures),
+        Printed(rows, columns, layout, values),
     )
 
 
 def _usage(chosen: Chosen, news: Iterable[tuple[str, list[str]]], before: Usage | None) -> Usage:
     """Return what the chosen rows say, given the columns that aren't as before by name."""
     columns = list(before or (chosen.resources, *[(None,) * len(chosen.resources)] * len(_PLACES)))
-    for name, figures in news:
-        columns[_PLACES[name]] = _values(name, compress(figures, chosen.rows), chosen.sizes)
+    for name, values in news:
+        columns[_PLACES[name]] = _values(name, compress(values, chosen.rows), chosen.sizes)
     return Usage._make(columns)
 
 
-def _values(name: str, figures: Iterable[str], sizes: Sequence[int]) -> tuple[int | None, ...]:
+def _values(name: str, values: Iterable[str], sizes: Sequence[int]) -> tuple[int | None, ...]:
     if name == "failcnt":  # counted one by one, whatever the resource is measured in
-        return tuple(map(int, figures))
+        return tuple(map(int, values))
     if name in {"barrier", "limit"}:
-        return tuple([None if figure in _UNLIMITED else int(figure) * size for figure, size in zip(figures, sizes)])
-    return tuple(map(mul, map(int, figures), sizes))
+        return tuple([None if value in _UNLIMITED else int(value) * size for value, size in zip(values, sizes)])
+    return tuple(map(mul, map(int, values), sizes))
 
 
 def _offending(rows: str, width: int) -> str:
     """Return the row that is wrong, for the message; all rows where it is hard to say which."""
     for row in rows.splitlines():
-        _name, *figures = row.split() or [""]
-        right = [f for f in figures if f.isascii() and f.isdigit() and len(f) <= _LONGEST_FIGURE]
-        if len(figures) != width or figures != right:
+        _name, *values = row.split() or [""]
+        right = [v for v in values if v.isascii() and v.isdigit() and len(v) <= _MOST_DIGITS]
+        if len(values) != width or values != right:
             return row
     return rows
 
@@ -259,3 +278,117 @@ def _layout(names: tuple[str, ...]) -> Layout:
 def _size(resource: str) -> int | None:
     """Return the bytes that one of this resource is; None for what has no size: processes, sockets, the unknown."""
     return _PAGE_BYTES if resource.endswith("pages") else 1 if resource in _IN_BYTES else None
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------------
+
+
+class BeancounterReader:
+    """Reads the beancounters of one host again and again, by read()."""
+
+    def __init__(self, procfs: Procfs) -> None:
+        self._procfs = procfs
+        self._last: Beancounters | None = None
+
+    def read(self) -> Beancounters:
+        """Return the beancounters as they are now; what is as it was at the last read is the same object.
+
+        They are those of one source, so that none counts twice: of /proc/bc/resources, which knows more resources; of
+        /proc/user_beancounters on kernels that have no such file; of each container's own file where there is neither.
+        These are no way around a file that must not be read: the kernel asks for the same capabilities for all three.
+
+        Raises SourceUnavailable where none is there, or may be read, and SourceRubbish as parse() does.
+        """
+        self._last = self._read()
+        return self._last
+
+    def _read(self) -> Beancounters:
+        for name in ("bc/resources", "user_beancounters"):
+            text = read_optional(self._procfs, name, BC_CAPABILITIES)
+            if text is not None:
+                return parse(text, self._last)
+        each = list(read_each_bc(self._procfs, "resources", NO_HOST))
+        if not each:
+            raise SourceUnavailable(
+                f"{self._procfs / 'bc'} has no beancounters: this is no OpenVZ host, or run this on the host"
+            )
+        return parse_each(each, self._last)
+
+
+# --- Metrics ----------------------------------------------------------------------------------------------------------
+
+_HELP = {
+    "held": "{} of this resource that the container holds now{}.",
+    "maxheld": "{} of this resource that the container has held at most{}, since its start or the last reset.",
+    "barrier": "{} of this resource above which only urgent requests are met{}; absent where there is no barrier.",
+    "limit": "{} of this resource that the container may hold at most{}; absent where there is no limit.",
+}
+_METRICS = {
+    **{f"openvz_beancounter_{column}_bytes": text.format("Amount", ", in bytes") for column, text in _HELP.items()},
+    **{f"openvz_beancounter_{column}": text.format("Number", "") for column, text in _HELP.items()},
+    "openvz_beancounter_failures_total": (
+        "Requests for this resource that the kernel has refused the container; its programs saw errors or waited."
+    ),
+}
+
+
+class _Shown(NamedTuple):
+    """A container, and its block in each of _METRICS."""
+
+    beancounter: Beancounter
+    blocks: tuple[Block, ...]
+
+
+class Families:
+    """Makes the families of one host, read after read, from the same blocks where the beancounters are the same."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, _Shown] = {}  # of the last read, by ctid
+
+    def of(self, beancounters: Beancounters) -> list[Metric]:
+        """Return the beancounters of every container, and of the host."""
+        made: list[Metric] = [
+            gauge(
+                "openvz_beancounters_refused_containers",
+                "Containers whose beancounters could not be understood at this read, and are missing here.",
+                beancounters.refused,
+            ),
+            gauge(
+                "openvz_beancounters_unknown_columns",
+                "Columns of the beancounters that this exporter doesn't know, and passes over.",
+                beancounters.unknown_columns,
+            ),
+        ]
+        if beancounters.version is not None:
+            version = {"version": beancounters.version}
+            made.insert(0, info("openvz_beancounters", "Version of the beancounters.", [version]))
+        self._shown = {each.ctid: _show(each, self._shown.get(each.ctid)) for each in beancounters.containers}
+        blocks_of_containers = [shown.blocks for shown in self._shown.values()]
+        for number, (name, help_text) in enumerate(_METRICS.items()):
+            made.append(Blocks(name, help_text, [blocks[number] for blocks in blocks_of_containers]))
+        return made
+
+
+def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:
+    if last and last.beancounter is beancounter:
+        return last
+    in_bytes, in_counts = beancounter.bytes, beancounter.counts
+    columns = [*_gauges(in_bytes), *_gauges(in_counts), in_bytes.failures + in_counts.failures]
+    if last and last.beancounter.printed.layout == beancounter.printed.layout:
+        blocks = [
+            block if block.values == values else Block(block.series, values)  # equal ints are written alike
+            for block, values in zip(last.blocks, columns)
+        ]
+    else:
+        # Label sets are made once, and shared by a resource's series.
+        labels_bytes, labels_counts = (
+            [{"ctid": beancounter.ctid, "resource": resource} for resource in usage.resources]
+            for usage in (in_bytes, in_counts)
+        )
+        labels = [labels_bytes] * len(_HELP) + [labels_counts] * len(_HELP) + [labels_bytes + labels_counts]
+        blocks = [Block(Series(name, each), values) for name, each, values in zip(_METRICS, labels, columns)]
+    return _Shown(beancounter, tuple(blocks))
+
+
+def _gauges(usage: Usage) -> tuple[tuple[int | None, ...], ...]:
+    return usage.held, usage.maxheld, usage.barrier, usage.limit

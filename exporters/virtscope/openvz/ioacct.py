@@ -1,7 +1,16 @@
 """What each container reads and writes: /proc/bc/<id>/ioacct.
 
-Format: bc_ioacct_show() in kernel/bc/io_acct.c of OpenVZ's kernels: a line for each figure, its name and its value.
-Kernels built without it have no such file.
+Format: bc_ioacct_show() in kernel/bc/io_acct.c of OpenVZ's kernels: a line for each value, behind its name. Kernels
+built without it have no such file.
+
+Exposes, as `cat /proc/bc/101/ioacct` shows by hand; the host's own is ctid="0". A value that this kernel doesn't print
+is absent; one whose name isn't known here is exposed under that name:
+
+    openvz_ioacct_refused_files 0
+    openvz_container_io_read_bytes_total{ctid="101"} 104857600
+    openvz_container_io_write_bytes_total{ctid="101"} 52428800
+    openvz_container_io_fsyncs_total{ctid="101"} 1730
+    openvz_container_io_unknown{ctid="101",figure="ploop_requests"} 3
 """
 
 from __future__ import annotations
@@ -13,8 +22,9 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UnknownMetricFamily
 from prometheus_client.samples import Sample
 
+from virtscope.openvz.procfs import Procfs, read_each_bc
 from virtscope.toolkit.families import gauge
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
@@ -23,10 +33,10 @@ _WRONG = "fdatasyncs_active"
 
 
 class Ioacct(NamedTuple):
-    """A container's file, or the host's (ctid "0"): its figures by the kernel's own names for them, in its units."""
+    """A container's file, or the host's (ctid "0"): its values by the kernel's own names for them, in its units."""
 
     ctid: str
-    figures: dict[str, int]
+    values: dict[str, int]
 
 
 class Ioaccts(NamedTuple):
@@ -39,7 +49,7 @@ class Ioaccts(NamedTuple):
 def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
     """Return what each container's file says, given as ctid and the whole text.
 
-    Raises SourceRubbish where there are files but none makes sense.
+    Raises SourceRubbish where there are files but all are malformed.
     """
     understood, offences = [], []
     for ctid, text in files:
@@ -53,117 +63,118 @@ def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
 
 
 def parse(text: str) -> dict[str, int]:
-    """Return the figures of an ioacct file by name; `text` is all of it.
+    """Return the values of an ioacct file by name; `text` is all of it.
 
     Raises SourceRubbish with the offending line where one is cut, repeated, or no name and number.
     """
     lines = text.split("\n")
     if lines.pop():
         raise SourceRubbish(f"the last line of ioacct is cut: {text[-80:]!r}")
-    figures: dict[str, int] = {}
+    values: dict[str, int] = {}
     for line in lines:
         words = line.split()
         if (
             len(words) != 2
-            or words[0] in figures
+            or words[0] in values
             or not words[1].encode(errors="replace").isdigit()
             or len(words[1]) > 20
         ):
-            raise SourceRubbish(f"a line of ioacct makes no sense: {line[:80]!r}")
-        figures[words[0]] = int(words[1])
-    return figures
+            raise SourceRubbish(f"a line of ioacct is malformed: {line[:80]!r}")
+        values[words[0]] = int(words[1])
+    return values
 
 
-class _Figure(NamedTuple):
-    metric: str  # a counter where it ends in _total, else a gauge
+def read(procfs: Procfs) -> Ioaccts:
+    """Return what the containers of the host whose procfs this is have read and written.
+
+    Raises SourceUnavailable where the kernel doesn't count it or the files must not be read, SourceRubbish as
+    parse_each() does.
+    """
+    absence = "this kernel doesn't count I/O by container"
+    files = list(read_each_bc(procfs, "ioacct", absence))
+    if not files:
+        raise SourceUnavailable(f"{procfs}/bc/*/ioacct are absent: {absence}")
+    return parse_each(files)
+
+
+class _Metric(NamedTuple):
+    name: str  # a counter where it ends in _total, else a gauge
     help: str
-    size: int = 1  # what the kernel's figure is to be multiplied by
+    size: int = 1  # what the kernel's value is to be multiplied by
 
 
-_FIGURES = {
-    "read": _Figure("openvz_container_io_read_bytes_total", "Bytes read from disk for the container."),
-    "write": _Figure("openvz_container_io_write_bytes_total", "Bytes written to disk for the container."),
-    "dirty": _Figure(
+_METRICS = {  # by the kernel's name for the value
+    "read": _Metric("openvz_container_io_read_bytes_total", "Bytes read from disk for the container."),
+    "write": _Metric("openvz_container_io_write_bytes_total", "Bytes written to disk for the container."),
+    "dirty": _Metric(
         "openvz_container_io_dirtied_bytes",
         "Bytes the container has changed in memory since its start, written by now or not. Newer kernels add it up "
         "from figures that move meanwhile, so it may step back a little.",
     ),
-    "cancel": _Figure(
+    "cancel": _Metric(
         "openvz_container_io_cancelled_bytes_total",
         "Bytes the container has changed in memory that never had to be written, as their file was cut or deleted.",
     ),
-    "missed": _Figure(
+    "missed": _Metric(
         "openvz_container_io_missed_bytes_total",
         "Bytes changed in memory that the kernel could not ascribe to the container in time; 0 on newer kernels.",
     ),
-    "syncs_total": _Figure("openvz_container_io_syncs_total", "Calls of sync() by the container."),
-    "fsyncs_total": _Figure("openvz_container_io_fsyncs_total", "Calls of fsync() by the container."),
-    "fdatasyncs_total": _Figure("openvz_container_io_fdatasyncs_total", "Calls of fdatasync() by the container."),
-    "range_syncs_total": _Figure(
+    "syncs_total": _Metric("openvz_container_io_syncs_total", "Calls of sync() by the container."),
+    "fsyncs_total": _Metric("openvz_container_io_fsyncs_total", "Calls of fsync() by the container."),
+    "fdatasyncs_total": _Metric("openvz_container_io_fdatasyncs_total", "Calls of fdatasync() by the container."),
+    "range_syncs_total": _Metric(
         "openvz_container_io_range_syncs_total", "Calls of sync_file_range() by the container."
     ),
-    "syncs_active": _Figure("openvz_container_io_syncs_active", "Calls of sync() under way."),
-    "fsyncs_active": _Figure("openvz_container_io_fsyncs_active", "Calls of fsync() under way."),
-    "range_syncs_active": _Figure("openvz_container_io_range_syncs_active", "Calls of sync_file_range() under way."),
-    "vfs_reads": _Figure("openvz_container_io_vfs_reads_total", "Calls of read() and its kin by the container."),
-    "vfs_read_chars": _Figure(
+    "syncs_active": _Metric("openvz_container_io_syncs_active", "Calls of sync() under way."),
+    "fsyncs_active": _Metric("openvz_container_io_fsyncs_active", "Calls of fsync() under way."),
+    "range_syncs_active": _Metric("openvz_container_io_range_syncs_active", "Calls of sync_file_range() under way."),
+    "vfs_reads": _Metric("openvz_container_io_vfs_reads_total", "Calls of read() and its kin by the container."),
+    "vfs_read_chars": _Metric(
         "openvz_container_io_vfs_read_bytes_total",
         "Bytes the container got from read() and its kin, from disk, cache, pipes or elsewhere.",
     ),
-    "vfs_writes": _Figure("openvz_container_io_vfs_writes_total", "Calls of write() and its kin by the container."),
-    "vfs_write_chars": _Figure(
+    "vfs_writes": _Metric("openvz_container_io_vfs_writes_total", "Calls of write() and its kin by the container."),
+    "vfs_write_chars": _Metric(
         "openvz_container_io_vfs_write_bytes_total",
         "Bytes the container handed to write() and its kin, for disk, cache, pipes or elsewhere.",
     ),
-    "io_pbs": _Figure(
+    "io_pbs": _Metric(
         "openvz_container_io_dirty_bytes", "Bytes changed in memory by the container and not yet written.", _PAGE_BYTES
     ),
-    "fuse_requests": _Figure(
+    "fuse_requests": _Metric(
         "openvz_container_io_fuse_requests_total", "Requests of the container to file systems outside of the kernel."
     ),
-    "fuse_bytes": _Figure(
+    "fuse_bytes": _Metric(
         "openvz_container_io_fuse_bytes_total",
         "Bytes the container has moved to and from file systems outside of the kernel.",
     ),
 }
 
 
-def families(read: Ioaccts) -> list[Metric]:
-    """Return what every container reads and writes; the host's is ctid="0".
-
-    See the same figures by hand with `cat /proc/bc/101/ioacct`. A figure that this kernel doesn't print is absent; one
-    that isn't known here is shown under the kernel's name for it.
-
-        openvz_ioacct_refused_files 0
-        openvz_container_io_read_bytes_total{ctid="101"} 104857600
-        openvz_container_io_write_bytes_total{ctid="101"} 52428800
-        openvz_container_io_fsyncs_total{ctid="101"} 1730
-        openvz_container_io_unknown{ctid="101",figure="gigaflops"} 3
-    """
-    labelled = [({"ctid": each.ctid}, each.figures) for each in read.files]
+def families(ioaccts: Ioaccts) -> list[Metric]:
+    """Return what every container reads and writes."""
+    labelled = [({"ctid": each.ctid}, each.values) for each in ioaccts.files]
     made = [
         gauge(
             "openvz_ioacct_refused_files",
             "Containers whose ioacct could not be understood at this read, and are missing here.",
-            read.refused,
+            ioaccts.refused,
         )
     ]
-    for name, (metric, documentation, size) in _FIGURES.items():
+    for name, (metric, documentation, size) in _METRICS.items():
         family: Metric = (CounterMetricFamily if metric.endswith("_total") else GaugeMetricFamily)(
             metric, documentation
         )
-        family.samples = [
-            Sample(metric, labels, figures[name] * size) for labels, figures in labelled if name in figures
-        ]
+        family.samples = [Sample(metric, labels, values[name] * size) for labels, values in labelled if name in values]
         made.append(family)
     unknown = UnknownMetricFamily(
         "openvz_container_io_unknown",
         "Figures of ioacct that this exporter doesn't know, in whatever unit the kernel prints them.",
     )
     unknown.samples = [
-        Sample(unknown.name, {**labels, "figure": name}, figure)
-        for labels, figures in labelled
-        for name, figure in figures.items()
-        if name not in _FIGURES and name != _WRONG
+        Sample(unknown.name, {**labels, "figure": name}, value)
+        for labels, values in labelled
+        for name, value in values.items()
+        if name not in _METRICS and name != _WRONG
     ]
     return [*made, unknown]

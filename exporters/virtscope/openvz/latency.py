@@ -1,8 +1,16 @@
 """/proc/vz/latency: how long the whole host's processes wait for a CPU, for memory, and for pages from disk.
 
 Format: latency_seq_show() in kernel/ve/vzstat.c of OpenVZ's kernels, versions 2.5 and 2.6. Below "Latencies:" a header
-and a row for each kind of wait: the longest of late, all added up, and how many. What follows is passed over: averages,
-and what alocirq is the sum of. The module that makes this file makes /proc/vz/stats too, which tells the unit.
+and a row for each kind of wait: the longest recent one, all added up, and how many. What follows is skipped: averages,
+and what alocirq is the sum of. Times are in the unit of /proc/vz/vestat; the module that makes this file makes
+/proc/vz/stats too, which says which.
+
+Exposes, as `cat /proc/vz/latency` shows by hand:
+
+    openvz_host_latency_seconds_total{type="scheduling"} 5123.7
+    openvz_host_latency_max_seconds{type="scheduling"} 0.0042
+    openvz_host_latency_calls_total{type="scheduling"} 91355210
+    openvz_latency_refused_rows 0
 """
 
 from __future__ import annotations
@@ -12,18 +20,18 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.openvz.units import Units
+from virtscope.openvz.vestat import Units
 from virtscope.toolkit.families import family, gauge
 
 _COLUMNS = ["Type", "Lat", "Total_lat", "Calls"]
 
 # Kernels that count nanoseconds go on counting these two in cycles, as do_swap_page() and __do_fault() in mm/memory.c
-# of 2.6.32 do, and no file tells how many of these make a second.
+# of 2.6.32 do, and no file says how many of these make a second.
 _CYCLES_ALWAYS = {"swap_in", "page_in"}
 
 
 class Wait(NamedTuple):
-    """A kind of wait: `longest` of late and `total` in nanoseconds or cycles of the CPU, `calls` is how many."""
+    """A kind of wait: the recent `longest` and `total` in nanoseconds or cycles of the CPU, `calls` is how many."""
 
     kind: str
     longest: int
@@ -39,7 +47,7 @@ class Latency(NamedTuple):
 
 
 def parse(text: str) -> Latency:
-    """Return what the file says; never fails. Columns behind the known ones are passed over.
+    """Return what the file says; never fails. Columns behind the known ones are skipped.
 
     Rows that are cut, hold anything but numbers or repeat a kind are refused, and so is a table without a known header.
     """
@@ -53,28 +61,22 @@ def parse(text: str) -> Latency:
         return Latency((), 1)
     waits: dict[str, Wait] = {}
     for row in rows:
-        kind, *figures = row.split() or [""]
+        kind, *values = row.split() or [""]
         understood = (
             kind.endswith(":")
             and kind not in waits
-            and len(figures) == len(columns) - 1
-            and all(figure.isascii() and figure.isdigit() and len(figure) <= 20 for figure in figures)
+            and len(values) == len(columns) - 1
+            and all(value.isascii() and value.isdigit() and len(value) <= 20 for value in values)
         )
         if understood:
-            waits[kind] = Wait(kind[:-1], *map(int, figures[:3]))
+            waits[kind] = Wait(kind[:-1], *map(int, values[:3]))
         else:
             refused += bool(row.strip())
     return Latency(tuple(waits.values()), refused)
 
 
 def families(latency: Latency, units: Units | None) -> Iterator[Metric]:
-    """Return the host's waits; no times where the units are not known. By hand: `cat /proc/vz/latency`.
-
-    openvz_host_latency_seconds_total{type="scheduling"} 5123.7
-    openvz_host_latency_calls_total{type="scheduling"} 91355210
-    openvz_host_latency_max_seconds{type="scheduling"} 0.0042
-    openvz_latency_refused_rows 0
-    """
+    """Return the host's waits; no times where the units are not known."""
     waits = [({"type": wait.kind}, wait) for wait in latency.waits]
     timed = [
         (labels, wait)

@@ -3,6 +3,20 @@
 Format: vzquota_read_proc() in fs/quota/vzdquota/vzdq_mgmt.c of OpenVZ's kernels up to 2.6.32 (those of Virtuozzo 7 have
 no such file). A header, and three lines for each quota: its id, which is the container's, with the path it is on for,
 then a row for 1k-blocks and one for inodes.
+
+Exposes, as `cat /proc/vz/vzquota` shows by hand:
+
+    openvz_quota_on{ctid="101"} 1
+    openvz_quota_used_bytes{ctid="101"} 897409024
+    openvz_quota_soft_limit_bytes{ctid="101"} 1073741824
+    openvz_quota_hard_limit_bytes{ctid="101"} 1181116416
+    openvz_quota_used_inodes{ctid="101"} 29792
+    openvz_quota_soft_limit_inodes{ctid="101"} 200000
+    openvz_quota_hard_limit_inodes{ctid="101"} 220000
+    openvz_quota_grace_period_seconds{ctid="101",limit="bytes"} 259200
+    openvz_quota_grace_end_timestamp_seconds{ctid="101",limit="bytes"} 1353628800
+    openvz_quota_refused_rows 0
+    openvz_quota_unknown_columns 0
 """
 
 from __future__ import annotations
@@ -13,6 +27,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
+from virtscope.openvz.procfs import Procfs, read_text
 from virtscope.toolkit.families import Figure, family, gauge, series
 from virtscope.toolkit.sources import SourceRubbish
 
@@ -61,9 +76,9 @@ class Quotas(NamedTuple):
 def parse(text: str) -> Quotas:
     """Return what the file says; `text` is all of it.
 
-    Figures are taken by their columns' names. Lines that are cut or make no sense are counted, and so are quotas that
-    lack a row. An id that comes twice, as it does when others end while the file is read, is taken as it was last.
-    Raises SourceRubbish where the header is missing or no column is known, and where no quota makes sense.
+    Values are taken by their columns' names. Lines that are cut or malformed are counted, and so are quotas that lack a
+    row. An id that comes twice, as it does when others end while the file is read, is taken as it was last.
+    Raises SourceRubbish where the header is missing or no column is known, and where every quota is malformed.
     """
     header, _, body = text.partition("\n")
     words = header.split()
@@ -86,38 +101,47 @@ def parse(text: str) -> Quotas:
             refused += bool(ctid)  # the one before lacks a row
             ctid, on, rows = head[1], head[2] not in _OFF, {}
             continue
-        name, *figures = line.split() or [""]
-        understood = len(figures) == len(columns) and all(f.isascii() and f.isdigit() and len(f) <= 20 for f in figures)
+        name, *values = line.split() or [""]
+        understood = len(values) == len(columns) and all(v.isascii() and v.isdigit() and len(v) <= 20 for v in values)
         if not ctid or name not in _ROWS or name in rows or not understood:
             refused += bool(line.strip())
             continue
         size = _BLOCK_BYTES if name == "1k-blocks" else 1
-        rows[name] = _usage({column: int(figures[place]) for column, place in places.items()}, size)
+        rows[name] = _usage({column: int(values[place]) for column, place in places.items()}, size)
         if len(rows) == len(_ROWS):
             quotas[ctid] = Quota(ctid, on, rows["1k-blocks"], rows["inodes"])
             ctid = ""
     refused += bool(ctid)
     if refused and not quotas:
-        raise SourceRubbish(f"no quota of /proc/vz/vzquota makes sense, the first is {body.lstrip()[:300]!r}")
+        raise SourceRubbish(f"every quota of /proc/vz/vzquota is malformed, the first is {body.lstrip()[:300]!r}")
     return Quotas(tuple(quotas.values()), refused, len(columns) - len(places))
 
 
-def _usage(figures: dict[str, int], size: int) -> Usage:
+def _usage(values: dict[str, int], size: int) -> Usage:
     def limit(column: str) -> int | None:
-        value = figures.get(column, 0)
+        value = values.get(column, 0)
         return None if value in _UNLIMITED or value >= _MOST_BLOCKS else value * size
 
-    used = figures.get("usage")
+    used = values.get("usage")
     return Usage(
         None if used is None else used * size,
         limit("softlimit"),
         limit("hardlimit"),
-        figures.get("time") or None,
-        figures.get("expire"),
+        values.get("time") or None,
+        values.get("expire"),
     )
 
 
-_FIGURES: list[Figure[Quota]] = [
+def read(procfs: Procfs) -> Quotas:
+    """Return the disk quotas of the host whose procfs this is; raises as read_text() and parse() do.
+
+    Without CAP_SYS_ADMIN and CAP_SYS_RESOURCE the kernel opens the file and shows no container's quota.
+    """
+    absence = "this kernel keeps no disk quotas, as that of Virtuozzo 7, or its module vzdquota is not loaded"
+    return parse(read_text(procfs, "vz/vzquota", absence=absence))
+
+
+_METRICS: list[Figure[Quota]] = [
     Figure(
         "openvz_quota_on",
         "1 if the container's disk quota is counted and enforced, 0 while it is being set up or removed.",
@@ -156,31 +180,21 @@ _FIGURES: list[Figure[Quota]] = [
 ]
 
 
-def families(read: Quotas) -> list[Metric]:
-    """Return every container's disk quota. See the same figures by hand with `cat /proc/vz/vzquota`.
-
-    openvz_quota_on{ctid="101"} 1
-    openvz_quota_used_bytes{ctid="101"} 897409024
-    openvz_quota_soft_limit_bytes{ctid="101"} 1073741824
-    openvz_quota_used_inodes{ctid="101"} 29792
-    openvz_quota_grace_period_seconds{ctid="101",limit="bytes"} 259200
-    openvz_quota_grace_end_timestamp_seconds{ctid="101",limit="bytes"} 1353628800
-    openvz_quota_refused_rows 0
-    openvz_quota_unknown_columns 0
-    """
+def families(quotas: Quotas) -> list[Metric]:
+    """Return every container's disk quota."""
     return [
         gauge(
             "openvz_quota_refused_rows",
             "Lines of /proc/vz/vzquota that could not be understood at this read, and quotas that lack one.",
-            read.refused,
+            quotas.refused,
         ),
         gauge(
             "openvz_quota_unknown_columns",
             "Columns of /proc/vz/vzquota that this exporter doesn't know, and passes over.",
-            read.unknown_columns,
+            quotas.unknown_columns,
         ),
-        *series(_FIGURES, [({"ctid": quota.ctid}, quota) for quota in read.quotas]),
-        *_grace(read.quotas),
+        *series(_METRICS, [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]),
+        *_grace(quotas.quotas),
     ]
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from virtscope.openvz.source.recorded import Files, Unread
+from virtscope.openvz.procfs import Files, Unread
 from virtscope.toolkit.files import read_bytes
 from virtscope.toolkit.recording import text
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable

@@ -1,11 +1,21 @@
 """/proc/vz/veinfo: the processes and addresses of every running container, and of the host.
 
 Format: veinfo_seq_show() in kernel/ve/vecalls.c: id, class (no longer used), number of processes, addresses. No header.
+
+Exposes, as `cat /proc/vz/veinfo` shows by hand:
+
+    openvz_container_processes{ctid="101"} 35
+    openvz_container_addresses{ctid="101"} 2
+    openvz_veinfo_refused_rows 0
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from prometheus_client import Metric
+
+from virtscope.toolkit.families import Figure, gauge, series
 
 
 class Container(NamedTuple):
@@ -39,3 +49,17 @@ def parse(text: str) -> Veinfo:
         elif fields[0] != "0":
             containers[fields[0]] = Container(fields[0], int(fields[2]), len(fields) - 3)
     return Veinfo(tuple(containers.values()), refused)
+
+
+_METRICS: list[Figure[Container]] = [
+    Figure("openvz_container_processes", "Processes of the container.", lambda container: container.processes),
+    Figure("openvz_container_addresses", "IP addresses of the container.", lambda container: container.addresses),
+]
+
+
+def families(veinfo: Veinfo) -> list[Metric]:
+    """Return every container's processes and addresses."""
+    return [
+        *series(_METRICS, [({"ctid": container.ctid}, container) for container in veinfo.containers]),
+        gauge("openvz_veinfo_refused_rows", "Lines of /proc/vz/veinfo that could not be understood.", veinfo.refused),
+    ]

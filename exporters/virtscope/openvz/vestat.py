@@ -1,16 +1,50 @@
-"""/proc/vz/vestat: CPU time and scheduling latency of every running container, as the kernel prints them.
+"""/proc/vz/vestat: CPU time and scheduling latency of every running container, and the unit they are counted in.
 
 Format: vestat_seq_show() in kernel/ve/vecalls.c of OpenVZ's kernels, 2.6.9 to Virtuozzo 7. A version line padded with
 blanks, a header, and a row for each container; the host itself (container 0) has none. Columns have 10 or 20 characters
 on 32-bit kernels and 20 on 64-bit ones, but an id may be a UUID that is wider, so rows are split at blanks.
+
+The version line is the same for cycles and for nanoseconds. Kernels up to 2.6.2x count cycles of the CPU, those of
+RHEL 6 (2.6.32) and later nanoseconds. Where the kernel says what it counts in (/proc/vz/stats), it is believed.
+Elsewhere the file itself says: each row has the container's uptime twice, in jiffies and in that unit, so their
+quotient is the unit's number in a jiffy. Where that is the same for several units that are possible, none is chosen:
+4,000,000 are nanoseconds at 250 Hz or a clock of 4.0 GHz at 1000 Hz.
+
+Exposes, as `cat /proc/vz/vestat` and `cat /proc/vz/version` show by hand:
+
+    openvz_host_info{version="042stab145.3"} 1
+    openvz_host_containers 2
+    openvz_vestat_info{version="2.2"} 1
+    openvz_vestat_units_info{unit="nanoseconds",hz="1000",decided_by="/proc/vz/stats"} 1
+    openvz_vestat_refused_rows 0
+    openvz_vestat_unknown_columns 0
+    openvz_vestat_unread_files 0
+    openvz_container_cpu_seconds_total{ctid="101",mode="user"} 142.926
+    openvz_container_uptime_seconds{ctid="101"} 3600
+    openvz_container_cpu_used_seconds_total{ctid="101"} 152.017348211
+    openvz_container_cpu_idle_seconds_total{ctid="101"} 7047.982651789
+    openvz_container_scheduling_latency_seconds_total{ctid="101"} 0.08
+    openvz_container_scheduling_latency_max_seconds{ctid="101"} 0.0002
+    openvz_container_schedulings_total{ctid="101"} 400
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from statistics import median_low
+from typing import Callable, NamedTuple
 
+from prometheus_client import Metric
+
+from virtscope.openvz.procfs import Procfs, read_optional, read_text
+from virtscope.toolkit.families import Labels, family, gauge, info
 from virtscope.toolkit.sources import SourceRubbish
+
+log = logging.getLogger(__name__)
+
+# --- The file ---------------------------------------------------------------------------------------------------------
 
 # Two columns are called uptime: the first is in jiffies, the second in the unit of the columns around it.
 COLUMNS = ["VEID", "user", "nice", "system", "uptime", "idle", "strv", "uptime", "used", "maxlat", "totlat", "numsched"]
@@ -28,7 +62,7 @@ class Row(NamedTuple):
     strv: int  # not used by any kernel
     uptime: int
     used: int
-    maxlat: int  # the longest wait of late
+    maxlat: int  # the longest recent wait
     totlat: int  # all waits added up
     numsched: int  # how many
 
@@ -45,9 +79,9 @@ class Vestat(NamedTuple):
 def parse(text: str) -> Vestat:
     """Return what the file says; `text` is all of it.
 
-    Of whatever version, the header decides: columns between or behind the known twelve are passed over and counted.
+    Of whatever version, the header decides: columns between or behind the known twelve are skipped and counted.
     Rows that are cut, that hold anything but numbers or that repeat an id are counted. Raises SourceRubbish where
-    version line, header or a known column are missing, and where there are rows but none makes sense.
+    version line, header or a known column are missing, and where there are rows but all are malformed.
     """
     version_line, _, rest = text.partition("\n")
     word, _, version = version_line.strip().partition(": ")
@@ -76,12 +110,12 @@ def parse(text: str) -> Vestat:
         else:
             rows[row.ctid] = row
     if refused and not rows:
-        raise SourceRubbish(f"no row of /proc/vz/vestat makes sense, the first is {body.lstrip()[:300]!r}")
+        raise SourceRubbish(f"every row of /proc/vz/vestat is malformed, the first is {body.lstrip()[:300]!r}")
     return Vestat(version, tuple(rows.values()), refused, len(columns) - len(COLUMNS))
 
 
 def _places(columns: Sequence[str]) -> list[int]:
-    """Return where the known columns are; nothing where one is missing, out of order or can't be told from another."""
+    """Return where the known columns are; nothing where one is missing, out of order or comes twice."""
     places = [place for place, name in enumerate(columns) if name in COLUMNS]
     return places if columns[:1] == COLUMNS[:1] and [columns[place] for place in places] == COLUMNS else []
 
@@ -90,13 +124,290 @@ def _row(line: str, places: Sequence[int], columns: int) -> Row | None:
     fields = line.split()
     if len(fields) != columns:
         return None
-    ctid, *figures = fields if columns == len(places) else [fields[place] for place in places]
+    ctid, *values = fields if columns == len(places) else [fields[place] for place in places]
     # At most 20 digits: the kernel's numbers have 64 bits. Bytes know ASCII's digits only.
-    if not "".join(figures).encode().isdigit() or max(map(len, figures)) > 20:
+    if not "".join(values).encode().isdigit() or max(map(len, values)) > 20:
         return None
-    return Row(ctid, *map(int, figures))
+    return Row(ctid, *map(int, values))
 
 
 def _after_id(line: str) -> int:
     """Return how many characters follow the first word."""
     return len(line.strip().partition(" ")[2])
+
+
+# --- Units ------------------------------------------------------------------------------------------------------------
+
+NANOSECONDS = 1_000_000_000
+
+# Jiffies in a second, as OpenVZ's kernels were built.
+_HZ = (100, 250, 1000)
+
+# Clocks of the machines that ran kernels counting cycles, in hertz: so a jiffy of 1 ms is not taken for one of 4 or 10.
+_SLOWEST, _FASTEST = 1_000_000_000, 5_000_000_000
+
+# A shorter uptime, in jiffies, is too coarse: at this one a jiffy more or less is a ten-thousandth.
+_LONG_ENOUGH = 10_000
+
+# How far a quotient may be from a second's nanoseconds, beside that jiffy. So narrow, as 2.4999 GHz at 250 Hz looks
+# like nanoseconds at 100 Hz otherwise.
+_TOLERANCE = 1e-5
+
+
+class Units(NamedTuple):
+    """How many units, and how many jiffies, make a second; `unit` is "nanoseconds" or "cycles"."""
+
+    unit: str
+    per_second: int
+    hz: int
+    decided_by: str  # the file
+
+
+class Stats(NamedTuple):
+    """What /proc/vz/stats says of time. `cycles_per_jiffy` are nanoseconds on kernels that count these."""
+
+    cycles_per_jiffy: int
+    jiffies_per_second: int
+
+
+def parse_stats(text: str) -> Stats | None:
+    """Return what /proc/vz/stats says of time; None where it lacks either, is cut within, or says 0."""
+    found = dict(re.findall(r"(?m)^[ \t]*(cycles_per_jiffy|jiffies_per_second):[ \t]*([0-9]{1,20})[ \t]*\n", text))
+    stats = Stats(int(found.get("cycles_per_jiffy", 0)), int(found.get("jiffies_per_second", 0)))
+    return stats if all(stats) else None
+
+
+def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
+    """Return the units of these rows; None where there is no row and nothing to decide on.
+
+    Raises SourceRubbish where neither file decides it, or the two contradict each other: then no value is right.
+    """
+    if stats:
+        return _by_stats(rows, stats)
+    if not rows:
+        return None
+    settled = _settled(rows)
+    if not settled:
+        longest = max(row.uptime_jiffies for row in rows)
+        raise SourceRubbish(
+            "too early to determine the unit of /proc/vz/vestat: no /proc/vz/stats says it, and no container is up for "
+            f"more than {longest} jiffies; it takes {_LONG_ENOUGH}"
+        )
+    row = _typical(settled)
+    per_jiffy = row.uptime / row.uptime_jiffies
+    nanosecond_hz = _nanosecond_hz(row)
+    clocks = [hz for hz in _HZ if _SLOWEST <= per_jiffy * hz <= _FASTEST]
+    if nanosecond_hz and not set(clocks) - {nanosecond_hz}:  # at the same HZ, cycles of 1.0 GHz are nanoseconds
+        return Units("nanoseconds", NANOSECONDS, nanosecond_hz, "/proc/vz/vestat")
+    if nanosecond_hz or len(clocks) != 1:
+        raise SourceRubbish(
+            f"can't determine the unit of /proc/vz/vestat: {per_jiffy:.1f} to a jiffy is "
+            + (f"nanoseconds at {nanosecond_hz} Hz or " if nanosecond_hz else "")
+            + "a clock of "
+            + " or ".join(f"{per_jiffy * hz / 1e9:.2f} GHz at {hz} Hz" for hz in _HZ if hz != nanosecond_hz)
+            + "; load the module that makes /proc/vz/stats (vzstat or vzmon), which says"
+        )
+    (hz,) = clocks
+    # To 0.1 MHz: uptimes are no more precise, and a restarted exporter must find the same, or counters would go back.
+    return Units("cycles", int(round(per_jiffy * hz, -5)), hz, "/proc/vz/vestat")
+
+
+def _by_stats(rows: Sequence[Row], stats: Stats) -> Units:
+    per_second, hz = stats.cycles_per_jiffy * stats.jiffies_per_second, stats.jiffies_per_second
+    # Kernels that count nanoseconds make it of whole microseconds, jiffies_to_usecs(1) * 1000: at 300 Hz it is 3333000.
+    nanoseconds = stats.cycles_per_jiffy == 1_000_000 // hz * 1000
+    settled = _settled(rows)
+    if settled:
+        row = _typical(settled)
+        quotient = row.uptime / row.uptime_jiffies * hz
+        # Cycles may be off on their own: a container that was migrated brings its uptime in cycles of another clock.
+        if nanoseconds != (_nanosecond_hz(row) == hz) and not 0.9 < quotient / per_second < 1.1:
+            raise SourceRubbish(
+                f"/proc/vz/stats says {stats.cycles_per_jiffy} to a jiffy and {hz} jiffies to a second, but "
+                f"/proc/vz/vestat has {row.uptime} to {row.uptime_jiffies} jiffies"
+            )
+    if nanoseconds:
+        return Units("nanoseconds", NANOSECONDS, hz, "/proc/vz/stats")
+    return Units("cycles", per_second, hz, "/proc/vz/stats")
+
+
+def _settled(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.uptime_jiffies >= _LONG_ENOUGH]
+
+
+def _typical(rows: Sequence[Row]) -> Row:
+    """Return the row in the middle, so that a migrated container, off on its own, doesn't decide."""
+    middle = median_low(row.uptime / row.uptime_jiffies for row in rows)
+    return next(row for row in rows if row.uptime / row.uptime_jiffies == middle)
+
+
+def _nanosecond_hz(row: Row) -> int | None:
+    """Return the HZ at which this row's quotient is exactly a jiffy's nanoseconds; None if it is at none."""
+    tolerance = _TOLERANCE + 1 / row.uptime_jiffies
+    per_jiffy = row.uptime / row.uptime_jiffies
+    return next((hz for hz in _HZ if abs(per_jiffy * hz / NANOSECONDS - 1) <= tolerance), None)
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------------
+
+
+class VestatReader:
+    """Reads /proc/vz/vestat below `procfs` again and again, by read().
+
+    The units are decided once and kept: they are the running kernel's, and a clock inferred a little differently at
+    each read would make counters go backwards.
+    """
+
+    def __init__(self, procfs: Procfs) -> None:
+        self.units: Units | None = None  # None until there is something to decide them on, and to convert
+        self._procfs = procfs
+
+    def read(self) -> Vestat:
+        """Return the file as it is now, with the units decided.
+
+        Raises SourceUnavailable off OpenVZ and without the right to read, SourceRubbish where the file is malformed or
+        its units can't be determined.
+        """
+        read = parse(read_text(self._procfs, "vz/vestat"))
+        if self.units is None:
+            self.units = self._decide(read.rows)
+        return read
+
+    def origin(self) -> str:
+        """Return the path of the file."""
+        return str(self._procfs / "vz/vestat")
+
+    def _decide(self, rows: Sequence[Row]) -> Units | None:
+        text = read_optional(self._procfs, "vz/stats")
+        stats = None if text is None else parse_stats(text)
+        decided = decide(rows, stats)
+        if decided:
+            longest = max(rows, key=lambda row: row.uptime_jiffies, default=None)
+            fields: dict[str, object] = decided._asdict()
+            fields.update(stats._asdict() if stats else {})
+            if longest:
+                fields.update(ctid=longest.ctid, uptime=longest.uptime, uptime_jiffies=longest.uptime_jiffies)
+            log.info("units decided", extra={"fields": fields})
+        return decided
+
+
+# --- Metrics ----------------------------------------------------------------------------------------------------------
+
+# A difference that came out below zero is printed as if it had no sign; as such it would be of centuries.
+_NEGATIVE = 1 << 63
+
+_JIFFIES, _TICKS, _COUNT = "jiffies", "nanoseconds or cycles", "count"
+
+
+class _Metric(NamedTuple):
+    """A metric that each container has: a counter where `name` ends in _total, else a gauge."""
+
+    name: str
+    help: str
+    value: Callable[[Row], int]
+    counted_in: str
+
+
+_METRICS = [
+    _Metric(
+        "openvz_container_uptime_seconds",
+        "Time since the container was started, in seconds.",
+        lambda row: row.uptime_jiffies,
+        _JIFFIES,
+    ),
+    _Metric(
+        "openvz_container_cpu_used_seconds_total",
+        "CPU time the container has used, on the kernel's finest clock, in seconds.",
+        lambda row: row.used,
+        _TICKS,
+    ),
+    _Metric(
+        "openvz_container_cpu_idle_seconds_total",
+        "Time the container's virtual CPUs had nothing to do, in seconds.",
+        lambda row: row.idle,
+        _TICKS,
+    ),
+]
+# All 0 where the kernel doesn't count them, and absent then.
+_WAITS = [
+    _Metric(
+        "openvz_container_scheduling_latency_seconds_total",
+        "Time the container's processes were ready to run and waited for a CPU, in seconds; absent where the kernel "
+        "doesn't count it.",
+        lambda row: row.totlat,
+        _TICKS,
+    ),
+    _Metric(
+        "openvz_container_scheduling_latency_max_seconds",
+        "Longest such wait of late, in seconds; absent where the kernel doesn't count it.",
+        lambda row: row.maxlat,
+        _TICKS,
+    ),
+    _Metric(
+        "openvz_container_schedulings_total",
+        "Times one of the container's processes was given a CPU; absent where the kernel doesn't count it.",
+        lambda row: row.numsched,
+        _COUNT,
+    ),
+]
+_MODES: list[tuple[str, Callable[[Row], int]]] = [
+    ("user", lambda row: row.user),
+    ("nice", lambda row: row.nice),
+    ("system", lambda row: row.system),
+]
+
+
+def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: int) -> list[Metric]:
+    """Return the host's containers; no times where the units are not known.
+
+    `kernel` is what /proc/vz/version holds, None where there is no such file; `unread` is how many files beside vestat
+    are there and can't be read.
+    """
+    made: list[Metric] = []
+    if kernel is not None:
+        made.append(info("openvz_host", "Version of the OpenVZ kernel.", [{"version": kernel.strip()}]))
+    made += [
+        gauge("openvz_host_containers", "Running containers.", len(vestat.rows)),
+        info("openvz_vestat", "Version of /proc/vz/vestat.", [{"version": vestat.version}]),
+        gauge(
+            "openvz_vestat_refused_rows",
+            "Rows of /proc/vz/vestat that could not be understood at this read: containers that are missing here.",
+            vestat.refused,
+        ),
+        gauge(
+            "openvz_vestat_unknown_columns",
+            "Columns of /proc/vz/vestat that this exporter doesn't know, and passes over.",
+            vestat.unknown_columns,
+        ),
+        gauge(
+            "openvz_vestat_unread_files",
+            "Files beside /proc/vz/vestat (version, veinfo, latency) that are there and could not be read at this "
+            "scrape: their figures are missing, and the log says why.",
+            unread,
+        ),
+    ]
+    return [*made, *_times(vestat.rows, units)] if units else made
+
+
+def _times(rows: Sequence[Row], units: Units) -> Iterator[Metric]:
+    yield info(
+        "openvz_vestat_units",
+        "What /proc/vz/vestat counts in, the jiffies in a second, and the file that told.",
+        [{"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by}],
+    )
+    containers = [({"ctid": row.ctid}, row) for row in rows]
+    yield family(
+        "openvz_container_cpu_seconds_total",
+        "CPU time the container has used by mode, to a jiffy, in seconds.",
+        (({**labels, "mode": mode}, jiffies(row) / units.hz) for labels, row in containers for mode, jiffies in _MODES),
+    )
+    # Every container has waited at least once within seconds: all zeros are a kernel that doesn't count.
+    counts_waits = any(row.maxlat or row.totlat or row.numsched for row in rows)
+    for metric in (*_METRICS, *_WAITS) if counts_waits else _METRICS:
+        yield _of_each(metric, containers, {_JIFFIES: units.hz, _TICKS: units.per_second, _COUNT: 1}[metric.counted_in])
+
+
+def _of_each(metric: _Metric, containers: Sequence[tuple[Labels, Row]], divisor: int) -> Metric:
+    value_of = metric.value
+    values = [(labels, value / divisor) for labels, row in containers if (value := value_of(row)) < _NEGATIVE]
+    return family(metric.name, metric.help, values)

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.openvz import beancounters
-from virtscope.openvz.beancounter_metrics import Families
-from virtscope.openvz.source.bc import BeancounterReader
+from virtscope.openvz.beancounters import BeancounterReader, Families
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 

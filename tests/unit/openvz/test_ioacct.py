@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import ioacct
-from virtscope.openvz.source.bc import read_ioacct
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
@@ -17,7 +16,7 @@ def figures(host: str) -> dict[tuple[str, ...], float]:
     """Every sample of a host: by name without openvz_container_io_, and the values of its labels."""
     return {
         (sample.name.removeprefix("openvz_container_io_"), *sample.labels.values()): sample.value
-        for family in ioacct.families(read_ioacct(HOSTS / host / "proc"))
+        for family in ioacct.families(ioacct.read(HOSTS / host / "proc"))
         for sample in family.samples
         if "ctid" in sample.labels
     }
@@ -62,17 +61,17 @@ def test_a_file_that_makes_no_sense_costs_only_its_container(tmp_path: Path) -> 
     for ctid, text in {"0": "\tread 1\n", "101": "\tread\n"}.items():
         (tmp_path / "bc" / ctid).mkdir(parents=True)
         (tmp_path / "bc" / ctid / "ioacct").write_text(text)
-    found = read_ioacct(tmp_path)
+    found = ioacct.read(tmp_path)
     assert ([each.ctid for each in found.files], found.refused) == (["0"], 1)
     (tmp_path / "bc/0/ioacct").unlink()
-    with pytest.raises(SourceRubbish, match="makes no sense"):
-        read_ioacct(tmp_path)
+    with pytest.raises(SourceRubbish, match="is malformed"):
+        ioacct.read(tmp_path)
 
 
 def test_a_kernel_without_the_folder_says_so(tmp_path: Path) -> None:
     """Early ones have /proc/user_beancounters alone."""
     with pytest.raises(SourceUnavailable, match="bc is absent: this kernel doesn't count I/O"):
-        read_ioacct(tmp_path)
+        ioacct.read(tmp_path)
 
 
 def test_a_forbidden_file_says_which_capabilities_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +80,7 @@ def test_a_forbidden_file_says_which_capabilities_it_takes(monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "open", forbidden)  # root, who runs tests in containers, may read anything
     with pytest.raises(SourceUnavailable, match="CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
-        read_ioacct(HOSTS / "one-container/proc")
+        ioacct.read(HOSTS / "one-container/proc")
 
 
 @pytest.mark.parametrize(

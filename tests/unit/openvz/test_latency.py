@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import latency
-from virtscope.openvz.units import Units
+from virtscope.openvz.vestat import Units
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 NANOSECONDS = Units("nanoseconds", 10**9, 1000, "/proc/vz/stats")

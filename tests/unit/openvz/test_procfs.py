@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.openvz.source.procfs import read_optional, read_text
+from virtscope.openvz.procfs import read_optional, read_text
 from virtscope.toolkit.sources import SourceError, SourceUnavailable
 
 EXPORTERS = Path(__file__).resolve().parents[3] / "exporters"
@@ -45,7 +45,7 @@ def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path, functio
             pytest.skip("no setpriv to give up root's capabilities with: apt-get install util-linux")
         without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
     program = (
-        "import pathlib, sys; from virtscope.openvz.source import procfs; "
+        "import pathlib, sys; from virtscope.openvz import procfs; "
         f"procfs.{function}(pathlib.Path(sys.argv[1]), 'vestat')"
     )
     command = [*without, sys.executable, "-c", program, str(tmp_path)]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import quota
-from virtscope.openvz.source.vz import read_quotas
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -51,7 +50,7 @@ def test_no_limit_is_absent(unlimited: int) -> None:
 
 
 def test_no_quota() -> None:
-    assert read_quotas(HOSTS / "no-container/proc") == ((), 0, 0)
+    assert quota.read(HOSTS / "no-container/proc") == ((), 0, 0)
 
 
 def test_unknown_and_missing_columns() -> None:
@@ -91,7 +90,7 @@ def test_a_kernel_without_quotas(tmp_path: Path) -> None:
     with pytest.raises(
         SourceUnavailable, match="vzquota is absent: this kernel keeps no disk quotas, as that of Virtuozzo 7"
     ):
-        read_quotas(tmp_path)
+        quota.read(tmp_path)
 
 
 def test_a_real_host() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.parsers import FIXTURES
+from virtscope.openvz import procfs as files
 from virtscope.openvz import recorded
-from virtscope.openvz.source import procfs as files
-from virtscope.openvz.source.recorded import RecordedProcfs, Unread
+from virtscope.openvz.procfs import RecordedProcfs, Unread
 from virtscope.toolkit.recording import encode
 from virtscope.toolkit.sources import SourceRubbish
 from virtscope.toolkit.standins import StandIns

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.openvz import fake_host
-from virtscope.openvz.units import Stats, decide, parse_stats
-from virtscope.openvz.vestat import Row
+from virtscope.openvz.vestat import Row, Stats, decide, parse_stats
 from virtscope.toolkit.sources import SourceRubbish
 
 NANOSECONDS = 10**9

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.openvz import fake_host
-from virtscope.openvz import units
-from virtscope.openvz.vestat import parse
+from virtscope.openvz.vestat import decide, parse
 from virtscope.toolkit.sources import SourceRubbish
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -100,7 +99,7 @@ needs_samples = pytest.mark.skipif(
 @needs_samples
 def test_recording_of_a_host_that_counts_cycles() -> None:
     parsed = parse((SAMPLES / "vz_tools-2007-i386-vestat22.txt").read_text())
-    decided = units.decide(parsed.rows, None)
+    decided = decide(parsed.rows, None)
     assert (len(parsed.rows), parsed.refused) == (9, 0)
     assert decided == ("cycles", 1_994_700_000, 1000, "/proc/vz/vestat")
     ct411 = next(row for row in parsed.rows if row.ctid == "411")
@@ -112,8 +111,8 @@ def test_recording_of_a_host_that_counts_cycles() -> None:
 def test_recordings_of_a_host_that_counts_nanoseconds() -> None:
     texts = [(SAMPLES / f"cloudvm-2.6.32-vestat22-{time}.txt").read_text() for time in ("t0", "t1")]
     first, second = (parse(text).rows for text in texts)
-    decided = units.decide(first, None)
-    assert decided == units.decide(second, None) == ("nanoseconds", 10**9, 1000, "/proc/vz/vestat")
+    decided = decide(first, None)
+    assert decided == decide(second, None) == ("nanoseconds", 10**9, 1000, "/proc/vz/vestat")
     used = {a.ctid: (b.used - a.used) / decided.per_second for a, b in zip(first, second, strict=True)}
     assert used["1562"] == 0
     assert used["1563"] == pytest.approx(13.862, abs=0.01)  # 13862 of 13862 jiffies

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import vzlist
-from virtscope.openvz.source.vzlist import Vzlist
+from virtscope.openvz.vzlist import Vzlist
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.sources import SourceError, SourceUnavailable
 

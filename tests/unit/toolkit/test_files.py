@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import recorded
-from virtscope.openvz.source.procfs import read_text
-from virtscope.openvz.source.recorded import Unread
+from virtscope.openvz.procfs import Unread, read_text
 from virtscope.perf.source.machine import Machine, parse_cpus
 from virtscope.toolkit import files
 from virtscope.toolkit.sources import SourceError, SourceUnavailable

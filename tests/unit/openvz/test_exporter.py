@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.openvz import fake_host
-from virtscope.openvz import metrics
-from virtscope.openvz.source.recorded import RecordedProcfs, Unread
-from virtscope.openvz.source.vz import Vz
+from virtscope.openvz.exporter import Vz
+from virtscope.openvz.procfs import RecordedProcfs, Unread
 
 ROWS = [fake_host.row("101", 100_000)]
 FILES = {
@@ -22,15 +21,12 @@ FILES = {
 
 
 def names(vz: Vz) -> set[str]:
-    return {family.name for family in metrics.families(vz.read()) if family.samples}
+    return {family.name for family in vz.read() if family.samples}
 
 
 def unread(vz: Vz) -> list[float]:
     return [
-        sample.value
-        for family in metrics.families(vz.read())
-        for sample in family.samples
-        if sample.name == "openvz_vestat_unread_files"
+        sample.value for family in vz.read() for sample in family.samples if sample.name == "openvz_vestat_unread_files"
     ]
 
 

@@ -1,0 +1,154 @@
+"""vestat-exporter: its command line, and which sources a scrape, a recording and a replay have."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Callable
+
+from prometheus_client import Metric
+
+from virtscope.openvz import beancounters, ioacct, latency, quota, recorded, veinfo, vestat
+from virtscope.openvz.procfs import Files, Procfs, RecordedProcfs, SecondaryFiles, Unread
+from virtscope.openvz.vzlist import Vzlist
+from virtscope.toolkit import flags, program
+from virtscope.toolkit.durations import interval_or_never
+from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit.record import Recordable, record
+from virtscope.toolkit.replay import Playback, View
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT = 10291
+
+# Returns metrics of the running containers, given their ids, that the kernel doesn't know.
+Describe = Callable[[Sequence[str]], list[Metric]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["record"]:
+        given = program.start(flags.recorder("vestat-exporter"), words[1:])
+        record("vestat", [recordable(Path(given.procfs))], given)
+        return
+    given = program.start(_flags(), words)
+    with contextlib.ExitStack() as at_end:
+        if played := program.playback("vestat", given):
+            read_from = replayed(played)
+        else:
+            interval = getattr(given, "vzlist_interval", 60.0 if given.procfs == "/proc" else 0.0)
+            read_from = live(Path(given.procfs), interval, at_end)
+        program.serve(Exporter("vestat", read_from), given)
+
+
+def _flags() -> argparse.ArgumentParser:
+    known = flags.parser("vestat-exporter", "Exposes an OpenVZ host and its containers to Prometheus.", DEFAULT_PORT)
+    known.add_argument(
+        "--source",
+        type=flags.source([flags.REPLAY]),
+        default=argparse.SUPPRESS,
+        metavar=flags.REPLAY,
+        help="play a recording instead of reading this host's procfs",
+    )
+    flags.add_replay(known)
+    known.add_argument(
+        "--vzlist.interval",
+        dest="vzlist_interval",
+        type=interval_or_never,
+        default=argparse.SUPPRESS,
+        metavar="DURATION",
+        help="time between two rounds of asking vzlist for containers' names; 0: never (default: 1m, but never with "
+        "another --path.procfs, as vzlist knows this host only)",
+    )
+    return known
+
+
+def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> list[Source]:
+    """Return what reads the host whose procfs this is, and asks vzlist, if at all; `at_end` ends it."""
+    if not vzlist_interval:
+        return sources(procfs)
+    names = Vzlist(vzlist_interval)
+    names.start()
+    at_end.callback(names.close)
+    asked = Source("vzlist", names.read, names.origin, required=False, background=names.background)
+    return [*sources(procfs, names.describe), asked]
+
+
+def describe_none(_running: Sequence[str]) -> list[Metric]:
+    """Describe no container: in place of vzlist where it isn't asked."""
+    return []
+
+
+def sources(procfs: Procfs, describe: Describe = describe_none) -> list[Source]:
+    """Return what reads the host whose procfs this is."""
+    vz = Vz(procfs, describe)
+    resources, exposed = beancounters.BeancounterReader(procfs), beancounters.Families()
+    return [
+        Source("vestat", vz.read, vz.origin),
+        Source("beancounters", lambda: exposed.of(resources.read()), lambda: str(procfs)),
+        Source("ioacct", lambda: ioacct.families(ioacct.read(procfs)), lambda: str(procfs / "bc"), required=False),
+        Source("quota", lambda: quota.families(quota.read(procfs)), lambda: str(procfs / "vz/vzquota"), required=False),
+    ]
+
+
+class Vz:
+    """The source "vestat": /proc/vz/vestat, and beside it version, veinfo and latency."""
+
+    def __init__(self, procfs: Procfs, describe: Describe = describe_none) -> None:
+        self._vestat = vestat.VestatReader(procfs)
+        self._beside = SecondaryFiles(procfs)
+        self._describe = describe
+        self.origin = self._vestat.origin
+
+    def read(self) -> list[Metric]:
+        """Return the containers' metrics as they are now; raises as VestatReader.read() does."""
+        read = self._vestat.read()
+        units = self._vestat.units
+        kernel, processes, waits = map(self._beside.read, ("vz/version", "vz/veinfo", "vz/latency"))
+        made = vestat.families(read, units, kernel, self._beside.unread)
+        if processes is not None:
+            made += veinfo.families(veinfo.parse(processes))
+        if waits is not None:
+            made += latency.families(latency.parse(waits), units)
+        return made + self._describe([row.ctid for row in read.rows])
+
+
+def recordable(procfs: Path) -> Recordable:
+    """Return what a recording takes of the host whose procfs this is."""
+    logged: set[str] = set()  # files that the recording has no more of than why
+
+    def read() -> Files:
+        files = recorded.read(procfs)
+        for path, content in files.items():
+            if isinstance(content, Unread) and path not in logged:
+                logged.add(path)
+                log.warning("file can't be read", extra={"fields": {"file": procfs / path, "err": content.errno}})
+        return files
+
+    contents = "files of /proc/vz and /proc/bc: every container's id, IP addresses and values"
+    return Recordable("procfs", contents, read, recorded.anonymised)
+
+
+def replayed(played: Playback) -> list[Source]:
+    """Return what reads a recording's files as it reads a host's."""
+
+    def new_view(place: int) -> View[Files]:
+        procfs = RecordedProcfs()
+        read = sources(procfs)[place].read
+
+        def families(files: Files) -> list[Metric]:
+            procfs.show(files)
+            return read()
+
+        return families
+
+    return [
+        played.source(source.name, "procfs", recorded.files, partial(new_view, place), source.required)
+        for place, source in enumerate(sources(RecordedProcfs()))
+    ]
