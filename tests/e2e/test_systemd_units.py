@@ -46,6 +46,7 @@ def systemd_analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def test_systemd_understands_it(unit: Path, tmp_path: Path) -> None:
     program = Path(directives(unit)["ExecStart"][0].split()[0])
     assert program.name == unit.stem
+    assert directives(unit)["EnvironmentFile"] == [f"-/etc/virtscope/{unit.stem}.env"], "where its flags are, by name"
     (tmp_path / program.name).touch(mode=0o755)  # systemd asks whether it could be run
     copy = tmp_path / unit.name
     copy.write_text(unit.read_text().replace(str(program), str(tmp_path / program.name)))
