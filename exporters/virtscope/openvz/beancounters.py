@@ -350,12 +350,12 @@ class Families:
         made: list[Metric] = [
             gauge(
                 "openvz_beancounters_refused_containers",
-                "Containers whose beancounters could not be understood at this read, and are missing here.",
+                "Containers whose beancounters were malformed at this read, and are missing here.",
                 beancounters.refused,
             ),
             gauge(
                 "openvz_beancounters_unknown_columns",
-                "Columns of the beancounters that this exporter doesn't know, and passes over.",
+                "Columns of the beancounters that this exporter doesn't know, and skips.",
                 beancounters.unknown_columns,
             ),
         ]

@@ -40,7 +40,7 @@ class Ioacct(NamedTuple):
 
 
 class Ioaccts(NamedTuple):
-    """The files of all containers, and of the host, and how many could not be understood."""
+    """The files of all containers, and of the host, and how many were malformed."""
 
     files: tuple[Ioacct, ...]
     refused: int
@@ -51,15 +51,15 @@ def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
 
     Raises SourceRubbish where there are files but all are malformed.
     """
-    understood, offences = [], []
+    well_formed, offences = [], []
     for ctid, text in files:
         try:
-            understood.append(Ioacct(ctid, parse(text)))
+            well_formed.append(Ioacct(ctid, parse(text)))
         except SourceRubbish as error:
             offences.append(error)
-    if offences and not understood:
+    if offences and not well_formed:
         raise offences[0]
-    return Ioaccts(tuple(understood), len(offences))
+    return Ioaccts(tuple(well_formed), len(offences))
 
 
 def parse(text: str) -> dict[str, int]:
@@ -109,7 +109,7 @@ _METRICS = {  # by the kernel's name for the value
     "dirty": _Metric(
         "openvz_container_io_dirtied_bytes",
         "Bytes the container has changed in memory since its start, written by now or not. Newer kernels add it up "
-        "from figures that move meanwhile, so it may step back a little.",
+        "from values that change meanwhile, so it may step back a little.",
     ),
     "cancel": _Metric(
         "openvz_container_io_cancelled_bytes_total",
@@ -128,15 +128,15 @@ _METRICS = {  # by the kernel's name for the value
     "syncs_active": _Metric("openvz_container_io_syncs_active", "Calls of sync() under way."),
     "fsyncs_active": _Metric("openvz_container_io_fsyncs_active", "Calls of fsync() under way."),
     "range_syncs_active": _Metric("openvz_container_io_range_syncs_active", "Calls of sync_file_range() under way."),
-    "vfs_reads": _Metric("openvz_container_io_vfs_reads_total", "Calls of read() and its kin by the container."),
+    "vfs_reads": _Metric("openvz_container_io_vfs_reads_total", "Calls of read() and the like by the container."),
     "vfs_read_chars": _Metric(
         "openvz_container_io_vfs_read_bytes_total",
-        "Bytes the container got from read() and its kin, from disk, cache, pipes or elsewhere.",
+        "Bytes the container got from read() and the like, from disk, cache, pipes or elsewhere.",
     ),
-    "vfs_writes": _Metric("openvz_container_io_vfs_writes_total", "Calls of write() and its kin by the container."),
+    "vfs_writes": _Metric("openvz_container_io_vfs_writes_total", "Calls of write() and the like by the container."),
     "vfs_write_chars": _Metric(
         "openvz_container_io_vfs_write_bytes_total",
-        "Bytes the container handed to write() and its kin, for disk, cache, pipes or elsewhere.",
+        "Bytes the container handed to write() and the like, for disk, cache, pipes or elsewhere.",
     ),
     "io_pbs": _Metric(
         "openvz_container_io_dirty_bytes", "Bytes changed in memory by the container and not yet written.", _PAGE_BYTES
@@ -157,7 +157,7 @@ def families(ioaccts: Ioaccts) -> list[Metric]:
     made = [
         gauge(
             "openvz_ioacct_refused_files",
-            "Containers whose ioacct could not be understood at this read, and are missing here.",
+            "Containers whose ioacct was malformed at this read, and are missing here.",
             ioaccts.refused,
         )
     ]
@@ -169,7 +169,7 @@ def families(ioaccts: Ioaccts) -> list[Metric]:
         made.append(family)
     unknown = UnknownMetricFamily(
         "openvz_container_io_unknown",
-        "Figures of ioacct that this exporter doesn't know, in whatever unit the kernel prints them.",
+        "Values of ioacct that this exporter doesn't know, in whatever unit the kernel prints them.",
     )
     unknown.samples = [
         Sample(unknown.name, {**labels, "figure": name}, value)

@@ -40,7 +40,7 @@ class Wait(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """The file: its kinds of wait, and how many rows could not be understood."""
+    """The file: its kinds of wait, and how many rows were malformed."""
 
     waits: tuple[Wait, ...]
     refused: int
@@ -62,13 +62,13 @@ def parse(text: str) -> Latency:
     waits: dict[str, Wait] = {}
     for row in rows:
         kind, *values = row.split() or [""]
-        understood = (
+        well_formed = (
             kind.endswith(":")
             and kind not in waits
             and len(values) == len(columns) - 1
             and all(value.isascii() and value.isdigit() and len(value) <= 20 for value in values)
         )
-        if understood:
+        if well_formed:
             waits[kind] = Wait(kind[:-1], *map(int, values[:3]))
         else:
             refused += bool(row.strip())
@@ -91,16 +91,17 @@ def families(latency: Latency, units: Units | None) -> Iterator[Metric]:
     )
     yield family(
         "openvz_host_latency_max_seconds",
-        "Longest such wait of late, in seconds; absent where the unit isn't known.",
+        "Longest recent wait of a process of the whole host, by what for, in seconds; absent where the unit isn't "
+        "known.",
         ((labels, wait.longest / per_second) for labels, wait in timed),
     )
     yield family(
         "openvz_host_latency_calls_total",
-        "Such waits, whether long or short.",
+        "Waits of the whole host's processes, by what for.",
         ((labels, wait.calls) for labels, wait in waits),
     )
     yield gauge(
         "openvz_latency_refused_rows",
-        "Rows of /proc/vz/latency that could not be understood at this read.",
+        "Rows of /proc/vz/latency that were malformed at this read.",
         latency.refused,
     )

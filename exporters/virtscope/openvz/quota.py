@@ -102,8 +102,8 @@ def parse(text: str) -> Quotas:
             ctid, on, rows = head[1], head[2] not in _OFF, {}
             continue
         name, *values = line.split() or [""]
-        understood = len(values) == len(columns) and all(v.isascii() and v.isdigit() and len(v) <= 20 for v in values)
-        if not ctid or name not in _ROWS or name in rows or not understood:
+        well_formed = len(values) == len(columns) and all(v.isascii() and v.isdigit() and len(v) <= 20 for v in values)
+        if not ctid or name not in _ROWS or name in rows or not well_formed:
             refused += bool(line.strip())
             continue
         size = _BLOCK_BYTES if name == "1k-blocks" else 1
@@ -185,12 +185,12 @@ def families(quotas: Quotas) -> list[Metric]:
     return [
         gauge(
             "openvz_quota_refused_rows",
-            "Lines of /proc/vz/vzquota that could not be understood at this read, and quotas that lack one.",
+            "Lines of /proc/vz/vzquota that were malformed at this read, and quotas that lack one.",
             quotas.refused,
         ),
         gauge(
             "openvz_quota_unknown_columns",
-            "Columns of /proc/vz/vzquota that this exporter doesn't know, and passes over.",
+            "Columns of /proc/vz/vzquota that this exporter doesn't know, and skips.",
             quotas.unknown_columns,
         ),
         *series(_METRICS, [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]),

@@ -27,7 +27,7 @@ class Container(NamedTuple):
 
 
 class Veinfo(NamedTuple):
-    """The file: its containers without the host (id 0), and how many lines could not be understood."""
+    """The file: its containers without the host (id 0), and how many lines were malformed."""
 
     containers: tuple[Container, ...]
     refused: int
@@ -43,8 +43,8 @@ def parse(text: str) -> Veinfo:
         if not fields:
             continue
         numbers = fields[1:3]
-        understood = len(numbers) == 2 and all(n.isascii() and n.isdigit() and len(n) <= 20 for n in numbers)
-        if not understood or fields[0] in containers:
+        well_formed = len(numbers) == 2 and all(n.isascii() and n.isdigit() and len(n) <= 20 for n in numbers)
+        if not well_formed or fields[0] in containers:
             refused += 1
         elif fields[0] != "0":
             containers[fields[0]] = Container(fields[0], int(fields[2]), len(fields) - 3)
@@ -61,5 +61,7 @@ def families(veinfo: Veinfo) -> list[Metric]:
     """Return every container's processes and addresses."""
     return [
         *series(_METRICS, [({"ctid": container.ctid}, container) for container in veinfo.containers]),
-        gauge("openvz_veinfo_refused_rows", "Lines of /proc/vz/veinfo that could not be understood.", veinfo.refused),
+        gauge(
+            "openvz_veinfo_refused_rows", "Lines of /proc/vz/veinfo that were malformed at this read.", veinfo.refused
+        ),
     ]

@@ -339,7 +339,8 @@ _WAITS = [
     ),
     _Metric(
         "openvz_container_scheduling_latency_max_seconds",
-        "Longest such wait of late, in seconds; absent where the kernel doesn't count it.",
+        "Longest recent wait of one of the container's processes for a CPU, in seconds; absent where the kernel "
+        "doesn't count it.",
         lambda row: row.maxlat,
         _TICKS,
     ),
@@ -371,18 +372,18 @@ def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: in
         info("openvz_vestat", "Version of /proc/vz/vestat.", [{"version": vestat.version}]),
         gauge(
             "openvz_vestat_refused_rows",
-            "Rows of /proc/vz/vestat that could not be understood at this read: containers that are missing here.",
+            "Rows of /proc/vz/vestat that were malformed at this read: containers that are missing here.",
             vestat.refused,
         ),
         gauge(
             "openvz_vestat_unknown_columns",
-            "Columns of /proc/vz/vestat that this exporter doesn't know, and passes over.",
+            "Columns of /proc/vz/vestat that this exporter doesn't know, and skips.",
             vestat.unknown_columns,
         ),
         gauge(
             "openvz_vestat_unread_files",
             "Files beside /proc/vz/vestat (version, veinfo, latency) that are there and could not be read at this "
-            "scrape: their figures are missing, and the log says why.",
+            "scrape: their metrics are missing, and the log says why.",
             unread,
         ),
     ]
@@ -392,7 +393,7 @@ def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: in
 def _times(rows: Sequence[Row], units: Units) -> Iterator[Metric]:
     yield info(
         "openvz_vestat_units",
-        "What /proc/vz/vestat counts in, the jiffies in a second, and the file that told.",
+        "What /proc/vz/vestat counts in, the jiffies in a second, and the file that decided it.",
         [{"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by}],
     )
     containers = [({"ctid": row.ctid}, row) for row in rows]

@@ -36,7 +36,7 @@ _NONE = {"", "-", "(null)"}
 
 
 class Field(NamedTuple):
-    """A field of all containers that have one, by ctid, and how many lines could not be understood."""
+    """A field of all containers that have one, by ctid, and how many lines were malformed."""
 
     values: Mapping[str, str]
     refused: int
@@ -62,7 +62,7 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
         for ctid in living
         if any(ctid in field.values for field in fields.values())
     ]
-    return [info("openvz_container", "The container's name, host name and template, as vzlist tells them.", described)]
+    return [info("openvz_container", "The container's name, host name and template, as vzlist shows them.", described)]
 
 
 class Vzlist:
@@ -90,7 +90,7 @@ class Vzlist:
     def read(self) -> list[Metric]:
         """Return what belongs to no container; raises as Background.latest() does."""
         refused = sum(field.refused for field in self.background.latest().values())
-        return [gauge("openvz_vzlist_refused_rows", "Lines of vzlist that could not be understood.", refused)]
+        return [gauge("openvz_vzlist_refused_rows", "Malformed lines in what vzlist printed.", refused)]
 
     def describe(self, living: Sequence[str]) -> list[Metric]:
         """Return what is known of the living containers; nothing while there is no recent answer."""
