@@ -74,11 +74,11 @@ def figures(page: str, prefix: str) -> list[str]:
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
 def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None:
     file = tmp_path / "host.jsonl.gz"
-    done = record("vestat", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={host}/proc")
+    done = record("openvz", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={host}/proc")
     assert (done.returncode, file.stat().st_mode & 0o777) == (0, 0o600)
     with RunningExporter(tmp_path, f"--path.procfs={host}/proc", package="virtscope.openvz") as exporter:
         live = exporter.get().text
-    with replaying(tmp_path, "vestat", file) as exporter:
+    with replaying(tmp_path, "openvz", file) as exporter:
         replayed = exporter.get().text
         (said,) = exporter.log_lines("replaying a recording: no figure is live")
     assert figures(replayed, "openvz_") == figures(live, "openvz_") != []
@@ -88,7 +88,7 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
 
 
 def test_a_host_that_cant_be_read_is_said_so(tmp_path: Path) -> None:
-    done = record("vestat", tmp_path / "host.jsonl.gz", "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}")
+    done = record("openvz", tmp_path / "host.jsonl.gz", "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}")
     assert done.returncode == 1
     (failure,) = [line for line in done.stderr.splitlines() if "source failed" in line]  # once, although it goes on
     assert "no OpenVZ host" in failure
@@ -98,7 +98,7 @@ def test_a_host_that_cant_be_read_is_said_so(tmp_path: Path) -> None:
 def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
     file = tmp_path / "xen.jsonl.gz"
     done = record(
-        "xentop", file, "--source=xentop", "--for=3s", "--interval=0.2s", environment=with_path(xentop.folder)
+        "xen", file, "--source=xentop", "--for=3s", "--interval=0.2s", environment=with_path(xentop.folder)
     )
     assert done.returncode == 0, done.stderr
     assert "every domain's name" in done.stdout
@@ -106,7 +106,7 @@ def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> 
     assert said
     assert int(said[2]) > 0, "xentop has nothing to say at first"
     assert int(said[3]) == file.stat().st_size
-    with replaying(tmp_path, "xentop", file, "--replay.speed=4") as exporter:
+    with replaying(tmp_path, "xen", file, "--replay.speed=4") as exporter:
         assert value(exporter.get().text, "xentop_up") == 0, "that first failure, in its time"
         seen: list[float] = []
 
@@ -133,9 +133,9 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
         live = page_with(exporter, "xen_domain_scheduler_weight{")
     file = tmp_path / "xen.jsonl.gz"
-    done = record("xentop", file, *flags, "--for=3s", "--interval=0.5s", environment=environment)
+    done = record("xen", file, *flags, "--for=3s", "--interval=0.5s", environment=environment)
     assert "what xl tells" in done.stdout
-    with replaying(tmp_path, "xentop", file) as exporter:
+    with replaying(tmp_path, "xen", file) as exporter:
         replayed = page_with(exporter, "xen_domain_scheduler_weight{")
     series = [line.rpartition(" ")[0] for line in figures(live, "xen_")]
     assert [line.rpartition(" ")[0] for line in figures(replayed, "xen_")] == series
@@ -143,7 +143,7 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     assert "xen_vcpu_affinity_info{" in replayed
 
     private = tmp_path / "private.jsonl.gz"
-    record("xentop", private, *flags, "--for=1s", "--interval=0.5s", "--anonymise", environment=environment)
+    record("xen", private, *flags, "--for=1s", "--interval=0.5s", "--anonymise", environment=environment)
     text = gzip.decompress(private.read_bytes())
     assert b"web01" not in text
     assert b'"xl"' not in text, "the toolstack's answers are full of names"
@@ -152,7 +152,7 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
 def test_no_name_is_in_an_anonymised_recording(xentop: FakeXentop, tmp_path: Path) -> None:
     names = tmp_path / "xen.jsonl.gz"
     record(
-        "xentop",
+        "xen",
         names,
         "--source=xentop",
         "--for=3s",
@@ -164,7 +164,7 @@ def test_no_name_is_in_an_anonymised_recording(xentop: FakeXentop, tmp_path: Pat
     assert b"Domain-0" in text
     assert b"web01" not in text
     ids = tmp_path / "vz.jsonl.gz"
-    done = record("vestat", ids, "--for=0.1s", "--anonymise", f"--path.procfs={UUIDS}")
+    done = record("openvz", ids, "--for=0.1s", "--anonymise", f"--path.procfs={UUIDS}")
     assert "stand-ins" in done.stdout
     text = gzip.decompress(ids.read_bytes())
     private = re.findall(rb"[0-9a-f]{8}-[0-9a-f-]{27}|\d+\.\d+\.\d+\.\d+", (UUIDS / "vz/veinfo").read_bytes())
@@ -175,7 +175,7 @@ def test_no_name_is_in_an_anonymised_recording(xentop: FakeXentop, tmp_path: Pat
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_a_whole_file(tmp_path: Path, end: signal.Signals) -> None:
     file = tmp_path / "vz.jsonl.gz"
-    with recording("vestat", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
+    with recording("openvz", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
         wait_for(lambda: file.exists() and file.stat().st_size > 3000)
         process.send_signal(end)
         out, _ = process.communicate(timeout=30)
@@ -186,13 +186,13 @@ def test_ctrl_c_leaves_a_whole_file(tmp_path: Path, end: signal.Signals) -> None
 
 def test_what_a_killed_recorder_left_plays(tmp_path: Path) -> None:
     file = tmp_path / "vz.jsonl.gz"
-    with recording("vestat", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
+    with recording("openvz", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
         wait_for(lambda: file.exists() and file.stat().st_size > 3000)
         process.kill()
         process.wait(30)
     with pytest.raises(EOFError):
         gzip.decompress(file.read_bytes())
-    with replaying(tmp_path, "vestat", file, "--replay.speed=100") as exporter:
+    with replaying(tmp_path, "openvz", file, "--replay.speed=100") as exporter:
         assert value(exporter.get().text, "vestat_up") == 1
         time.sleep(1)
         assert value(exporter.get().text, "vestat_up") == 1
@@ -201,8 +201,8 @@ def test_what_a_killed_recorder_left_plays(tmp_path: Path) -> None:
 
 def test_once_is_over_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "vz.jsonl.gz"
-    record("vestat", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={UUIDS}")
-    with replaying(tmp_path, "vestat", file, "--replay.once") as exporter:
+    record("openvz", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={UUIDS}")
+    with replaying(tmp_path, "openvz", file, "--replay.once") as exporter:
         assert value(exporter.get().text, "vestat_up") == 1
         wait_for(lambda: value(exporter.get().text, "vestat_up") == 0)
         assert "is over after 0.1 s" in exporter.log_lines("source failed")[0]["err"]
@@ -211,7 +211,7 @@ def test_once_is_over_at_the_end(tmp_path: Path) -> None:
 def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "mine.gz"
     file.write_text("mine")
-    done = record("vestat", file, f"--path.procfs={UUIDS}")
+    done = record("openvz", file, f"--path.procfs={UUIDS}")
     assert (done.returncode, file.read_text()) == (1, "mine")
     assert "exists already; choose another file" in done.stderr
 
@@ -220,7 +220,7 @@ def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
     ("flags", "complaint"),
     [
         (["--source=replay:nowhere.gz"], "nowhere.gz can't be read: No such file"),
-        (["--source=replay:cli.py"], "is no recording"),
+        (["--source=replay:exporter.py"], "is no recording"),
         (["--source=other"], "is none of replay:FILE"),
         (["--replay.speed=0"], "is not a factor above 0"),
     ],
@@ -242,7 +242,7 @@ def test_what_cannot_be_played_is_one_clear_line(flags: list[str], complaint: st
 def test_the_documentations_program_writes_a_recording(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", (TESTS.parent / "docs/recordings.md").read_text(), re.DOTALL)
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
-    with replaying(tmp_path, "vestat", tmp_path / "demo.jsonl.gz") as exporter:
+    with replaying(tmp_path, "openvz", tmp_path / "demo.jsonl.gz") as exporter:
         page = exporter.get().text
     assert value(page, 'openvz_container_cpu_used_seconds_total{ctid="101",replayed="demo"}') == 1800
     assert value(page, 'openvz_container_cpu_seconds_total{ctid="101",mode="user",replayed="demo"}') == 1440
