@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,17 +157,24 @@ def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, 
 class Watching:
     """How hosts are watched: seconds between scrapes, and when scrapes fail.
 
+    phase: seconds of the first scrape; evaluations are at whole intervals, which scrapes in the field never hit.
     failed: job and stretches of time in which its exporter doesn't answer; away: in which Prometheus doesn't run.
     """
 
-    scrape: float
-    seconds: float
+    scrape: int
+    seconds: int
+    phase: int = 0
     failed: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     away: Sequence[tuple[float, float]] = ()
 
     @property
-    def times(self) -> list[float]:
-        return [number * self.scrape for number in range(int(self.seconds / self.scrape) + 1)]
+    def times(self) -> range:
+        return range(self.phase, self.seconds + 1, self.scrape)
+
+    @property
+    def interval(self) -> int:
+        """promtool's, of the values of a series: each scrape is at a multiple of it."""
+        return math.gcd(self.scrape, self.phase)
 
     def values(self, job: str, value: Callable[[float], float | None]) -> str:
         """promtool's values of a series that the job's exporter tells; None where it doesn't."""
@@ -180,7 +188,9 @@ class Watching:
             now = None if failed else value(at)
             out.append(f"{now:.6f}" if now is not None else "stale" if there else "_")
             there = now is not None
-        return " ".join(out)
+        between = self.scrape // self.interval - 1
+        before = self.phase // self.interval
+        return f"{f'_x{before} ' if before else ''}{(f' _x{between} ' if between else ' ').join(out)}"
 
 
 def _within(at: float, stretches: Iterable[tuple[float, float]]) -> bool:
