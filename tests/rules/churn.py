@@ -1,11 +1,11 @@
-"""Hosts whose guests come and go, as their exporters show them at each scrape, and the truth beside.
+"""Hosts whose guests come and go, as their exporters show them at any moment, and the truth beside.
 
 Places for guests on a host of each platform. In a place one guest follows the other, for 30 s to an hour each: batch
 jobs, replicas that share a few names, servers that are rebooted, one that migrates away and back, two of one name.
 Births and deaths fall anywhere between scrapes; what each guest uses changes every 20 s. The host itself uses a fixed
 part and a share of what its guests use, as Dom0 does that carries their packets.
 
-Pure: seeded, no clock and no files. Times are seconds since the first scrape.
+Pure: seeded, no clock and no files. Times are seconds since the population began.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWN = 0.4  # CPUs that the host uses whatever its guests do
 SHARE = 0.06  # CPUs that it uses for each CPU of theirs
 SERVICES = 0.5  # CPUs of a container host's own services, in a slice of their own
 CPUS = 24
-WINDOW = 300.0
+MINUTE = 60.0  # of a rate
 EVER = 1e9
 
 XEN, OPENVZ, SLICES, CONTAINERS, BASE = "xen", "openvz", "slices", "containers", "base"
@@ -110,11 +110,11 @@ class Host:
 
     def itself(self, at: float) -> float:
         """Of the host's own work: in Dom0, or in the kernel."""
-        return OWN * (at + WINDOW) + SHARE * self.guests(at)
+        return OWN * (at + MINUTE) + SHARE * self.guests(at)
 
     def services(self, at: float) -> float:
         """Of processes on the host that are in no guest."""
-        return SERVICES * (at + WINDOW) if self.name in (SLICES, CONTAINERS) else 0.0
+        return SERVICES * (at + MINUTE) if self.name in (SLICES, CONTAINERS) else 0.0
 
     def overhead(self, at: float) -> float:
         return self.itself(at) + (self.services(at) if self.name == CONTAINERS else 0.0)
@@ -177,7 +177,7 @@ class Watching:
         return math.gcd(self.scrape, self.phase)
 
     def values(self, job: str, value: Callable[[float], float | None]) -> str:
-        """promtool's values of a series that the job's exporter tells; None where it doesn't."""
+        """promtool's values of a series that the job's exporter tells; empty for one that no scrape sees."""
         out: list[str] = []
         there = False
         for at in self.times:
@@ -188,6 +188,8 @@ class Watching:
             now = None if failed else value(at)
             out.append(f"{now:.6f}" if now is not None else "stale" if there else "_")
             there = now is not None
+        if not any(value[0].isdigit() for value in out):
+            return ""
         between = self.scrape // self.interval - 1
         before = self.phase // self.interval
         return f"{f'_x{before} ' if before else ''}{(f' _x{between} ' if between else ' ').join(out)}"
@@ -197,34 +199,48 @@ def _within(at: float, stretches: Iterable[tuple[float, float]]) -> bool:
     return any(begin <= at < end for begin, end in stretches)
 
 
-Series = tuple[str, str]
-"""A series and its values, in promtool's notation."""
+@dataclass(frozen=True)
+class Told:
+    """A series of an exporter; its value at a time, None where it isn't there."""
+
+    job: str
+    platform: str  # of the target
+    metric: str
+    labels: str
+    value: Callable[[float], float | None]
+
+    @property
+    def name(self) -> str:
+        return f"{self.metric}{{{self.labels}}}"
 
 
-def exposed(host: Host, watching: Watching) -> Iterator[Series]:
-    """Every series that the host's exporters tell."""
+def told(host: Host) -> Iterator[Told]:
+    """All that the host's exporters tell."""
     if host.platform == "xen":
-        yield from _xentop(host, watching)
+        yield from _xentop(host)
     elif host.platform == "openvz":
-        yield from _vestat(host, watching)
+        yield from _vestat(host)
     elif host.platform == "cgroup":
-        yield from _cadvisor(host, watching)
+        yield from _cadvisor(host)
     if host.platform != "xen":
-        yield from _node(host, watching)
+        yield from _node(host)
 
 
-def _series(host: Host, watching: Watching, job: str, platform: str = "") -> Callable[..., Series]:
-    target = f'host="{host.name}",platform="{platform or host.platform}",job="{job}",instance="{host.name}:{job}"'
+def exposed(host: Host, watching: Watching) -> Iterator[tuple[str, str]]:
+    """Every series of the host and its values for promtool, as Prometheus has them; its targets are up."""
+    targets = dict.fromkeys((series.job, series.platform) for series in told(host))
+    up = [Told(job, platform, "up", "", lambda _: 1) for job, platform in targets]
+    for series in [*up, *told(host)]:
+        target = (
+            f'host="{host.name}",platform="{series.platform}",job="{series.job}",instance="{host.name}:{series.job}"'
+        )
+        if values := watching.values(series.job, series.value):
+            labels = f"{target},{series.labels}".removesuffix(",")
+            yield f"{series.metric}{{{labels}}}", values
 
-    def series(metric: str, labels: str, value: Callable[[float], float | None]) -> Series:
-        return f"{metric}{{{target}{labels and ','}{labels}}}", watching.values(job, value)
 
-    return series
-
-
-def _xentop(host: Host, watching: Watching) -> Iterator[Series]:
-    series = _series(host, watching, "xentop")
-    yield series("up", "", lambda _: 1)
+def _xentop(host: Host) -> Iterator[Told]:
+    series = functools.partial(Told, "xentop", host.platform)
     yield series("xentop_up", "", lambda _: 1)
     yield series("xen_host_cpus", "", lambda _: CPUS)
     yield series("xen_domain_cpu_seconds_total", 'domid="0",domain="Domain-0"', lambda at: 5e4 + host.itself(at))
@@ -234,9 +250,7 @@ def _xentop(host: Host, watching: Watching) -> Iterator[Series]:
             def there(at: float, life: Life = life, name: str = name) -> float | None:
                 return life.used(at) if life.alive(at) and life.called(at) == name else None
 
-            labels = f'domid="{domid}",domain="{name}"'
-            if any(there(at) is not None for at in watching.times):
-                yield series("xen_domain_cpu_seconds_total", labels, there)
+            yield series("xen_domain_cpu_seconds_total", f'domid="{domid}",domain="{name}"', there)
 
 
 def ctid(name: str) -> str:
@@ -246,9 +260,8 @@ def ctid(name: str) -> str:
     return str(hundred + 1 + names.index(name))
 
 
-def _vestat(host: Host, watching: Watching) -> Iterator[Series]:
-    series = _series(host, watching, "vestat")
-    yield series("up", "", lambda _: 1)
+def _vestat(host: Host) -> Iterator[Told]:
+    series = functools.partial(Told, "vestat", host.platform)
     yield series("vestat_up", "", lambda _: 1)
     yield series("openvz_host_containers", "", lambda at: sum(life.alive(at) for life in host.lives))
     accounts: dict[str, list[Life]] = {}
@@ -269,14 +282,12 @@ def _vestat(host: Host, watching: Watching) -> Iterator[Series]:
         def uptime(at: float, now: Callable[[float], Life | None] = now) -> float | None:
             return at - life.begun + (1e5 if life.brought else 0) if (life := now(at)) else None
 
-        if any(now(at) for at in watching.times):
-            yield series("openvz_container_cpu_used_seconds_total", f'ctid="{number}"', used)
-            yield series("openvz_container_uptime_seconds", f'ctid="{number}"', uptime)
+        yield series("openvz_container_cpu_used_seconds_total", f'ctid="{number}"', used)
+        yield series("openvz_container_uptime_seconds", f'ctid="{number}"', uptime)
 
 
-def _cadvisor(host: Host, watching: Watching) -> Iterator[Series]:
-    series = _series(host, watching, "cadvisor")
-    yield series("up", "", lambda _: 1)
+def _cadvisor(host: Host) -> Iterator[Told]:
+    series = functools.partial(Told, "cadvisor", host.platform)
     yield series("machine_cpu_cores", "", lambda _: CPUS)
     yield series("container_start_time_seconds", 'id="/"', lambda _: 1e9)
     yield series("container_cpu_usage_seconds_total", 'id="/",cpu="total"', host.all)
@@ -298,16 +309,14 @@ def _cadvisor(host: Host, watching: Watching) -> Iterator[Series]:
         def started(at: float, life: Life = life) -> float | None:
             return 1e9 + life.begun if life.alive(at) else None
 
-        if any(life.alive(at) for at in watching.times):
-            labels = f'id="/system.slice/docker-{number:064x}.scope",name="{life.name}"'
-            yield series("container_start_time_seconds", labels, started)
-            yield series("container_cpu_user_seconds_total", labels, used_by)
-            yield series("container_cpu_usage_seconds_total", f'{labels},cpu="total"', used_by)
+        labels = f'id="/system.slice/docker-{number:064x}.scope",name="{life.name}"'
+        yield series("container_start_time_seconds", labels, started)
+        yield series("container_cpu_user_seconds_total", labels, used_by)
+        yield series("container_cpu_usage_seconds_total", f'{labels},cpu="total"', used_by)
 
 
-def _node(host: Host, watching: Watching) -> Iterator[Series]:
-    series = _series(host, watching, "node", "base" if host.platform == "cgroup" else "")
-    yield series("up", "", lambda _: 1)
+def _node(host: Host) -> Iterator[Told]:
+    series = functools.partial(Told, "node", "base" if host.platform == "cgroup" else host.platform)
     for cpu in range(2):
         yield series("node_cpu_seconds_total", f'cpu="{cpu}",mode="user"', lambda at: 5e4 + host.all(at) / 2)
         yield series(
@@ -340,45 +349,37 @@ def counted(host: Host, watching: Watching) -> Iterator[Series]:
         yield series("perf_cgroup_events_total", f'{cgroup},event="instructions"', instructions)
 
 
-TRUTHS: dict[str, Callable[[Host, float], float]] = {
-    "host:cpu_usage:rate": Host.all,
-    "host:overhead_cpu:rate": Host.overhead,
-    "host:guests_cpu_usage:rate": Host.guests,
-}
+@dataclass(frozen=True)
+class Truth:
+    """What is true of a record: the CPU seconds used up to a time, of which the record is the rate of a minute."""
+
+    record: str
+    labels: Mapping[str, str]
+    used: Callable[[float], float]
+
+    def minute(self, at: float) -> float:
+        """CPUs, in the minute before."""
+        return (self.used(at) - self.used(at - MINUTE)) / MINUTE
 
 
-def truths(host: Host, watching: Watching) -> Iterator[Series]:
-    """What is true of the five minutes before each scrape, as records called true:...; CPUs."""
-    labels = f'host="{host.name}",platform="{host.platform}"'
-
-    def mean(used: Callable[[float], float]) -> str:
-        return " ".join(
-            f"{(used(at) - used(at - WINDOW)) / WINDOW:.6f}" if at >= WINDOW else "_" for at in watching.times
-        )
-
-    for record, used in TRUTHS.items():
-        if host.name != BASE or record == "host:cpu_usage:rate":
-            yield f"true:{record}{{{labels}}}", mean(functools.partial(used, host))
+def truths(host: Host) -> Iterator[Truth]:
+    """Of every record about the host that is held to it."""
+    labels = {"host": host.name, "platform": host.platform}
+    yield Truth("host:cpu_usage:rate", labels, host.all)
     if host.name != BASE:
+        yield Truth("host:overhead_cpu:rate", labels, host.overhead)
+        yield Truth("host:guests_cpu_usage:rate", labels, host.guests)
         for app, pattern in APPLICATIONS.items():
-            used_by_app = functools.partial(host.application, pattern)
-            yield f'true:app:cpu_usage:rate{{{labels},app="{app}"}}', mean(used_by_app)
+            used = functools.partial(host.application, pattern)
+            yield Truth("app:cpu_usage:rate", {**labels, "app": app}, used)
 
 
-def true_instructions(host: Host, watching: Watching) -> Iterator[Series]:
-    """What is true of the instructions of the five minutes before each scrape: of all, and of the host itself."""
-    labels = f'host="{host.name}",platform="{host.platform}"'
-
-    def own(at: float) -> float:
-        return host.itself(at) + host.services(at)
-
-    def mean(used: Callable[[float], float]) -> str:
-        return " ".join(
-            f"{(used(at) - used(at - WINDOW)) / WINDOW * 1e9:.0f}" if at >= WINDOW else "_" for at in watching.times
-        )
-
-    yield f"true:host:instructions:rate{{{labels}}}", mean(host.all)
-    yield f'true:vserver:instructions:rate{{{labels},vserver="{host.name}",role="host"}}', mean(own)
+def truths_of_instructions(host: Host) -> Iterator[Truth]:
+    """The same of instructions: a billion for each CPU second, of all, and of the host itself."""
+    labels = {"host": host.name, "platform": host.platform}
+    yield Truth("host:instructions:rate", labels, lambda at: 1e9 * host.all(at))
+    own = {**labels, "vserver": host.name, "role": "host"}
+    yield Truth("vserver:instructions:rate", own, lambda at: 1e9 * (host.itself(at) + host.services(at)))
 
 
 def mapping() -> dict[str, object]:

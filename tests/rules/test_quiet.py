@@ -17,7 +17,8 @@ import yaml
 
 from tests.rules import churn
 from tests.rules import test_conformance as hosts
-from tests.rules.test_rules import ROOT, RULE_FILES, run
+from tests.rules.promtool import evaluate
+from tests.rules.test_rules import ROOT, RULE_FILES
 
 # Promtool evaluates in this order: who makes records before who reads them.
 FIRST = ["xen", "openvz", "openvz_beancounters", "cgroup", "base", "events", "requests", "derived"]
@@ -143,7 +144,7 @@ def test_nothing_fires_on_hosts_that_are_well(tmp_path: Path, watching: Watching
     end = f"{watching.seconds}s"
     # In the gap promtool goes on evaluating, as a Prometheus with a full disk would and one that is away doesn't.
     wrong = 'ALERTS{severity!="none", alertname!="SamplesNotStored"}' if watching.gap else 'ALERTS{severity!="none"}'
-    told: list[dict[str, Any]] = [
+    expected: list[dict[str, Any]] = [
         {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))", "eval_time": end},
         # And the rules had something to judge.
         {
@@ -155,8 +156,15 @@ def test_nothing_fires_on_hosts_that_are_well(tmp_path: Path, watching: Watching
         },
         {"expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})", "eval_time": end},
     ]
-    given = [{"series": name, "values": watching.values(value)} for name, value in series()]
-    evaluate(tmp_path / "quiet.yml", files, watching.scrape, watching.evaluation, given=given, told=told)
+    given = [(name, watching.values(value)) for name, value in series()]
+    evaluate(
+        tmp_path / "quiet.yml",
+        files,
+        interval=watching.scrape,
+        evaluation=watching.evaluation,
+        given=given,
+        expected=expected,
+    )
 
 
 # A name that comes up for the third time within an hour, be it another job's of a build server.
@@ -170,6 +178,7 @@ def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
     watching = churn.Watching(
         15,
         40 * 60,
+        phase=5,
         failed={
             job: [(600 + 30 * place, 615 + 30 * place), (1200 + 200 * place, 1290 + 200 * place)]
             for place, job in enumerate(["xentop", "vestat", "cadvisor", "node"])
@@ -180,9 +189,9 @@ def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
     mapping = tmp_path / "churn.yml"
     mapping.write_text(yaml.safe_dump(churn.mapping()))
     files = [mapping, *sorted(RULE_FILES, key=rank)]
-    end = f"{watching.seconds:.0f}s"
+    end = f"{watching.seconds}s"
     wrong = f'ALERTS{{severity!="none", alertname!~"SamplesNotStored|{RIGHT_UNDER_CHURN}"}}'
-    told: list[dict[str, Any]] = [
+    expected: list[dict[str, Any]] = [
         {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))", "eval_time": end},
         {
             "expr": f'group by (alertname) (count_over_time(ALERTS{{alertname="{RIGHT_UNDER_CHURN}"}}[{end}]))',
@@ -191,32 +200,12 @@ def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
         },
         {"expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})", "eval_time": end},
     ]
-    given = [
-        {"series": name, "values": values} for host in hosts_of_churn for name, values in churn.exposed(host, watching)
-    ]
-    evaluate(tmp_path / "quiet.yml", files, watching.scrape, watching.scrape, given=given, told=told)
-
-
-def evaluate(
-    file: Path,
-    rules: list[Path],
-    scrape: float,
-    evaluation: float,
-    *,
-    given: list[dict[str, str]],
-    told: list[dict[str, Any]],
-) -> None:
-    """Have promtool evaluate the rules over these series, and fail with what it was not told."""
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "rule_files": [str(rule_file) for rule_file in rules],
-                "evaluation_interval": f"{evaluation:.0f}s",
-                "group_eval_order": [
-                    group["name"] for rule_file in rules for group in yaml.safe_load(rule_file.read_text())["groups"]
-                ],
-                "tests": [{"interval": f"{scrape:.0f}s", "input_series": given, "promql_expr_test": told}],
-            }
-        )
+    given = [series for host in hosts_of_churn for series in churn.exposed(host, watching)]
+    evaluate(
+        tmp_path / "quiet.yml",
+        files,
+        interval=watching.interval,
+        evaluation=watching.scrape,
+        given=given,
+        expected=expected,
     )
-    run("promtool", "test", "rules", file)

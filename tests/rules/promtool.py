@@ -1,0 +1,42 @@
+"""Rules evaluated by promtool over made-up series: what `promtool test rules` reads, written and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.rules.test_rules import run
+
+
+def evaluate(
+    file: Path,
+    rules: Sequence[Path],
+    *,
+    interval: float,
+    evaluation: float,
+    given: Iterable[tuple[str, str]],
+    expected: Sequence[Mapping[str, Any]],
+    program: str = "promtool",
+) -> None:
+    """Have promtool evaluate the rules, group after group in the order of their files; fail with what is not expected.
+
+    file: where the test is written. given: series and their values in promtool's notation. interval: seconds between the values of a series. evaluation: seconds between
+    evaluations. expected: entries of promql_expr_test; without `exp_samples` a query is to find nothing.
+    """
+    groups = [group["name"] for rule_file in rules for group in yaml.safe_load(rule_file.read_text())["groups"]]
+    series = [{"series": name, "values": values} for name, values in given]
+    test = {"interval": f"{interval:.0f}s", "input_series": series, "promql_expr_test": list(expected)}
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "rule_files": [str(rule_file) for rule_file in rules],
+                "evaluation_interval": f"{evaluation:.0f}s",
+                "group_eval_order": groups,
+                "tests": [test],
+            }
+        )
+    )
+    run(program, "test", "rules", file)
