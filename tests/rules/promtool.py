@@ -23,8 +23,9 @@ def evaluate(
 ) -> None:
     """Have promtool evaluate the rules, group after group in the order of their files; fail with what is not expected.
 
-    file: where the test is written. given: series and their values in promtool's notation. interval: seconds between the values of a series. evaluation: seconds between
-    evaluations. expected: entries of promql_expr_test; without `exp_samples` a query is to find nothing.
+    file: where the test is written. given: series and their values in promtool's notation, `interval` seconds between
+    them. evaluation: seconds between evaluations. expected: entries of promql_expr_test; a query without `exp_samples`
+    is to find nothing.
     """
     groups = [group["name"] for rule_file in rules for group in yaml.safe_load(rule_file.read_text())["groups"]]
     series = [{"series": name, "values": values} for name, values in given]

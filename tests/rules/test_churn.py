@@ -59,12 +59,15 @@ class Watched:
     of_short_jobs: float = TOLERANCE
     of_guests: float = TOLERANCE
     of_a_difference: float = TOLERANCE
+    of_a_difference_over_all: float = TOLERANCE
 
     def untrue(self) -> Iterator[str]:
         """Queries that find nothing."""
         yield f"{off('host:cpu_usage:rate')} > {TOLERANCE}"
         yield f"{off('host:guests_cpu_usage:rate')} > {self.of_guests}"
         difference = 'group by (host) (up{host=~"openvz|containers"})'
+        over_all = mean_off("host:overhead_cpu:rate", f"{MINUTES - FIRST}m")
+        yield f"abs({over_all}) > {self.of_a_difference_over_all}"
         for worst in (off("host:overhead_cpu:rate"), RATIO_OFF):
             yield f"{worst} > {self.of_a_difference}"
             yield f"({worst} unless on (host) {difference}) > {TOLERANCE}"
@@ -76,8 +79,11 @@ class Watched:
 
 def off(record: str) -> str:
     """How far the mean of five minutes is off that of what is true of each of their minutes, at worst."""
-    mean = f"avg_over_time({record}[5m]) / avg_over_time(true:{record}[5m])"
-    return f"max_over_time(abs({mean} - 1)[{MINUTES - FIRST}m:1m])"
+    return f"max_over_time(abs({mean_off(record, '5m')})[{MINUTES - FIRST}m:1m])"
+
+
+def mean_off(record: str, time: str) -> str:
+    return f"avg_over_time({record}[{time}]) / avg_over_time(true:{record}[{time}]) - 1"
 
 
 def _overhead_ratio(true: str) -> str:
@@ -124,9 +130,48 @@ def hold_to_the_truth(
 
 
 AS_SHIPPED = Watched(5, 5, phase=3)
+# Who guesses what each guest used after its last scrape, half an interval at the rate of its last two, and knows all
+# else, is off by up to 5.9 % of the short jobs and 9.8 % of the overhead that is a difference, over 35 minutes of six
+# seeds; these rules are by up to 7.5 % and 15 %. (At 5 s: by 1.7 % and 3.8 %, and these rules by as much.)
+SELDOM = Watched(15, 15, phase=5, of_short_jobs=0.08, of_a_difference=0.16, of_a_difference_over_all=0.08)
+# As docs/cost.md has it for hundreds of hosts. A guest that lives between two evaluations is in the host's total, but
+# nobody records what it is called. Of the short jobs, 30 to 120 s, a quarter was missing in the worst five minutes.
+EACH_MINUTE = Watched(
+    15,
+    60,
+    phase=5,
+    of_applications=0.09,
+    of_short_jobs=0.3,
+    of_guests=0.08,
+    of_a_difference=0.25,
+    of_a_difference_over_all=0.1,
+)
+# 40 ends in five minutes, of jobs that use six times the overhead: measured were 11 %.
+OF_30_SECONDS = Watched(5, 5, phase=3, of_a_difference=0.13, of_a_difference_over_all=0.11)
 
 
-@pytest.mark.parametrize("program", ["promtool", "promtool3"])
+@pytest.mark.parametrize(
+    ("watched", "seed", "program"),
+    [
+        (AS_SHIPPED, 1, "promtool"),
+        (AS_SHIPPED, 2, "promtool3"),
+        *((SELDOM, seed, "promtool") for seed in (1, 2, 3)),
+        *((SELDOM, seed, "promtool3") for seed in (4, 5)),
+        (EACH_MINUTE, 1, "promtool"),
+        (EACH_MINUTE, 2, "promtool3"),
+    ],
+    ids=lambda value: f"{value.scrape} s, {value.evaluation} s" if isinstance(value, Watched) else str(value),
+)
 @pytest.mark.timeout(600)
-def test_cpu_is_what_was_used_in_any_five_minutes(tmp_path: Path, program: str) -> None:
-    hold_to_the_truth(tmp_path, AS_SHIPPED, seed=1, program=program)
+def test_cpu_is_what_was_used_in_any_five_minutes(tmp_path: Path, watched: Watched, seed: int, program: str) -> None:
+    hold_to_the_truth(tmp_path, watched, seed=seed, program=program)
+
+
+@pytest.mark.parametrize(("lives", "watched"), [(30, OF_30_SECONDS), (60, AS_SHIPPED), (120, AS_SHIPPED)])
+@pytest.mark.timeout(600)
+def test_cpu_is_what_was_used_by_jobs_one_after_the_other(tmp_path: Path, lives: int, watched: Watched) -> None:
+    """Batch jobs alone, the next beginning where one ends: all that guests use is used by who ends soon."""
+    places = [
+        churn.Place(tuple(f"runner-{place}{turn}" for turn in "abc"), (lives, lives), (0, 0), 1.6) for place in range(4)
+    ]
+    hold_to_the_truth(tmp_path, watched, seed=1, program="promtool", places=places)
