@@ -226,17 +226,15 @@ def told(host: Host) -> Iterator[Told]:
         yield from _node(host)
 
 
-def exposed(host: Host, watching: Watching) -> Iterator[tuple[str, str]]:
-    """Every series of the host and its values for promtool, as Prometheus has them; its targets are up."""
-    targets = dict.fromkeys((series.job, series.platform) for series in told(host))
+def exposed(host: Host, watching: Watching, series: Iterable[Told] | None = None) -> Iterator[tuple[str, str]]:
+    """Every series of the host, or these, and its values for promtool, as Prometheus has them; its targets are up."""
+    given = list(told(host) if series is None else series)
+    targets = dict.fromkeys((each.job, each.platform) for each in given)
     up = [Told(job, platform, "up", "", lambda _: 1) for job, platform in targets]
-    for series in [*up, *told(host)]:
-        target = (
-            f'host="{host.name}",platform="{series.platform}",job="{series.job}",instance="{host.name}:{series.job}"'
-        )
-        if values := watching.values(series.job, series.value):
-            labels = f"{target},{series.labels}".removesuffix(",")
-            yield f"{series.metric}{{{labels}}}", values
+    for each in [*up, *given]:
+        target = f'host="{host.name}",platform="{each.platform}",job="{each.job}",instance="{host.name}:{each.job}"'
+        if values := watching.values(each.job, each.value):
+            yield f"{each.metric}{{{f'{target},{each.labels}'.removesuffix(',')}}}", values
 
 
 def _xentop(host: Host) -> Iterator[Told]:
@@ -324,12 +322,12 @@ def _node(host: Host) -> Iterator[Told]:
         )
 
 
-def counted(host: Host, watching: Watching) -> Iterator[Series]:
+def counted(host: Host, watching: Watching) -> Iterator[Told]:
     """What perf-exporter counts on a container host: a billion instructions for each CPU second, of whoever.
 
     It finds a container at a scrape and counts it from there on; an event has no sample before it was counted.
     """
-    series = _series(host, watching, "perf", "base")
+    series = functools.partial(Told, "perf", "base")
     for cpu in range(2):
         labels = f'cpu="{cpu}",group="cache",pmu="",event="instructions"'
         yield series("perf_events_total", labels, lambda at: host.all(at) * 1e9 / 2)
