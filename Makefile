@@ -34,13 +34,16 @@ lab: ## Consolidate applications on this machine and report: SCENARIO=smoke (3 m
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) "$(or $(SCENARIO),smoke)"
 
 ##@ Test
-.PHONY: test lint types test-fast test-xen fuzz bench bench-rules
+.PHONY: test nightly lint types test-fast test-xen fuzz bench bench-rules
 # These measure, or emulate a machine: they have this one for themselves. The others mostly wait, and so run side by
 # side.
-ALONE := tests/lab/test_breach.py tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
-test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen
-	$(BIN)/pytest --numprocesses 4 --dist loadfile $(ALONE:%=--ignore=%)
-	$(BIN)/pytest $(ALONE)
+ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
+test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
+	$(BIN)/pytest -m "not nightly" --numprocesses 4 --dist loadfile --durations 20 $(ALONE:%=--ignore=%)
+	$(BIN)/pytest -m "not nightly" --durations 10 $(ALONE)
+	$(BIN)/python -m tools.nightly --changed
+nightly: $(READY) ## The tests that take minutes each: a second scheduler of Xen, objectives that really break, guests that come and go
+	$(BIN)/python -m tools.nightly
 lint: $(READY) ## Format and lint checks
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -48,8 +51,7 @@ lint: $(READY) ## Format and lint checks
 types: $(READY) ## mypy --strict over everything
 	$(BIN)/mypy
 test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
-	$(BIN)/pytest tests/unit tests/rules tests/dashboards \
-		-k "not (test_conformance and (five_minutes or come_and_go))"
+	$(BIN)/pytest -m "not nightly" tests/unit tests/rules tests/dashboards
 test-xen: $(READY) ## Boot a real Xen under QEMU, with credit2 and with credit, and follow guests from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
 fuzz: $(READY) ## Give every parser mutated text for FUZZ_MINUTES (10), and save what one fails on

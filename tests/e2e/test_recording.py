@@ -97,9 +97,7 @@ def test_a_host_that_cant_be_read_is_said_so(tmp_path: Path) -> None:
 
 def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
     file = tmp_path / "xen.jsonl.gz"
-    done = record(
-        "xen", file, "--source=xentop", "--for=3s", "--interval=0.2s", environment=with_path(xentop.folder)
-    )
+    done = record("xen", file, "--source=xentop", "--for=3s", "--interval=0.2s", environment=with_path(xentop.folder))
     assert done.returncode == 0, done.stderr
     assert "every domain's name" in done.stdout
     said = re.search(r"(\d+) readings \((\d+) failed\), (\d+) bytes", done.stdout)

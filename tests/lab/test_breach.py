@@ -28,7 +28,7 @@ from tests.live import Alertmanager, Prometheus, Webhook
 from tests.live.endpoints import Group
 from tests.live.program import free_port, program_path
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(420)]
 
 HOST = "labhost"
 # Clients: so few that they are answered in time, what takes a fifth of the CPU, and more than it can serve.

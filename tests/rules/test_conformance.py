@@ -3,25 +3,21 @@
 A host with 4 CPUs, a web server and a database, and what the host itself does beside them; 20 requests a second are
 answered in 50 ms each, 100 ms are promised. The machine without virtualisation does the same work as one.
 What a platform can't tell is absent: the tables below say so, record by record.
-
-Then hosts whose guests come and go, watched as prometheus.yml says, for as long as five minutes need.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
-from statistics import mean
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.live import Exposition, Prometheus
-from tests.rules import churn
 
 TOLERANCE = 0.02
 PATIENCE_SECONDS = 90  # a rate is over a minute, in which a busy machine may have scraped late
@@ -334,95 +330,3 @@ def test_hosts_and_applications_are_told_alike(prometheus: Prometheus, record: s
         lambda: {series["metric"]["host"]: float(series["value"][1]) for series in prometheus.query(query)},
         {platform: true} if platform in tellers else {},
     )
-
-
-# --- Guests that come and go, watched as shipped ---
-
-FIVE_MINUTES = 300.0
-OF_FIVE_MINUTES = 0.05
-WATCHED = FIVE_MINUTES + 60  # a minute of ends of five minutes
-
-
-@dataclass(frozen=True)
-class Coming:
-    """Hosts whose guests have come and gone for some minutes, and when that began."""
-
-    prometheus: Prometheus
-    hosts: list[churn.Host]
-    begun: float
-
-
-@pytest.fixture(scope="module")
-def coming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coming]:
-    seconds = churn.MINUTE + WATCHED + PATIENCE_SECONDS
-    hosts = [churn.host(name, seed=1, seconds=seconds) for name in churn.HOSTS]
-    begun = time.time()
-
-    def page(series: list[churn.Told]) -> Callable[[], str]:
-        def at_this_scrape() -> str:
-            at = time.time() - begun
-            values = ((each.name, each.value(at)) for each in series)
-            return "".join(f"{name} {value:.6f}\n" for name, value in values if value is not None)
-
-        return at_this_scrape
-
-    with ExitStack() as stack:
-        jobs: dict[str, list[dict[str, Any]]] = {}
-        for host in hosts:
-            targets: dict[tuple[str, str], list[churn.Told]] = {}
-            for series in churn.told(host):
-                targets.setdefault((series.job, series.platform), []).append(series)
-            for (job, platform), series_of in targets.items():
-                exporter = stack.enter_context(Exposition(page(series_of)))
-                jobs.setdefault(job, []).append(exporter.group(host.name, platform))
-        prometheus = Prometheus(tmp_path_factory.mktemp("churn"), jobs, interval="5s")
-        (prometheus.folder / "alerts/generated/churn.yml").write_text(yaml.safe_dump(churn.mapping()))
-        stack.enter_context(prometheus)
-        prometheus.wait_for("count(app:cpu_usage:rate) == 8", seconds=PATIENCE_SECONDS)
-        # The first rates are of less than a minute.
-        time.sleep(churn.MINUTE + WATCHED)
-        yield Coming(prometheus, hosts, begun)
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", churn.HOSTS)
-def test_cpu_is_what_was_used_in_any_five_minutes(coming: Coming, name: str) -> None:
-    """Of the host, its guests and its applications, and the host's overhead."""
-    (host,) = (host for host in coming.hosts if host.name == name)
-    means = {}
-    for truth in churn.truths(host):
-        labels = ",".join(f'{label}="{value}"' for label, value in truth.labels.items())
-        (series,) = coming.prometheus.query(f"{truth.record}{{{labels}}}[{WATCHED:.0f}s]")
-        samples = [(float(at), float(value)) for at, value in series["values"]]
-        assert samples[-1][0] - samples[0][0] > WATCHED - 20
-        means[truth.record, truth.labels.get("app")] = [
-            (
-                mean(value for _, value in samples[first:last]),
-                mean(truth.minute(at - coming.begun) for at, _ in samples[first:last]),
-            )
-            for first, last in five_minutes([at for at, _ in samples])
-        ]
-    used, overhead = means["host:cpu_usage:rate", None], means.get(("host:overhead_cpu:rate", None))
-    if overhead is not None:
-        # Over time, a ratio is a sum divided by a sum.
-        means["host:overhead:ratio", None] = [
-            (part[0] / whole[0], part[1] / whole[1]) for part, whole in zip(overhead, used, strict=True)
-        ]
-    worst = {key: max(abs(told / true - 1) for told, true in pairs) for key, pairs in means.items()}
-    assert {key: off for key, off in worst.items() if off > OF_FIVE_MINUTES} == {}
-
-
-def five_minutes(times: Sequence[float]) -> Iterator[tuple[int, int]]:
-    """The places of all stretches of samples of five minutes."""
-    for first, begin in enumerate(times):
-        last = next((place for place, at in enumerate(times) if at >= begin + FIVE_MINUTES), None)
-        if last is None:
-            return
-        yield first, last
-
-
-@pytest.mark.timeout(900)
-def test_no_alert_fires_on_hosts_whose_guests_come_and_go(coming: Coming) -> None:
-    """But of a name that comes up for the third time within an hour, be it another job's of a build server."""
-    fired = 'ALERTS{alertstate="firing", severity!="none", host!="", alertname!="GuestFlapping"}'
-    assert coming.prometheus.query(f"count by (alertname, host) (count_over_time({fired}[15m]))") == []

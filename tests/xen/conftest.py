@@ -28,7 +28,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "xen" in metafunc.fixturenames:
         chosen = metafunc.definition.get_closest_marker("hosts")
         plans: tuple[HostPlan, ...] = chosen.args if chosen else (CREDIT2,)
-        metafunc.parametrize("xen", plans, indirect=True, ids=[plan.name for plan in plans], scope="session")
+        # One host in each run; the other where what it tests has changed.
+        hosts = [
+            pytest.param(plan, id=plan.name, marks=[pytest.mark.nightly] if plan is CREDIT else []) for plan in plans
+        ]
+        metafunc.parametrize("xen", hosts, indirect=True, scope="session")
 
 
 @pytest.hookimpl(trylast=True)
