@@ -29,9 +29,11 @@ compose-down: ## Stop the stack or the demo on Docker; volumes stay
 	@$(PYTHON) -m tools.compose down
 
 ##@ Experiment
-.PHONY: lab
+.PHONY: lab import
 lab: ## Consolidate applications on this machine and report: SCENARIO=smoke (3 minutes), scale, intensity, placement or a file
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) "$(or $(SCENARIO),smoke)"
+import: $(READY) ## Make a report of OProfile or perf into OpenMetrics for Prometheus: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
+	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
 ##@ Test
 .PHONY: test nightly lint types test-fast test-xen fuzz bench bench-rules

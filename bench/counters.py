@@ -17,7 +17,7 @@ LARGE = ((64, 0), (64, 50))  # CPUs and cgroups
 ROUNDS = 5
 SOFTWARE = "task-clock,context-switches,cpu-migrations,page-faults"
 SECONDS = 10
-_PERF_EXPORTER = "import bench; from virtscope.perf.cli import main; main()"  # bench knows where virtscope is
+_PERF_EXPORTER = "import bench; from virtscope.perf.exporter import main; main()"  # bench knows where virtscope is
 
 
 def measure() -> None:

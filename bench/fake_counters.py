@@ -16,11 +16,11 @@ from tempfile import TemporaryDirectory
 from prometheus_client import Metric
 
 from virtscope.perf import groups
+from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import Counters
+from virtscope.perf.kernel import Attr
+from virtscope.perf.machine import Machine
 from virtscope.perf.metrics import Families
-from virtscope.perf.source.cgroups import Cgroup
-from virtscope.perf.source.kernel import Attr
-from virtscope.perf.source.machine import Machine
 from virtscope.toolkit.exporter import Exporter, Source
 from virtscope.toolkit.server import Server, serve_until_stopped
 

@@ -13,8 +13,7 @@ from prometheus_client.core import HistogramMetricFamily
 from demo import jobs, story
 from demo.model import EDGES, HOST, Answers, Counters, Work, memory
 from demo.study import CHOSEN, PUBLISHED
-from virtscope.perf.profile.metrics import Profiled, live_families
-from virtscope.perf.profile.samples import Hits, Place, Profile
+from virtscope.perf.profile import Hits, Place, Profile, Profiled, live_families
 from virtscope.toolkit.families import Labels, family
 
 EVENT = "L2_CACHE_MISS"  # as OProfile and Xenoprof called it

@@ -70,7 +70,7 @@ _EARLIER = " offset $other_time"
 _LEGEND = "{{_rank}}. {{vserver}}{{domain}} {{symbol}} {{image}}"
 _NONE = (
     "No profile of this host in this time. Turn it on there: perf-exporter --profile.interval=60s, with perf "
-    "installed. Or import a report (perf-exporter import), and choose a time range around its date."
+    "installed. Or import a report (make import), and choose a time range around its date."
 )
 _NONE_BESIDE = 'No profile of that host and event at that time: choose another under "Beside it".'
 _SAME_BESIDE = 'The same of the host, event and time that are chosen under "Beside it".'

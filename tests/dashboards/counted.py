@@ -6,14 +6,13 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-from virtscope.perf import groups
-from virtscope.perf.counters import CgroupCount, Counts, HostCount, Wanted
+from virtscope.perf import groups, profile
+from virtscope.perf.cgroups import Cgroup
+from virtscope.perf.counters import CgroupCount, Counts, HostCount
 from virtscope.perf.metrics import Families
-from virtscope.perf.profile import metrics as profile_metrics
-from virtscope.perf.profile.samples import Hits, Place
+from virtscope.perf.profile import Hits, Place
 from virtscope.perf.scaling import Total
-from virtscope.perf.source.cgroups import Cgroup
-from virtscope.perf.support import NOT_SUPPORTED, Refusal
+from virtscope.perf.support import NOT_SUPPORTED, Refusal, Wanted
 from virtscope.toolkit.exposition import Encoder
 
 SYSFS = Path(__file__).resolve().parents[1] / "fixtures" / "sysfs" / "intel-two-sockets"
@@ -53,9 +52,9 @@ def page(seconds: float, host: Mapping[str, float], cgroups: Mapping[str, Mappin
         for group in plan.groups
         for event in group.events
     }
-    profile = {
-        Place("cache-misses", image, symbol, space): Hits(int(samples * seconds / 10), samples * seconds * 1e3)
-        for (image, symbol, space), samples in SAMPLES.items()
+    samples = {
+        Place("cache-misses", image, symbol, space): Hits(int(count * seconds / 10), count * seconds * 1e3)
+        for (image, symbol, space), count in SAMPLES.items()
     }
     counts = Counts(
         [HostCount(0, group, _total(group, seconds, host)) for group in running],
@@ -70,7 +69,7 @@ def page(seconds: float, host: Mapping[str, float], cgroups: Mapping[str, Mappin
         [],
     )
     families = Families(plan.absent).of(counts)
-    text = Encoder().text([*families, *profile_metrics.families(profile)])
+    text = Encoder().text([*families, *profile.families(samples)])
     return f"perf_up 1\nprocess_cpu_seconds_total {seconds * 0.003}\n{text.decode()}"
 
 

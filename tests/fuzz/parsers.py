@@ -9,7 +9,7 @@ import contextlib
 import gzip
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,19 +19,19 @@ from alerts.document import FileError
 from alerts.histograms import read_histograms
 from lab import scenario
 from lab.scenario import ScenarioError
+from profile_import import reports
+from profile_import.__main__ import openmetrics
+from profile_import.opreport import Counted
 from virtscope.openvz import beancounters, ioacct, latency, quota, veinfo, vestat, vzlist
 from virtscope.openvz.exporter import replayed as replayed_vestat
 from virtscope.openvz.recorded import read as vestat_files
+from virtscope.perf import perf_report, resctrl
+from virtscope.perf.cgroups import parse_mounts
 from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
 from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
-from virtscope.perf.profile import opreport, perf_report, perf_script
-from virtscope.perf.profile.backfill import openmetrics
-from virtscope.perf.profile.opreport import Counted
-from virtscope.perf.profile.samples import Profile
-from virtscope.perf.profile.xensyms import Xensyms
-from virtscope.perf.source import resctrl
-from virtscope.perf.source.cgroups import parse_mounts
+from virtscope.perf.perf_record import Xensyms
+from virtscope.perf.profile import Profile
 from virtscope.toolkit.exporter import Source
 from virtscope.toolkit.exposition import Encoder, accepts_gzip, negotiate
 from virtscope.toolkit.head import HeadError
@@ -206,16 +206,12 @@ def _profile(profile: Profile) -> None:
     openmetrics(profile, 0, 60, {})
 
 
-def _opreport(data: bytes) -> None:
-    _profile(opreport.parse(_decoded(data)))
-
-
-def _opreport_without_preamble(data: bytes) -> None:
-    _profile(opreport.parse(_decoded(data), [Counted("misses", 6000), Counted("references", None)]))
+def _imported(kind: str, events: Sequence[Counted], data: bytes) -> None:
+    _profile(reports.parse(kind, _decoded(data).splitlines(keepends=True), events))
 
 
 def _perf_report(data: bytes) -> None:
-    _profile(perf_report.parse(_decoded(data), Xensyms("ffff82d040200000 t _stext\n")).profile)
+    _profile(perf_report.parse(_decoded(data), Xensyms("ffff82d040200000 t _stext\n").symbol).profile)
 
 
 def _mountinfo(data: bytes) -> None:
@@ -226,10 +222,6 @@ def _mountinfo(data: bytes) -> None:
 def _resctrl(data: bytes) -> None:
     with contextlib.suppress(ValueError):  # which the source makes known with the file's name
         resctrl.parse(_decoded(data))
-
-
-def _perf_script(data: bytes) -> None:
-    _profile(perf_script.parse(_decoded(data).splitlines(keepends=True)))
 
 
 def _xensyms(data: bytes) -> None:
@@ -335,15 +327,21 @@ PARSERS = [
         (ScenarioError,),
         largest=4 << 10,
     ),
-    Parser("opreport", _opreport, _texts("profiles/opreport-*.txt", "oprofile/*.txt"), (SourceRubbish,)),
+    *(
+        Parser(kind, partial(_imported, kind, ()), _texts(f"profiles/{kind}*.txt", recordings), (SourceRubbish,))
+        for kind, recordings in (
+            ("opreport", "oprofile/*.txt"),
+            ("perf-report", "perf/report*.txt"),
+            ("perf-script", ""),
+        )
+    ),
     Parser(
         "opreport-without-preamble",
-        _opreport_without_preamble,
+        partial(_imported, "opreport", (Counted("misses", 6000), Counted("references", None))),
         _texts("profiles/opreport-domains.txt", "oprofile/xenoprof*.txt"),
         (SourceRubbish,),
     ),
-    Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt", "perf/report*.txt"), (SourceRubbish,)),
-    Parser("perf-script", _perf_script, _texts("profiles/perf-script*.txt"), (SourceRubbish,)),
+    Parser("perf-report-live", _perf_report, _texts("profiles/perf-report*.txt"), (SourceRubbish,)),
     Parser("mountinfo", _mountinfo, [_MOUNTS], (SourceRubbish,)),
     Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),
     Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.running_exporter import RunningExporter
-from virtscope.perf.source.cgroups import hierarchy
+from virtscope.perf.cgroups import hierarchy
 from virtscope.toolkit.sources import SourceUnavailable
 
 LOAD = Path(__file__).with_name("load.py")

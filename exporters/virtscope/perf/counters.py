@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Callable, NamedTuple
 
+from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.events import Event
 from virtscope.perf.groups import Group
+from virtscope.perf.kernel import PID_CGROUP, Kernel
+from virtscope.perf.machine import Machine
 from virtscope.perf.scaling import Scaled, Sum, Total, parse_reading, reading_bytes
-from virtscope.perf.source.cgroups import Cgroup
-from virtscope.perf.source.kernel import PID_CGROUP, Kernel
-from virtscope.perf.source.machine import Machine
-from virtscope.perf.support import NO_CPU, OVER_CEILING, STARVED, TOO_LARGE, Refusal, refusal
+from virtscope.perf.support import NO_CPU, OVER_CEILING, STARVED, TOO_LARGE, Refusal, RefusalLog, Wanted, refusal
 from virtscope.toolkit.sources import SourceError
 
 log = logging.getLogger(__name__)
@@ -40,13 +40,6 @@ class CgroupCount(NamedTuple):
     cgroup: Cgroup
     group: Group
     total: Total
-
-
-class Wanted(NamedTuple):
-    """An event as a member of a group: what fits into one group may not fit into another."""
-
-    group: str
-    event: Event
 
 
 class Counts(NamedTuple):
@@ -126,7 +119,7 @@ class Counters:
         self._read_at = 0.0
         self._paranoid = machine.paranoid()
         self._retry_at = 0.0
-        self._refusals_told: dict[Wanted, Refusal] = {}
+        self._refusals = RefusalLog()
 
     def read(self, cgroups: Iterable[Cgroup]) -> Counts:
         """Open and close what is to be, then read what is open: of the host, and of each of these cgroups."""
@@ -147,13 +140,13 @@ class Counters:
             for index, total in self._cgroup_sums.get(cgroup, {}).items()
         ]
         support = self._support()
-        self._tell(support)
+        self._refusals.update(support)
         return Counts(host, counted, support, self._files, self._reopened, self._left_out)
 
     def open(self, cgroups: Iterable[Cgroup]) -> None:
         """Close what is gone, and open what is new, or what was refused and may no longer be.
 
-        Raises what the machine raises that can't tell which CPUs are online.
+        Raises what the machine raises when it can't say which CPUs are online.
         """
         cpus = self._cpus()
         cgroups = list(cgroups)
@@ -245,7 +238,7 @@ class Counters:
                         raise _CpuGone from None
                     opened.refused[index] = self._why(error, event, opened, place.cpu)
             self._start(opened)
-        except Exception:  # whatever it is: these descriptors are nobody's yet
+        except Exception:  # whatever it is: nothing else closes these descriptors
             self._close(opened)
             raise
         self._host[place] = opened
@@ -267,8 +260,8 @@ class Counters:
     def _open_cgroups(self, cgroups: list[Cgroup], anew: bool) -> None:
         """Open each cgroup's groups where the host's are open, with the same events.
 
-        Who is counted stays counted: newcomers get what descriptors are left. `anew`: those that are counted are to be
-        looked at too.
+        A cgroup that is counted stays counted: newcomers get the descriptors that are left. `anew`: those that are
+        counted are to be looked at too.
         """
         wanted = set(cgroups)
         for cgroup in (self._cgroups.keys() | self._cgroup_sums.keys()) - wanted:
@@ -289,7 +282,7 @@ class Counters:
                 elif error.errno != errno.ENOENT:  # else the cgroup has
                     left_out.append(cgroup)
                     log.warning("cgroup can't be counted", extra={"fields": {"cgroup": cgroup.path, "err": error}})
-        self._tell_left_out(left_out)
+        self._log_left_out(left_out)
 
     def _complete_cgroup(self, cgroup: Cgroup) -> None:
         """Bring a cgroup's open groups up to the host's; raises _Full or OSError where that can't be."""
@@ -338,7 +331,7 @@ class Counters:
             opened.scaled = Scaled(opened.total, opened.members)
 
     def _why(self, error: OSError, event: Event, opened: _Opened, cpu: int) -> Refusal:
-        """Tell apart what the kernel calls EINVAL: an event it doesn't know, and one too many for its group."""
+        """Distinguish what the kernel calls EINVAL: an event it doesn't know, and one too many for its group."""
         if error.errno == errno.EINVAL and opened.descriptors:
             try:
                 self._kernel.close(self._kernel.open(event.attr, -1, cpu, -1, 0))
@@ -395,7 +388,7 @@ class Counters:
         opened.scaled.add(reading)
         return True
 
-    # --- Telling ------------------------------------------------------------------------------------------------------
+    # --- What isn't counted -------------------------------------------------------------------------------------------
 
     def _support(self) -> dict[Wanted, Refusal | None]:
         by_group: dict[int, list[_Opened]] = {index: [] for index in range(len(self._groups))}
@@ -417,29 +410,11 @@ class Counters:
             return STARVED if waited and not any(total.running for total in counted) else None
         return next((opened.refused[member] for opened in places if member in opened.refused), NO_CPU)
 
-    def _tell(self, support: dict[Wanted, Refusal | None]) -> None:
-        """Log what is refused, and what no longer is, once: a line for each reason."""
-        refusals = {wanted: refused for wanted, refused in support.items() if refused}
-        news: dict[Refusal, list[Wanted]] = {}
-        for wanted, refused in refusals.items():
-            if self._refusals_told.get(wanted) != refused:
-                news.setdefault(refused, []).append(wanted)
-        for refused, events in news.items():
-            log.warning("events can't be counted", extra={"fields": {**refused._asdict(), "events": _names(events)}})
-        if counted := [wanted for wanted in self._refusals_told if wanted not in refusals]:
-            log.info("events are counted now", extra={"fields": {"events": _names(counted)}})
-        self._refusals_told = refusals
-
-    def _tell_left_out(self, cgroups: list[Cgroup]) -> None:
-        if cgroups and not self._left_out:  # how many there are as they come and go, the metric tells
+    def _log_left_out(self, cgroups: list[Cgroup]) -> None:
+        if cgroups and not self._left_out:  # perf_cgroups_left_out has how many there are from then on
             log.warning(
                 "not every cgroup is counted: narrow --cgroup.include, or raise --perf.max-counters and the limit on "
                 "open files",
                 extra={"fields": {"left_out": len(cgroups), "first": cgroups[0].path, "counters": self._files}},
             )
         self._left_out = cgroups
-
-
-def _names(events: Iterable[Wanted]) -> str:
-    """Name events with their groups: "cache/cycles cache/instructions"."""
-    return " ".join(f"{wanted.group}/{wanted.event.name}" for wanted in events)

@@ -18,8 +18,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from virtscope.perf.source.kernel import Attr
-from virtscope.perf.source.machine import parse_cpus
+from virtscope.perf.kernel import Attr
+from virtscope.perf.machine import parse_cpus
 from virtscope.toolkit.files import read_text
 
 _HARDWARE, _SOFTWARE, _CACHE, _RAW = 0, 1, 3, 4
@@ -75,7 +75,7 @@ _PMU_NAME = re.compile(r"(\w[\w.-]{0,99})/([^/]{0,200})/")
 
 
 class EventError(Exception):
-    """A name that no event bears on any machine; the message holds it, and what could be meant."""
+    """A name that no event has on any machine; the message holds it, and what could be meant."""
 
 
 class EventAbsent(Exception):

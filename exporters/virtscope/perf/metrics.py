@@ -1,4 +1,12 @@
-"""Event counts as metric families: scaled counts beside the times they were measured in, no ratios, no judgement."""
+"""The table of the counters' metrics: scaled counts beside the times they were measured in, no ratios, no judgement.
+
+The same by hand, for the default group "cache", on each CPU and for a cgroup:
+
+    perf stat -a -A -e '{cycles,instructions,cache-references,cache-misses}' sleep 10
+    perf stat -a -e '{cycles,instructions,cache-references,cache-misses}' --for-each-cgroup machine.slice/web sleep 10
+
+Metrics of resctrl and of profiles are in the files of these sources.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +15,9 @@ from typing import NamedTuple, Union
 
 from prometheus_client import Metric
 
+from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import CgroupCount, Counts, HostCount
 from virtscope.perf.groups import Absent, Group
-from virtscope.perf.source.cgroups import Cgroup
 from virtscope.perf.support import ABSENT_PMU
 from virtscope.toolkit.families import Labels, family, gauge
 

@@ -1,7 +1,7 @@
-"""What a group of counters has counted in truth, from what it counted while it had the hardware.
+"""A group's readings to totals that never fall: its counts, estimated for the time it did not have the hardware.
 
 A processor has few counters. When more groups are wanted than fit, the kernel gives each a turn (multiplexing) and
-tells for how long a group was wanted (enabled) and counted (running). What happened while it did not count is
+reports for how long a group was wanted (enabled) and counted (running). What happened while it did not count is
 estimated by what happened while it did.
 """
 
@@ -55,7 +55,7 @@ class Total(NamedTuple):
 
 
 class Sum:
-    """Adds up what a group counts, on one CPU or on several; no figure of it ever falls."""
+    """Adds up what a group counts, on one CPU or on several; none of its values ever falls."""
 
     def __init__(self, events: int) -> None:
         self.enabled = 0  # nanoseconds
@@ -74,7 +74,7 @@ class Scaled:
     earlier one, as it can where the whole value is scaled by the whole time. So each stretch adds what was counted in
     it at least, and at most that times the time enabled over the time run; the same over all stretches together need
     not hold, and couldn't without a sum that falls. A stretch without a turn says nothing: its time is added to the
-    next one that has one, unless it is seconds that the group has waited for. Nobody knows what was missed then, and
+    next one that has one, unless it is seconds that the group has waited for. What was missed then is unknown, and
     to take one turn for all of it would be a leap.
     """
 

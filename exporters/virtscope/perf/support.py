@@ -1,14 +1,18 @@
-"""Why an event can't be counted here: a word for a label, and a sentence that says what to do."""
+"""Why an event can't be counted here: a word for a label, and for the log a sentence that says what to do."""
 
 from __future__ import annotations
 
 import errno
+import logging
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from virtscope.perf.events import Event
-from virtscope.perf.source.machine import Machine
+from virtscope.perf.machine import Machine
 
-# For `perf_event_supported{reason}`.
+log = logging.getLogger(__name__)
+
+# For perf_event_supported{reason}.
 NOT_SUPPORTED = "not_supported"  # this processor, kernel or hypervisor has no such event
 NO_PERMISSION = "no_permission"
 TOO_MANY_EVENTS = "too_many_events"  # the group is larger than the processor has counters
@@ -17,6 +21,13 @@ TOO_MANY_FILES = "too_many_files"
 HIDDEN = "hidden_by_hypervisor"
 ABSENT_PMU = "unknown_event"  # sysfs lists no such PMU, or no such event of it
 FAILED = "failed"
+
+
+class Wanted(NamedTuple):
+    """An event as a member of a group: what fits into one group may not fit into another."""
+
+    group: str
+    event: Event
 
 
 class Refusal(NamedTuple):
@@ -105,3 +116,32 @@ _TURN_ON = {
     "virtualbox": "VirtualBox has no PMU for its guests: count on the machine below",
     "unknown": "ask whoever runs the hypervisor for a virtual PMU, or count on the machine below",
 }
+
+
+class RefusalLog:
+    """Logs what is refused, and what no longer is, once: a line for each reason."""
+
+    def __init__(self) -> None:
+        self._logged: dict[Wanted, Refusal] = {}
+
+    def update(self, support: Mapping[Wanted, Refusal | None]) -> None:
+        """Log what has changed since the last update; an event without a refusal is counted."""
+        refusals = {wanted: refused for wanted, refused in support.items() if refused}
+        news: dict[Refusal, list[Wanted]] = {}
+        for wanted, refused in refusals.items():
+            if self._logged.get(wanted) != refused:
+                news.setdefault(refused, []).append(wanted)
+        for refused, events in news.items():
+            log_refusal(refused, _names(events))
+        if counted := [wanted for wanted in self._logged if wanted not in refusals]:
+            log.info("events are counted now", extra={"fields": {"events": _names(counted)}})
+        self._logged = refusals
+
+
+def log_refusal(refused: Refusal, events: str) -> None:
+    """Log why these events, "cache/cycles cache/instructions", are not counted."""
+    log.warning("events can't be counted", extra={"fields": {**refused._asdict(), "events": events}})
+
+
+def _names(events: Iterable[Wanted]) -> str:
+    return " ".join(f"{wanted.group}/{wanted.event.name}" for wanted in events)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from virtscope.perf.source.kernel import PID_CGROUP, Attr
-from virtscope.perf.source.machine import Machine
+from virtscope.perf.kernel import PID_CGROUP, Attr
+from virtscope.perf.machine import Machine
 
 SECOND = 10**9
 SOFTWARE = 1

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.perf.source import cgroups
-from virtscope.perf.source.cgroups import Cgroup, Cgroups, GlobError, hierarchy
+from virtscope.perf import cgroups
+from virtscope.perf.cgroups import Cgroup, Cgroups, GlobError, hierarchy
 from virtscope.toolkit.sources import SourceUnavailable
 
 PATHS = (

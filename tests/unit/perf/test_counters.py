@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
 from virtscope.perf import groups
+from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
+from virtscope.perf.kernel import Attr
 from virtscope.perf.metrics import Families
-from virtscope.perf.source.cgroups import Cgroup
-from virtscope.perf.source.kernel import Attr
 from virtscope.toolkit.sources import SourceUnavailable
 
 CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from virtscope.perf.events import Event, EventAbsent, EventError, resolve
-from virtscope.perf.source.kernel import Attr
-from virtscope.perf.source.machine import parse_cpus
+from virtscope.perf.kernel import Attr
+from virtscope.perf.machine import parse_cpus
 
 MACHINES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL, AMD, HYBRID, NONE = (

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from virtscope.perf.source import kernel
-from virtscope.perf.source.kernel import PID_CGROUP, Attr, Linux
+from virtscope.perf import kernel
+from virtscope.perf.kernel import PID_CGROUP, Attr, Linux
 
 
 class Little(ctypes.LittleEndianStructure):

@@ -11,9 +11,9 @@ import pytest
 from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
 from tools import programs
 from virtscope.perf import groups
+from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import Counters
 from virtscope.perf.metrics import Families
-from virtscope.perf.source.cgroups import Cgroup
 from virtscope.toolkit.exposition import Encoder
 
 TESTS = Path(__file__).resolve().parents[2]

@@ -10,10 +10,9 @@ import pytest
 from prometheus_client import Metric
 
 from tools import programs
-from virtscope.perf import resctrl_metrics
-from virtscope.perf.profile.metrics import Profiled, live_families
-from virtscope.perf.profile.samples import Hits, Place
-from virtscope.perf.source.resctrl import Resctrl
+from virtscope.perf import resctrl
+from virtscope.perf.profile import Hits, Place, Profiled, live_families
+from virtscope.perf.resctrl import Resctrl
 from virtscope.toolkit.exposition import Encoder
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -34,7 +33,7 @@ PROFILED = Profiled(
 
 def pages() -> dict[str, list[Metric]]:
     return {
-        "resctrl": resctrl_metrics.families(Resctrl(TESTS / "fixtures/sysfs/intel-two-sockets").read()),
+        "resctrl": resctrl.families(Resctrl(TESTS / "fixtures/sysfs/intel-two-sockets").read()),
         "profile": live_families(PROFILED),
     }
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.perf import resctrl_metrics
-from virtscope.perf.source.resctrl import Monitored, NoFigure, Resctrl
+from virtscope.perf import resctrl
+from virtscope.perf.resctrl import Monitored, NoValue, Resctrl
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL = FIXTURES / "intel-two-sockets"
-UNAVAILABLE, ERROR, UNASSIGNED = NoFigure.UNAVAILABLE, NoFigure.ERROR, NoFigure.UNASSIGNED
+UNAVAILABLE, ERROR, UNASSIGNED = NoValue.UNAVAILABLE, NoValue.ERROR, NoValue.UNASSIGNED
 
 
-def figures(*values: int | NoFigure) -> dict[str, int | NoFigure]:
+def figures(*values: int | NoValue) -> dict[str, int | NoValue]:
     return dict(zip(("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"), values, strict=True))
 
 
@@ -28,7 +28,7 @@ def sysfs(tmp_path: Path) -> Path:
 
 def samples(sysfs: Path) -> dict[str, dict[tuple[str, ...], float]]:
     """What is exposed, by family and labels."""
-    families = resctrl_metrics.families(Resctrl(sysfs).read())
+    families = resctrl.families(Resctrl(sysfs).read())
     return {made.name: {tuple(each.labels.values()): each.value for each in made.samples} for made in families}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from virtscope.perf import support
 from virtscope.perf.events import resolve
-from virtscope.perf.source.machine import Machine
+from virtscope.perf.machine import Machine
 from virtscope.perf.support import Refusal, refusal
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 

@@ -9,7 +9,7 @@ import pytest
 
 from virtscope.openvz import recorded
 from virtscope.openvz.procfs import Unread, read_text
-from virtscope.perf.source.machine import Machine, parse_cpus
+from virtscope.perf.machine import Machine, parse_cpus
 from virtscope.toolkit import files
 from virtscope.toolkit.sources import SourceError, SourceUnavailable
 

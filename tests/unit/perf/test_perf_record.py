@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.perf.profile.fake_perf import FakePerf
-from virtscope.perf.profile.profiler import Profiler
-from virtscope.perf.source import perf_record
-from virtscope.perf.source.perf_record import PerfRecord, Sampled
+from tests.unit.perf.fake_perf import FakePerf
+from virtscope.perf import perf_record
+from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 
 CLOCK = Sampled("cpu-clock", None)

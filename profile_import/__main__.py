@@ -1,42 +1,43 @@
-"""`perf-exporter import`: a report of OProfile, Xenoprof or perf, made into what Prometheus can be backfilled with."""
+"""The command: reads a report, and writes OpenMetrics for `promtool tsdb create-blocks-from openmetrics`."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections.abc import Sequence
-from datetime import datetime, timezone
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from virtscope.perf.profile import opreport, perf_report, perf_script
-from virtscope.perf.profile.backfill import openmetrics
-from virtscope.perf.profile.opreport import Counted
-from virtscope.perf.profile.perf_names import without_scope
-from virtscope.perf.profile.samples import Place, Profile
-from virtscope.perf.source.perf_record import Sampled
-from virtscope.toolkit.sources import SourceError, SourceRubbish
+from prometheus_client import Metric
+from prometheus_client.samples import Sample
+
+from profile_import import reports
+from profile_import.opreport import Counted
+from virtscope.perf.perf_record import Sampled
+from virtscope.perf.profile import Place, Profile, Top, families
+from virtscope.toolkit.exposition import Encoder
+from virtscope.toolkit.sources import SourceError
 
 _LONGEST = 366 * 86400.0  # seconds; promtool makes a block of every two hours
 _HOUR = 3600.0
-_KINDS = {
-    "opreport": "what OProfile's or Xenoprof's opreport printed, with or without -l",
-    "perf-report": "what `perf report --stdio` printed",
-    "perf-script": "what `perf script` printed",
-}
+_STEP = 60.0  # seconds from one sample to the next: rate() over a few minutes has enough of them
+_MOST_STEPS = 1440
+_MOST_PLACES = 1000  # of an event; the rest is in one series
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read the report and write OpenMetrics; exits with 1 and one line where either can't be done."""
     given = _parser().parse_args(arguments)
     try:
-        profile = _read(given)
+        with given.file.open(encoding="utf-8-sig", errors="backslashreplace", newline="\n") as file:
+            profile = reports.parse(given.kind, file, [Counted(*event) for event in given.events])
         end = given.file.stat().st_mtime if given.end is None else given.end
         begin = end - _HOUR if given.begin is None else given.begin
         if begin >= end:
-            sys.exit("perf-exporter: --begin must be before --end, which is the file's time where it isn't given")
+            sys.exit("profile_import: --begin must be before --end, which is the file's time where it isn't given")
         if begin < 0 or end - begin > _LONGEST:
-            sys.exit("perf-exporter: --begin and --end must be after 1970, and a year apart at most")
+            sys.exit("profile_import: --begin and --end must be after 1970, and a year apart at most")
         text = openmetrics(profile, begin, end, dict(given.labels))
         if given.output:
             given.output.write_bytes(text)
@@ -44,19 +45,19 @@ def main(arguments: Sequence[str]) -> None:
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
     except SourceError as error:
-        sys.exit(f"perf-exporter: {given.file}: {error}")
+        sys.exit(f"profile_import: {given.file}: {error}")
     except OSError as error:
-        sys.exit(f"perf-exporter: {error.filename or given.output or 'standard output'}: {error.strerror}")
+        sys.exit(f"profile_import: {error.filename or given.output or 'standard output'}: {error.strerror}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="perf-exporter import",
-        description="Makes a profile of old into OpenMetrics, for `promtool tsdb create-blocks-from openmetrics`.",
-        epilog="kinds: " + "; ".join(f"{kind}: {what}" for kind, what in _KINDS.items()),
+        prog="python -m profile_import",
+        description="Makes an old profile into OpenMetrics, for `promtool tsdb create-blocks-from openmetrics`.",
+        epilog="kinds: " + "; ".join(f"{kind}: {what}" for kind, what in reports.KINDS.items()),
         allow_abbrev=False,
     )
-    parser.add_argument("kind", choices=list(_KINDS), help="what printed the report")
+    parser.add_argument("kind", choices=list(reports.KINDS), help="what printed the report")
     parser.add_argument("file", type=Path, metavar="FILE", help="the report")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to write (default: standard output)")
     parser.add_argument(
@@ -87,30 +88,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _read(given: argparse.Namespace) -> Profile:
-    """Return what the report has; raises SourceRubbish where that is nothing."""
-    profile = _parsed(given)
-    if not profile:
-        raise SourceRubbish(
-            f"there are no samples in this {given.kind}: no row stands below its columns, or all have 0"
-        )
-    return profile
+def openmetrics(profile: Profile, begin: float, end: float, labels: Mapping[str, str]) -> bytes:
+    """Return the profile as counters that rise evenly from 0 at `begin` to all it has at `end`, in Unix seconds.
+
+    A report says nothing of the time in between. `labels` are added to each series.
+    """
+    top = Top(_MOST_PLACES, 0)
+    top.add(profile)
+    steps = min(max(round((end - begin) / _STEP), 1), _MOST_STEPS)
+    times = [begin + (end - begin) * step / steps for step in range(steps)] + [end]
+    return Encoder().openmetrics([_over_time(each, times, labels) for each in families(top.counts())])
 
 
-def _parsed(given: argparse.Namespace) -> Profile:
-    with given.file.open(encoding="utf-8-sig", errors="backslashreplace", newline="\n") as file:
-        if given.kind == "perf-script":
-            return _named_alone(perf_script.parse(file))
-        text = file.read()
-    if given.kind == "perf-report":
-        return _named_alone(perf_report.parse(text).profile)
-    return opreport.parse(text, [Counted(event.event, event.period) for event in given.events])
-
-
-def _named_alone(profile: Profile) -> Profile:
-    """Return it with events called as a live host's are, whatever a report's were sampled of."""
-    names = without_scope({place.event for place in profile})
-    return {place._replace(event=names[place.event]): hits for place, hits in profile.items()}
+def _over_time(family: Metric, times: list[float], labels: Mapping[str, str]) -> Metric:
+    last = len(times) - 1
+    samples = []
+    for sample in family.samples:
+        every = {**sample.labels, **labels}
+        samples += [
+            Sample(sample.name, every, sample.value * step / last, round(time, 3)) for step, time in enumerate(times)
+        ]
+    family.samples = samples
+    return family
 
 
 def _time(text: str) -> float:
@@ -121,7 +120,7 @@ def _time(text: str) -> float:
         time = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 2007-03-01T12:00:00Z or 1172750400") from None
-    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -135,3 +134,7 @@ def _label(text: str) -> tuple[str, str]:
     if name in Place._fields:
         raise argparse.ArgumentTypeError(f"the label {name!r} is the report's own")
     return name, value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,7 @@
-"""The machine as procfs and sysfs tell of it: its CPUs, and what decides whether their counters can be had."""
+"""The machine, by procfs and sysfs: its CPUs, and what decides whether their counters can be used.
+
+By hand: `cat /sys/devices/system/cpu/online /proc/sys/kernel/perf_event_paranoid`, `ls /sys/bus/event_source/devices`
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class Machine:
     def online(self) -> frozenset[int]:
         """Return the numbers of the CPUs that are online.
 
-        Raises SourceUnavailable where sysfs doesn't tell, SourceRubbish where what it tells is no list of CPUs.
+        Raises SourceUnavailable where sysfs doesn't say, SourceRubbish where what it says is no list of CPUs.
         """
         return self.listed(self._online)
 

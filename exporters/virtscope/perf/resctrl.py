@@ -2,8 +2,10 @@
 
 Layout and meaning: Documentation/filesystems/resctrl.rst; the same for Intel's RDT, AMD's QoS and Arm's MPAM. A control
 group is the mount point itself or a folder in it, a monitoring group a folder in a control group's mon_groups/. Each
-has mon_data/mon_L3_<cache id>/ with a file per figure. Where a cache's nodes have folders of their own in there
+has mon_data/mon_L3_<cache id>/ with a file for each value. Where a cache's nodes have folders of their own in there
 (Sub-NUMA Clusters), the files beside these folders hold the sum of them.
+
+By hand: `grep . /sys/fs/resctrl/mon_data/mon_L3_*/*`
 """
 
 from __future__ import annotations
@@ -11,22 +13,40 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from prometheus_client import Metric
+
+from virtscope.toolkit.families import family
 from virtscope.toolkit.files import read_text
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
-FIGURES = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
+# What is read and exposed, by its file.
+_METRICS = {
+    "llc_occupancy": (
+        "resctrl_llc_occupancy_bytes",
+        "Last-level cache that the group's tasks fill now, those of its monitoring groups too, in bytes.",
+    ),
+    "mbm_total_bytes": (
+        "resctrl_memory_bytes_total",
+        "Bytes moved between this cache and memory for the group's tasks, those of its monitoring groups too.",
+    ),
+    "mbm_local_bytes": (
+        "resctrl_local_memory_bytes_total",
+        "Bytes of resctrl_memory_bytes_total that were moved to or from memory of the cache's own node.",
+    ),
+}
 
 _NO_GROUPS = {"info", "mon_data", "mon_groups"}
 _CACHE = re.compile(r"mon_L3_([0-9]+)")
 
 
-class NoFigure(Enum):
-    """What the kernel says in place of a figure."""
+class NoValue(Enum):
+    """What the kernel says in place of a value."""
 
     UNAVAILABLE = "Unavailable"  # the hardware has none at this moment
     ERROR = "Error"  # the hardware can't measure this
@@ -34,14 +54,14 @@ class NoFigure(Enum):
 
 
 class Monitored(NamedTuple):
-    """A group's figures at one cache, in bytes, by their files' names; what the processor doesn't measure isn't there.
+    """A group's values at one cache, in bytes, by their files' names; what the processor doesn't measure isn't there.
 
     Those of a control group hold those of its monitoring groups.
     """
 
     group: str  # "/" for all that is in no other control group, "/web", "/web/mon_groups/db"
     cache: str  # the cache's id, as in /sys/devices/system/cpu/cpu*/cache/index3/id
-    figures: dict[str, int | NoFigure]
+    values: dict[str, int | NoValue]
 
 
 class Resctrl:
@@ -51,7 +71,7 @@ class Resctrl:
         self._mount = sysfs / "fs/resctrl"
 
     def read(self) -> list[Monitored]:
-        """Return every group's figures at every cache.
+        """Return every group's values at every cache.
 
         Raises SourceUnavailable where resctrl isn't mounted or monitors nothing, SourceRubbish where a file holds
         neither a number nor one of the kernel's words for none.
@@ -66,9 +86,9 @@ class Resctrl:
         for group, folder in self._groups():
             for cache in _folders(folder / "mon_data"):
                 numbered = _CACHE.fullmatch(cache.name)
-                figures = _figures(cache) if numbered else {}
-                if numbered and figures:
-                    monitored.append(Monitored(group, str(int(numbered[1])), figures))
+                values = _values(cache) if numbered else {}
+                if numbered and values:
+                    monitored.append(Monitored(group, str(int(numbered[1])), values))
         return monitored
 
     def _groups(self) -> Iterator[tuple[str, Path]]:
@@ -82,10 +102,10 @@ class Resctrl:
         return "/" + os.fsencode(path).decode(errors="backslashreplace") if path.name else "/"
 
 
-def parse(text: str) -> int | NoFigure:
-    """Return what a figure's file says; raises ValueError where that is neither a number nor a word of the kernel's."""
+def parse(text: str) -> int | NoValue:
+    """Return what a file says; raises ValueError where that is neither a number nor one of the kernel's words."""
     word = text.strip()
-    return int(word) if word.isascii() and word.isdigit() else NoFigure(word)
+    return int(word) if word.isascii() and word.isdigit() else NoValue(word)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -96,16 +116,40 @@ def _folders(folder: Path) -> list[Path]:
         return []
 
 
-def _figures(cache: Path) -> dict[str, int | NoFigure]:
-    figures = {}
-    for name in FIGURES:
+def _values(cache: Path) -> dict[str, int | NoValue]:
+    values = {}
+    for name in _METRICS:
         try:
             text = read_text(cache / name, "backslashreplace")
-            figures[name] = parse(text)
+            values[name] = parse(text)
         except ValueError:
             raise SourceRubbish(f"{cache / name} says {text[:80]!r}") from None
         except OSError as error:
             # Not there: this processor doesn't measure it, or the group has gone, also while its file was open.
             if error.errno not in {errno.ENOENT, errno.ENODEV}:
                 raise
-    return figures
+    return values
+
+
+def families(monitored: Sequence[Monitored]) -> list[Metric]:
+    """Return what the processor measures of each resctrl group, and how much of it is missing now.
+
+    resctrl_llc_occupancy_bytes{group="/web",cache="0"} 1835008
+    resctrl_memory_bytes_total{group="/web",cache="0"} 73400320
+    resctrl_missing_figures{reason="unassigned"} 2
+    """
+    labelled = [({"group": each.group, "cache": each.cache}, each.values) for each in monitored]
+    made = []
+    for file, (name, documentation) in _METRICS.items():
+        read = [(labels, values.get(file)) for labels, values in labelled]
+        made.append(family(name, documentation, [(labels, value) for labels, value in read if isinstance(value, int)]))
+    missing = Counter(value for each in monitored for value in each.values.values() if isinstance(value, NoValue))
+    made.append(
+        family(
+            "resctrl_missing_figures",
+            "Values that have no sample now, as the kernel said Unavailable (none at this moment), Error (not "
+            "measurable here) or Unassigned (the group has no counter).",
+            [({"reason": word.value.lower()}, missing[word]) for word in NoValue],
+        )
+    )
+    return made

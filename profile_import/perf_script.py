@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from virtscope.perf.profile.captured import clean, malformed
-from virtscope.perf.profile.perf_names import event_name, in_base_units
-from virtscope.perf.profile.samples import GUESTS, Hits, Place, Profile, add
+from virtscope.perf.perf_report import malformed
+from virtscope.perf.profile import GUESTS, Hits, Place, Profile, add, event_name, in_base_units
 from virtscope.toolkit.sources import SourceRubbish
 
 # A line begins with command, ids, CPU, time, period and event, as far as they are asked for. With a time or a CPU it is
@@ -116,7 +115,7 @@ def _samples(lines: Iterable[str]) -> Iterator[_Sample]:
     above: _Frame | None = None  # what stands in the line above, if that is a frame
     chains = False  # call chains are printed
     for number, ended in enumerate(lines, 1):
-        line = clean(ended[:_LONGEST]).rstrip()
+        line = ended[:_LONGEST].rstrip()
         beside = _BESIDE.fullmatch(line)
         begun = _timed(number, line) or (None if beside else _bare(number, line))
         if begun or not line or _RECORD.match(line):

@@ -4,19 +4,16 @@ Format: tools/perf/ui/stdio/hist.c, tools/perf/ui/hist.c and tools/perf/util/sor
 each event, with comment lines before it, the last of which name the columns and, by dots, their widths. Columns stand
 at least two blanks apart. Below a row may stand its call chains (-g), in any of their forms. perf of Linux 2.6.39 to
 3.1 heads a section by "# Events: 1K cycles". What the terminal interface shows has the same columns without comment
-signs.
+signs. What perf_record asks for is the simplest of these; people import all others (profile_import in the checkout).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
-from virtscope.perf.profile.captured import clean, malformed, unquoted
-from virtscope.perf.profile.perf_names import event_name, in_base_units
-from virtscope.perf.profile.samples import GUESTS, Hits, Place, Profile, add
-from virtscope.perf.profile.xensyms import Xensyms
+from virtscope.perf.profile import GUESTS, Hits, Place, Profile, add, event_name, in_base_units
 from virtscope.toolkit.sources import SourceRubbish
 
 SPACES = {"k": "kernel", ".": "user", "H": "hypervisor", "g": "guest_kernel", "u": "guest_user"}
@@ -56,9 +53,7 @@ _SCROLL_BAR = "".join(map(chr, range(0x2580, 0x2600)))  # at the right edge of t
 
 # What stands below a row. A bare name in a graph has nothing to be known by but what is not in it.
 _CHAIN = re.compile(r"[|\s]*--|[|\s]*$|\|")  # a graph's branches and trunks
-_FLAT = re.compile(
-    r"(?:[0-9]{1,3}[.,][0-9]+%|[0-9]{1,19})$", re.ASCII
-)  # -g flat: a chain's share, and below it its names
+_FLAT = re.compile(r"(?:[0-9]{1,3}[.,][0-9]+%|[0-9]{1,19})$", re.ASCII)  # -g flat: a chain's share, names below it
 _FOLDED = re.compile(r"(?:[0-9]{1,3}[.,][0-9]+%|[0-9]{1,19}) (?=\S)", re.ASCII)  # -g folded: all in a line
 _LIKE_A_ROW = re.compile(rf"\s*{_SIGN}[0-9]+(?:[.,][0-9]+)?\s?%|.*[0-9]%.*\s\[[.kHgu]\]\s", re.ASCII)
 _UNFOLDED = re.compile(r"\s+[+-] [0-9]{1,3}[.,][0-9]+% [^\s\[]", re.ASCII)  # in the terminal interface
@@ -67,6 +62,7 @@ _SAYS_NOTHING = re.compile(
     r"\S*\s?[$#] |(?:\S+@\S+|\[[^\]]*\])\s?[$#]$"
 )
 
+_LONGEST_SHOWN = 120  # characters of a line in an error
 _PLAIN = "run `perf report --stdio --no-children -g none -n --show-total-period` again and import what it prints"
 
 
@@ -90,7 +86,7 @@ class _Section(NamedTuple):
 class _Columns(NamedTuple):
     names: list[str]
     separator: str  # "" where they are aligned
-    spans: Sequence[tuple[int, int]] = ()  # where each begins and ends, if dots below them tell
+    spans: Sequence[tuple[int, int]] = ()  # where each begins and ends, if there are dots below them
 
     def begin(self, row: str) -> bool:
         """Whether it is a row. Between separators nothing is missing; else a symbol's own line break is before it."""
@@ -126,17 +122,18 @@ class _Columns(NamedTuple):
         return not _MARKED.search(value) and not (name in _TEXTS and value.endswith("%") and _PERCENT.fullmatch(value))
 
 
-def parse(text: str, xensyms: Xensyms | None = None) -> Report:
+def parse(text: str, xen_symbol: Callable[[str], str] | None = None) -> Report:
     """Return the samples by place of every event in a report; `text` is all of it, also if it is indented.
 
     Where the report has no column of samples (-n) or of periods (-F period), they are its percentages of the heading's
     numbers, of which samples are cut to thousands from a thousand on. Call chains are passed over, as their samples are
-    in the row above. `xensyms` names the hypervisor's symbols, in a report of a Dom0 that sampled it.
+    in the row above. `xen_symbol` names the hypervisor's symbols, in a report of a Dom0 that sampled it: it returns ""
+    for what perf shows of anything else.
 
     Raises SourceRubbish with the offending line where one makes no sense, where there is no event at all, and where
     samples would count twice.
     """
-    return _Reader(xensyms).read(unquoted(clean(text).split("\n")))  # other ends of lines may be in a name
+    return _Reader(xen_symbol).read(text.split("\n"))  # other ends of lines may be in a name
 
 
 def _without_scroll_bar(line: str) -> str:
@@ -147,8 +144,8 @@ def _without_scroll_bar(line: str) -> str:
 class _Reader:
     """Reads a report line by line."""
 
-    def __init__(self, xensyms: Xensyms | None) -> None:
-        self._xensyms = xensyms
+    def __init__(self, xen_symbol: Callable[[str], str] | None) -> None:
+        self._xen_symbol = xen_symbol
         self._profile: Profile = {}
         self._lost = 0
         self._section: _Section | None = None
@@ -225,7 +222,7 @@ class _Reader:
         return _Section(event, int(number) * _UNITS[unit], bool(unit), int(counted[1]) if counted else None)
 
     def _named(self, names: str) -> _Columns:
-        """Tell a separator by what stands right behind the first column's name, where blanks would be else."""
+        """Know a separator by what is right behind the first column's name, where blanks would be else."""
         first = next((name for name in [*_SHARES, *_COUNTS, *_TEXTS] if re.match(rf"{name}(?!\w)", names)), "")
         behind = names[len(first) :].lstrip(" ")[:1] if first else ""
         separator = "" if not behind or behind.isalnum() else behind
@@ -275,7 +272,7 @@ class _Reader:
         image, symbol = values.get("Shared Object", ""), values.get("Symbol", "")
         level = _SYMBOL.fullmatch(symbol)
         space, name = (SPACES.get(level[1], ""), level[2]) if level else ("", symbol)
-        if self._xensyms and space == "kernel" and (xens := self._xensyms.symbol(name)):
+        if self._xen_symbol and space == "kernel" and (xens := self._xen_symbol(name)):
             image, name, space = "xen-syms", xens, "hypervisor"
         return Place.named(self._section.event, image, name, space, GUESTS if space.startswith("guest") else "")
 
@@ -320,3 +317,10 @@ class _Reader:
 
     def _malformed(self, line: str, problem: str, advice: str) -> SourceRubbish:
         return malformed("perf report", self._number, line, problem, advice)
+
+
+def malformed(program: str, number: int, line: str, problem: str, advice: str) -> SourceRubbish:
+    """Return the error for a line of what a program printed, counted from 1: what is wrong with it, and what to do."""
+    shown = line.strip()
+    shown = shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 3] + "..."
+    return SourceRubbish(f"line {number} of {program} {problem}: {shown!r}; {advice}")

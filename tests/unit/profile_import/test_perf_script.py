@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from virtscope.perf.profile import perf_script
-from virtscope.perf.profile.samples import GUESTS, NO_SYMBOL, Hits
+from profile_import import perf_script
+from virtscope.perf.profile import GUESTS, NO_SYMBOL, Hits
 from virtscope.toolkit.sources import SourceRubbish
 
 

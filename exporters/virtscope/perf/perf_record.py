@@ -1,7 +1,9 @@
-"""Rounds of `perf record` over the whole machine, each read back by `perf report`.
+"""Rounds of `perf record` over the whole machine in the background, each read back by `perf report`.
 
-What is recorded never lies on a disk: it goes to memory that ends with its last user, so that nothing is left behind
-whoever is killed. perf itself ends when its `sleep` does, also if the exporter is no more.
+By hand: `perf record -a -F 99 -e cache-misses -- sleep 5`, and then `perf report --stdio -n`.
+
+What is recorded is never on a disk: it goes to memory that ends with its last user, so that nothing is left behind
+whichever process is killed. perf itself ends when its `sleep` does, also if the exporter is no more.
 """
 
 from __future__ import annotations
@@ -11,14 +13,18 @@ import os
 import re
 import shutil
 import tempfile
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from prometheus_client import Metric
+
+from virtscope.perf import perf_report
 from virtscope.perf.events import EventError, resolve
-from virtscope.perf.profile import perf_report
-from virtscope.perf.profile.perf_report import Report
-from virtscope.perf.profile.xensyms import Xensyms
+from virtscope.perf.perf_report import Report
+from virtscope.perf.profile import NO_SYMBOL, Profiled, Top, live_families
+from virtscope.toolkit.background import Background
 from virtscope.toolkit.commands import Commands, Finished
 from virtscope.toolkit.files import read_text
 from virtscope.toolkit.sources import SourceError, SourceUnavailable
@@ -32,6 +38,11 @@ _BOUNDED = ("sh", "-c", f"trap '' XFSZ && ulimit -f {_LARGEST // 512} && exec \"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  a file there is made without a name
 _READING = 30.0  # seconds for perf to begin, to end, and to look symbols up, beside those in which it samples
 _NICE = "19"  # a busy host's guests come first; what perf loses by it, it counts
+_NEWCOMERS = 10  # symbols of an event that may gain a series in a round, so six hundred an hour at most
+
+_XENSYM = re.compile(r"([0-9a-f]{16}) \w (\S+)", re.ASCII)
+_XEN_FIRST, _XEN_LAST = 0xFFFF800000000000, 0xFFFF87FFFFFFFFFF
+_ADDRESS = re.compile(r"(?:0x)?([0-9a-f]{16})", re.ASCII)
 
 _MISSING = "perf is not installed (Debian: linux-perf; Ubuntu: linux-tools-$(uname -r); Fedora: perf)"
 _NO_PERMISSION = (
@@ -111,9 +122,9 @@ class PerfRecord:
             text = self._report([*command, "report", "-i", path])
         finally:
             os.close(memory)
-        xensyms = self._hypervisors_symbols() if scope in {ALL_OF_XEN, WITH_XEN} else None
+        xen_symbol = self._hypervisors_symbols().symbol if scope in {ALL_OF_XEN, WITH_XEN} else None
         scopes = {event: scope if event in hardware else THIS_KERNEL for event in self._events}
-        return Round(perf_report.parse(text, xensyms), scopes, self.seconds)
+        return Round(perf_report.parse(text, xen_symbol), scopes, self.seconds)
 
     def origin(self) -> str:
         """Return where perf is, and what it was not shown."""
@@ -181,6 +192,74 @@ class PerfRecord:
             except OSError:
                 self._xensyms = Xensyms("")
         return self._xensyms
+
+
+class Profiler:
+    """Samples in the background, from start() to close(). A round that fails adds nothing, and is counted."""
+
+    def __init__(self, source: PerfRecord, interval: float, symbols: int) -> None:
+        """Sample each `interval` seconds; the `symbols` places of each event with the most samples get series."""
+        self._source = source
+        self._top = Top(symbols, _NEWCOMERS)
+        self._lost = 0
+        self._seconds = 0.0
+        self.background = Background("profile", self._sample, interval, source.cpu_seconds, takes=source.seconds)
+
+    def start(self) -> None:
+        """Begin sampling."""
+        self.background.start()
+
+    def close(self) -> None:
+        """End sampling, and the perf that runs."""
+        self.background.close()
+        self._source.close()
+
+    def origin(self) -> str:
+        """Return the path of perf."""
+        return self._source.origin()
+
+    def read(self) -> list[Metric]:
+        """Return the families as of the last round; raises as Background.latest() does."""
+        return live_families(self.background.latest())
+
+    def _sample(self) -> Profiled:
+        found = self._source.read()
+        self._top.add(found.report.profile)
+        self._lost += found.report.lost
+        self._seconds += found.seconds
+        return Profiled(
+            self._top.counts(),
+            self._lost,
+            self._seconds,
+            [(event.event, self._pace(event), scope) for event, scope in found.scopes.items()],
+        )
+
+    def _pace(self, event: Sampled) -> str:
+        return f"each {event.period}th" if event.period else f"{self._source.frequency()} Hz"
+
+
+class Xensyms:
+    """Names addresses of the hypervisor, by what Dom0's kernel lists in /proc/xen/xensyms.
+
+    perf doesn't read that file: what it sampled in the hypervisor (pmu_mode hv or all) it shows as addresses of the
+    kernel that belong to nothing. Format: drivers/xen/xenfs/xensyms.c in Linux's source, an address, a letter and a
+    name. The range that is the hypervisor's: Documentation/arch/x86/x86_64/mm.rst.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Take the file's text; "" where there is none, or it can't be read."""
+        found = sorted((int(line[1], 16), line[2]) for line in map(_XENSYM.fullmatch, text.splitlines()) if line)
+        self._addresses = [address for address, _ in found]
+        self._names = [name for _, name in found]
+
+    def symbol(self, name: str) -> str:
+        """Return the hypervisor's symbol for what perf shows as an address in its range; "" for all else."""
+        matched = _ADDRESS.fullmatch(name)
+        address = int(matched[1], 16) if matched else 0
+        if not _XEN_FIRST <= address <= _XEN_LAST:
+            return ""
+        at = bisect_right(self._addresses, address)
+        return self._names[at - 1] if at else NO_SYMBOL
 
 
 def _file_in_memory() -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtscope.perf.profile.samples import Hits, Place, Profile
-from virtscope.perf.profile.top import OTHER, Top
+from virtscope.perf.profile import OTHER, Hits, Place, Profile, Top
 
 MOST, NEWCOMERS = 5, 2
 

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.perf.profile import opreport
-from virtscope.perf.profile.opreport import Counted
-from virtscope.perf.profile.samples import NO_SYMBOL
-from virtscope.perf.profile.top import OTHER
+from profile_import import opreport, reports
+from profile_import.opreport import Counted
+from virtscope.perf.profile import NO_SYMBOL, OTHER
 from virtscope.toolkit.sources import SourceRubbish
 
-SAMPLES = Path(__file__).resolve().parents[5] / "shared/samples/oprofile"
+SAMPLES = Path(__file__).resolve().parents[4] / "shared/samples/oprofile"
 
 CPU = "CPU: Core 2, speed 2400 MHz (estimated)\n"
 MISSES = "Counted LLC_MISSES events (L2 cache misses (demand)) with a unit mask of 0x41 (No unit mask) count 6000\n"
@@ -242,8 +241,8 @@ APART = {"libc-2.7.so": 600, "cc1": 400, "vmlinux": 50}
 def test_an_applications_images_count_once_whatever_became_of_the_tab(tab: str, before: str) -> None:
     """Web pages and mails put blanks in its place; counted twice, cc1 alone would have more than there is."""
     text = "".join(before + line for line in (CPU + MISSES + REFERENCES + NESTED).splitlines(keepends=True))
-    found = counts(text.replace("\t", tab))
-    assert {image: samples for (event, image, _), samples in found.items() if event == "LLC_MISSES"} == APART
+    found = reports.parse("opreport", [text.replace("\t", tab)])
+    assert {place.image: hits.samples for place, hits in found.items() if place.event == "LLC_MISSES"} == APART
 
 
 def test_an_applications_images_count_once_with_no_blanks_before_any_line() -> None:

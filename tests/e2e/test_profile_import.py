@@ -1,4 +1,4 @@
-"""An old report as a user backfills it: by `perf-exporter import`, promtool and Prometheus, and queried back."""
+"""An old report as a user backfills it: by `python -m profile_import`, promtool and Prometheus, and queried back."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.openmetrics import parser
 from prometheus_client.samples import Sample
 
-from tests.e2e.running_exporter import EXPORTERS
 from tests.live.program import program_path
 from tests.live.prometheus import Prometheus
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 OPREPORT = """CPU: Core 2, speed 2400.08 MHz (estimated)
 Counted LLC_MISSES events (L2 cache demand requests that missed) with a unit mask of 0x41 (No unit mask) count 6000
 samples  %        app name                 symbol name
@@ -37,8 +37,8 @@ PERF_SCRIPT = "web 7 [000] 12.5:   1000  cache-misses:  ffffffff81234567 copy_pa
 
 
 def imported(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "virtscope.perf", "import", *map(str, arguments)]
-    return subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "profile_import", *map(str, arguments)]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
 
 
 def samples_of(exposition: str) -> list[Sample]:
@@ -123,7 +123,7 @@ def test_what_is_no_such_report_is_refused_in_one_line(tmp_path: Path, kind: str
     file.write_text(text, encoding="latin-1")
     done = imported(kind, file)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"perf-exporter: {file}: ")
+    assert done.stderr.startswith(f"profile_import: {file}: ")
     assert done.stderr.count("\n") == 1
 
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from virtscope.perf import importing
-from virtscope.perf.profile import backfill
+from profile_import import __main__ as command
 
 LIBRARIES = st.sampled_from(["libc-2.7.so", "cc1", "vmlinux", "a program", "anon (tgid:7 range:0x1-0x2)", "[vdso]"])
 SYMBOLS = st.sampled_from(
@@ -42,7 +41,7 @@ def imported(kind: str, text: str, *arguments: str) -> tuple[Counter[str], dict[
         report, output = Path(folder) / "report", Path(folder) / "output"
         report.write_text(text, encoding="utf-8")
         span = ["--begin", "0", "--end", "60"]
-        importing.main([kind, str(report), "--output", str(output), *span, *arguments])
+        command.main([kind, str(report), "--output", str(output), *span, *arguments])
         exposition = output.read_text(encoding="utf-8")
     samples: Counter[str] = Counter()
     events: dict[str, float] = {}
@@ -61,7 +60,7 @@ def imported(kind: str, text: str, *arguments: str) -> tuple[Counter[str], dict[
 @pytest.fixture(autouse=True)
 def few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the rest of the places folded into one."""
-    monkeypatch.setattr(backfill, "_MOST_PLACES", 3)
+    monkeypatch.setattr(command, "_MOST_PLACES", 3)
 
 
 class Application(NamedTuple):

@@ -17,9 +17,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from virtscope.perf.profile.captured import clean, malformed, unquoted
-from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place, Profile, add
-from virtscope.perf.profile.top import OTHER
+from virtscope.perf.perf_report import malformed
+from virtscope.perf.profile import NO_SYMBOL, OTHER, Hits, Place, Profile, add
 from virtscope.toolkit.sources import SourceRubbish
 
 _COUNTED = re.compile(r"\W*(?:Counter \d+ )?[Cc]ounted\s")
@@ -98,7 +97,7 @@ class _Row(NamedTuple):
         """Whether its percentages are of these numbers, as far as they are printed."""
         return all(
             abs(count - total * share / 100) <= 0.5 + total * 1e-4
-            for count, total, share in zip(self.counts, totals, self.percentages)
+            for count, total, share in zip(self.counts, totals, self.percentages, strict=True)
         )
 
 
@@ -119,7 +118,9 @@ class _Columns(NamedTuple):
             return None
         counts: list[str] = []
         shares: list[str] = []
-        for title, figure in zip((title for title in self.titles if title in ("samples", "%")), found.groups()):
+        for title, figure in zip(
+            (title for title in self.titles if title in ("samples", "%")), found.groups(), strict=True
+        ):
             (counts if title == "samples" else shares).append(figure)
         percentages = [0.0 if "nan" in share else float(share) for share in shares]
         return _Row(number, line, tuple(map(int, counts)), tuple(percentages), line[found.end() :].strip())
@@ -152,7 +153,7 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
     for row in counting:
         image, symbol = (OTHER, OTHER) if row.names == OTHER else _names(row.names, columns)
         space, domain = _space(image)
-        figures = [(counted[0], sum(row.counts))] if classes else list(zip(counted, row.counts))
+        figures = [(counted[0], sum(row.counts))] if classes else list(zip(counted, row.counts, strict=True))
         for each, samples in figures:
             place = Place.named(each.event, image, symbol, space, domain)
             add(profile, place, Hits(samples, None if each.period is None else samples * each.period))
@@ -160,8 +161,8 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
 
 
 def _lines(text: str) -> list[str]:
-    # Tabs as a terminal shows them: where a number ends tells whose it is.
-    return [line.rstrip().expandtabs() for line in unquoted(clean(text).replace("\r", "").split("\n"))]
+    # Tabs as a terminal shows them: where a number ends decides which column it is of.
+    return [line.rstrip().expandtabs() for line in text.replace("\r", "").split("\n")]
 
 
 def _refuse_other_forms(text: str, lines: Sequence[str]) -> None:
@@ -230,8 +231,8 @@ def _counted(preamble: Sequence[str]) -> list[Counted]:
     if len(set(names)) < len(names):
         names = [f"{name}:{mask}" for name, mask, _ in found]
     if len(set(names)) < len(names):
-        names = [f"{name}:{period}" for name, (_, _, period) in zip(names, found)]
-    counted = [Counted(name, period) for name, (_, _, period) in zip(names, found)]
+        names = [f"{name}:{period}" for name, (_, _, period) in zip(names, found, strict=True)]
+    counted = [Counted(name, period) for name, (_, _, period) in zip(names, found, strict=True)]
     masks = _UNIT_MASK.findall("\n".join(preamble))
     if len(counted) == 1 and masks:
         return [Counted(f"{counted[0].event}:{mask}", counted[0].period) for mask in masks]
@@ -378,15 +379,16 @@ def _parts(application: _Row, below: Sequence[_Row]) -> Sequence[_Row]:
     """
     sums = (0,) * len(application.counts)
     for index, row in enumerate(below):
-        sums = tuple(total + count for total, count in zip(sums, row.counts))
+        sums = tuple(total + count for total, count in zip(sums, row.counts, strict=True))
         if sums == application.counts:
             return below[: index + 1]
     if not below:
         return below
     everything = tuple(
-        100 * count / share if share else 0.0 for count, share in zip(application.counts, application.percentages)
+        100 * count / share if share else 0.0
+        for count, share in zip(application.counts, application.percentages, strict=True)
     )
-    within = all(total <= count for total, count in zip(sums, application.counts))
+    within = all(total <= count for total, count in zip(sums, application.counts, strict=True))
     if within and all(row.are_of(application.counts) for row in below):
         return below
     if application.line[:1] != " " and all(row.are_of(everything) for row in below):

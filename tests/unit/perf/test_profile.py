@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from virtscope.perf.profile.perf_names import event_name, in_base_units, without_scope
-from virtscope.perf.profile.samples import NO_SYMBOL, Hits, Place
+from virtscope.perf.profile import NO_SYMBOL, Hits, Place, event_name, in_base_units, without_scope
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
-# Who may make cgroups, as root in a container may, can make any number. What this leaves out are the deepest.
+# Whoever may make cgroups, as root in a container may, can make any number. The deepest are left out.
 MOST_FOLDERS = 20_000
 
 _LEAF_LINKS = 2  # a folder's own name and its "."; each folder in it adds one. (Some file systems always say 1.)
@@ -47,7 +47,7 @@ class Cgroup(NamedTuple):
 
 
 class Cgroups:
-    """Finds the chosen cgroups, and opens their folders: a descriptor is how the kernel is told which one is meant."""
+    """Finds the chosen cgroups, and opens their folders: the kernel is given a cgroup as a descriptor of its folder."""
 
     def __init__(self, procfs: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
         """`include` and `exclude` are globs over paths.
@@ -59,7 +59,7 @@ class Cgroups:
         self._include = _start(include)
         self._exclude = _start(exclude)
         self._folders: dict[Cgroup, str] = {}  # of the last find()
-        self._problem = ""  # why some cgroups were not looked at, as the log was told last
+        self._problem = ""  # why some cgroups were not looked at, as it was logged last
 
     def find(self) -> list[Cgroup]:
         """Return the chosen cgroups that are there now, in the order of their paths.
@@ -68,7 +68,7 @@ class Cgroups:
         perf_event could count by.
         """
         self._folders = dict(self._chosen(hierarchy(self._procfs))) if self._include else {}
-        # A name may be what another one, which isn't UTF-8, is escaped to. Nothing would tell their series apart.
+        # A name may be what another one, which isn't UTF-8, is escaped to. Their series would be the same.
         first: dict[str, Cgroup] = {}
         for cgroup in sorted(self._folders):
             first.setdefault(cgroup.path, cgroup)

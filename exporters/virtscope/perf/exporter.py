@@ -4,62 +4,131 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from virtscope.perf import groups, importing
-from virtscope.perf.groups import GroupsError
-from virtscope.perf.profile.profiler import Profiler
-from virtscope.perf.source.cgroups import Cgroups, GlobError
-from virtscope.perf.source.kernel import Linux, raise_file_limit
-from virtscope.perf.source.machine import Machine
-from virtscope.perf.source.perf_record import PerfRecord, Sampled
-from virtscope.perf.wiring import caches, counted, found, profiled
+from prometheus_client import Metric
+
+from virtscope.perf import cgroups, groups, resctrl
+from virtscope.perf.cgroups import Cgroup, Cgroups, GlobError
+from virtscope.perf.counters import Counters
+from virtscope.perf.groups import Group, GroupsError, Plan
+from virtscope.perf.kernel import Kernel, Linux, raise_file_limit
+from virtscope.perf.machine import Machine
+from virtscope.perf.metrics import Families
+from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
+from virtscope.perf.resctrl import Resctrl
+from virtscope.perf.support import ABSENT_PMU, Refusal, log_refusal
 from virtscope.toolkit import flags, program
 from virtscope.toolkit.durations import duration, interval_or_never
-from virtscope.toolkit.exporter import Exporter
-from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit.sources import SourceError, SourceUnavailable
+
+log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10292
 SPARE_FILES = 200  # descriptors that are kept for the rest: connections, /proc, perf record
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter until it is told to stop, or its `import`; exits with 1 and one line when it can't."""
+    """Run the exporter until it is asked to stop; exits with 1 and one line when it can't."""
     words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == ["import"]:
-        importing.main(words[1:])
-    else:
-        _serve(words)
-
-
-def _serve(words: Sequence[str]) -> None:
     known_flags = flags.parser("perf-exporter", __doc__, DEFAULT_PORT)
-    known_flags.epilog = "To make a profile of old into OpenMetrics: perf-exporter import --help"
-    _add_counters(known_flags)
-    _add_profile(known_flags)
+    known_flags.epilog = None  # it has no `record`
+    _add_counter_flags(known_flags)
+    _add_profile_flags(known_flags)
     given = program.start(known_flags, words)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
     machine = Machine(procfs, sysfs)
     try:
         plan = groups.load(given.events, sysfs)
-        cgroups = Cgroups(procfs, given.include, given.exclude)
+        chosen = Cgroups(procfs, given.include, given.exclude)
         kernel = Linux()
     except (GroupsError, GlobError, SourceUnavailable) as error:
         sys.exit(f"perf-exporter: {error}")
     profiler = _profiler(given, words, "cache-misses" if machine.core_pmu else "cpu-clock")
     most_files = min(given.most_counters, raise_file_limit() - SPARE_FILES)
     with contextlib.ExitStack() as at_end:
-        sources = [counted(kernel, plan, machine, cgroups, most_files), caches(sysfs)]
+        sources = [_counters(kernel, plan, machine, chosen, most_files), _caches(sysfs)]
         if given.include:
-            sources.append(found(procfs))
+            sources.append(_hierarchy(procfs))
         if profiler:
-            sources.append(profiled(profiler, at_end))
+            sources.append(_profile(profiler, at_end))
         program.serve(Exporter("perf", sources), given)
 
 
-def _add_counters(known_flags: argparse.ArgumentParser) -> None:
+# --- Sources ----------------------------------------------------------------------------------------------------------
+
+
+def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, most_files: int) -> Source:
+    """Return the counters of the plan's groups from now on, for the host and for the cgroups that are chosen."""
+    counters = Counters(
+        kernel,
+        _without_guests(plan.groups) if machine.mediated_pmu else plan.groups,
+        machine,
+        open_folder=chosen.open,
+        most_files=most_files,
+    )
+    for absent in plan.absent:
+        log_refusal(Refusal(ABSENT_PMU, absent.problem), f"{absent.group}/{absent.event}")
+    families = Families(plan.absent)
+
+    def find() -> list[Cgroup]:
+        try:
+            return chosen.find()
+        except SourceUnavailable:  # which _hierarchy() says: the host is counted all the same
+            return []
+
+    def read() -> list[Metric]:
+        return families.of(counters.read(find()))
+
+    with contextlib.suppress(SourceError):  # each scrape says it again
+        counters.read(find())  # counting begins now, not with the first scrape
+    return Source("perf_event", read, lambda: "perf_event_open")
+
+
+def _without_guests(planned: list[Group]) -> list[Group]:
+    log.warning(
+        "guests' events are not counted: KVM gives its guests the counters themselves (enable_mediated_pmu), and would "
+        "start no guest while they are in use for one; run the exporter in the guests"
+    )
+    return groups.without_guests(planned)
+
+
+def _hierarchy(procfs: Path) -> Source:
+    """Return what says whether cgroups can be found, and where; their counts are among the counters'."""
+
+    def read() -> list[Metric]:
+        cgroups.hierarchy(procfs)
+        return []
+
+    return Source("cgroups", read, lambda: str(cgroups.hierarchy(procfs)))
+
+
+def _caches(sysfs: Path) -> Source:
+    """Return what the processor measures of its caches."""
+    mounted = Resctrl(sysfs)
+    return Source(
+        "resctrl",
+        lambda: resctrl.families(mounted.read()),
+        lambda: str(sysfs / "fs/resctrl"),
+        required=False,
+    )
+
+
+def _profile(profiler: Profiler, at_end: contextlib.ExitStack) -> Source:
+    """Return the profiles that are taken from now on; `at_end` ends that."""
+    profiler.start()
+    at_end.callback(profiler.close)
+    return Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
+
+
+# --- Flags ------------------------------------------------------------------------------------------------------------
+
+
+def _add_counter_flags(known_flags: argparse.ArgumentParser) -> None:
     known_flags.add_argument(
         "--events", type=Path, default=groups.DEFAULT, metavar="FILE", help="YAML with the groups of events to count"
     )
@@ -85,7 +154,7 @@ def _add_counters(known_flags: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_profile(known_flags: argparse.ArgumentParser) -> None:
+def _add_profile_flags(known_flags: argparse.ArgumentParser) -> None:
     known_flags.add_argument(
         "--profile.interval",
         dest="profile_interval",

@@ -1,1 +1,0 @@
-"""Where perf-exporter's figures come from."""
