@@ -181,7 +181,7 @@ NOT_COUNTED = Signal(
     unit=units.NoUnit,
     description=(
         "How many of the events that perf-exporter was asked for it can't count, and why. Which ones they are is in "
-        "the last table; docs/perf-exporter.md says more of each reason."
+        "the last table; docs/perf-events.md says more of each reason."
     ),
     legend="{{reason}}",
     absent="No perf-exporter answers on this host, nor in its guests: docs/perf-exporter.md says how to start one.",
@@ -195,7 +195,7 @@ SUPPORTED = Signal(
     unit=units.BoolYesNo,
     description=(
         "The events that perf-exporter was asked for, those first that it can't count, and why. Without a guest: on "
-        "the host itself. docs/perf-exporter.md says more of each reason."
+        "the host itself. docs/perf-events.md says more of each reason."
     ),
     absent=NOT_COUNTED.absent,
 )

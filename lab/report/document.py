@@ -147,7 +147,7 @@ def _why_absent(section: Section, recording: Recording, of: Sequence[Load]) -> s
     if reasons:
         return (
             f"{section.why_absent} perf-exporter can't count them on {recording.run.steps[0].host}: "
-            f'{", ".join(reasons)} (docs/perf-exporter.md, "Who sees what").'
+            f'{", ".join(reasons)} (docs/perf-exporter.md, "What can be counted where").'
         )
     return f"{section.why_absent} No perf-exporter counted the tiers' cgroups while the run lasted."
 

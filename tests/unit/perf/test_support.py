@@ -128,7 +128,7 @@ def test_kvm_that_gives_its_guests_the_counters(tmp_path: Path) -> None:
 
 
 def test_every_reason_is_explained_to_users() -> None:
-    page = (Path(__file__).parents[3] / "docs/perf-exporter.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/perf-events.md").read_text()
     reasons = {value for name, value in vars(support).items() if name.isupper() and isinstance(value, str)}
     assert len(reasons) > 5
     assert [reason for reason in reasons if f"\n| `{reason}` |" not in page] == []
