@@ -162,7 +162,7 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
 
 def _lines(text: str) -> list[str]:
     # Tabs as a terminal shows them: where a number ends decides which column it is of.
-    return [line.rstrip().expandtabs() for line in text.replace("\r", "").split("\n")]
+    return [line.rstrip().expandtabs() for line in text.split("\n")]
 
 
 def _refuse_other_forms(text: str, lines: Sequence[str]) -> None:

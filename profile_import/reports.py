@@ -31,12 +31,10 @@ def parse(kind: str, lines: Iterable[str], events: Sequence[Counted] = ()) -> Pr
     """
     if kind == "perf-script":
         profile = _live_names(perf_script.parse(map(_clean, lines)))
+    elif kind == "perf-report":
+        profile = _live_names(perf_report.parse(_unquoted(_clean("".join(lines)))).profile)
     else:
-        text = "\n".join(_unquoted(_clean("".join(lines)).split("\n")))  # other ends of lines may be in a name
-        if kind == "perf-report":
-            profile = _live_names(perf_report.parse(text).profile)
-        else:
-            profile = opreport.parse(text, events)
+        profile = opreport.parse(_unquoted(_clean("".join(lines)).replace("\r", "")), events)
     if not profile:
         raise SourceRubbish(f"there are no samples in this {kind}: no row stands below its columns, or all have 0")
     return profile
@@ -49,12 +47,13 @@ def _clean(text: str) -> str:
     return text if text.isascii() else text.translate(_BLANKS)
 
 
-def _unquoted(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a mail without the marks of a quotation, if most of them have one."""
+def _unquoted(text: str) -> str:
+    """Return a mail's text without the marks of a quotation, if most of its lines have one."""
+    lines = text.split("\n")  # other ends of lines may be in a name
     written = [line for line in lines if line.strip()]
     if 2 * sum(line.startswith(">") for line in written) <= len(written):
-        return list(lines)
-    return [_QUOTE.sub("", line, count=1) if line.startswith(">") else line for line in lines]
+        return text
+    return "\n".join(_QUOTE.sub("", line, count=1) if line.startswith(">") else line for line in lines)
 
 
 def _live_names(profile: Profile) -> Profile:

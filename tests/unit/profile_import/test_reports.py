@@ -68,6 +68,11 @@ def test_lines_that_a_mail_program_quoted(kind: str, text: str, mark: str) -> No
     assert samples(kind, quoted) == EXPECTED
 
 
+@pytest.mark.parametrize(("kind", "text"), KINDS)
+def test_ends_of_lines_of_windows(kind: str, text: str) -> None:
+    assert samples(kind, text.replace("\n", "\r\n")) == EXPECTED
+
+
 def test_one_event_under_two_modifiers_keeps_them() -> None:
     text = PERF_SCRIPT + PERF_SCRIPT.replace("MISSES:u", "MISSES:k")
     assert {event for event, _ in samples("perf-script", text)} == {"LLC_MISSES:u", "LLC_MISSES:k"}
