@@ -2,6 +2,8 @@
 
 That is the version 1 hierarchy with the controller perf_event where one is mounted, else version 2's, where counting
 needs no controller to be turned on: Documentation/admin-guide/cgroup-v2.rst, "perf_event".
+
+By hand: `find /sys/fs/cgroup -type d` for the paths, and for one of them `perf stat -a -e cycles -G machine.slice/web`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The groups opened on every CPU, for the host and for each cgroup that is watched, and read together."""
+"""The groups opened on every CPU, for the host and for each cgroup that is watched, and read together.
+
+As `perf stat -a -A -I 1000 -e '{cycles,instructions}'` does for the host, but without end. metrics has what is exposed.
+"""
 
 from __future__ import annotations
 
