@@ -40,7 +40,7 @@ _CALL_GRAPH = re.compile(r"\s*-{40,}$|.*\S\s+\[self\]$")
 
 _COUNT = r"([0-9]{1,18})"
 _PERCENTAGE = r"([0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|-?nan)"
-_FIGURES = {
+_VALUES = {
     "vma": r"[0-9a-f]{8,16}",
     "samples": _COUNT,
     "cum. samples": "[0-9]+",
@@ -82,7 +82,7 @@ class _Row(NamedTuple):
     line: str
     counts: tuple[int, ...]
     percentages: tuple[float, ...]
-    names: str  # what follows the figures
+    names: str  # what follows the values
     headed: bool = False  # the columns' titles stand once more below it, as they do above an application's images
 
     def ends_right_of(self, other: _Row) -> bool:
@@ -103,7 +103,7 @@ class _Row(NamedTuple):
 
 class _Columns(NamedTuple):
     titles: list[str]
-    figures: re.Pattern[str]
+    values: re.Pattern[str]
     symbols: bool  # a row is a symbol's; else an image's
 
     @property
@@ -113,15 +113,15 @@ class _Columns(NamedTuple):
 
     def row(self, number: int, line: str) -> _Row | None:
         """Return the row, if it is one."""
-        found = self.figures.match(line)
+        found = self.values.match(line)
         if not found:
             return None
         counts: list[str] = []
         shares: list[str] = []
-        for title, figure in zip(
+        for title, value in zip(
             (title for title in self.titles if title in ("samples", "%")), found.groups(), strict=True
         ):
-            (counts if title == "samples" else shares).append(figure)
+            (counts if title == "samples" else shares).append(value)
         percentages = [0.0 if "nan" in share else float(share) for share in shares]
         return _Row(number, line, tuple(map(int, counts)), tuple(percentages), line[found.end() :].strip())
 
@@ -153,8 +153,8 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
     for row in counting:
         image, symbol = (OTHER, OTHER) if row.names == OTHER else _names(row.names, columns)
         space, domain = _space(image)
-        figures = [(counted[0], sum(row.counts))] if classes else list(zip(counted, row.counts, strict=True))
-        for each, samples in figures:
+        values = [(counted[0], sum(row.counts))] if classes else list(zip(counted, row.counts, strict=True))
+        for each, samples in values:
             place = Place.named(each.event, image, symbol, space, domain)
             add(profile, place, Hits(samples, None if each.period is None else samples * each.period))
     return profile
@@ -194,10 +194,10 @@ def _columns(lines: Sequence[str]) -> tuple[_Columns, int]:
                 raise malformed(
                     "opreport", index, lines[index - 1], f"names columns that opreport has not: {titles[:9]}", _AGAIN
                 )
-            return _Columns(titles, _figures(titles), "symbol name" in titles), index
+            return _Columns(titles, _values(titles), "symbol name" in titles), index
         elif not titles and (pairs := _pairs(line)):
             titles = ["samples", "%"] * pairs
-            return _Columns(titles, _figures(titles), _shows_symbols(line)), index
+            return _Columns(titles, _values(titles), _shows_symbols(line)), index
         elif titles and line and not _FRAME.match(line):
             raise malformed("opreport", index + 1, line, "is no row", _AGAIN)
     raise SourceRubbish(f"this is no output of opreport, as it has no rows: {[line[:80] for line in lines[:3]]}")
@@ -216,10 +216,10 @@ def _shows_symbols(line: str) -> bool:
     return bool(found and len(found["between"]) != 1)
 
 
-def _figures(titles: Sequence[str]) -> re.Pattern[str]:
-    """Return what matches a row's figures."""
-    figures = [f"(?:{_FIGURES[title]})" for title in titles if title in _FIGURES]
-    return re.compile(r"\s*" + r"\s+".join(figures) + r"(?=\s|$)", re.ASCII)
+def _values(titles: Sequence[str]) -> re.Pattern[str]:
+    """Return what matches a row's values."""
+    values = [f"(?:{_VALUES[title]})" for title in titles if title in _VALUES]
+    return re.compile(r"\s*" + r"\s+".join(values) + r"(?=\s|$)", re.ASCII)
 
 
 def _counted(preamble: Sequence[str]) -> list[Counted]:
@@ -299,7 +299,7 @@ def _rows(lines: Sequence[str], first: int, columns: _Columns) -> Iterator[_Row]
 
 
 def _joined(lines: Sequence[str], at: int, columns: _Columns) -> tuple[_Row, int]:
-    """Return the row that was wrapped between its figures, and the index of the line after it."""
+    """Return the row that was wrapped between its values, and the index of the line after it."""
     line = lines[at]
     for end in range(at + 1, min(at + _MOST_LINES, len(lines))):
         if not lines[end].strip() or _pairs(lines[end]) == columns.titles.count("samples"):
@@ -307,7 +307,7 @@ def _joined(lines: Sequence[str], at: int, columns: _Columns) -> tuple[_Row, int
         line += f" {lines[end].strip()}"
         if (found := columns.row(at + 1, line)) and found.names:
             return found, end + 1
-    raise malformed("opreport", at + 1, lines[at], f"has too few figures for its columns {columns.titles}", _AGAIN)
+    raise malformed("opreport", at + 1, lines[at], f"has too few values for its columns {columns.titles}", _AGAIN)
 
 
 def _goes_on(row: _Row, above: str, columns: _Columns) -> bool:
@@ -416,7 +416,7 @@ def _refuse_more_than_all(counting: Sequence[_Row], rows: Sequence[_Row]) -> Non
 
 
 def _names(names: str, columns: _Columns) -> tuple[str, str]:
-    """Split what follows the figures into image and symbol.
+    """Split what follows the values into image and symbol.
 
     Names stand at least two blanks apart unless one is as wide as its column. Only then is it by form: an image has no
     blanks but where the kernel says whose memory it is, a symbol of C++ may have many.

@@ -32,8 +32,6 @@ _SCALED = (
     "; estimated for the time in which other groups had the hardware. An event in several groups is counted once in "
     "each: choose one group, and never add groups up."
 )
-
-
 _SUPPORTED = (
     "1 if the event is counted, else 0 and the reason: not_supported, no_permission, hidden_by_hypervisor, "
     "too_many_events (in its group), never_ran (no turn for its group), too_many_files, unknown_event (absent from "

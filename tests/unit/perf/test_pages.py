@@ -1,4 +1,4 @@
-"""What stands beside the counters on the exporter's page: resctrl's figures and profiles."""
+"""What stands beside the counters on the exporter's page: resctrl's values and profiles."""
 
 from __future__ import annotations
 

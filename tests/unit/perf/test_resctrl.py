@@ -1,4 +1,4 @@
-"""resctrl's groups and figures, and what the kernel says in place of a figure."""
+"""resctrl's groups and values, and what the kernel says in place of a value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ INTEL = FIXTURES / "intel-two-sockets"
 UNAVAILABLE, ERROR, UNASSIGNED = NoValue.UNAVAILABLE, NoValue.ERROR, NoValue.UNASSIGNED
 
 
-def figures(*values: int | NoValue) -> dict[str, int | NoValue]:
-    return dict(zip(("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"), values, strict=True))
+def values(*read: int | NoValue) -> dict[str, int | NoValue]:
+    return dict(zip(("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"), read, strict=True))
 
 
 @pytest.fixture
@@ -34,18 +34,18 @@ def samples(sysfs: Path) -> dict[str, dict[tuple[str, ...], float]]:
 
 def test_groups_of_a_machine_with_two_caches() -> None:
     assert Resctrl(INTEL).read() == [
-        Monitored("/", "0", figures(14942208, 901251072, 850919424)),
-        Monitored("/", "1", figures(3276800, 120586240, 99614720)),
-        Monitored("/mon_groups/cron", "0", figures(65536, 8388608, 8388608)),
-        Monitored("/mon_groups/cron", "1", figures(0, 0, 0)),
-        Monitored("/web", "0", figures(7340032, 512753664, 498073600)),
-        Monitored("/web", "1", figures(0, UNAVAILABLE, UNAVAILABLE)),
-        Monitored("/web/mon_groups/db", "0", figures(5242880, 314572800, 310378496)),
-        Monitored("/web/mon_groups/db", "1", figures(ERROR, ERROR, ERROR)),
+        Monitored("/", "0", values(14942208, 901251072, 850919424)),
+        Monitored("/", "1", values(3276800, 120586240, 99614720)),
+        Monitored("/mon_groups/cron", "0", values(65536, 8388608, 8388608)),
+        Monitored("/mon_groups/cron", "1", values(0, 0, 0)),
+        Monitored("/web", "0", values(7340032, 512753664, 498073600)),
+        Monitored("/web", "1", values(0, UNAVAILABLE, UNAVAILABLE)),
+        Monitored("/web/mon_groups/db", "0", values(5242880, 314572800, 310378496)),
+        Monitored("/web/mon_groups/db", "1", values(ERROR, ERROR, ERROR)),
     ]
 
 
-def test_what_has_no_figure_has_no_sample_and_is_counted() -> None:
+def test_what_has_no_value_has_no_sample_and_is_counted() -> None:
     exposed = samples(INTEL)
     assert exposed["resctrl_llc_occupancy_bytes"]["/web", "1"] == 0
     assert ("/web", "1") not in exposed["resctrl_memory_bytes"]
