@@ -432,7 +432,7 @@ def _names(names: str, columns: _Columns) -> tuple[str, str]:
         wanted = min(len(re.split(r"\s{2,}", names)), 3)
         images = wanted - 1
     parts = re.split(r"\s{2,}", names)
-    if len(parts) > wanted > 1:  # an application's name that no title tells of; within a name there is but one blank
+    if len(parts) > wanted > 1:  # an application's name that has no title; within a name there is but one blank
         parts = [parts[0], *parts[1:images], parts[-1]]
     elif len(parts) > wanted:
         parts = [names]
@@ -455,7 +455,7 @@ def _split(names: str) -> tuple[str, str]:
 
 
 def _space(image: str) -> tuple[str, str]:
-    """Return space and domain as far as the image's name tells."""
+    """Return space and domain as far as the image's name shows."""
     name = image.rpartition("/")[2]
     if passive := _PASSIVE.fullmatch(name):
         return _PASSIVE_SPACES[passive[2]], passive[1]

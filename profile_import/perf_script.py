@@ -72,7 +72,7 @@ class _Sample(NamedTuple):
     printed: str  # its event, as perf prints it
     period: int | None
     tail: str  # what stands behind the event
-    frame: _Frame | None  # where it fell, as far as the tail tells
+    frame: _Frame | None  # where it fell, as far as the tail shows
     chain: _Frame | None = None  # the first frame below it that is no inlined function
     inlined: _Frame | None = None  # the first frame that is
 
@@ -98,7 +98,7 @@ def parse(lines: Iterable[str]) -> Profile:
             )
         frame = sample.chain or sample.inlined or sample.frame
         if not frame and sample.tail:
-            raise malformed("perf script", sample.number, sample.line, "has no address that can be told", _ADVICE)
+            raise malformed("perf script", sample.number, sample.line, "has no address that can be recognised", _ADVICE)
         image, symbol = (frame.image, frame.symbol) if frame else ("", "")
         space = _space(frame.address, image) if frame else ""
         domain = GUESTS if space.startswith("guest") else ""
@@ -164,7 +164,7 @@ def _bare(number: int, line: str) -> _Sample | None:
 
 
 def _place(event: str, tail: str) -> _Frame | None:
-    """Return where a sample fell, by what stands behind its event; None where that tells none."""
+    """Return where a sample fell, by what stands behind its event; None where that shows none."""
     rest = tail.partition(" => ")[0]
     if flags := _FLAGS.match(rest):
         rest = rest[flags.end() :]
