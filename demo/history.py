@@ -22,8 +22,10 @@ from demo.targets import Target
 from virtscope.openvz import exporter as openvz_exporter
 from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.toolkit.sources import SourceUnavailable
-from virtscope.xen.toolstack.keeper import Replayed
-from virtscope.xen.view import LibraryView, WaitingView
+from virtscope.xen import metrics, recorded
+from virtscope.xen.continuity import WaitingClocks
+from virtscope.xen.exporter import LibraryView
+from virtscope.xen.toolstack import Replayed
 
 # Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, also where its guest has
 # ended since the second one.
@@ -95,9 +97,9 @@ class _Host:
     def __init__(self, host: str, origin: float) -> None:
         self._host = host
         self._counters = Counters(host, origin)
-        self._told = Replayed()
-        self._library = LibraryView(self._told.add_to)
-        self._waiting = WaitingView()
+        self._guests = Replayed()
+        self._library = LibraryView(self._guests.add_to)
+        self._clocks = WaitingClocks()
         self._procfs = RecordedProcfs()
         self._sources = openvz_exporter.sources(self._procfs)
 
@@ -109,9 +111,9 @@ class _Host:
         if self._counters.platform == "xen":
             snapshot = xen.snapshot(self._counters, seconds)
             found["xentop", ""] = [
-                *self._told.families(xen.toolstack(self._counters, seconds)),
-                *self._library.families(snapshot.node),
-                *self._waiting.recorded(snapshot),
+                *metrics.toolstack_families(self._guests.understand(xen.toolstack(self._counters, seconds)), {}),
+                *self._library.families(recorded.host(snapshot.node)),
+                *metrics.waiting_families(self._clocks.steady(recorded.waiting(snapshot))),
             ]
         elif self._counters.platform == "openvz":
             self._procfs.show(openvz.files(self._counters, seconds))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from demo.model import HOST, Counters, Life, Work, memory
 from demo.study import CHOSEN
-from virtscope.xen.recorded import Snapshot
-from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
-from virtscope.xen.source.runstate import RawRunstate
-from virtscope.xen.source.xl import Answer, RawToolstack
+from virtscope.xen.recorded import RawDomain, RawNetwork, RawNode, RawRunstate, RawVbd, RawVcpu, Snapshot
+from virtscope.xen.xl import Answer, RawToolstack
 
 _SECTOR = 512
 _PACKET = 1000  # bytes, about

@@ -42,16 +42,23 @@ from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 from virtscope.toolkit.webconfig.passwords import basic_credentials
-from virtscope.xen import metrics, model, netdev, text
-from virtscope.xen.identity import Namesakes
-from virtscope.xen.recorded import Printed, Snapshot
-from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
-from virtscope.xen.source.runstate import RawRunstate
-from virtscope.xen.source.xentop import Iteration
-from virtscope.xen.source.xl import Answer, RawToolstack
-from virtscope.xen.toolstack import model as toolstack
-from virtscope.xen.toolstack.metrics import domain_families, host_families
-from virtscope.xen.wiring import replayed as replayed_xentop
+from virtscope.xen import metrics, netdev, xentop_text
+from virtscope.xen.continuity import Namesakes
+from virtscope.xen.exporter import replayed as replayed_xentop
+from virtscope.xen.model import Domain, Host
+from virtscope.xen.recorded import (
+    Printed,
+    RawDomain,
+    RawNetwork,
+    RawNode,
+    RawRunstate,
+    RawVbd,
+    RawVcpu,
+    Snapshot,
+)
+from virtscope.xen.toolstack import joined, understand
+from virtscope.xen.xentop import Iteration
+from virtscope.xen.xl import Answer, RawToolstack
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
@@ -84,11 +91,11 @@ def _decoded(data: bytes) -> str:
 
 
 def _xentop(data: bytes) -> None:
-    whole, rest = text.whole_iterations(data)
+    whole, rest = xentop_text.whole_iterations(data)
     assert b"".join(whole) + rest == data
     namesakes = Namesakes()
     for iteration in (*whole, rest):
-        families = metrics.families(namesakes.tell_apart(model.from_text(text.parse(iteration))))
+        families = metrics.host_families(namesakes.tell_apart(xentop_text.parse(iteration).host))
         series = [(sample.name, *sorted(sample.labels.items())) for family in families for sample in family.samples]
         assert len(set(series)) == len(series), "two samples of one series"
         Encoder().text(families)
@@ -97,9 +104,13 @@ def _xentop(data: bytes) -> None:
 def _toolstack(command: str, data: bytes) -> None:
     """Read it as xl's answer to this command, beside an answer to "list" as xl gives it."""
     answers = [Answer("list", _XL_LIST, "", False), Answer(command, data, "", False)]
-    known = toolstack.understand(RawToolstack("xl", tuple(answers), ((1, data),)))
-    guests = [({"domid": str(guest.domid), "domain": guest.name}, guest) for guest in known.guests.values()]
-    Encoder().text([*domain_families(guests), *host_families(known, {})])
+    known = understand(RawToolstack("xl", tuple(answers), ((1, data),)))
+    domains = [
+        Domain(guest.domid, guest.name, None, 0, None, 0, frozenset(), (), (), ()) for guest in known.guests.values()
+    ]
+    host = joined(Host(None, None, None, None, None, tuple(domains)), known)
+    assert host.guests == tuple(known.guests.values())
+    Encoder().text([*metrics.host_families(host), *metrics.toolstack_families(known, {})])
 
 
 def _vestat(data: bytes) -> None:
@@ -194,8 +205,8 @@ def _request_headers(data: bytes) -> None:
 
 
 def _net_dev(data: bytes) -> None:
-    for name, figures in netdev.parse(data).items():
-        assert len(figures) == 8
+    for name, counters in netdev.parse(data).items():
+        assert len(counters) == 8
         netdev.by_name(name)
     netdev.by_nodename(data)
 

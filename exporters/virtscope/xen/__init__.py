@@ -1,14 +1,14 @@
-"""xentop-exporter: what Xen's Dom0 knows of its domains, in Prometheus's terms.
+"""xentop-exporter: what Xen's Dom0 knows of its domains, in Prometheus's terms. Each line stands on those below it.
 
-source    where the figures come from: libxenstat, a child xentop, libxenctrl, /proc/net/dev, xl or xm, XenStore
-text      what xentop prints to plain tuples, pure functions; netdev likewise what /proc/net/dev holds
-model     raw figures to plain typed values, pure functions
-identity  which domains are the same from one iteration of xentop's text to the next
-clocks    CPU time that does not go back, though the physical CPUs' clocks differ
-metrics   values to metric families
-toolstack what xl or xm tells beside, from parsers to metrics
-view      the way from what a source gave through all of these
-recorded  how the sources lie in a recording
-wiring    which sources there are, live, for a recording and of one
-cli       the program
+exporter      the command line; which sources there are, live, for a recording and of one
+recorded      how the sources lie in a recording
+metrics       one table, from the model's values to metric families
+toolstack     what xl or xm answers, kept in the background and joined to the domains of a scrape
+continuity    counters that don't go back, names that don't pass to another domain
+xl            asking xl or xm                        libxenstat    Xen's library, by ctypes
+xentop        `xentop -b` as a child                 runstate      a call that XenServer and XCP-ng add, by ctypes
+xl_domains, xl_host, xentop_text                     what these programs print, pure functions
+netdev        Dom0's /proc/net/dev                   xenstore      XenStore's socket
+devices       vif and vbd as Dom0 counts them        hypervisor    which Xen runs, and its own libraries
+model         a host and its domains in plain typed values
 """

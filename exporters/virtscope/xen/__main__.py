@@ -7,7 +7,7 @@ from virtscope.toolkit.starting import run
 
 def main() -> None:
     """Run the exporter's command line."""
-    run("virtscope.xen.cli")
+    run("virtscope.xen.exporter")
 
 
 if __name__ == "__main__":

@@ -1,247 +1,558 @@
-"""A Xen host's values as metric families: raw counters in Xen's own terms, no ratios, no judgement."""
+"""The metrics of a Xen host: one table, from the model's values to families; raw counters in Xen's own terms.
+
+What it exposes, with the command that shows the same by hand:
+
+    # xentop -b -f -n -x -v -i 1
+    xen_host_info{version="4.17.7"} 1
+    xen_host_cpus 4
+    xen_domain_info{domid="3",domain="web01",role="guest",uuid="",type="",os="",cpupool="",ssid="0"} 1
+    xen_domain_state{domid="3",domain="web01",state="blocked"} 1
+    xen_domain_cpu_seconds_total{domid="3",domain="web01"} 1234.567890123
+    xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
+    xen_domain_network_receive_bytes_total{domid="3",domain="web01",vif="0"} 4096
+    xen_domain_block_read_bytes_total{domid="3",domain="web01",vbd="xvda"} 512
+    xentop_missing_devices{device="network"} 0
+
+    # xl sched-credit2; xl vcpu-list; xl psr-cmt-show cache-occupancy; xl cpupool-list
+    xen_domain_scheduler_weight{domid="3",domain="web01"} 256
+    xen_domain_scheduler_changes_total{domid="3",domain="web01",what="cap"} 0
+    xen_domain_cpu_limit_cpus{domid="3",domain="web01"} 0.5
+    xen_vcpu_cpu{domid="3",domain="web01",vcpu="0"} 7
+    xen_vcpu_affinity_info{domid="3",domain="web01",vcpu="0",hard="4-7",soft="all"} 1
+    xen_domain_cache_occupancy_bytes{domid="3",domain="web01",socket="0"} 2654208
+    xen_cpupool_info{cpupool="Pool-0",scheduler="credit2"} 1
+    xentop_toolstack_problems_total{command="sched-credit",reason="complaint"} 1
+
+    # no command: a call that XenServer and XCP-ng add (runstate.py)
+    xen_domain_runstate_seconds_total{domid="3",domain="web01",runstate="full_contention"} 12.5
+    xen_domain_runnable_seconds_total{domid="3",domain="web01"} 31.25
+
+    # ps -o etimes,args -C xentop; only with source xentop
+    xentop_iteration_age_seconds 1.4
+    xentop_child_starts_total 1
+
+To add a metric, add a line to the table: under the values that it is of, its name (a counter's ends in _total), its
+help, and how the value gives it. Values of another kind get rows of their own: `rows(which values, with which labels,
+their metrics)`.
+
+Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
+source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "twin-1" and so on).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Callable, Generic, NamedTuple, TypeVar
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from virtscope.toolkit.families import Figure, Labels, family, info, series
-from virtscope.xen.model import DOM0, STATES, Block, Domain, Host, Network, Vcpu, Waiting
-from virtscope.xen.source.xentop import Iteration
-from virtscope.xen.toolstack.metrics import domain_families
+from virtscope.toolkit.families import Figure, Labels, info, series
+from virtscope.xen.model import (
+    DOM0,
+    STATES,
+    Block,
+    Child,
+    Domain,
+    Guest,
+    Host,
+    Network,
+    Placement,
+    Pool,
+    Toolstack,
+    Vcpu,
+    Waiting,
+)
 
-_UNTOLD = {"uuid": "", "type": "", "os": "", "cpupool": ""}
-
-HOST: list[Figure[Host]] = [
-    Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
-    Figure("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
-    Figure("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
-    Figure("xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes),
-    Figure(
-        "xen_host_vcpus",
-        "vCPUs of all domains that are online, Dom0's included.",
-        lambda host: _online([vcpu.online for domain in host.domains for vcpu in domain.vcpus]),
-    ),
-    Figure("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
-]
-
-DOMAIN: list[Figure[Domain]] = [
-    Figure(
-        "xen_domain_cpu_seconds_total",
-        "CPU time the domain has used on all its vCPUs, in seconds (whole ones from source xentop).",
-        lambda domain: domain.cpu_seconds,
-    ),
-    Figure("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
-    Figure("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
-    Figure(
-        "xen_domain_memory_limit_bytes",
-        "Memory the domain may have at most, in bytes; absent where it has no limit.",
-        lambda domain: domain.memory_limit_bytes,
-    ),
-]
-
-VCPU: list[Figure[Vcpu]] = [
-    Figure(
-        "xen_vcpu_cpu_seconds_total",
-        "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
-        lambda vcpu: vcpu.cpu_seconds,
-    ),
-    Figure("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
-]
-
-NETWORK: list[Figure[Network]] = [
-    Figure(
-        "xen_domain_network_receive_bytes_total",
-        "Bytes the guest received on this virtual interface.",
-        lambda network: network.receive.bytes,
-    ),
-    Figure(
-        "xen_domain_network_receive_packets_total",
-        "Packets the guest received on this virtual interface.",
-        lambda network: network.receive.packets,
-    ),
-    Figure(
-        "xen_domain_network_receive_errors_total",
-        "Errors on the way to the guest on this virtual interface.",
-        lambda network: network.receive.errors,
-    ),
-    Figure(
-        "xen_domain_network_receive_drops_total",
-        "Packets dropped on the way to the guest on this virtual interface.",
-        lambda network: network.receive.drops,
-    ),
-    Figure(
-        "xen_domain_network_transmit_bytes_total",
-        "Bytes the guest sent on this virtual interface.",
-        lambda network: network.transmit.bytes,
-    ),
-    Figure(
-        "xen_domain_network_transmit_packets_total",
-        "Packets the guest sent on this virtual interface.",
-        lambda network: network.transmit.packets,
-    ),
-    Figure(
-        "xen_domain_network_transmit_errors_total",
-        "Errors on what the guest sent on this virtual interface.",
-        lambda network: network.transmit.errors,
-    ),
-    Figure(
-        "xen_domain_network_transmit_drops_total",
-        "Packets dropped of what the guest sent on this virtual interface.",
-        lambda network: network.transmit.drops,
-    ),
-]
-
-BLOCK: list[Figure[Block]] = [
-    Figure(
-        "xen_domain_block_read_requests_total",
-        "Read requests of this virtual block device.",
-        lambda block: block.read and block.read.requests,
-    ),
-    Figure(
-        "xen_domain_block_read_bytes_total",
-        "Bytes read from this virtual block device.",
-        lambda block: block.read and block.read.bytes,
-    ),
-    Figure(
-        "xen_domain_block_write_requests_total",
-        "Write requests of this virtual block device.",
-        lambda block: block.write and block.write.requests,
-    ),
-    Figure(
-        "xen_domain_block_write_bytes_total",
-        "Bytes written to this virtual block device.",
-        lambda block: block.write and block.write.bytes,
-    ),
-    Figure(
-        "xen_domain_block_out_of_requests_total",
-        "Times the back end had no request slot left for this virtual block device.",
-        lambda block: block.out_of_requests,
-    ),
-]
-
-WAITING: list[Figure[Waiting]] = [
-    Figure(
-        "xen_domain_runstate_missed_changes_total",
-        "Changes of the domain's run state that the hypervisor did not record: the time up to the next one went to the "
-        "state before.",
-        lambda waiting: waiting.missed_changes,
-    ),
-    Figure(
-        "xen_domain_runnable_seconds_total",
-        "Time the domain's vCPUs were runnable and waited for a CPU, summed over its vCPUs, in seconds; absent where "
-        "the hypervisor keeps run states of whole domains only.",
-        lambda waiting: waiting.runnable_seconds,
-    ),
-]
+T = TypeVar("T")
+V = TypeVar("V")
 
 
-def families(host: Host) -> list[Metric]:
-    """Return everything that is known of the host and its domains.
+@dataclass(frozen=True)
+class Info(Generic[T]):
+    """One info metric: its name without _info, its help text, and its labels (None: there is none for this value)."""
 
-    Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
-    source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "twin-1" and so on). See the same figures
-    by hand with `xentop -b -f -n -x -v -i 1`.
+    name: str
+    help: str
+    labels: Callable[[T], Labels | None]
 
-        xen_host_info{version="4.17.7"} 1
-        xen_host_cpus 4
-        xen_domain_info{domid="3",domain="web01",role="guest",uuid="",type="",os="",cpupool="",ssid="0"} 1
-        xen_domain_state{domid="3",domain="web01",state="blocked"} 1
-        xen_domain_cpu_seconds_total{domid="3",domain="web01"} 1234.567890123
-        xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
-        xen_domain_network_receive_bytes_total{domid="3",domain="web01",vif="0"} 4096
-        xen_domain_block_read_bytes_total{domid="3",domain="web01",vbd="xvda"} 512
-        xentop_missing_devices{device="network"} 0
-    """
-    domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
-    vcpus = [
+
+class Shown(NamedTuple):
+    """A host whose domains have their labels, made once and shared by all their series."""
+
+    host: Host
+    domains: list[tuple[Labels, Domain]]
+    guests: list[tuple[Labels, Guest]]  # of the domains that the toolstack knows
+
+
+class Answered(NamedTuple):
+    """What the toolstack answered, and how many answers had something wrong, by command and reason."""
+
+    toolstack: Toolstack
+    problems: Mapping[tuple[str, str], int]
+
+
+Rows = Callable[[V], Iterator[Metric]]
+
+
+def rows(
+    values: Callable[[V], Sequence[tuple[Labels, T]]],
+    *metrics: Figure[T] | Info[T],
+    optional: bool = False,
+) -> Rows[V]:
+    """Return the table's rows for these values; `optional`: no families where there are no values."""
+
+    def families(of: V) -> Iterator[Metric]:
+        labelled = values(of)
+        if optional and not labelled:
+            return
+        for metric in metrics:
+            if isinstance(metric, Info):
+                found = [(labels, metric.labels(value)) for labels, value in labelled]
+                yield info(metric.name, metric.help, [{**labels, **more} for labels, more in found if more is not None])
+            else:
+                yield from series([metric], labelled)
+
+    return families
+
+
+def _the_host(shown: Shown) -> list[tuple[Labels, Host]]:
+    return [({}, shown.host)]
+
+
+def _domains(shown: Shown) -> list[tuple[Labels, Domain]]:
+    return shown.domains
+
+
+def _domains_and_guests(shown: Shown) -> list[tuple[Labels, tuple[Domain, Guest | None]]]:
+    guests = shown.host.guests or [None] * len(shown.domains)
+    return [(labels, (domain, guest)) for (labels, domain), guest in zip(shown.domains, guests)]
+
+
+def _states(shown: Shown) -> list[tuple[Labels, bool]]:
+    return [
+        ({**labels, "state": state}, state in domain.states) for labels, domain in shown.domains for state in STATES
+    ]
+
+
+def _vcpus(shown: Shown) -> list[tuple[Labels, Vcpu]]:
+    return [
         ({**labels, "vcpu": str(number)}, vcpu)
-        for labels, domain in domains
+        for labels, domain in shown.domains
         for number, vcpu in enumerate(domain.vcpus)
     ]
-    networks = [({**labels, "vif": network.vif}, network) for labels, domain in domains for network in domain.networks]
-    blocks = [({**labels, "vbd": block.vbd}, block) for labels, domain in domains for block in domain.blocks]
+
+
+def _networks(shown: Shown) -> list[tuple[Labels, Network]]:
     return [
-        info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),
-        *series(HOST, [({}, host)]),
-        info(
+        ({**labels, "vif": network.vif}, network) for labels, domain in shown.domains for network in domain.networks
+    ]
+
+
+def _blocks(shown: Shown) -> list[tuple[Labels, Block]]:
+    return [({**labels, "vbd": block.vbd}, block) for labels, domain in shown.domains for block in domain.blocks]
+
+
+def _guests(shown: Shown) -> list[tuple[Labels, Guest]]:
+    return shown.guests
+
+
+def _changes(shown: Shown) -> list[tuple[Labels, int | None]]:
+    return [
+        ({**labels, "what": what}, None if guest.share.weight is None else count)
+        for labels, guest in shown.guests
+        for what, count in (("weight", guest.weight_changes), ("cap", guest.cap_changes))
+    ]
+
+
+def _placements(shown: Shown) -> list[tuple[Labels, Placement]]:
+    return [
+        ({**labels, "vcpu": str(number)}, placement)
+        for labels, guest in shown.guests
+        for number, placement in guest.placements.items()
+    ]
+
+
+def _caches(shown: Shown) -> list[tuple[Labels, int]]:
+    return [
+        ({**labels, "socket": str(socket)}, size)
+        for labels, guest in shown.guests
+        for socket, size in guest.cache_bytes.items()
+    ]
+
+
+def _bandwidths(shown: Shown) -> list[tuple[Labels, int]]:
+    return [
+        ({**labels, "socket": str(socket), "memory": memory}, bandwidth)
+        for labels, guest in shown.guests
+        for memory, by_socket in zip(guest.bandwidth._fields, guest.bandwidth)
+        for socket, bandwidth in by_socket.items()
+    ]
+
+
+def _missing(shown: Shown) -> list[tuple[Labels, int]]:
+    return [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), shown.host.missing())]
+
+
+def _waiting(accounts: Sequence[Waiting]) -> list[tuple[Labels, Waiting]]:
+    return [({"domid": str(account.domid), "domain": account.name}, account) for account in accounts]
+
+
+def _runstates(accounts: Sequence[Waiting]) -> list[tuple[Labels, float]]:
+    return [
+        ({**labels, "runstate": state}, seconds)
+        for labels, account in _waiting(accounts)
+        for state, seconds in account.runstate_seconds.items()
+    ]
+
+
+def _pools(answered: Answered) -> list[tuple[Labels, Pool]]:
+    return [({"cpupool": pool.name}, pool) for pool in answered.toolstack.pools]
+
+
+def _problems(answered: Answered) -> list[tuple[Labels, int]]:
+    return [({"command": command, "reason": reason}, count) for (command, reason), count in answered.problems.items()]
+
+
+def _child(child: Child) -> list[tuple[Labels, Child]]:
+    return [({}, child)]
+
+
+def _online(vcpus: Iterable[Vcpu]) -> int | None:
+    online = [vcpu.online for vcpu in vcpus]
+    return None if None in online else online.count(True)
+
+
+def _facts(known: tuple[Domain, Guest | None]) -> Labels:
+    domain, guest = known
+    return {
+        # By number and not by name: a guest may be called Domain-0.
+        "role": "dom0" if domain.domid == DOM0 else "guest",
+        "uuid": guest.uuid if guest else "",
+        "type": guest.type if guest else "",
+        "os": guest.os if guest else "",
+        "cpupool": guest.cpupool if guest else "",
+        "ssid": str(domain.ssid),
+    }
+
+
+# The table. In its order they stand on the page.
+
+HOST: list[Rows[Shown]] = [
+    rows(
+        _the_host,
+        Info(
+            "xen_host",
+            "The hypervisor's version.",
+            lambda host: {"version": host.xen_version} if host.xen_version else None,
+        ),
+        Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
+        Figure("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
+        Figure("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
+        Figure(
+            "xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes
+        ),
+        Figure(
+            "xen_host_vcpus",
+            "vCPUs of all domains that are online, Dom0's included.",
+            lambda host: _online(vcpu for domain in host.domains for vcpu in domain.vcpus),
+        ),
+        Figure("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
+    ),
+    rows(
+        _domains_and_guests,
+        Info(
             "xen_domain",
             "Who this domain is: role (dom0 or guest), uuid, type (pv, hvm or pvh), os, CPU pool, ssid; what isn't "
             "known is empty.",
-            [_facts(*each) for each in domains],
+            _facts,
         ),
-        _states(domains),
-        *series(DOMAIN, domains),
-        *series(VCPU, vcpus),
-        *series(NETWORK, networks),
-        info(
+    ),
+    rows(
+        _states,
+        Figure(
+            "xen_domain_state",
+            "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
+            lambda state: state,
+        ),
+    ),
+    rows(
+        _domains,
+        Figure(
+            "xen_domain_cpu_seconds_total",
+            "CPU time the domain has used on all its vCPUs, in seconds (whole ones from source xentop).",
+            lambda domain: domain.cpu_seconds,
+        ),
+        Figure("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
+        Figure("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
+        Figure(
+            "xen_domain_memory_limit_bytes",
+            "Memory the domain may have at most, in bytes; absent where it has no limit.",
+            lambda domain: domain.memory_limit_bytes,
+        ),
+    ),
+    rows(
+        _vcpus,
+        Figure(
+            "xen_vcpu_cpu_seconds_total",
+            "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
+            lambda vcpu: vcpu.cpu_seconds,
+        ),
+        Figure("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
+    ),
+    rows(
+        _networks,
+        Figure(
+            "xen_domain_network_receive_bytes_total",
+            "Bytes the guest received on this virtual interface.",
+            lambda network: network.receive.bytes,
+        ),
+        Figure(
+            "xen_domain_network_receive_packets_total",
+            "Packets the guest received on this virtual interface.",
+            lambda network: network.receive.packets,
+        ),
+        Figure(
+            "xen_domain_network_receive_errors_total",
+            "Errors on the way to the guest on this virtual interface.",
+            lambda network: network.receive.errors,
+        ),
+        Figure(
+            "xen_domain_network_receive_drops_total",
+            "Packets dropped on the way to the guest on this virtual interface.",
+            lambda network: network.receive.drops,
+        ),
+        Figure(
+            "xen_domain_network_transmit_bytes_total",
+            "Bytes the guest sent on this virtual interface.",
+            lambda network: network.transmit.bytes,
+        ),
+        Figure(
+            "xen_domain_network_transmit_packets_total",
+            "Packets the guest sent on this virtual interface.",
+            lambda network: network.transmit.packets,
+        ),
+        Figure(
+            "xen_domain_network_transmit_errors_total",
+            "Errors on what the guest sent on this virtual interface.",
+            lambda network: network.transmit.errors,
+        ),
+        Figure(
+            "xen_domain_network_transmit_drops_total",
+            "Packets dropped of what the guest sent on this virtual interface.",
+            lambda network: network.transmit.drops,
+        ),
+    ),
+    rows(
+        _blocks,
+        Info(
             "xen_domain_block",
             "The back end of this virtual block device and its number as major:minor in hex.",
-            [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
+            lambda block: {"type": block.type, "device": block.device},
         ),
-        *series(BLOCK, blocks),
-        *domain_families([(labels, domain.told) for labels, domain in domains if domain.told]),
-        family(
+        Figure(
+            "xen_domain_block_read_requests_total",
+            "Read requests of this virtual block device.",
+            lambda block: block.read and block.read.requests,
+        ),
+        Figure(
+            "xen_domain_block_read_bytes_total",
+            "Bytes read from this virtual block device.",
+            lambda block: block.read and block.read.bytes,
+        ),
+        Figure(
+            "xen_domain_block_write_requests_total",
+            "Write requests of this virtual block device.",
+            lambda block: block.write and block.write.requests,
+        ),
+        Figure(
+            "xen_domain_block_write_bytes_total",
+            "Bytes written to this virtual block device.",
+            lambda block: block.write and block.write.bytes,
+        ),
+        Figure(
+            "xen_domain_block_out_of_requests_total",
+            "Times the back end had no request slot left for this virtual block device.",
+            lambda block: block.out_of_requests,
+        ),
+    ),
+    rows(
+        _guests,
+        Figure(
+            "xen_domain_scheduler_weight",
+            "The domain's weight against the others of its CPU pool (credit, credit2).",
+            lambda guest: guest.share.weight,
+        ),
+        Figure(
+            "xen_domain_cpu_limit_cpus",
+            "CPUs the domain may use at most, its cap (credit, credit2): 0.5 is half a CPU. Absent where it has none.",
+            lambda guest: guest.share.cap / 100 if guest.share.cap else None,
+        ),
+        Figure(
+            "xen_domain_scheduler_period_seconds",
+            "Period of the domain's real-time budget, in seconds (rtds).",
+            lambda guest: guest.share.period,
+        ),
+        Figure(
+            "xen_domain_scheduler_budget_seconds",
+            "CPU time that each vCPU of the domain may use in a period, in seconds (rtds).",
+            lambda guest: guest.share.budget,
+        ),
+        optional=True,
+    ),
+    rows(
+        _changes,
+        Figure(
+            "xen_domain_scheduler_changes_total",
+            "Times the domain's weight or cap was found changed since it first ran, and the exporter saw it.",
+            lambda count: count,
+        ),
+        optional=True,
+    ),
+    rows(
+        _placements,
+        Figure(
+            "xen_vcpu_cpu",
+            "Number of the physical CPU that the vCPU was last on; absent where it is offline.",
+            lambda placement: placement.cpu,
+        ),
+        Info(
+            "xen_vcpu_affinity",
+            "Physical CPUs that the vCPU may run on (hard) and is best run on (soft).",
+            lambda placement: {"hard": placement.hard, "soft": placement.soft},
+        ),
+        optional=True,
+    ),
+    rows(
+        _caches,
+        Figure(
+            "xen_domain_cache_occupancy_bytes",
+            "What the domain holds of the last-level cache, in bytes.",
+            lambda size: size,
+        ),
+        optional=True,  # few machines measure it
+    ),
+    rows(
+        _bandwidths,
+        Figure(
+            "xen_domain_memory_bandwidth_bytes_per_second",
+            "Memory bandwidth the domain used in 10 ms of late, in bytes per second: to all memory (total) "
+            "and to that of the socket itself (local).",
+            lambda bandwidth: bandwidth,
+        ),
+        optional=True,
+    ),
+    rows(
+        _missing,
+        Figure(
             "xentop_missing_devices",
             "vCPUs, network interfaces and block devices that are in no series although the source counts them, as "
             "what it tells of them is missing, malformed or ambiguous (several under one number).",
-            [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), host.missing)],
+            lambda count: count,
         ),
-    ]
+    ),
+]
 
-
-def waiting_families(domains: Sequence[Waiting]) -> list[Metric]:
-    """Return how long domains waited for a CPU.
-
-    xen_domain_runstate_seconds_total{domid="3",domain="web01",runstate="full_contention"} 12.5
-    xen_domain_runstate_missed_changes_total{domid="3",domain="web01"} 7
-    xen_domain_runnable_seconds_total{domid="3",domain="web01"} 31.25
-    """
-    labelled = [({"domid": str(domain.domid), "domain": domain.name}, domain) for domain in domains]
-    return [
-        family(
+WAITING: list[Rows[Sequence[Waiting]]] = [
+    rows(
+        _runstates,
+        Figure(
             "xen_domain_runstate_seconds_total",
             "Time that the domain's vCPUs, without those that it took offline, spent together in this run state, in "
             "seconds. full_run: all running; full_contention: all runnable, waiting for a CPU; concurrency_hazard: "
             "some running, some runnable; partial_run: some running, the others blocked; partial_contention: some "
             "runnable, the others blocked; blocked: all blocked. Only growth counts: full_run starts at the host's "
             "uptime.",
-            (
-                ({**labels, "runstate": state}, seconds)
-                for labels, domain in labelled
-                for state, seconds in domain.runstate_seconds.items()
-            ),
+            lambda seconds: seconds,
         ),
-        *series(WAITING, labelled),
-    ]
+    ),
+    rows(
+        _waiting,
+        Figure(
+            "xen_domain_runstate_missed_changes_total",
+            "Changes of the domain's run state that the hypervisor did not record: the time up to the next one went to "
+            "the state before.",
+            lambda account: account.missed_changes,
+        ),
+        Figure(
+            "xen_domain_runnable_seconds_total",
+            "Time the domain's vCPUs were runnable and waited for a CPU, summed over its vCPUs, in seconds; absent "
+            "where the hypervisor keeps run states of whole domains only.",
+            lambda account: account.runnable_seconds,
+        ),
+    ),
+]
 
+TOOLSTACK: list[Rows[Answered]] = [
+    rows(
+        _pools,
+        Info("xen_cpupool", "The CPU pool's scheduler.", lambda pool: {"scheduler": pool.scheduler}),
+        Figure("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
+        Figure(
+            "xen_cpupool_timeslice_seconds",
+            "How long the scheduler lets a vCPU run while others wait, in seconds (credit).",
+            lambda pool: pool.timing.timeslice,
+        ),
+        Figure(
+            "xen_cpupool_ratelimit_seconds",
+            "How long a vCPU runs at least before another may preempt it, in seconds (credit, credit2); absent where "
+            "0.",
+            lambda pool: pool.timing.ratelimit,
+        ),
+    ),
+    rows(
+        _problems,
+        Figure(
+            "xentop_toolstack_problems_total",
+            "Answers of the toolstack with something wrong, by command and reason: error (it ended with a status other "
+            "than 0), complaint (it said something on standard error), rubbish (lines that can't be understood).",
+            lambda count: count,
+        ),
+    ),
+]
 
-def text_families(iteration: Iteration, unknown_lines: int) -> list[Metric]:
-    """Return what is told of xentop itself, beside the host that it described.
-
-    xentop_iteration_age_seconds 1.4
-    xentop_iteration_unknown_lines 0
-    xentop_child_starts_total 1
-    """
-    return [
-        GaugeMetricFamily(
+CHILD: list[Rows[Child]] = [
+    rows(
+        _child,
+        Figure(
             "xentop_iteration_age_seconds",
             "Age of the figures, in seconds at most: since xentop printed the line before this iteration.",
-            iteration.age,
+            lambda child: child.iteration_age,
         ),
-        GaugeMetricFamily(
+        Figure(
             "xentop_iteration_unknown_lines",
             "Lines of this iteration that could not be understood, and are in no series.",
-            unknown_lines,
+            lambda child: child.unknown_lines,
         ),
-        CounterMetricFamily("xentop_child_starts", "Times that xentop was started.", iteration.starts),
-    ]
+        Figure("xentop_child_starts_total", "Times that xentop was started.", lambda child: child.starts),
+    ),
+]
 
 
-def _online(vcpus: Sequence[bool | None]) -> int | None:
-    return None if None in vcpus else vcpus.count(True)
+def host_families(host: Host) -> list[Metric]:
+    """Return the families of the host and its domains."""
+    domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
+    guests = [(labels, guest) for (labels, _), guest in zip(domains, host.guests) if guest]
+    return _page(HOST, Shown(host, domains, guests))
+
+
+def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
+    """Return the families of how long domains ran and waited for a CPU."""
+    return _page(WAITING, accounts)
+
+
+def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], int]) -> list[Metric]:
+    """Return the families of the toolstack that belong to no domain."""
+    return _page(TOOLSTACK, Answered(toolstack, problems))
+
+
+def child_families(child: Child) -> list[Metric]:
+    """Return the families of xentop itself."""
+    return _page(CHILD, child)
+
+
+def _page(table: Iterable[Rows[V]], of: V) -> list[Metric]:
+    return [family for families in table for family in families(of)]
 
 
 def _domid(domain: Domain) -> str:
@@ -249,19 +560,3 @@ def _domid(domain: Domain) -> str:
     if domain.domid is not None:
         return str(domain.domid)
     return f"twin-{domain.namesake}" if domain.namesake else ""
-
-
-def _facts(labels: Labels, domain: Domain) -> Labels:
-    # By number and not by name: a guest may be called Domain-0.
-    role = "dom0" if domain.domid == DOM0 else "guest"
-    told = domain.told
-    facts = {"uuid": told.uuid, "type": told.type, "os": told.os, "cpupool": told.cpupool} if told else _UNTOLD
-    return {**labels, "role": role, **facts, "ssid": str(domain.ssid)}
-
-
-def _states(domains: Sequence[tuple[Labels, Domain]]) -> Metric:
-    return family(
-        "xen_domain_state",
-        "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
-        (({**labels, "state": state}, state in domain.states) for labels, domain in domains for state in STATES),
-    )

@@ -1,17 +1,17 @@
-"""Dom0's /proc/net/dev, in which its ends of the guests' interfaces are counted, to plain tuples. Pure functions only.
+"""Dom0's /proc/net/dev, in which its ends of the guests' interfaces are counted, read at each scrape.
 
     Inter-|   Receive                                                |  Transmit
      face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier ...
     vif3.0:  213480    1402    0    0    0     0          0         0   478208     498    0    2    0     0       0 ...
 
 The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see
-source/libxenstat.py) and in ways that lose interfaces or give them another's figures (xenstat_linux.c, Xen 4.0 to
+libxenstat.py) and in ways that lose interfaces or give them another's counters (xenstat_linux.c, Xen 4.0 to
 4.21):
 
 - It looks for a Linux bridge's name in each interface's, to tell what a bond carries. Without a bridge, as on Open
   vSwitch, that name is empty, which is found in every name: every vif is passed over (xcp-ng/xcp#379). With one, a vif
   is passed over whose given name (vifname=) holds the bridge's.
-- It gives Dom0's own vif0.0, while that is 0, the figures of the bridge, which are counted from the other side.
+- It gives Dom0's own vif0.0, while that is 0, the counters of the bridge, which are counted from the other side.
 - It takes all that begins with vif3.0 for that interface, a VLAN on it too (vif3.0.42), which then counts twice.
 - Before Xen 4.8 an interface that has "vif" elsewhere in its name counts as the one before it.
 - It knows QEMU's end of an HVM guest's interface by libxl's name, vif3.0-emu, not by that of XAPI and xend, tap3.0.
@@ -20,21 +20,23 @@ source/libxenstat.py) and in ways that lose interfaces or give them another's fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Callable, Generic, NamedTuple, TypeVar
 
-from virtscope.toolkit.sources import SourceRubbish
-from virtscope.xen.source.libxenstat import RawNetwork, RawNode
+from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 _COLUMNS = (
     b"bytes packets errs drop fifo frame compressed multicast bytes packets errs drop fifo colls carrier compressed"
 )
-# Of the sixteen columns of figures, each way's first four.
+# Of the sixteen columns of numbers, each way's first four.
 _NUMBER = rb"([0-9]{1,20})"
 _WAY = rb" +".join([_NUMBER] * 4) + rb"(?: +[0-9]{1,20}){4}"
 _LINE = re.compile(rb" *([^ ]+?): *" + _WAY + rb" +" + _WAY + rb" *")
 _BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(-emu)?|tap([0-9]{1,5})\.([0-9]{1,5}))")
 _NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
+
+V = TypeVar("V")
 
 
 class Vif(NamedTuple):
@@ -46,7 +48,7 @@ class Vif(NamedTuple):
 
 
 def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
-    """Return the figures of each interface, as Dom0 counts them: bytes, packets, errors, drops received, then sent.
+    """Return the counters of each interface, as Dom0 counts them: bytes, packets, errors, drops received, then sent.
 
     Raises SourceRubbish, with the text, where columns or lines are not those that are known.
     """
@@ -60,8 +62,8 @@ def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
         found = _LINE.fullmatch(line)
         if found is None:
             raise SourceRubbish(f"net/dev has a line of another form: {line!r:.300}")
-        name, *figures = found.groups()
-        interfaces[name] = tuple(map(int, figures))
+        name, *counters = found.groups()
+        interfaces[name] = tuple(map(int, counters))
     return interfaces
 
 
@@ -77,15 +79,37 @@ def by_nodename(nodename: bytes) -> Vif | None:
     return Vif(int(found[1]), int(found[2]), emulated=False) if found else None
 
 
-def with_vifs(node: RawNode, interfaces: Iterable[tuple[Vif, tuple[int, ...]]]) -> RawNode:
-    """Return a host that has no networks with these.
+class NetDev(Generic[V]):
+    """Reads Dom0's ends of the guests' interfaces."""
 
-    Both ends of a vif stand beside each other under one number, as libxenstat has them, but marked. Interfaces of
-    domains that are not there (any more, or yet) are left out.
-    """
-    by_domain: dict[int, list[RawNetwork]] = {}
-    for vif, figures in interfaces:
-        by_domain.setdefault(vif.domid, []).append(RawNetwork(vif.number, *figures)._replace(emulated=vif.emulated))
-    return node._replace(
-        domains=tuple(domain._replace(networks=tuple(by_domain.get(domain.id, ()))) for domain in node.domains)
-    )
+    def __init__(
+        self, vif: Callable[[int, Sequence[int], bool], V], procfs: str = "/proc", sysfs: str = "/sys"
+    ) -> None:
+        """`vif` is given each interface's number, its eight counters, and whether it is QEMU's end."""
+        self._vif = vif
+        self.path = Path(procfs, "net/dev")
+        self._class_net = Path(sysfs, "class/net")
+
+    def read(self) -> dict[int, list[V]]:
+        """Return all interfaces that are a vif's, by domid.
+
+        Both ends of a vif stand side by side under one number, as libxenstat has them, but marked.
+
+        Raises SourceUnavailable where there is no such file (Dom0 is no Linux), SourceRubbish at another form of it.
+        """
+        try:
+            text = self.path.read_bytes()
+        except OSError as error:
+            raise SourceUnavailable(f"{self.path}: {error.strerror}") from error
+        vifs: dict[int, list[V]] = {}
+        for name, counters in parse(text).items():
+            if found := by_name(name) or self._renamed(name):
+                vifs.setdefault(found.domid, []).append(self._vif(found.number, counters, found.emulated))
+        return vifs
+
+    def _renamed(self, name: bytes) -> Vif | None:
+        """Return which vif an interface is that has a name of its own, as by vifname= in xl.cfg."""
+        try:
+            return by_nodename((self._class_net / name.decode() / "device/nodename").read_bytes())
+        except (OSError, UnicodeDecodeError):  # no vif: nothing else has this file
+            return None

@@ -10,21 +10,24 @@ from virtscope.xen import metrics
 from virtscope.xen.model import (
     RUNSTATES,
     STATES,
+    Bandwidth,
     Block,
+    Child,
     Domain,
+    Guest,
     Host,
+    Info,
     Network,
+    Placement,
+    Pool,
     Requests,
+    Share,
+    Timing,
+    Toolstack,
     Traffic,
     Vcpu,
     Waiting,
 )
-from virtscope.xen.source.xentop import Iteration
-from virtscope.xen.toolstack.info import Info
-from virtscope.xen.toolstack.metrics import host_families
-from virtscope.xen.toolstack.model import Bandwidth, Guest, Pool, Toolstack
-from virtscope.xen.toolstack.schedulers import Share, Timing
-from virtscope.xen.toolstack.vcpus import Placement
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/xen-everything-told.prom"
 
@@ -55,7 +58,6 @@ DOMAIN = Domain(
     vcpus=(Vcpu(True, 12.75),),
     networks=(Network("0", Traffic(1000, 10, 1, 2), Traffic(2000, 20, 3, 4)),),
     blocks=(Block("xvda", "ca:0", "BlkBack", Requests(5, 4096), Requests(6, 8192), 1),),
-    told=GUEST,
 )
 
 WAITING = Waiting(3, "web01", {state: float(number) for number, state in enumerate(RUNSTATES)}, 7, 31.25)
@@ -67,10 +69,10 @@ def test_golden_page() -> None:
     toolstack = Toolstack("xl", Info("4.17.7", "credit2", 8, 10**9, 1 << 34, 1 << 33), (pool,), {3: GUEST}, ())
     page = Encoder().text(
         [
-            *metrics.families(Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,))),
+            *metrics.host_families(Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,), (GUEST,))),
             *metrics.waiting_families([WAITING]),
-            *metrics.text_families(Iteration(b"", 1.4, 1), 0),
-            *host_families(toolstack, {("sched-credit2", "complaint"): 1}),
+            *metrics.child_families(Child(1.4, 0, 1)),
+            *metrics.toolstack_families(toolstack, {("sched-credit2", "complaint"): 1}),
         ]
     )
     if os.environ.get("UPDATE_GOLDEN"):

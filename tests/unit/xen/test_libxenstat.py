@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
-from virtscope.xen.source.libxenstat import Libxenstat, RawNetwork, RawVbd, RawVcpu, find_libraries, running_version
+from virtscope.xen.hypervisor import running_version
+from virtscope.xen.libxenstat import Libxenstat
+from virtscope.xen.recorded import RAW, RawNetwork, RawNode, RawVbd, RawVcpu
 
 
 @pytest.fixture
@@ -22,8 +24,8 @@ def _fake_xen(folder: Path, monkeypatch: pytest.MonkeyPatch, *compiler_flags: st
     return fake
 
 
-def _source(xen: FakeXen) -> Libxenstat:
-    return Libxenstat(str(xen.sysfs), (str(xen.libraries),))
+def _source(xen: FakeXen) -> Libxenstat[RawNode]:
+    return Libxenstat(RAW, str(xen.sysfs), str(xen.libraries))
 
 
 def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
@@ -40,7 +42,7 @@ def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
     )
     xen.show(FakeDomain(0, b"Domain-0", state="running"), guest)
 
-    node = _source(xen).read(networks=True)
+    node = _source(xen).read(None)
 
     assert (node.xen_version, node.num_cpus, node.cpu_hz) == (b"4.17.7", 4, 2_400_000_000)
     assert (node.tot_mem, node.free_mem) == (17179869184, 1073741824)
@@ -57,62 +59,65 @@ def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
 def test_networks_are_read_where_they_are_asked_for_alone(xen: FakeXen) -> None:
     """Each costs the library a regular expression, compiled for it alone."""
     xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)], vbds=[(1, 51712, 1, 2, 3, 4, 5, 0)]))
-    asked, not_asked = (_source(xen).read(networks=asked).domains[0] for asked in (True, False))
+    asked, not_asked = (_source(xen).read(None if asked else {}).domains[0] for asked in (True, False))
     assert len(asked.networks) == 1
     assert not_asked == asked._replace(networks=())
 
 
+def test_networks_from_elsewhere_go_to_their_domains_and_those_of_a_domain_that_has_just_died_to_none(
+    xen: FakeXen,
+) -> None:
+    xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)]), FakeDomain(2, b"db"))
+    vifs = {1: [RawNetwork(0, *range(8)), RawNetwork(1, *range(8))], 7: [RawNetwork(0, *range(8))]}
+    assert [list(domain.networks) for domain in _source(xen).read(vifs).domains] == [vifs[1], []]
+
+
 def test_a_domain_whose_name_is_not_known_yet_has_none(xen: FakeXen) -> None:
     xen.show(FakeDomain(3, None))
-    assert _source(xen).read(networks=True).domains[0].name is None
+    assert _source(xen).read(None).domains[0].name is None
 
 
 def test_a_library_from_before_4_13_has_no_vbd_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     xen = _fake_xen(tmp_path, monkeypatch, "-DBEFORE_4_13")
     xen.show(FakeDomain(1, b"old", vbds=[(1, 51712, 0, 1, 2, 3, 4, 0)]))
-    assert _source(xen).read(networks=True).domains[0].vbds[0].error is None
+    assert _source(xen).read(None).domains[0].vbds[0].error is None
 
 
 def test_origin_names_the_library_in_use(xen: FakeXen) -> None:
     source = _source(xen)
-    source.read(networks=True)
+    source.read(None)
     assert source.origin() == "libxenstat.so.4.17"
 
 
 def test_the_running_version_is_known_without_the_library(xen: FakeXen, tmp_path: Path) -> None:
     xen.show()
-    told = Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(networks=True).xen_version
+    told = _source(xen).read(None).xen_version
     assert running_version(xen.sysfs) == (told or b"").decode()
     assert running_version(tmp_path / "elsewhere") is None
 
 
-def test_the_running_release_is_preferred_to_a_newer_one(xen: FakeXen) -> None:
-    for name in ("libxenstat.so.4.9", "libxenstat.so.4.19", "libxenstat.so.4.14.0"):
+def test_the_running_releases_own_is_taken_of_several(xen: FakeXen) -> None:
+    """As they lie side by side after an upgrade: others don't speak the running hypervisor's interface."""
+    for name in ("libxenstat.so.4.9", "libxenstat.so.4.19", "libxenstat.so.0"):
         xen.build(name)
-    found = [path.name for path in find_libraries("libxenstat", (str(xen.libraries),), "4.14")]
-    assert found == ["libxenstat.so.4.14.0", "libxenstat.so.4.19", "libxenstat.so.4.17", "libxenstat.so.4.9"]
-
-
-def test_the_loaders_folders_are_folders_and_no_patterns(
-    xen: FakeXen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    odd = tmp_path / "lib[1]*"
-    xen.libraries.rename(odd)
-    monkeypatch.chdir(tmp_path)
-    for searched in ("/", f"/:{odd}", "::lib[1]*:"):
-        monkeypatch.setenv("LD_LIBRARY_PATH", searched)
-        found = find_libraries("libxenstat", (), "4.17")
-        assert [path.name for path in found] == (["libxenstat.so.4.17"] if "lib" in searched else [])
+    source = _source(xen)
+    source.read(None)
+    assert source.origin() == "libxenstat.so.4.17"
+    (xen.sysfs / "hypervisor/version/minor").write_text("19\n")
+    source = _source(xen)
+    source.read(None)
+    assert source.origin() == "libxenstat.so.4.19"
 
 
 def test_a_library_that_lacks_a_symbol_is_passed_over(xen: FakeXen) -> None:
+    """Up to Xen 4.13 it is libxenstat.so.0, whatever the release."""
     xen.build("libxenstat.so.4.17", "-DBROKEN")
     with pytest.raises(SourceUnavailable, match=r"4\.17 can't be used: .*xenstat_domain_cpu_ns"):
-        _source(xen).read(networks=True)
-    xen.build("libxenstat.so.4.16")
+        _source(xen).read(None)
+    xen.build("libxenstat.so.0")
     source = _source(xen)
-    source.read(networks=True)
-    assert source.origin() == "libxenstat.so.4.16"
+    source.read(None)
+    assert source.origin() == "libxenstat.so.0"
 
 
 @pytest.mark.parametrize(("kind", "said"), [(None, "it is absent"), ("kvm\n", "it says 'kvm'")])
@@ -121,34 +126,34 @@ def test_off_xen_it_says_so_and_loads_nothing(tmp_path: Path, kind: str | None, 
     if kind:
         (tmp_path / "hypervisor/type").write_text(kind)
     with pytest.raises(SourceUnavailable, match=f"no Xen here: .*{said}; run this in Dom0"):
-        Libxenstat(str(tmp_path), ("/nowhere",)).read(networks=True)
+        Libxenstat(RAW, str(tmp_path), "/nowhere").read(None)
 
 
 def test_xen_without_the_library_says_what_to_install(xen: FakeXen) -> None:
-    with pytest.raises(SourceUnavailable, match="install Xen's tools"):
-        Libxenstat(str(xen.sysfs), ("/nowhere",)).read(networks=True)
+    with pytest.raises(SourceUnavailable, match=r"No such file.*install the tools of the running Xen"):
+        Libxenstat(RAW, str(xen.sysfs), "/nowhere").read(None)
 
 
 def test_without_permission_it_says_what_is_needed(xen: FakeXen) -> None:
     xen.say("init-fails 13")
     with pytest.raises(SourceUnavailable, match=r"Permission denied.*needs root in Dom0"):
-        _source(xen).read(networks=True)
+        _source(xen).read(None)
 
 
 def test_a_count_without_an_array_behind_it_is_rubbish_and_no_crash(xen: FakeXen) -> None:
     source = _source(xen)
     xen.say("domain 1 - 0 0 0 0 0 0 0 0 0 0\nvcpus 4294967295")
     with pytest.raises(SourceRubbish, match="xenstat_domain_num_vcpus says 4294967295"):
-        source.read(networks=True)
+        source.read(None)
     xen.show(FakeDomain(0, b"Domain-0"))
-    assert len(source.read(networks=True).domains) == 1
+    assert len(source.read(None).domains) == 1
 
 
 def test_after_a_failure_it_begins_anew_and_recovers(xen: FakeXen) -> None:
     source = _source(xen)
-    source.read(networks=True)
+    source.read(None)
     xen.say("fails 5")
     with pytest.raises(SourceError, match="Input/output error"):
-        source.read(networks=True)
+        source.read(None)
     xen.show(FakeDomain(0, b"Domain-0"))
-    assert [domain.id for domain in source.read(networks=True).domains] == [0]
+    assert [domain.id for domain in source.read(None).domains] == [0]

@@ -9,67 +9,38 @@ import pytest
 from tests.unit.xen.fake_host import write_net_dev
 from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 from virtscope.xen import model
-from virtscope.xen.netdev import Vif, parse, with_vifs
-from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode
-from virtscope.xen.source.netdev import NetDev
+from virtscope.xen.devices import network
+from virtscope.xen.model import Network
+from virtscope.xen.netdev import NetDev, parse
 
 # What Dom0 received of the guest, then what it sent to it: bytes, packets, errors, drops.
 COUNTED = (1001, 1002, 3, 4, 2001, 2002, 5, 6)
 
 
-def _net_dev(folder: Path, **interfaces: tuple[int, ...]) -> NetDev:
+def _net_dev(folder: Path, **interfaces: tuple[int, ...]) -> NetDev[Network]:
     write_net_dev(folder / "proc", {name.replace("_", "."): counted for name, counted in interfaces.items()})
-    return NetDev(str(folder / "proc"), str(folder / "sys"))
+    return NetDev(network, str(folder / "proc"), str(folder / "sys"))
 
 
-def _node(**networks: tuple[RawNetwork, ...]) -> RawNode:
-    """Return a host of such domains, d1=(...) being domain 1."""
-    domains = (
-        RawDomain((), owned, (), int(name[1:]), name.encode(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-        for name, owned in networks.items()
-    )
-    return RawNode(tuple(domains), None, 0, 0, 0, 0)
-
-
-def _vif(number: int, *counted: int) -> RawNetwork:
-    """Return an interface as /proc/net/dev has it."""
-    return RawNetwork(number, *counted)._replace(emulated=False)
-
-
-def _networks(node: RawNode) -> dict[int, tuple[RawNetwork, ...]]:
-    return {domain.id: domain.networks for domain in node.domains}
+def _vif(number: int, *counted: int) -> Network:
+    return network(number, counted, False)
 
 
 def test_without_a_bridge_the_guests_have_their_interfaces_all_the_same(tmp_path: Path) -> None:
     """As on Open vSwitch, where libxenstat loses them all (xcp-ng/xcp#379)."""
     net_dev = _net_dev(tmp_path, lo=(9,) * 8, xenbr0=(9,) * 8, vif1_0=COUNTED, vif1_1=(1,) * 8, vif3_0=(3,) * 8)
-    node = _node(d0=(), d1=(), d3=(), d4=())
-    completed = with_vifs(node, net_dev.read())
-    assert _networks(completed) == {
-        0: (),
-        1: (_vif(0, *COUNTED), _vif(1, *[1] * 8)),
-        3: (_vif(0, *[3] * 8),),
-        4: (),
-    }
-    web = model.from_libxenstat(completed).domains[1].networks[0]
+    assert net_dev.read() == {1: [_vif(0, *COUNTED), _vif(1, *[1] * 8)], 3: [_vif(0, *[3] * 8)]}
+    web = net_dev.read()[1][0]
     assert web.receive == model.Traffic(bytes=2001, packets=2002, errors=5, drops=6)
     assert web.transmit == model.Traffic(bytes=1001, packets=1002, errors=3, drops=4)
-
-
-def test_an_interface_of_a_domain_that_has_just_died_is_nobodys(tmp_path: Path) -> None:
-    node = _node(d1=())
-    completed = with_vifs(node, _net_dev(tmp_path, vif2_0=COUNTED).read())
-    assert _networks(completed) == {1: ()}
 
 
 @pytest.mark.parametrize("qemus", ["tap3_0", "vif3_0-emu"])
 def test_qemus_end_of_an_hvm_guests_interface_is_a_series_of_its_own(tmp_path: Path, qemus: str) -> None:
     """The guest uses it until its own driver is up; when QEMU then takes it away, no counter goes back."""
-    node = _node(d3=())
 
     def sent(**interfaces: tuple[int, ...]) -> dict[str, int]:
-        completed = with_vifs(node, _net_dev(tmp_path, **interfaces).read())
-        return {network.vif: network.transmit.bytes for network in model.from_libxenstat(completed).domains[0].networks}
+        return {each.vif: each.transmit.bytes for each in _net_dev(tmp_path, **interfaces).read()[3]}
 
     assert sent(vif3_0=COUNTED, **{qemus: (1000,) * 8}) == {"0": 1001, "0-emu": 1000}
     assert sent(vif3_0=COUNTED) == {"0": 1001}
@@ -78,20 +49,20 @@ def test_qemus_end_of_an_hvm_guests_interface_is_a_series_of_its_own(tmp_path: P
 def test_a_vlan_on_an_interface_does_not_count_twice(tmp_path: Path) -> None:
     """libxenstat takes all that begins with vif3.0 for it."""
     net_dev = _net_dev(tmp_path, vif3_0=COUNTED, vif3_0_42=COUNTED)
-    assert _networks(with_vifs(_node(d3=()), net_dev.read())) == {3: (_vif(0, *COUNTED),)}
+    assert net_dev.read() == {3: [_vif(0, *COUNTED)]}
 
 
-def test_dom0s_own_interface_has_its_own_figures(tmp_path: Path) -> None:
+def test_dom0s_own_interface_has_its_own_counters(tmp_path: Path) -> None:
     """libxenstat gives it those of the bridge while it has none."""
     net_dev = _net_dev(tmp_path, vif0_0=(0,) * 8, xenbr0=COUNTED)
-    assert _networks(with_vifs(_node(d0=()), net_dev.read())) == {0: (_vif(0, *[0] * 8),)}
+    assert net_dev.read() == {0: [_vif(0, *[0] * 8)]}
 
 
 def test_an_interface_with_a_name_of_its_own_is_known_by_its_device(tmp_path: Path) -> None:
     device = tmp_path / "sys/class/net/web.lan/device"
     device.mkdir(parents=True)
     (device / "nodename").write_text("backend/vif/5/1\n")
-    assert _net_dev(tmp_path, web_lan=COUNTED, eth0=(9,) * 8).read() == [(Vif(5, 1, emulated=False), COUNTED)]
+    assert _net_dev(tmp_path, web_lan=COUNTED, eth0=(9,) * 8).read() == {5: [_vif(1, *COUNTED)]}
 
 
 @pytest.mark.parametrize(
@@ -99,12 +70,12 @@ def test_an_interface_with_a_name_of_its_own_is_known_by_its_device(tmp_path: Pa
 )
 def test_other_names_are_no_guests(tmp_path: Path, name: str) -> None:
     write_net_dev(tmp_path, {name: COUNTED})
-    assert NetDev(str(tmp_path), str(tmp_path)).read() == []
+    assert NetDev(network, str(tmp_path), str(tmp_path)).read() == {}
 
 
 def test_wide_counters_leave_no_blank_after_the_colon(tmp_path: Path) -> None:
     net_dev = _net_dev(tmp_path, vif1_0=((1 << 64) - 1, *COUNTED[1:]))
-    assert net_dev.read() == [(Vif(1, 0, emulated=False), ((1 << 64) - 1, *COUNTED[1:]))]
+    assert net_dev.read() == {1: [_vif(0, (1 << 64) - 1, *COUNTED[1:])]}
 
 
 @pytest.mark.parametrize(
@@ -117,18 +88,16 @@ def test_a_line_of_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path, 
 
 
 def test_old_kernels_have_names_with_colons(tmp_path: Path) -> None:
-    assert _net_dev(tmp_path, **{"eth0:1": (9,) * 8, "vif1_0": COUNTED}).read() == [
-        (Vif(1, 0, emulated=False), COUNTED)
-    ]
+    assert _net_dev(tmp_path, **{"eth0:1": (9,) * 8, "vif1_0": COUNTED}).read() == {1: [_vif(0, *COUNTED)]}
 
 
 def test_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path) -> None:
     path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
     path.write_text(path.read_text().replace("drop", "lost"))
     with pytest.raises(SourceRubbish, match="errs lost fifo"):
-        NetDev(str(tmp_path), str(tmp_path)).read()
+        NetDev(network, str(tmp_path), str(tmp_path)).read()
 
 
 def test_without_the_file_it_says_which(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match=r"net/dev: No such file"):
-        NetDev(str(tmp_path), str(tmp_path)).read()
+        NetDev(network, str(tmp_path), str(tmp_path)).read()

@@ -12,7 +12,7 @@ from prometheus_client.samples import Sample
 
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.sources import SourceError
-from virtscope.xen.wiring import replayed
+from virtscope.xen.exporter import replayed
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "xen/recordings"
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 from prometheus_client import Metric
 
-from tests.unit.xen.test_text import HEADER
-from virtscope.xen.recorded import Printed
-from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVcpu
-from virtscope.xen.source.xentop import Iteration
-from virtscope.xen.view import LibraryView, TextView
+from tests.unit.xen.test_xentop_text import HEADER
+from virtscope.xen import recorded
+from virtscope.xen.exporter import LibraryView, TextView
+from virtscope.xen.recorded import Printed, RawDomain, RawNetwork, RawNode, RawVcpu
+from virtscope.xen.xentop import Iteration
 
 LOOKS = 300
 NAMES = [b"web", b"db", b"twin", b"twin", b"  twin", b"(null)"]
@@ -121,7 +121,7 @@ class Library:
 
     def families(self, xen: Xen) -> list[Metric]:
         domains = tuple(self._domain(guest, xen.random) for guest in xen.guests)
-        return self._view.families(RawNode(domains, b"4.17.7", 4, 1, 1, 1))
+        return self._view.families(recorded.host(RawNode(domains, b"4.17.7", 4, 1, 1, 1)))
 
     def _domain(self, guest: Guest, chance: random.Random) -> RawDomain:
         behind = chance.choice([0, 0, APART])

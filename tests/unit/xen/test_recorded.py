@@ -14,13 +14,13 @@ from tests.unit.xen.test_recording import recorded_node
 from virtscope.toolkit.recording import Failed, encode
 from virtscope.toolkit.sources import SourceRubbish
 from virtscope.toolkit.standins import StandIns
-from virtscope.xen import model, recorded, text
-from virtscope.xen.recorded import Printed, Snapshot
-from virtscope.xen.source.runstate import RawRunstate
-from virtscope.xen.source.xentop import Iteration
-from virtscope.xen.source.xl import Answer, RawToolstack
-from virtscope.xen.toolstack import details
-from virtscope.xen.toolstack.model import understand
+from virtscope.xen import model, recorded
+from virtscope.xen.recorded import Printed, RawRunstate, Snapshot
+from virtscope.xen.toolstack import understand
+from virtscope.xen.xentop import Iteration
+from virtscope.xen.xentop_text import parse, whole_iterations, with_names
+from virtscope.xen.xl import Answer, RawToolstack
+from virtscope.xen.xl_domains import parse_details
 
 TEXTS = sorted((FIXTURES / "xentop").glob("*.txt"))
 RUNSTATES = (RawRunstate(0, 1, 2, (1, 2, 3, 4, 5, 6), 7), RawRunstate(1, 1, 2, (1, 2, 3, 4, 5, 6), None))
@@ -109,31 +109,31 @@ def test_a_snapshot_keeps_its_numbers_and_no_name() -> None:
             assert before.name
             assert before.name.decode() not in written
             assert len(after.name or b"") == len(before.name)
-    assert model.from_libxenstat(anonymised.node).domains[0].name == "Domain-0"
+    assert recorded.host(anonymised.node).domains[0].name == "Domain-0"
 
 
 @pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.name)
 def test_text_keeps_its_numbers_and_no_name(file: Path) -> None:
-    iterations, last = text.whole_iterations(file.read_bytes())
+    iterations, last = whole_iterations(file.read_bytes())
     stand_ins = StandIns()
     for iteration in [*iterations, last]:
         anonymised = recorded.anonymised_text(Printed(Iteration(iteration, 0, 1), None), stand_ins).iteration.text
-        before, after = text.parse(iteration), text.parse(anonymised)
+        before, after = parse(iteration), parse(anonymised)
         assert len(after.unknown) == len(before.unknown)
-        for was, now in zip(before.domains, after.domains, strict=True):
-            assert was._replace(name=b"") == now._replace(name=b"")
-            if was.name not in {model.DOM0_NAME, b"(null)"}:
-                assert now.name == stand_ins(was.name)
-                assert was.name not in anonymised or len(was.name) < 3
+        for was, now in zip(before.host.domains, after.host.domains, strict=True):
+            assert was._replace(name="") == now._replace(name="")
+            if was.name not in {"Domain-0", "(null)"}:
+                assert now.name == stand_ins(was.name.encode()).decode()
+                assert was.name.encode() not in anonymised or len(was.name) < 3
 
 
 def test_what_is_not_understood_holds_no_letter_of_a_name() -> None:
     header = b"NAME STATE CPU(sec) CPU(%) MEM(k) MEM(%) MAXMEM(k) MAXMEM(%) VCPUS SSID\n"
     odd = b"secret\nname --b--- 1 0.0 1 0.0 1 0.0 1 0\nVCPUs(sec): of secret 12\nTmem:  secret\nsecret " + header
-    anonymised = text.with_names(header + odd, lambda _: b"x")
+    anonymised = with_names(header + odd, lambda _: b"x")
     assert b"secret" not in anonymised
     assert anonymised.startswith(header + b"xxxxxx\nx --b---")
-    assert len(text.parse(anonymised).unknown) == len(text.parse(header + odd).unknown)
+    assert len(parse(anonymised).unknown) == len(parse(header + odd).unknown)
 
 
 ANSWERS = {
@@ -154,7 +154,7 @@ def test_of_the_guests_configurations_only_what_is_shown_is_recorded() -> None:
     secret = TOLD._replace(answers=(Answer("list -l", listed, "", False),))
     (answer,) = recorded.without_secrets(secret).answers
     assert b"secret" not in answer.output
-    assert details.parse(answer.output) == details.parse(listed)
+    assert parse_details(answer.output) == parse_details(listed)
     assert understand(recorded.without_secrets(TOLD)) == understand(TOLD)
 
 

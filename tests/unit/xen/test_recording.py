@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from virtscope.toolkit.exposition import Encoder
-from virtscope.xen import metrics, model
-from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+from virtscope.xen import metrics, model, recorded
+from virtscope.xen.recorded import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 
 TESTS = Path(__file__).resolve().parents[2]
 RECORDING = TESTS / "xen/recordings/libxenstat-xen-4.17.json"
@@ -34,14 +34,14 @@ def _domain(domain: dict[str, Any]) -> RawDomain:
 
 def test_golden_page_of_a_real_host() -> None:
     """UPDATE_GOLDEN=1 rewrites it."""
-    page = Encoder().text(metrics.families(model.from_libxenstat(recorded_node()))).decode()
+    page = Encoder().text(metrics.host_families(recorded.host(recorded_node()))).decode()
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(page)
     assert page == GOLDEN.read_text()
 
 
 def test_figures_worked_by_hand() -> None:
-    host = model.from_libxenstat(recorded_node())
+    host = recorded.host(recorded_node())
     by_id = {domain.domid: domain for domain in host.domains}
     assert (host.xen_version, host.cpus, host.memory_bytes) == ("4.17.7", 1, 1610084352)
     assert by_id[0].cpu_seconds == 49.468627568

@@ -8,9 +8,10 @@ import pytest
 
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
-from virtscope.xen import model
-from virtscope.xen.source.libxenstat import Libxenstat
-from virtscope.xen.source.runstate import RawRunstate, Runstate
+from virtscope.xen.libxenstat import MODEL, Libxenstat
+from virtscope.xen.model import Waiting
+from virtscope.xen.recorded import RawRunstate, raw_runstate
+from virtscope.xen.runstate import Runstate, waiting
 
 TIMES = (900_000_000_000, 12_500_000_000, 3_000_000_000, 4_000_000_000, 5_000_000_000, 6_000_000_000)
 #        state, missed changes, entered, times, means over the vCPUs: runnable, running, nonaffine
@@ -24,9 +25,27 @@ def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
     return fake
 
 
-def _runstate(xen: FakeXen, *compiler_flags: str) -> Runstate:
+class Asked:
+    """The source under test, which gives accounts as the call does."""
+
+    def __init__(self, xen: FakeXen) -> None:
+        self._source = Runstate(raw_runstate, str(xen.sysfs), str(xen.libraries))
+        self.origin = self._source.origin
+
+    def read(self, domids: list[int]) -> list[RawRunstate]:
+        return self._source.read((domid, None) for domid in domids)
+
+
+def _runstate(xen: FakeXen, *compiler_flags: str) -> Asked:
     xen.build_libxenctrl(*compiler_flags)
-    return Runstate(str(xen.sysfs), (str(xen.libraries),))
+    return Asked(xen)
+
+
+def _waiting(xen: FakeXen) -> list[Waiting]:
+    xen.build_libxenctrl()
+    domains = Libxenstat(MODEL, str(xen.sysfs), str(xen.libraries)).read({}).domains
+    source = Runstate(waiting, str(xen.sysfs), str(xen.libraries))
+    return source.read((domain.domid or 0, domain) for domain in domains)
 
 
 def _show(xen: FakeXen, *times: int, domid: int = 1) -> None:
@@ -55,9 +74,7 @@ def test_a_library_newer_than_the_running_hypervisor_has_no_figure_per_vcpu(xen:
 
 def test_waiting_is_named_and_in_seconds_and_summed_over_vcpus(xen: FakeXen) -> None:
     xen.show(FakeDomain(1, b"web", vcpus=[(1, 0)] * 3 + [(0, 0)], runstate=ACCOUNT))
-    (web,) = model.waiting(
-        Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(networks=False), _runstate(xen).read([1])
-    )
+    (web,) = _waiting(xen)
     assert (web.domid, web.name, web.missed_changes) == (1, "web", 7)
     assert web.runstate_seconds == {
         "full_run": 900,
@@ -78,8 +95,7 @@ def test_a_domain_that_is_gone_is_left_out(xen: FakeXen) -> None:
 def test_a_domain_that_is_being_destroyed_has_no_vcpus_to_sum_over(xen: FakeXen) -> None:
     """0 would be a counter that goes back."""
     xen.show(FakeDomain(1, b"web", vcpus=[], runstate=ACCOUNT))
-    node = Libxenstat(str(xen.sysfs), (str(xen.libraries),)).read(networks=False)
-    (web,) = model.waiting(node, _runstate(xen).read([1]))
+    (web,) = _waiting(xen)
     assert web.runnable_seconds is None
     assert web.runstate_seconds["full_run"] == 900
 
@@ -106,8 +122,10 @@ def test_xens_own_library_is_never_asked(xen: FakeXen) -> None:
 
 
 def test_without_the_library_it_says_what_to_do(xen: FakeXen) -> None:
-    with pytest.raises(SourceUnavailable, match=r"no libxenctrl.so.*; run node_exporter in the guests"):
-        Runstate(str(xen.sysfs), (str(xen.libraries),)).read([0])
+    with pytest.raises(
+        SourceUnavailable, match=r"libxenctrl.so.4.17 can't be used: .*No such file.*; run node_exporter in the guests"
+    ):
+        Asked(xen).read([0])
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
-from virtscope.xen.source import xenstore
-from virtscope.xen.source.xenstore import read_values
+from virtscope.xen import xenstore
+from virtscope.xen.xenstore import read_values
 
 Answer = Callable[[int, str], bytes]
 Start = Callable[[Answer], None]

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from virtscope.toolkit.sources import SourceError, SourceRubbish
-from virtscope.xen import text
-from virtscope.xen.source import xentop
-from virtscope.xen.source.xentop import Xentop
+from virtscope.xen import xentop, xentop_text
+from virtscope.xen.xentop import Xentop
 
 FAKE = Path(__file__).resolve().parents[2] / "e2e/fake_xentop.py"
 
@@ -75,7 +74,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_fault_of_ours_ends_a_child_and_not_its_keeper(
     child: Xentop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    right, faults = text.whole_iterations, 3
+    right, faults = xentop_text.whole_iterations, 3
 
     def faulty(printed: bytes) -> tuple[list[bytes], bytes]:
         nonlocal faults

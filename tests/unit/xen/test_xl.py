@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.xen.fake_xl import FakeXl
 from virtscope.toolkit.sources import SourceError, SourceTimeout, SourceUnavailable
-from virtscope.xen.source import xenstore, xl
-from virtscope.xen.source.xl import Xl
-from virtscope.xen.toolstack.model import understand
+from virtscope.xen import xenstore, xl
+from virtscope.xen.toolstack import understand
+from virtscope.xen.xl import Xl
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
 XM = (

@@ -1,4 +1,4 @@
-"""The host's toolstack, `xl` or before it `xm`: what it tells and libxenstat doesn't, such as weights, caps and uuids.
+"""The host's toolstack, `xl` or before it `xm`: what libxenstat doesn't know, such as weights, caps and uuids.
 
 Some programs that take up to a second each, so they are for the background. Nothing is interpreted here beyond what
 decides which of them to run.
@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from virtscope.toolkit.commands import Commands, Finished, last_line
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
-from virtscope.xen.source import xenstore
-from virtscope.xen.toolstack import details, info, listing, psr, schedulers
+from virtscope.xen import xenstore
+from virtscope.xen.xl_domains import parse_details, parse_list
+from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS, parse_info, parse_pools
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ ASK_DETAILS = 3  # times for a domain
 PSR_AGAIN = 3600.0  # seconds until a machine without cache monitoring is asked again
 
 _FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/xensource/bin")
-# The first that works: uuids are told since 4.1, CPU pools since 4.6. xl before 4.5 lists in spite of a -c that it
+# The first that works: uuids are listed since 4.1, CPU pools since 4.6. xl before 4.5 lists in spite of a -c that it
 # doesn't know, but says so.
 _NOT_KNOWN = re.compile("not implemented|not found!$")
 _LISTS = {"xl": (("list", "-v", "-c"), ("list", "-v"), ("list",)), "xm": (("list",),)}
@@ -57,7 +58,7 @@ class Xl:
         self._program = ""  # the last that worked
         self._list: tuple[str, ...] = ()  # likewise
         self._details: Answer | None = None
-        self._details_due: dict[tuple[int, str], int] = {}  # how often to ask for each domain's, if not told before
+        self._details_due: dict[tuple[int, str], int] = {}  # how often to ask for each domain's, if not answered before
         self._os_names: dict[tuple[int, str], bytes] = {}  # of the domains that are there
         self._not_known: set[str] = set()  # commands that this version doesn't know
         self._psr_kinds: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ class Xl:
         host, pools = self._ask("info"), self._ask_if_known("cpupool-list")
         answers = [listed, host, *pools, *self._about_details(listed), *self._ask_if_known("vcpu-list")]
         in_use = _schedulers_in_use(host, pools)
-        for name, command in schedulers.COMMANDS.items():
+        for name, command in SCHEDULER_COMMANDS.items():
             answers += self._ask_if_known(command) if name in in_use else []
         answers += self._about_caches()
         answers += self._about_systems(listed)
@@ -143,7 +144,7 @@ class Xl:
     def _about_details(self, listed: Answer) -> list[Answer]:
         """Ask what kind of guest each is, which is slow and never changes: only when there are new ones.
 
-        One that is still being made isn't told yet, and one that another toolstack made never is.
+        One that is still being made isn't listed yet, and one that another toolstack made never is.
         """
         self._details_due = {domain: self._details_due.get(domain, ASK_DETAILS) for domain in _domains(listed)}
         if self._details and not any(self._details_due.values()):
@@ -156,9 +157,9 @@ class Xl:
         if self._details.failed:
             self._details = self._details._replace(output=before.output if before else b"")
         else:
-            told = _detailed(self._details)
+            answered = _detailed(self._details)
             self._details_due = {
-                domain: 0 if domain[0] in told else max(due - 1, 0) for domain, due in self._details_due.items()
+                domain: 0 if domain[0] in answered else max(due - 1, 0) for domain, due in self._details_due.items()
             }
         return [self._details]
 
@@ -187,8 +188,8 @@ class Xl:
             answers = [self._ask("psr-cmt-show", kind) for kind in self._psr_kinds]
         elif self._psr_asked_at is None or now - self._psr_asked_at >= PSR_AGAIN:
             self._psr_asked_at = now
-            # That the machine has none of it is no problem to be told.
-            answers = [each for kind in psr.KINDS if not (each := self._ask("psr-cmt-show", kind)).failed]
+            # That the machine has none of it is no problem to report.
+            answers = [each for kind in PSR_KINDS if not (each := self._ask("psr-cmt-show", kind)).failed]
         else:
             return []
         self._psr_kinds = tuple(each.command.split()[1] for each in answers if not each.failed)
@@ -201,20 +202,20 @@ def _answer(command: str, finished: Finished) -> Answer:
 
 
 def _domains(listed: Answer) -> set[tuple[int, str]]:
-    """Return who is there: ids are used again, so each with its uuid, or its name where that isn't told."""
-    return {(domain.domid, domain.uuid or domain.name) for domain in listing.parse(listed.output)[0]}
+    """Return which domains there are: ids are used again, so each with its uuid, or its name where it has none."""
+    return {(domain.domid, domain.uuid or domain.name) for domain in parse_list(listed.output)[0]}
 
 
 def _detailed(answer: Answer) -> set[int]:
     try:
-        return set(details.parse(answer.output))
-    except SourceRubbish:  # which the model tells
+        return set(parse_details(answer.output))
+    except SourceRubbish:  # which toolstack.py counts
         return set()
 
 
 def _schedulers_in_use(host: Answer, pools: list[Answer]) -> set[str]:
-    known_pools = [pool for answer in pools for pool in schedulers.parse_pools(answer.output)[0]]
-    return {info.parse(host.output).scheduler, *(pool.scheduler for pool in known_pools)}
+    known_pools = [pool for answer in pools for pool in parse_pools(answer.output)[0]]
+    return {parse_info(host.output).scheduler, *(pool.scheduler for pool in known_pools)}
 
 
 def _find(name: str) -> str:

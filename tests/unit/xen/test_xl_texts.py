@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.toolkit.sources import SourceRubbish
-from virtscope.xen.toolstack import details, info, listing, psr, schedulers, vcpus
-from virtscope.xen.toolstack.details import Details
-from virtscope.xen.toolstack.listing import Listed
-from virtscope.xen.toolstack.schedulers import Pool, Share, Timing
-from virtscope.xen.toolstack.vcpus import Placement
+from virtscope.xen.model import Info, Placement, Pool, Share, Timing
+from virtscope.xen.xl_domains import Details, Listed, parse_details, parse_list, parse_vcpus
+from virtscope.xen.xl_host import parse_info, parse_pools, parse_psr, parse_shares
 
-SAMPLES = Path(__file__).resolve().parents[5] / "shared/samples/xentools"
+SAMPLES = Path(__file__).resolve().parents[4] / "shared/samples/xentools"
 
 UUID = "586d02b6-9100-4965-a4ea-f600cf10add6"
 
@@ -44,7 +42,7 @@ def sample(name: str) -> bytes:
     ["web01", "name with blanks", "Ubuntu (1)", "12 34", "käse", "", "a-name-that-is-longer-than-forty-characters"],
 )
 def test_list(name: str) -> None:
-    domains, unknown = listing.parse(LIST + b"\n" + row(name.encode()) + b"\n")
+    domains, unknown = parse_list(LIST + b"\n" + row(name.encode()) + b"\n")
     assert (domains, unknown) == ([Listed(7, name, 7.8, "", "")], [])
 
 
@@ -54,19 +52,19 @@ def test_list_of_xm() -> None:
         b"Domain-0                                   0     1024     2 r-----   1234.5\n"
         b"web 01                                    12      256     1 -b----     17.0\n"
     )
-    domains, unknown = listing.parse(text)
+    domains, unknown = parse_list(text)
     assert (domains, unknown) == ([Listed(0, "Domain-0", 1234.5, "", ""), Listed(12, "web 01", 17.0, "", "")], [])
 
 
 @pytest.mark.parametrize("pool", ["Pool-0", "pool with blanks", "a-pool-whose-name-is-long"])
 @pytest.mark.parametrize("label", [b"-", b"system_u:system_r:domU_t"])
 def test_list_with_uuid_and_pool(pool: str, label: bytes) -> None:
-    domains, unknown = listing.parse(WITH_POOLS + verbose_row(b"web01", b" " + pool.encode(), label))
+    domains, unknown = parse_list(WITH_POOLS + verbose_row(b"web01", b" " + pool.encode(), label))
     assert (domains, unknown) == ([Listed(7, "web01", 7.8, UUID, pool)], [])
 
 
 def test_a_long_pool_sticks_to_the_label_before_it() -> None:
-    assert listing.parse(WITH_POOLS + verbose_row(b"w", b"sixteen-or-longer"))[0][0].cpupool == "sixteen-or-longer"
+    assert parse_list(WITH_POOLS + verbose_row(b"w", b"sixteen-or-longer"))[0][0].cpupool == "sixteen-or-longer"
 
 
 def test_list_verbose_of_xl_4_1() -> None:
@@ -78,31 +76,31 @@ def test_list_verbose_of_xl_4_1() -> None:
         + UUID.encode()
         + b"        1\n"
     )
-    assert listing.parse(text) == ([Listed(7, "web01", 7.8, UUID, "")], [])
+    assert parse_list(text) == ([Listed(7, "web01", 7.8, UUID, "")], [])
 
 
 def test_a_guest_called_like_a_row_is_not_taken_for_one() -> None:
     evil = row(b"evil", domid=1) + b" 00000000-0000-0000-0000-000000000001 - -"
-    assert listing.parse(WITH_POOLS + verbose_row(evil, b"Pool-0"))[0][0].domid == 7
+    assert parse_list(WITH_POOLS + verbose_row(evil, b"Pool-0"))[0][0].domid == 7
 
 
 def test_warnings_before_the_list_and_lines_that_are_no_rows() -> None:
     text = b"libxl: warning: something\n" + LIST + b"\nwhat is this\n" + row(b"web01") + b"\n"
-    domains, unknown = listing.parse(text)
+    domains, unknown = parse_list(text)
     assert [domain.name for domain in domains] == ["web01"]
     assert unknown == [b"what is this"]
 
 
 def test_no_list() -> None:
     with pytest.raises(SourceRubbish, match="command not implemented"):
-        listing.parse(b"command not implemented\n")
+        parse_list(b"command not implemented\n")
 
 
 def test_lists_of_other_hosts() -> None:
-    domains, unknown = listing.parse(sample("xl-list-xcpng-names-with-spaces-parens.txt"))
+    domains, unknown = parse_list(sample("xl-list-xcpng-names-with-spaces-parens.txt"))
     assert Listed(10, "Ubuntu Bionic Beaver 18.04 (1)", 387.3, "", "") in domains
     assert (len(domains), unknown) == (7, [])
-    domains, unknown = listing.parse(sample("xl-list-4.9.2-header-with-tabs.txt"))
+    domains, unknown = parse_list(sample("xl-list-4.9.2-header-with-tabs.txt"))
     assert (domains[1], unknown) == (Listed(4, "guest-01", 7.7, "", ""), [])
 
 
@@ -119,7 +117,7 @@ def test_lists_of_other_hosts() -> None:
 )
 def test_details_in_json(c_info: str, b_info: str, kind: str) -> None:
     text = f'[{{"domid": 3, "config": {{"c_info": {{{c_info}, "uuid": "{UUID}"}}, "b_info": {{{b_info}}}}}}}]'
-    assert details.parse(text.encode()) == {3: Details(UUID, kind)}
+    assert parse_details(text.encode()) == {3: Details(UUID, kind)}
 
 
 def test_details_from_xm() -> None:
@@ -140,7 +138,7 @@ def test_details_from_xm() -> None:
     )
 )
 """
-    assert details.parse(text.encode()) == {0: Details("", "pv"), 1: Details(UUID, "hvm")}
+    assert parse_details(text.encode()) == {0: Details("", "pv"), 1: Details(UUID, "hvm")}
 
 
 def test_details_from_xl_4_1() -> None:
@@ -156,7 +154,7 @@ def test_details_from_xl_4_1() -> None:
         "",
     ]
     text = "\n".join(lines)
-    assert details.parse(text.encode()) == {2: Details(UUID, "hvm")}
+    assert parse_details(text.encode()) == {2: Details(UUID, "hvm")}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +162,7 @@ def test_details_from_xl_4_1() -> None:
 )
 def test_no_details(text: bytes) -> None:
     with pytest.raises(SourceRubbish):
-        details.parse(text)
+        parse_details(text)
 
 
 def test_credit() -> None:
@@ -177,7 +175,7 @@ def test_credit() -> None:
         b"Name                                ID Weight  Cap\n"
         b"Cpupool fake: tslice=1ms             4    512    0\n"
     )
-    shares, timings, unknown = schedulers.parse_shares(text)
+    shares, timings, unknown = parse_shares(text)
     assert shares == {
         0: Share(256, 0, cpupool="Pool-0"),
         3: Share(128, 50, cpupool="Pool-0"),
@@ -193,7 +191,7 @@ def test_credit_of_xm_and_xl_4_1_has_no_pools_and_minus_one_is_unknown() -> None
         b"Domain-0                             0    256    0\n"
         b"no-such-scheduler                    1     -1   -1\n"
     )
-    assert schedulers.parse_shares(text) == ({0: Share(256, 0), 1: Share()}, {}, [])
+    assert parse_shares(text) == ({0: Share(256, 0), 1: Share()}, {}, [])
 
 
 def test_credit2_without_caps_and_a_pool_whose_parameters_are_not_told() -> None:
@@ -202,23 +200,23 @@ def test_credit2_without_caps_and_a_pool_whose_parameters_are_not_told() -> None
         b"Name                                ID Weight\n"
         b"web01                                1    512\n"
     )
-    assert schedulers.parse_shares(text) == ({1: Share(512, cpupool="Pool-0")}, {"Pool-0": Timing(None, None)}, [])
+    assert parse_shares(text) == ({1: Share(512, cpupool="Pool-0")}, {"Pool-0": Timing(None, None)}, [])
 
 
 def test_a_guest_called_like_a_header_is_not_taken_for_one() -> None:
     rows = b"%-33b %4d %6d %4d\n%-33b %4d %6d %4d\n" % (b"Name ID", 7, 512, 30, b"web 01", 8, 256, 0)
-    shares, _, unknown = schedulers.parse_shares(b"%-33b %4b %6b %4b\n" % (b"Name", b"ID", b"Weight", b"Cap") + rows)
+    shares, _, unknown = parse_shares(b"%-33b %4b %6b %4b\n" % (b"Name", b"ID", b"Weight", b"Cap") + rows)
     assert ({domid: (share.weight, share.cap) for domid, share in shares.items()}, unknown) == (
         {7: (512, 30), 8: (256, 0)},
         [],
     )
     header = b"Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n"
     rows = b"%-32b     7     0    1   -b-       7.8  all / 0-3\n%-32b     8     0    1   -b-       7.8  all / all\n"
-    placements, unknown = vcpus.parse(header + rows % (b"Name ID", b"web01"))
+    placements, unknown = parse_vcpus(header + rows % (b"Name ID", b"web01"))
     assert ({domid: each[0].soft for domid, each in placements.items()}, unknown) == ({7: "0-3", 8: "all"}, [])
     header = b"%-40b %5b%14b 0\n" % (b"Name", b"ID", b"Socket")
     rows = b"%-40b %5d%13d KB\n%-40b %5d%13d KB\n" % (b"Name ID Socket 1", 7, 2, b"web01", 8, 3)
-    assert psr.parse(header + rows) == ({7: {0: 2048}, 8: {0: 3072}}, [])
+    assert parse_psr(header + rows) == ({7: {0: 2048}, 8: {0: 3072}}, [])
 
 
 def test_rtds_in_microseconds() -> None:
@@ -227,12 +225,12 @@ def test_rtds_in_microseconds() -> None:
         b"Name                                ID    Period    Budget  Extratime\n"
         b"web01                                1     10000      4000        yes\n"
     )
-    [share] = schedulers.parse_shares(text)[0].values()
+    [share] = parse_shares(text)[0].values()
     assert (share.period, share.budget, share.weight) == (0.01, 0.004, None)
 
 
 def test_the_command_of_a_scheduler_that_is_not_in_use_says_nothing() -> None:
-    assert schedulers.parse_shares(b"") == ({}, {}, [])
+    assert parse_shares(b"") == ({}, {}, [])
 
 
 def test_pools() -> None:
@@ -243,8 +241,8 @@ def test_pools() -> None:
         b"idle                 2      null       n          0\n"  # xm knows pools that are not active
         b"Pool-128           128 credit       y\n"
     )
-    pools, unknown = schedulers.parse_pools(text)
-    assert pools == [Pool("Pool-0", 1, "credit"), Pool("a pool of this name", 12, "credit2"), Pool("idle", 2, "null")]
+    pools, unknown = parse_pools(text)
+    assert pools == [Pool("Pool-0", "credit", 1), Pool("a pool of this name", "credit2", 12), Pool("idle", "null", 2)]
     assert unknown == [b"Pool-128           128 credit       y"]
 
 
@@ -255,7 +253,7 @@ def test_vcpus() -> None:
         b"Domain-0                             0     1    -   --p       0.0  0-3,7 / none\n"
         b"a / b (1)                            5     0   12   -b-       1.0  4 / 0-1\n"
     )
-    assert vcpus.parse(text) == (
+    assert parse_vcpus(text) == (
         {0: {0: Placement(3, "all", "all"), 1: Placement(None, "0-3,7", "none")}, 5: {0: Placement(12, "4", "0-1")}},
         [],
     )
@@ -268,16 +266,16 @@ def test_vcpus_before_4_5() -> None:
         b"horatio any cpu                  16     1     -   --p       0.0 0,2-3\n"
         b"horatio any cpu                  16     2     1   -b-       0.1 no cpus\n"
     )
-    assert vcpus.parse(text) == (
+    assert parse_vcpus(text) == (
         {16: {0: Placement(0, "all", ""), 1: Placement(None, "0,2-3", ""), 2: Placement(1, "none", "")}},
         [],
     )
 
 
 def test_vcpus_of_other_hosts() -> None:
-    placements, unknown = vcpus.parse(sample("xl-vcpu-list-offline-vcpu-dash-cpu.txt"))
+    placements, unknown = parse_vcpus(sample("xl-vcpu-list-offline-vcpu-dash-cpu.txt"))
     assert (placements[0][1].cpu, unknown) == (None, [])
-    placements, unknown = vcpus.parse(sample("xm-vcpu-list-anycpu.txt"))
+    placements, unknown = parse_vcpus(sample("xm-vcpu-list-anycpu.txt"))
     assert (placements[16][1], unknown) == (Placement(2, "all", ""), [])
 
 
@@ -287,12 +285,12 @@ def test_info() -> None:
         b"total_memory           : 2047\nfree_memory            : 968\nxen_major              : 4\n"
         b"xen_minor              : 17\nxen_extra              : .7\nxen_scheduler          : credit2\n"
     )
-    assert info.parse(text) == info.Info("4.17.7", "credit2", 8, 1_999_998_000, 2047 << 20, 968 << 20)
+    assert parse_info(text) == Info("4.17.7", "credit2", 8, 1_999_998_000, 2047 << 20, 968 << 20)
 
 
 def test_info_of_xm() -> None:
     text = b"nr_cpus           : 2\ncpu_mhz           : 2400\nxen_major         : 3\nxen_minor         : 0\n"
-    assert info.parse(text) == info.Info("3.0", "", 2, 2_400_000_000, None, None)
+    assert parse_info(text) == Info("3.0", "", 2, 2_400_000_000, None, None)
 
 
 def test_cache_occupancy_and_bandwidth() -> None:
@@ -302,13 +300,13 @@ def test_cache_occupancy_and_bandwidth() -> None:
         b"Total L3 Cache Size                                   30720 KB        30720 KB\n"
         b"web 01                                       1         2592 KB         4032 KB\n"
     )
-    assert psr.parse(text) == ({1: {0: 2592 * 1024, 1: 4032 * 1024}}, [])
+    assert parse_psr(text) == ({1: {0: 2592 * 1024, 1: 4032 * 1024}}, [])
     text = (
         b"Total RMID: 71\n"
         b"Name                                        ID        Socket 0\n"
         b"web01                                        1        512 KB/s\n"
     )
-    assert psr.parse(text) == ({1: {0: 512 * 1024}}, [])
+    assert parse_psr(text) == ({1: {0: 512 * 1024}}, [])
 
 
 def test_a_socket_that_could_not_be_read_makes_a_line_ambiguous() -> None:
@@ -316,7 +314,7 @@ def test_a_socket_that_could_not_be_read_makes_a_line_ambiguous() -> None:
         b"Name                                        ID        Socket 0        Socket 1\n"
         b"web01                                        1         2592 KB\n"
     )
-    assert psr.parse(text) == ({}, [b"web01                                        1         2592 KB"])
+    assert parse_psr(text) == ({}, [b"web01                                        1         2592 KB"])
 
 
 LINES = st.lists(
@@ -347,13 +345,13 @@ LINES = st.lists(
 @given(LINES)
 def test_any_bytes_give_values_or_the_parsers_own_exception(text: bytes) -> None:
     for parse in (
-        listing.parse,
-        details.parse,
-        schedulers.parse_pools,
-        schedulers.parse_shares,
-        vcpus.parse,
-        info.parse,
-        psr.parse,
+        parse_list,
+        parse_details,
+        parse_pools,
+        parse_shares,
+        parse_vcpus,
+        parse_info,
+        parse_psr,
     ):
         with contextlib.suppress(SourceRubbish):
             parse(text)

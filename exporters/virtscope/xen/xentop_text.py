@@ -1,4 +1,4 @@
-"""The text of `xentop -b`, of every Xen that has a batch mode (3.0.3 to 4.21), to plain tuples. Pure functions only.
+"""The text of `xentop -b`, of every Xen that has a batch mode (3.0.3 to 4.21), to the model's values. Pure functions.
 
 An iteration is a header and a row for each domain, with detail lines (-n -x -v) below each row:
 
@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from virtscope.toolkit.sources import SourceRubbish
-from virtscope.xen.source.libxenstat import RawNetwork
+from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
+from virtscope.xen.model import DOM0, DOM0_NAME, STATES, Block, Domain, Host, Missing, Network, Vcpu, decoded
 
 MOST_VCPUS = 8192  # Xen's own bound for a PV domain
 MOST_DEVICES = 4096  # of a kind in one domain, an event channel each; to gather more without end would take seconds
@@ -52,40 +54,23 @@ _PASSED_OVER = re.compile(
 _DETAIL_LIKE = re.compile(rb"(?:VCPUs\(sec\):|Net[0-9]|VBD )(?!.* [d-][s-][b-][c-][p-][r-] )")
 
 
-class TextVbd(NamedTuple):
-    """A VBD line. Counters are None where xentop prints "-" or, before Xen 4.0, no sectors."""
+class Parsed(NamedTuple):
+    """One iteration. `unknown` holds the lines that are not understood; what they say is in none of the domains."""
 
-    type: str  # as printed: BlkBack, BlkTap, Tapdisk3, Unidentified; "" before Xen 3.2, which prints none
-    number: int
-    out_of_requests: int | None
-    read_requests: int | None
-    write_requests: int | None
-    read_sectors: int | None
-    write_sectors: int | None
+    host: Host
+    unknown: tuple[bytes, ...]
 
 
-class TextDomain(NamedTuple):
-    """A domain's row and the detail lines below it, in xentop's units."""
+@dataclass
+class _Row:
+    """A domain's row and what the detail lines below it have added so far."""
 
     name: bytes
     state: bytes  # six letters: d s b c p r, "-" for those that don't apply
-    cpu_seconds: int  # whole seconds, cut off
-    memory_kib: int
-    memory_limit_kib: int | None  # None: "no limit"
-    vcpus: int
-    ssid: int
-    vcpu_seconds: dict[int, int] | None  # of the vCPUs online; None without a VCPUs line
-    networks: tuple[RawNetwork, ...]  # `id` is a place in xentop's list, not the interface's own number
-    vbds: tuple[TextVbd, ...]
-    network_count: int | None  # that the row tells, NETS and VBDS: as many lines should follow; None without the column
-    vbd_count: int | None
-
-
-class TextHost(NamedTuple):
-    """One iteration. `unknown` holds the lines that are not understood, whose figures are in none of the domains."""
-
-    domains: tuple[TextDomain, ...]
-    unknown: tuple[bytes, ...]
+    numbers: dict[bytes, int]  # by column; without MAXMEM(k) where the domain has no limit
+    vcpu_seconds: dict[int, int] | None = None  # of the vCPUs online; None without a VCPUs line
+    networks: list[Network] = field(default_factory=list)  # numbered by their places in xentop's list
+    blocks: list[Block] = field(default_factory=list)
 
 
 def whole_iterations(text: bytes) -> tuple[list[bytes], bytes]:
@@ -107,8 +92,11 @@ def cut_header(text: bytes) -> bytes | None:
     return found[0].rstrip(b"\r\n") if found else None
 
 
-def parse(iteration: bytes) -> TextHost:
-    """Read one whole iteration; headers may be repeated in it, as with -r.
+def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
+    """Read one whole iteration, printed on this version of Xen, if it is known; headers may be repeated, as with -r.
+
+    Guests have no domid, and of the host nothing is printed. Dom0 is the one domain named Domain-0, if it is running:
+    it always is when xentop asks, which runs in it. Where several have that name, none is taken for Dom0.
 
     A line that can't be understood is given back as unknown. If it may have been a domain's row, so are the details
     that follow it: they are not those of the domain before.
@@ -117,9 +105,10 @@ def parse(iteration: bytes) -> TextHost:
     between rows: those behind it may be another iteration's.
     """
     columns: list[bytes] | None = None
-    domains: list[TextDomain] = []
+    rows: list[_Row] = []
     unknown: list[bytes] = []
-    owned = False  # whether detail lines belong to the last of `domains`
+    owned = False  # whether detail lines belong to the last of `rows`
+    sectors_lost = loses_read_sectors(xen_version)
     for ended in _LINE.findall(iteration):
         line = ended.rstrip(b"\r\n")
         if header := _HEADER.match(ended):
@@ -130,29 +119,66 @@ def parse(iteration: bytes) -> TextHost:
         elif not line:
             continue
         elif columns and (row := _row(line, columns)):
-            domains.append(row)
+            rows.append(row)
             owned = True
-        elif domains and _CUT_HEADER.match(ended):
+        elif rows and _CUT_HEADER.match(ended):
             raise SourceRubbish(f"xentop's header is not whole: {line!r:.300}")
-        elif _PASSED_OVER.match(line):
+        elif _PASSED_OVER.match(line) or (owned and _add_detail(rows[-1], ended, sectors_lost)):
             continue
-        elif owned and (detailed := _with_detail(domains[-1], ended)):
-            domains[-1] = detailed
         else:
             unknown.append(line)
-            if owned and _vcpus_may_be_missing(domains[-1], line):
-                domains[-1] = domains[-1]._replace(vcpu_seconds=None)
+            if owned and _vcpus_may_be_missing(rows[-1], line):
+                rows[-1].vcpu_seconds = None
             owned = owned and _DETAIL_LIKE.match(line) is not None
-    if not domains:
+    if not rows:
         if cut := cut_header(iteration):
             raise SourceRubbish(f"xentop's header is not whole: {cut!r:.300}")
         raise SourceRubbish(f"no domain in what xentop printed: {(unknown or [iteration])[0][:200]!r}")
-    return TextHost(tuple(domains), tuple(unknown))
+    named_dom0 = [row for row in rows if row.name == DOM0_NAME]
+    dom0 = named_dom0[0] if len(named_dom0) == 1 and named_dom0[0].state.endswith(b"r") else None
+    domains = tuple([_domain(row, DOM0 if row is dom0 else None) for row in rows])
+    return Parsed(Host(xen_version, None, None, None, None, domains), tuple(unknown))
 
 
-def _vcpus_may_be_missing(domain: TextDomain, unknown: bytes) -> bool:
+def _vcpus_may_be_missing(row: _Row, unknown: bytes) -> bool:
     """Return whether the line may hold vCPUs of the domain: a part of them must not pass for all of them."""
-    return len(domain.vcpu_seconds or ()) < domain.vcpus and not unknown.startswith((b"Net", b"VBD "))
+    return len(row.vcpu_seconds or ()) < row.numbers[b"VCPUS"] and not unknown.startswith((b"Net", b"VBD "))
+
+
+def _domain(row: _Row, domid: int | None) -> Domain:
+    numbers = row.numbers
+    limit, vifs, vbds = numbers.get(b"MAXMEM(k)"), numbers.get(b"NETS"), numbers.get(b"VBDS")
+    networks, blocks = known_apart(row.networks, VIF, vifs), known_apart(row.blocks, VBD, vbds)
+    return Domain(
+        domid=domid,
+        name=decoded(row.name),
+        cpu_seconds=_cpu_seconds(numbers[b"CPU(sec)"]),
+        memory_bytes=numbers[b"MEM(k)"] * 1024,
+        memory_limit_bytes=None if limit is None else limit * 1024,
+        ssid=numbers[b"SSID"],
+        states=frozenset([state for state in STATES if state[0].encode() in row.state]),
+        vcpus=tuple([_vcpu(row.vcpu_seconds, number) for number in range(numbers[b"VCPUS"])]),
+        networks=networks,
+        blocks=blocks,
+        missing=Missing(
+            vcpus=numbers[b"VCPUS"] if row.vcpu_seconds is None else 0,
+            networks=max(vifs or 0, len(row.networks)) - len(networks),
+            blocks=max(vbds or 0, len(row.blocks)) - len(blocks),
+        ),
+        vifs=vifs,
+    )
+
+
+def _vcpu(seconds: dict[int, int] | None, number: int) -> Vcpu:
+    """Return a vCPU; xentop leaves those out that are offline."""
+    if seconds is None:
+        return Vcpu(None, None)
+    return Vcpu(number in seconds, _cpu_seconds(seconds[number]) if number in seconds else None)
+
+
+def _cpu_seconds(seconds: int) -> float | None:
+    """Return CPU time, or None where bit 63 of the nanoseconds slipped out: what is left isn't known to the second."""
+    return None if seconds >= (1 << 63) // 10**9 else float(seconds)
 
 
 def with_names(iteration: bytes, renamed: Callable[[bytes], bytes]) -> bytes:
@@ -183,7 +209,7 @@ def _masked(line: bytes) -> bytes:
     return re.sub(rb"[0-9]", b"0", re.sub(rb"[A-Za-z\x80-\xff]", b"x", line))
 
 
-def _row(line: bytes, columns: list[bytes]) -> TextDomain | None:
+def _row(line: bytes, columns: list[bytes]) -> _Row | None:
     """Read a domain's row, or return None. The columns after the name are counted from the right."""
     wanted = columns[1:]
     if not set(wanted) >= _NEEDED:
@@ -202,7 +228,7 @@ def _row(line: bytes, columns: list[bytes]) -> TextDomain | None:
     numbers = {
         column: _number(value)
         for column, value in values.items()
-        # Percentages are not read, the figures they are made of are. "-" is for VBD statistics alone.
+        # Percentages are not read, what they are made of is. "-" is for VBD statistics alone.
         if not column.endswith(b"(%)")
         and not (unlimited and column == b"MAXMEM(k)")
         and not (value == b"-" and column.startswith(b"VBD_"))
@@ -213,20 +239,7 @@ def _row(line: bytes, columns: list[bytes]) -> TextDomain | None:
     # One blank stands before the state; more belong to the name's end. Those before the name are padding.
     behind = len(fields) > len(wanted)
     state_at = line.index(state, len(fields[0]) if behind else 0)
-    return TextDomain(
-        name=line[: max(state_at - 1, 0)].lstrip(b" "),
-        state=state,
-        cpu_seconds=known[b"CPU(sec)"],
-        memory_kib=known[b"MEM(k)"],
-        memory_limit_kib=known.get(b"MAXMEM(k)"),
-        vcpus=known[b"VCPUS"],
-        ssid=known[b"SSID"],
-        vcpu_seconds=None,
-        networks=(),
-        vbds=(),
-        network_count=known.get(b"NETS"),
-        vbd_count=known.get(b"VBDS"),
-    )
+    return _Row(line[: max(state_at - 1, 0)].lstrip(b" "), state, known)
 
 
 def _number(digits: bytes) -> int | None:
@@ -235,25 +248,33 @@ def _number(digits: bytes) -> int | None:
     return number if number < 1 << 64 else None
 
 
-def _with_detail(domain: TextDomain, line: bytes) -> TextDomain | None:
-    """Return the domain with what a detail line says of it, or None where the line is no detail of this domain."""
-    if found := _VCPUS.fullmatch(line) if domain.vcpu_seconds is None else _MORE_VCPUS.fullmatch(line):
+def _add_detail(row: _Row, line: bytes, sectors_lost: bool) -> bool:
+    """Add to the row what a detail line says; return False where the line is no detail of this domain."""
+    if found := _VCPUS.fullmatch(line) if row.vcpu_seconds is None else _MORE_VCPUS.fullmatch(line):
         pairs = [(_number(number), _number(seconds)) for number, seconds in _VCPU.findall(found[1])]
         listed = {number: seconds for number, seconds in pairs if number is not None and seconds is not None}
-        before = domain.vcpu_seconds or {}
-        if len(listed) < len(pairs) or listed.keys() & before.keys() or max(listed, default=-1) >= domain.vcpus:
-            return None
-        return domain._replace(vcpu_seconds={**before, **listed})
+        before = row.vcpu_seconds or {}
+        known = len(listed) == len(pairs) and not listed.keys() & before.keys()
+        known = known and max(listed, default=-1) < row.numbers[b"VCPUS"]
+        if known:
+            row.vcpu_seconds = {**before, **listed}
+        return known
     if found := _NETWORK.fullmatch(line):
-        figures = [number for number in map(_number, found.groups()) if number is not None]
-        known = len(figures) == 9 and len(domain.networks) < MOST_DEVICES
-        return domain._replace(networks=(*domain.networks, RawNetwork(*figures))) if known else None
+        numbers = [number for number in map(_number, found.groups()) if number is not None]
+        known = len(numbers) == 9 and len(row.networks) < MOST_DEVICES
+        if known:
+            row.networks.append(network(numbers[0], numbers[1:]))
+        return known
     if found := _VBD.fullmatch(line):
         number = _number(found["number"])
-        printed = [found[counter] for counter in ("oo", "rd", "wr", "rsect", "wsect")]
+        printed = [found[counter] for counter in ("oo", "rd", "wr", "rsect", "wsect")]  # before Xen 4.0 no sectors
         counters = [None if digits in {None, b"-"} else _number(digits) for digits in printed]
         odd = any(_number(digits) is None for digits in printed if digits not in {None, b"-"})
-        if number is None or odd or len(domain.vbds) >= MOST_DEVICES:
-            return None
-        return domain._replace(vbds=(*domain.vbds, TextVbd((found["type"] or b"").decode(), number, *counters)))
-    return None
+        if number is None or odd or len(row.blocks) >= MOST_DEVICES:
+            return False
+        if sectors_lost:
+            counters[3] = None
+        # Before Xen 3.2 the back end isn't printed.
+        row.blocks.append(block((found["type"] or b"").decode(), number, counters))
+        return True
+    return False

@@ -1,7 +1,7 @@
 """`xentop -b` as one long-lived child: what there is where libxenstat can't be used, in whole seconds of CPU time.
 
 The child prints an iteration each second. A thread of its own reads it, so that a scrape only takes what is there.
-- An iteration is known to be whole when the next one's header has come, and only whole ones are served. So figures are
+- An iteration is known to be whole when the next one's header has come, and only whole ones are served. So values are
   one to two intervals old.
 - A child that dies is started again, after a second and ever more, up to a minute, while its successors die too. One
   that prints no whole iteration for long (it hangs, or prints rubbish) is killed first. There is never a second one.
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from virtscope.toolkit.commands import kill_group, last_line
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
-from virtscope.xen.text import cut_header, whole_iterations
+from virtscope.xen.xentop_text import cut_header, whole_iterations
 
 log = logging.getLogger(__name__)
 

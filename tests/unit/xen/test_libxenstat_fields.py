@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from virtscope.xen import model, text
-from virtscope.xen.source.libxenstat import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+from tests.unit.xen.test_xentop_text import HEADER, VBD_LINE, row
+from virtscope.xen import model, recorded, xentop_text
+from virtscope.xen.devices import vbd_name
+from virtscope.xen.recorded import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
 
 NO_LIMIT = 2**64 - 1
 PLAIN = RawDomain(
@@ -29,7 +31,7 @@ VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_
 
 
 def domain(raw: RawDomain, version: bytes = b"4.17.7") -> model.Domain:
-    return model.from_libxenstat(RawNode((raw,), version, 4, 2_400_000_000, 1 << 34, 1 << 30)).domains[0]
+    return recorded.host(RawNode((raw,), version, 4, 2_400_000_000, 1 << 34, 1 << 30)).domains[0]
 
 
 def test_cpu_time_is_in_seconds() -> None:
@@ -94,14 +96,13 @@ def test_a_block_device_without_statistics_has_no_counters() -> None:
     ],
 )
 def test_sectors_read_are_left_out_of_releases_that_lose_them(version: str, told: bool) -> None:
-    """libxenstat 4.13.0 scanned them into another field; the figure is whatever lay in memory."""
-    line = text.TextVbd("BlkBack", 51712, 9, 2, 3, 4, 5)
-    row = text.TextDomain(b"web01", b"--b---", 0, 0, None, 0, 0, None, (), (line,), 0, 1)
-    of_text = model.from_text(text.TextHost((row,), ()), version)
+    """libxenstat 4.13.0 scanned them into another field; the value is whatever lay in memory."""
+    of_text = xentop_text.parse(HEADER + row(b"web01") + VBD_LINE, version).host
     assert of_text.xen_version == version
-    for block in (domain(PLAIN._replace(vbds=(VBD,)), version.encode()).blocks[0], of_text.domains[0].blocks[0]):
-        assert block.read == model.Requests(2, 4 * 512 if told else None)
-        assert block.write == model.Requests(3, 5 * 512)
+    of_library = domain(PLAIN._replace(vbds=(RawVbd(1, 51712, 7, 154, 51, 11432, 3264, False),)), version.encode())
+    for block in (of_library.blocks[0], of_text.domains[0].blocks[0]):
+        assert block.read == model.Requests(154, 11432 * 512 if told else None)
+        assert block.write == model.Requests(51, 3264 * 512)
 
 
 def test_a_counter_that_wrapped_below_zero() -> None:
@@ -134,17 +135,15 @@ def test_a_library_too_old_to_tell_is_believed() -> None:
     ],
 )
 def test_vbd_names(number: int, name: str) -> None:
-    assert model.vbd_name(number) == name
+    assert vbd_name(number) == name
 
 
 def test_block_devices_of_one_name_are_left_out_and_counted() -> None:
     """Of two back ends, or xvda by either of its numbers: two samples of one series would spoil the scrape."""
     same = VBD._replace(dev=1 << 28)
-    host = model.from_libxenstat(
-        RawNode((PLAIN._replace(vbds=(VBD, VBD._replace(dev=51728), same)),), b"4.17.7", 4, 1, 1, 1)
-    )
+    host = recorded.host(RawNode((PLAIN._replace(vbds=(VBD, VBD._replace(dev=51728), same)),), b"4.17.7", 4, 1, 1, 1))
     assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
-    assert host.missing == model.Missing(vcpus=0, networks=0, blocks=2)
+    assert host.missing() == model.Missing(vcpus=0, networks=0, blocks=2)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,12 @@ from pathlib import Path
 
 from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics
-from virtscope.xen.model import Domain, Host, Vcpu
-from virtscope.xen.source.xl import Answer, RawToolstack
-from virtscope.xen.toolstack.changes import Changes
-from virtscope.xen.toolstack.join import joined
-from virtscope.xen.toolstack.model import Problem, Toolstack, understand
-from virtscope.xen.toolstack.successors import Successors
+from virtscope.xen.continuity import Successors
+from virtscope.xen.model import Domain, Host, Problem, Toolstack, Vcpu
+from virtscope.xen.toolstack import Changes, joined, understand
+from virtscope.xen.xl import Answer, RawToolstack
 
-REAL = Path(__file__).resolve().parents[3] / "fixtures/toolstack/xl-4.17-credit"
+REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
 UUIDS = ["00000000-0000-0000-0000-00000000000" + str(digit) for digit in range(10)]
 
 
@@ -51,11 +49,11 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
 
 def told(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
     """Return the uuid's last digit of each domain, "" where nothing is told."""
-    return [domain.told.uuid[-1] if domain.told else "" for domain in joined(scraped, by, age).domains]
+    return [guest.uuid[-1] if guest else "" for guest in joined(scraped, by, age).guests]
 
 
 def page(scraped: Host) -> str:
-    return Encoder().text(metrics.families(scraped)).decode()
+    return Encoder().text(metrics.host_families(scraped)).decode()
 
 
 def test_a_real_host() -> None:
@@ -135,7 +133,7 @@ def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
         for now in (120, 130):
             successors.note(rebooted, now)
             passed_on = successors.since(moment=90)  # when the toolstack was asked
-            assert [bool(domain.told) for domain in joined(rebooted, listed, 30, passed_on).domains] == [False, True]
+            assert [bool(guest) for guest in joined(rebooted, listed, 30, passed_on).guests] == [False, True]
         assert successors.since(moment=125) == set()  # asked again
 
 

@@ -25,10 +25,11 @@ import struct
 from collections.abc import Iterable
 from ctypes import c_int, c_uint, c_uint32, c_void_p
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable, Generic, Optional, TypeVar
 
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
-from virtscope.xen.source.libxenstat import FOLDERS, find_libraries, running_release
+from virtscope.xen import hypervisor
+from virtscope.xen.model import RUNSTATES, Domain, Waiting
 
 _INFO = struct.Struct("=IIQ6Q")
 _DOMCTL_HEADER = struct.Struct("=8xH6x")  # command and interface version, the domain, padding
@@ -38,39 +39,52 @@ _AMPLE = 4096  # bytes; a domctl has 144, should a release have more it must not
 INSTEAD = "run node_exporter in the guests, whose steal the rules take"
 
 
-class RawRunstate(NamedTuple):
-    """A domain's xen_domctl_runstate_info; times in nanoseconds."""
-
-    domid: int
-    state: int
-    missed_changes: int
-    times: tuple[int, ...]  # in the order of DOMAIN_RUNSTATE_*: six
-    runnable: int | None  # mean over the vCPUs; None: the hypervisor doesn't say
+D = TypeVar("D")
+W = TypeVar("W")
 
 
-class Runstate:
+# A domain's state, its missed changes, its times in each of RUNSTATES and its runnable time, a mean over all its vCPUs,
+# online or not (None: the hypervisor doesn't say). All times are in nanoseconds.
+Account = tuple[int, int, tuple[int, ...], Optional[int]]
+
+
+def waiting(domain: Domain, domid: int, account: Account) -> Waiting:
+    """Return a domain's account, its runnable time summed over its vCPUs: one that is being destroyed has none left."""
+    _, missed_changes, times, runnable = account
+    return Waiting(
+        domid=domid,
+        name=domain.name,
+        runstate_seconds={state: time / 1e9 for state, time in zip(RUNSTATES, times)},
+        missed_changes=missed_changes,
+        runnable_seconds=runnable * len(domain.vcpus) / 1e9 if runnable is not None and domain.vcpus else None,
+    )
+
+
+class Runstate(Generic[D, W]):
     """Asks the hypervisor how long each domain was in which state.
 
     The library is opened at the first read, and again after a failure. That the call isn't there is found out once: it
-    takes an update of Xen to change it, and looking through the library folders at each scrape would cost more than the
-    scrape.
+    takes an update of Xen to change it.
     """
 
-    def __init__(self, sysfs: str = "/sys", folders: tuple[str, ...] = FOLDERS) -> None:
+    def __init__(self, made: Callable[[D, int, Account], W], sysfs: str = "/sys", folder: str = "") -> None:
+        """`made` is what to make of a domain, its id and its account; `folder` where the library lies, if elsewhere."""
+        self._made = made
         self._sysfs = Path(sysfs)
-        self._folders = folders
+        self._folder = folder
         self._library: _Library | None = None
         self._absence = ""
 
-    def read(self, domids: Iterable[int]) -> list[RawRunstate]:
-        """Return the account of each of these domains, but of those that are no more.
+    def read(self, domains: Iterable[tuple[int, D]]) -> list[W]:
+        """Return the account of each of these domains, given with their ids, but of those that are no more.
 
         Raises SourceUnavailable where library or hypervisor don't have the call, SourceError when it fails,
         SourceRubbish when what it gives can't be such an account.
         """
         library = self.open()
         try:
-            return [raw for raw in map(library.runstate, domids) if raw]
+            answers = ((domain, domid, library.runstate(domid)) for domid, domain in domains)
+            return [self._made(domain, domid, answer) for domain, domid, answer in answers if answer]
         except SourceError as error:
             library.close()
             self._library = None
@@ -93,30 +107,28 @@ class Runstate:
     def origin(self) -> str:
         """Return the library and the function in use."""
         library = self._library  # another thread may be closing it
-        return f"{library.path.name}, {library.function}" if library else ""
+        return f"{library.name}, {library.function}" if library else ""
 
     def _open(self) -> _Library:
-        found = find_libraries("libxenctrl", self._folders, running_release(self._sysfs))
-        if not found:
-            raise SourceUnavailable(f"no libxenctrl.so.* in any library folder; {INSTEAD}")
-        return _Library(found[0])  # the running release's: others speak another interface
+        name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"  # others speak another interface
+        return _Library(str(Path(self._folder, name)))
 
 
 class _Library:
     """An opened libxenctrl that has the call, and its handle."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str) -> None:
+        self.name = Path(path).name
         try:
-            library = ctypes.CDLL(str(path), use_errno=True)
-        except OSError as error:
-            raise SourceUnavailable(f"{path} can't be used: {error}; {INSTEAD}") from error
+            library = hypervisor.load(path)
+        except SourceUnavailable as error:
+            raise SourceUnavailable(f"{error}; {INSTEAD}") from error
         self.function = next(
             (name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)), ""
         )
         if not self.function:
             raise SourceUnavailable(
-                f"{path.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen; {INSTEAD}"
+                f"{self.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen; {INSTEAD}"
             )
         self._call = getattr(library, self.function)
         self._call.restype = c_int
@@ -129,14 +141,14 @@ class _Library:
         self._handle = opened(None, None, 0)
         if not self._handle:
             raise SourceError(
-                f"{path.name}: xc_interface_open failed ({os.strerror(ctypes.get_errno())}); "
+                f"{self.name}: xc_interface_open failed ({os.strerror(ctypes.get_errno())}); "
                 "the exporter needs root in Dom0"
             )
 
     def close(self) -> None:
         self._close(self._handle)
 
-    def runstate(self, domid: int) -> RawRunstate | None:
+    def runstate(self, domid: int) -> Account | None:
         """Return a domain's account, or None where there is no such domain (any more)."""
         answer = ctypes.create_string_buffer(_AMPLE)
         if self._call(self._handle, domid, answer) < 0:
@@ -144,9 +156,9 @@ class _Library:
             if code == errno.ESRCH:
                 return None
             if code in {errno.ENOSYS, errno.EOPNOTSUPP}:
-                raise SourceUnavailable(f"{self.path.name} has {self.function}, but this hypervisor not; {INSTEAD}")
+                raise SourceUnavailable(f"{self.name} has {self.function}, but this hypervisor not; {INSTEAD}")
             if code in {errno.EACCES, errno.EPERM}:  # a library of another release, or a policy (XSM)
-                raise SourceUnavailable(f"the hypervisor refuses {self.function} of {self.path.name}; {INSTEAD}")
+                raise SourceUnavailable(f"the hypervisor refuses {self.function} of {self.name}; {INSTEAD}")
             raise SourceError(f"{self.function} failed for domain {domid} ({os.strerror(code)})")
         if self.function == "xc_get_runstate_info":
             return _account(domid, answer.raw, 0)
@@ -155,19 +167,19 @@ class _Library:
             raise SourceRubbish(
                 f"{self.function} answered for domain {whose} when asked for {domid}: {_hex(answer.raw)}"
             )
-        raw = _account(domid, answer.raw, _DOMCTL_HEADER.size)
+        state, missed_changes, times, _ = _account(domid, answer.raw, _DOMCTL_HEADER.size)
         runnable, running = _MEANS.unpack_from(answer, _DOMCTL_HEADER.size + _INFO.size)
         if runnable >= 1 << 63:
             raise SourceRubbish(f"{self.function} gave what is no time as runnable: {_hex(answer.raw)}")
         # Between an update and the reboot the library is newer than the hypervisor, which leaves these at 0.
-        return raw._replace(runnable=runnable) if running else raw
+        return state, missed_changes, times, runnable if running else None
 
 
-def _account(domid: int, answer: bytes, offset: int) -> RawRunstate:
+def _account(domid: int, answer: bytes, offset: int) -> Account:
     state, missed_changes, entered, *times = _INFO.unpack_from(answer, offset)
     if state > 5 or any(time >= 1 << 63 for time in (entered, *times)):
         raise SourceRubbish(f"what came for domain {domid} is no account of run states: {_hex(answer)}")
-    return RawRunstate(domid, state, missed_changes, tuple(times), None)
+    return state, missed_changes, tuple(times), None
 
 
 def _hex(answer: bytes) -> str:

@@ -1,0 +1,250 @@
+"""What keeps one look at the host in line with the one before: clocks, names of one kind, names that pass on.
+
+**Clocks.** CPU time must not go back while a domain lives, though the clocks of the physical CPUs are never quite the
+same. Of a running vCPU Xen gives the time up to its last start, and what has passed since: the clock of the CPU that
+asks less that of the CPU it runs on (vcpu_runstate_get in xen/common/sched/core.c). If the first is ahead, a vCPU that
+has just stopped shows less than before. So it is with the time in each run state. Prometheus would take that for a
+restart from 0, and add the whole counter to a rate.
+
+**Names.** xentop's text has names and places only: domains and interfaces that these don't keep apart are numbered.
+
+**Successors.** Under a name there may be another guest than when the toolstack was asked.
+
+Each object here is shown every look at the host, in order, by the source whose values it keeps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple, Optional
+
+from virtscope.xen.model import DOM0, Domain, Host, Waiting
+
+MOST_APART = 1.0  # seconds; also what one tick takes from a text's whole seconds. A greater fall is another domain's
+
+# Looks that a name's numbers are kept for when nobody has it: an hour at a scrape a second, longer than rates look
+# back, so that no rate goes from the last domain with a number to the one it is given to again.
+_REMEMBERED = 3600
+
+Times = list[Optional[float]]
+Key = tuple[Optional[int], str, Optional[int]]
+
+
+class Clocks:
+    """Remembers each domain's CPU time, and that of its vCPUs, from one look at the host to the next."""
+
+    def __init__(self) -> None:
+        self._last: dict[Key, Times] = {}
+
+    def steady(self, host: Host) -> Host:
+        """Return the host without CPU times that are a little less than before."""
+        last, self._last = self._last, {}
+        return host._replace(domains=tuple([self._steady_domain(domain, last) for domain in host.domains]))
+
+    def _steady_domain(self, domain: Domain, last: dict[Key, Times]) -> Domain:
+        key = domain.domid, "" if domain.domid is not None else domain.name, domain.namesake
+        now = [domain.cpu_seconds, *[vcpu.cpu_seconds for vcpu in domain.vcpus]]
+        # A time that the source doesn't give now, as of a vCPU that is offline, is remembered till it does again.
+        self._last[key] = reached = _reached(last.get(key, []), now)
+        if reached == now:
+            return domain
+        cpu_seconds, *vcpus = [None if time is None else most for time, most in zip(now, reached)]
+        return domain._replace(
+            cpu_seconds=cpu_seconds,
+            vcpus=tuple([vcpu._replace(cpu_seconds=seconds) for vcpu, seconds in zip(domain.vcpus, vcpus)]),
+        )
+
+
+class WaitingClocks:
+    """Remembers how long each domain's vCPUs ran and waited, likewise."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, Waiting] = {}
+
+    def steady(self, domains: Iterable[Waiting]) -> list[Waiting]:
+        """Return the domains without times that are less than before."""
+        last, self._last = self._last, {}
+        return [self._steady_domain(domain, last.get(domain.domid)) for domain in domains]
+
+    def _steady_domain(self, domain: Waiting, last: Waiting | None) -> Waiting:
+        reached = domain if last is None else _waited(last, domain)
+        self._last[domain.domid] = reached
+        return reached if domain.runnable_seconds is not None else reached._replace(runnable_seconds=None)
+
+
+def _waited(before: Waiting, now: Waiting) -> Waiting:
+    """Return what the domain has now with the greater of each two times, unless it is another domain's."""
+    was, states = list(before.runstate_seconds.values()), list(now.runstate_seconds.values())
+    if any(last - seconds > MOST_APART for last, seconds in zip(was, states)):
+        return now  # whose id came round again
+    (runnable,) = _greater([before.runnable_seconds], [now.runnable_seconds])
+    return now._replace(
+        runstate_seconds=dict(zip(now.runstate_seconds, map(max, was, states))), runnable_seconds=runnable
+    )
+
+
+def _reached(before: Times, now: Times) -> Times:
+    """Return the greater of each two times; those of now where it is another domain's, which took over id or name."""
+    if any(was is not None and time is not None and was - time > MOST_APART for was, time in zip(before, now)):
+        return now
+    return _greater(before, now) + now[len(before) :]
+
+
+def _greater(before: Times, now: Times) -> Times:
+    return [was if time is None or (was is not None and was > time) else time for was, time in zip(before, now)]
+
+
+class _Namesakes(NamedTuple):
+    domains: list[Domain]
+    first: int  # number of the first of them; 0: the name's only domain, and the first one
+
+
+class Namesakes:
+    """Numbers the domains of one name, from one iteration to the next, so that no number ever passes to another guest.
+
+    xentop prints namesakes in the order of their ids, so the n-th is the same guest as long as there are as many of
+    them and none of their counters has gone back. After any other change it can't be known which one went or came:
+    all of that name get new numbers, and so does the one that is left when the others are gone. A name that no domain
+    has had for long is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, _Namesakes] = {}  # of the iteration before
+        self._highest: dict[str, int] = {}  # number ever given to a domain of the name
+        self._in_use: dict[str, int] = {}  # of these names, the last look at which a domain had it
+        self._look = 0
+
+    def tell_apart(self, host: Host) -> Host:
+        """Return the host with `namesake` set in the domains that need it."""
+        by_name: defaultdict[str, list[Domain]] = defaultdict(list)
+        for domain in host.domains:
+            if domain.domid != DOM0:
+                by_name[domain.name].append(domain)
+        self._last = {name: self._number(name, domains) for name, domains in by_name.items()}
+        self._forget_unused_names()
+        numbers = {
+            name: iter(range(named.first, named.first + len(named.domains)))
+            for name, named in self._last.items()
+            if named.first
+        }
+        if not numbers:
+            return host
+        return host._replace(
+            domains=tuple(
+                domain._replace(namesake=next(numbers[domain.name]))
+                if domain.domid != DOM0 and domain.name in numbers
+                else domain
+                for domain in host.domains
+            )
+        )
+
+    def _number(self, name: str, domains: list[Domain]) -> _Namesakes:
+        if len(domains) == 1 and name not in self._highest:
+            return _Namesakes(domains, 0)
+        last = self._last.get(name)
+        if last and last.first and len(last.domains) == len(domains):
+            pairs = zip(last.domains, domains)
+            if not any(was > now for before, after in pairs for was, now in zip(_counters(before), _counters(after))):
+                return _Namesakes(domains, last.first)
+        first = self._highest.get(name, 0) + 1
+        self._highest[name] = first + len(domains) - 1
+        return _Namesakes(domains, first)
+
+    def _forget_unused_names(self) -> None:
+        self._look += 1
+        for name in list(self._highest):
+            if name in self._last:
+                self._in_use[name] = self._look
+            elif self._look - self._in_use[name] > _REMEMBERED:
+                del self._highest[name], self._in_use[name]
+
+
+def _counters(domain: Domain) -> tuple[float, ...]:
+    """Return what never gets less while a domain lives (and keeps its devices)."""
+    ways = [way for network in domain.networks for way in (network.receive, network.transmit)]
+    requests = [way.requests for block in domain.blocks for way in (block.read, block.write) if way]
+    return (
+        domain.cpu_seconds or 0,
+        sum(way.bytes for way in ways),
+        sum(way.packets for way in ways),
+        sum(requests),
+    )
+
+
+class _Seen(NamedTuple):
+    look: int  # the last at which the domain was there
+    cpu_seconds: float
+    vifs: int  # interfaces that there were, shown or not
+    packets: dict[str, int]  # of each that was shown, by place
+    generation: int
+
+
+class Places:
+    """Names a domain's interfaces by their places, from one iteration to the next, so that no name ever passes on.
+
+    xentop numbers the interfaces that there are, in Dom0's order: after one was added or taken out it can't be known
+    which is which. All that there are then begin anew under their places and a number: "0-2", "1-2". Packets show that
+    one took the place of another, not bytes: those wrap on Dom0s of 32 bits.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int | None, int | None], _Seen] = {}
+        self._look = 0
+
+    def tell_apart(self, host: Host) -> Host:
+        """Return the host, in which `namesake` is set, with such names."""
+        self._look += 1
+        named = host._replace(domains=tuple([self._named(domain) for domain in host.domains]))
+        if len(self._seen) > len(host.domains):
+            self._seen = {key: seen for key, seen in self._seen.items() if self._look - seen.look <= _REMEMBERED}
+        return named
+
+    def _named(self, domain: Domain) -> Domain:
+        key = domain.name, domain.domid, domain.namesake
+        vifs = len(domain.networks) if domain.vifs is None else domain.vifs
+        packets = {network.vif: network.receive.packets + network.transmit.packets for network in domain.networks}
+        cpu_seconds, generation = domain.cpu_seconds or 0, 0
+        if before := self._seen.get(key):
+            generation = before.generation
+            # Of a domain that was made anew, and where there was none before, all interfaces are new.
+            if before.vifs and cpu_seconds >= before.cpu_seconds - MOST_APART:
+                fell = any(packets.get(vif, counted) < counted for vif, counted in before.packets.items())
+                generation += 1 if fell or vifs != before.vifs else 0
+        self._seen[key] = _Seen(self._look, cpu_seconds, vifs, packets, generation)
+        if not generation:
+            return domain
+        return domain._replace(
+            networks=tuple([network._replace(vif=f"{network.vif}-{generation + 1}") for network in domain.networks])
+        )
+
+
+class Successors:
+    """Notes when the only domain of a name appears, or its CPU time goes back: it was made, renamed or rebooted.
+
+    A young guest's CPU time alone doesn't show that. Only for a source without ids.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, float | None] | None = None  # CPU seconds by name; None: before the first look
+        self._noted: dict[str, float] = {}  # by name, when last
+
+    def note(self, host: Host, now: float) -> bool:
+        """Look at a host; return whether there was anything to note."""
+        names = Counter(domain.name.strip() for domain in host.domains)
+        without_id = {domain.name.strip(): domain.cpu_seconds for domain in host.domains if domain.domid is None}
+        cpu_seconds = {name: seconds for name, seconds in without_id.items() if names[name] == 1}
+        last = cpu_seconds if self._last is None else self._last
+        new = {name for name, seconds in cpu_seconds.items() if name not in last or _went_back(last[name], seconds)}
+        self._noted = {name: then for name, then in self._noted.items() if name in cpu_seconds}
+        self._noted.update(dict.fromkeys(new, now))
+        self._last = cpu_seconds
+        return bool(new)
+
+    def since(self, moment: float) -> set[str]:
+        """Return the names that something was noted of then or later."""
+        return {name for name, then in self._noted.items() if then >= moment}
+
+
+def _went_back(before: float | None, now: float | None) -> bool:
+    return before is not None and now is not None and now < before

@@ -1,0 +1,117 @@
+"""A guest's devices as Dom0 counts them, to the model's values: what libxenstat, its xentop and /proc/net/dev share.
+
+Interfaces are counted at Dom0's end of the wire, so they are turned round here; block devices go by numbers, of which
+the guest's own names are made; and of devices that nothing keeps apart none is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Callable, TypeVar
+
+from virtscope.xen.model import Block, Network, Requests, Traffic
+
+_SECTOR_BYTES = 512
+# Releases whose libxenstat gives, for the sectors read, what happened to lie in memory: from commit 91c3e3dc91d6, which
+# scans the number into the sectors written, to 89d57f291e37.
+_LOST_READ_SECTORS = re.compile(r"4\.(?:13\.[0-3]|14\.[0-2]|15\.0)(?![0-9])")
+
+T = TypeVar("T", Network, Block)
+VIF: Callable[[Network], str] = attrgetter("vif")
+VBD: Callable[[Block], str] = attrgetter("vbd")
+
+
+def network(number: int, counters: Sequence[int], emulated: bool | None = None) -> Network:
+    """Return an interface from its number and the counters of Dom0's vif, which receives what the guest transmits.
+
+    `counters` are bytes, packets, errors and drops received, then sent. `emulated`: whether it is QEMU's end of an HVM
+    guest's interface; None where the source doesn't say.
+    """
+    rbytes, rpackets, rerrs, rdrop, tbytes, tpackets, terrs, tdrop = counters
+    return Network(
+        f"{number}-emu" if emulated else str(number),
+        Traffic(tbytes, tpackets, terrs, tdrop),
+        Traffic(rbytes, rpackets, rerrs, rdrop),
+    )
+
+
+def block(backend: str, number: int, counters: Sequence[int | None]) -> Block:
+    """Return a block device from its back end, its number and what blkback and its like count.
+
+    `counters` are times out of requests, requests to read, to write, sectors read, written; None: not counted.
+    """
+    oo, rd, wr, rsect, wsect = counters
+    return Block(vbd_name(number), _device(number), backend, _requests(rd, rsect), _requests(wr, wsect), _unwrapped(oo))
+
+
+def _requests(count: int | None, sectors: int | None) -> Requests | None:
+    count, sectors = _unwrapped(count), _unwrapped(sectors)
+    return None if count is None else Requests(count, None if sectors is None else sectors * _SECTOR_BYTES)
+
+
+def _unwrapped(counter: int | None) -> int | None:
+    """Undo what a blkback did that keeps 32 bits and prints them with a sign, which libxenstat reads as 2^64 - n.
+
+    Modulo 2^32 that is the counter again, which goes on over 2^31 and begins anew at 2^32. Anything else above 2^63
+    is no counter of that kind, and None.
+    """
+    if counter is None or counter < 1 << 63:
+        return counter
+    return counter % (1 << 32) if counter >= (1 << 64) - (1 << 31) else None
+
+
+def loses_read_sectors(xen_version: str | None) -> bool:
+    """Return whether this Xen's libxenstat, and so its xentop, gives sectors read that mean nothing."""
+    return _LOST_READ_SECTORS.match(xen_version or "") is not None
+
+
+def known_apart(devices: Sequence[T], name: Callable[[T], str], most: int | None = None) -> tuple[T, ...]:
+    """Leave out the devices of a domain that have one name; all of them where there are more than there can be.
+
+    An HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu; the guest uses one or the other,
+    depending on its driver, and QEMU may take its own away. /proc/net/dev names each, libxenstat gives both the
+    number 0. Their sum would go back when one of them goes. Two block devices of one number may be of two back ends.
+    """
+    if most is not None and len(devices) > most:
+        return ()  # the lines of another domain, whose row is lost, are among them
+    names = list(map(name, devices))
+    if len(set(names)) == len(names):
+        return tuple(devices)
+    times = Counter(names)
+    return tuple(device for device, its_name in zip(devices, names) if times[its_name] == 1)
+
+
+@lru_cache(maxsize=1024)  # hosts have few numbers, guests many devices
+def _device(number: int) -> str:
+    return f"{number >> 8:x}:{number & 0xFF:x}"
+
+
+@lru_cache(maxsize=1024)
+def vbd_name(number: int) -> str:
+    """Return the guest's name of a virtual block device, such as "xvda" or "xvdb1" for 51712 and 51729.
+
+    The number's scheme: docs/man/xen-vbd-interface.7 in Xen's source.
+    """
+    if number >> 28 == 1:  # 1<<28 | disk<<8 | partition: beyond the sixteenth disk or the fifteenth partition
+        return _disk("xvd", number >> 8 & 0xFFFFF, number & 0xFF)
+    major, minor = number >> 8, number & 0xFF
+    if major == 202:  # xvd: 202<<8 | disk<<4 | partition
+        return _disk("xvd", minor >> 4, minor & 0xF)
+    if major == 8:  # sd: 8<<8 | disk<<4 | partition
+        return _disk("sd", minor >> 4, minor & 0xF)
+    if major in {3, 22}:  # hd: 3<<8 | disk<<6 | partition for the first two, 22<<8 for the next two
+        return _disk("hd", (2 if major == 22 else 0) + (minor >> 6), minor & 0x3F)
+    return str(number)
+
+
+def _disk(prefix: str, disk: int, partition: int) -> str:
+    letters = ""
+    place = disk + 1
+    while place:  # a..z, aa..az, ba..: digits from 1, without a zero
+        place, letter = divmod(place - 1, 26)
+        letters = chr(ord("a") + letter) + letters
+    return f"{prefix}{letters}{partition or ''}"

@@ -1,0 +1,306 @@
+"""xentop-exporter: exposes to Prometheus what Xen's Dom0 knows of its domains.
+
+Here the sources are put together: which there are, live, for a recording and of one, and the way of each one's values:
+source -> continuity -> toolstack -> metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Callable, TypeVar
+
+from prometheus_client import Metric
+
+from virtscope.toolkit import flags, program
+from virtscope.toolkit.background import Background
+from virtscope.toolkit.durations import interval_or_never
+from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit.record import Recordable, record
+from virtscope.toolkit.recording import Failed
+from virtscope.toolkit.replay import Playback
+from virtscope.toolkit.sources import SourceError, SourceUnavailable
+from virtscope.xen import metrics, recorded, xentop_text
+from virtscope.xen.continuity import Clocks, Namesakes, Places, WaitingClocks
+from virtscope.xen.devices import network
+from virtscope.xen.hypervisor import running_version
+from virtscope.xen.libxenstat import MODEL, HostReader, Libxenstat, Shape
+from virtscope.xen.model import Child, Domain, Host, Missing, Waiting
+from virtscope.xen.netdev import NetDev
+from virtscope.xen.recorded import RAW, Printed, Snapshot
+from virtscope.xen.runstate import INSTEAD, Runstate, waiting
+from virtscope.xen.toolstack import Keeper, Replayed
+from virtscope.xen.xentop import Xentop, find_xentop
+from virtscope.xen.xl import RawToolstack, Xl
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT = 10290
+SOURCES = ("libxenstat", "xentop")
+
+N = TypeVar("N")
+AddGuests = Callable[[Host], Host]  # adds what the toolstack knows of a host
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["record"]:
+        _record(words[1:])
+    else:
+        _serve(words)
+
+
+def _record(words: Sequence[str]) -> None:
+    known_flags = flags.recorder("xentop-exporter")
+    _add_flags(known_flags, SOURCES)
+    given = program.start(known_flags, words)
+    with contextlib.ExitStack() as at_end:
+        source = choose_source(getattr(given, "source", ""), given.sysfs, RAW, at_end)
+        xl = recordable_toolstack(given.xl_interval, at_end) if given.xl_interval and not given.anonymise else []
+        record("xentop", [recordable(source, given.procfs, given.sysfs), *xl], given)
+
+
+def _serve(words: Sequence[str]) -> None:
+    known_flags = flags.parser(
+        "xentop-exporter", "Exposes to Prometheus what Xen's Dom0 knows of its domains.", DEFAULT_PORT
+    )
+    _add_flags(known_flags, (*SOURCES, flags.REPLAY))
+    flags.add_replay(known_flags)
+    given = program.start(known_flags, words)
+    with contextlib.ExitStack() as at_end:
+        if played := program.playback("xentop", given):
+            sources = replayed(played)
+        else:
+            source = choose_source(getattr(given, "source", ""), given.sysfs, MODEL, at_end)
+            sources = live(source, given.procfs, given.sysfs, toolstack(given.xl_interval, at_end))
+        program.serve(Exporter("xentop", sources), given)
+
+
+def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> None:
+    known_flags.add_argument(
+        "--source",
+        type=flags.source(choices),
+        default=argparse.SUPPRESS,
+        metavar="|".join(choices),
+        help="where the figures come from (default: libxenstat if it can be opened at the start, else xentop if it is "
+        "installed)",
+    )
+    known_flags.add_argument(
+        "--xl.interval",
+        dest="xl_interval",
+        type=interval_or_never,
+        default="30s",
+        metavar="DURATION",
+        help="time between two rounds of asking xl (or xm) for uuids, weights, caps, CPU pools and affinity; 0: never",
+    )
+
+
+def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.ExitStack) -> Libxenstat[N] | Xentop:
+    """Return the source that the user wants, or the best that can be used now; `at_end` ends what it started."""
+    library = Libxenstat(shape, sysfs)
+    xentop = find_xentop()
+    if wanted == "xentop" and not xentop:
+        sys.exit("xentop-exporter: xentop is not in PATH; install Xen's tools (Debian: xen-utils)")
+    if not wanted and xentop:
+        try:
+            library.open()
+        except SourceUnavailable as error:
+            log.warning("libxenstat can't be used, so xentop is", extra={"fields": {"err": error}})
+            wanted = "xentop"
+    if wanted == "xentop" and xentop:
+        child = Xentop(xentop)
+        child.start()
+        at_end.callback(child.close)
+        return child
+    return library
+
+
+def toolstack(interval: float, at_end: contextlib.ExitStack) -> Keeper | None:
+    """Return the toolstack's keeper, started, if it is to be asked at all; `at_end` ends it."""
+    if not interval:
+        return None
+    keeper = Keeper(interval)
+    keeper.start()
+    at_end.callback(keeper.close)
+    return keeper
+
+
+def live(source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Keeper | None) -> list[Source]:
+    """Return what shows a source's values as they are now, and what goes with it."""
+    add_guests = keeper.add_to if keeper else _add_nothing
+    xl = [_xl(keeper)] if keeper else []
+    if isinstance(source, Xentop):
+        text, version = TextView(add_guests), running_version(Path(sysfs))
+        return [
+            Source("xentop", lambda: text.families(Printed(source.read(), version)), source.origin),
+            Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
+            *xl,
+        ]
+    host, library = HostReader(source, NetDev(network, procfs, sysfs)), LibraryView(add_guests)
+    runstate, clocks = Runstate(waiting, sysfs), WaitingClocks()
+    return [
+        Source("libxenstat", lambda: library.families(host.read()), host.origin),
+        Source(
+            "runstate",
+            lambda: metrics.waiting_families(clocks.steady(_waiting(runstate, host))),
+            runstate.origin,
+            required=False,
+        ),
+        *xl,
+    ]
+
+
+def _xl(keeper: Keeper) -> Source:
+    def read() -> list[Metric]:
+        return metrics.toolstack_families(keeper.background.latest(), dict(keeper.rounds.problems))
+
+    return Source("xl", read, keeper.origin, required=False, background=keeper.background)
+
+
+def _waiting(runstate: Runstate[Domain, Waiting], host: HostReader[Host]) -> list[Waiting]:
+    """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
+
+    Where that is of the scrape before, as the two sources are read at once, a new guest is missing here until the
+    next one; a guest that is gone is not answered for.
+    """
+    runstate.open()
+    latest = host.latest()
+    return runstate.read((domain.domid or 0, domain) for domain in latest.domains) if latest else []
+
+
+def _no_ids_to_ask_for() -> list[Metric]:
+    """Stand for the runstate source beside xentop's text; raises SourceUnavailable."""
+    raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
+
+
+def recordable(source: Libxenstat[recorded.RawNode] | Xentop, procfs: str, sysfs: str) -> Recordable:
+    """Return what a recording takes of a source, and what goes with it."""
+    if isinstance(source, Xentop):
+        version = running_version(Path(sysfs))
+        contents = "xentop's text: every domain's name and figures"
+        return Recordable("xentop", contents, lambda: Printed(source.read(), version), recorded.anonymised_text)
+    host = HostReader(source, NetDev(recorded.raw_network, procfs, sysfs))
+    runstate = Runstate(recorded.raw_runstate, sysfs)
+
+    def read() -> Snapshot:
+        node = host.read()
+        try:
+            return Snapshot(node, tuple(runstate.read((domain.id, domain) for domain in node.domains)))
+        except SourceError as error:
+            return Snapshot(node, Failed.of(error))
+
+    contents = "the host's figures, and every domain's name and figures"
+    return Recordable("libxenstat", contents, read, recorded.anonymised_snapshot)
+
+
+def recordable_toolstack(interval: float, at_end: contextlib.ExitStack) -> list[Recordable]:
+    """Return what a recording takes of the toolstack, asked from now on; `at_end` ends that."""
+    xl = Xl()
+    answers = Background("xl", lambda: recorded.without_secrets(xl.read()), interval)
+    answers.start()
+    at_end.callback(xl.close)
+    at_end.callback(answers.close)
+    contents = "what xl tells: names, uuids, weights, caps, CPU pools; the host's name, boot parameters and build"
+    return [Recordable("xl", contents, answers.latest, lambda answers, _: answers)]
+
+
+def replayed(played: Playback) -> list[Source]:
+    """Return what shows the values of a recording."""
+    guests = Replayed()
+
+    def show_text() -> Callable[[Printed], list[Metric]]:
+        return TextView(guests.add_to).families
+
+    def show_host() -> Callable[[Snapshot], list[Metric]]:
+        view = LibraryView(guests.add_to)
+        return lambda snapshot: view.families(recorded.host(snapshot.node))
+
+    def show_waiting() -> Callable[[Snapshot], list[Metric]]:
+        clocks = WaitingClocks()
+        return lambda snapshot: metrics.waiting_families(clocks.steady(recorded.waiting(snapshot)))
+
+    def show_toolstack() -> Callable[[RawToolstack], list[Metric]]:
+        return lambda raw: metrics.toolstack_families(guests.understand(raw), dict(guests.rounds.problems))
+
+    if "xentop" in played.header.sources:
+        sources = [
+            played.source("xentop", "xentop", recorded.printed, show_text),
+            Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
+        ]
+    else:
+        sources = [
+            played.source("libxenstat", "libxenstat", recorded.snapshot, show_host),
+            played.source("runstate", "libxenstat", recorded.snapshot, show_waiting, required=False),
+        ]
+    if "xl" in played.header.sources:
+        sources.append(played.source("xl", "xl", recorded.toolstack, show_toolstack, required=False))
+    return sources
+
+
+def _add_nothing(host: Host) -> Host:
+    """Stand for the toolstack where it isn't asked."""
+    return host
+
+
+class LibraryView:
+    """The way of libxenstat's hosts to metric families, with what has to be kept from one to the next."""
+
+    def __init__(self, add_guests: AddGuests = _add_nothing) -> None:
+        self._add_guests = add_guests
+        self._clocks = Clocks()
+        self._missing = _Missing("they have one number; see `xentop -b -n -x -i 1` for whose they are")
+
+    def families(self, host: Host) -> list[Metric]:
+        """Return the families of a host, with what the toolstack adds to it."""
+        self._missing.note(host.missing())
+        return metrics.host_families(self._add_guests(self._clocks.steady(host)))
+
+
+class TextView:
+    """The way of xentop's iterations to metric families, with what has to be kept from one to the next."""
+
+    def __init__(self, add_guests: AddGuests = _add_nothing) -> None:
+        self._add_guests = add_guests
+        self._namesakes = Namesakes()
+        self._places = Places()
+        self._clocks = Clocks()
+        self._unknown_line_logged = False
+        self._missing = _Missing(
+            "xentop counts them and prints no line for each that can be read: run it with -n -x -v, and let no wrapper "
+            "drop or change lines; `xentop -b -f -n -x -v -i 1` shows them"
+        )
+
+    def families(self, printed: Printed) -> list[Metric]:
+        """Return the families of an iteration; raises SourceRubbish as the parser does."""
+        host, unknown = xentop_text.parse(printed.iteration.text, printed.xen_version)
+        if unknown and not self._unknown_line_logged:
+            self._unknown_line_logged = True
+            log.warning("xentop printed a line that is not understood", extra={"fields": {"line": unknown[0][:200]}})
+        self._missing.note(host.missing())
+        known_apart = self._clocks.steady(self._places.tell_apart(self._namesakes.tell_apart(host)))
+        child = Child(printed.iteration.age, len(unknown), printed.iteration.starts)
+        return metrics.host_families(self._add_guests(known_apart)) + metrics.child_families(child)
+
+
+class _Missing:
+    """Says in the log which kinds of devices are missing, when others are than before, and what to do."""
+
+    def __init__(self, advice: str) -> None:
+        self._advice = advice
+        self._kinds: list[str] = []
+
+    def note(self, missing: Missing) -> None:
+        """Look at what is missing now."""
+        counts = {kind: count for kind, count in missing._asdict().items() if count}
+        if list(counts) == self._kinds:
+            return
+        self._kinds = list(counts)
+        if counts:
+            log.warning("devices are in no series", extra={"fields": {**counts, "advice": self._advice}})
+        else:
+            log.info("no device is missing any more")

@@ -1,1 +1,0 @@
-"""Where xentop-exporter's figures come from, a module for each source."""

@@ -1,0 +1,287 @@
+"""What the toolstack, xl or xm, knows of the domains: its answers put together, kept, and joined to a scrape.
+
+A round of asking takes seconds, so it is done in the background (Keeper), and a scrape is given what the last one
+answered. In between domains start, end and take over each other's names: `joined` decides which of those that the
+toolstack listed is which of those that live now.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from virtscope.toolkit.background import Background
+from virtscope.toolkit.sources import SourceRubbish
+from virtscope.xen.continuity import Successors
+from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Info, Pool, Problem, Share, Timing, Toolstack, decoded
+from virtscope.xen.xl import RawToolstack, Xl
+from virtscope.xen.xl_domains import parse_details, parse_list, parse_vcpus
+from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS, parse_info, parse_pools, parse_psr, parse_shares
+
+log = logging.getLogger(__name__)
+
+_LONGEST_OS = 100
+# Seconds that the source's values may be older than the toolstack's: xentop's iterations are up to two.
+_BEHIND = 3.0
+_AHEAD = 1.0  # seconds that a vCPU may seem to have run longer than the clock here went on
+_ROUNDING = 2**-23  # xl takes CPU time through a float
+_NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 lets bit 63 of the nanoseconds slip now and then
+
+
+def understand(raw: RawToolstack) -> Toolstack:
+    """Put the answers together by domid; raises SourceRubbish where the list of domains can't be read."""
+    answers = {answer.command: answer for answer in raw.answers}
+    problems = [
+        Problem(answer.command, "error" if answer.failed else "complaint", answer.problem)
+        for answer in raw.answers
+        if answer.problem
+    ]
+
+    def output(command: str) -> bytes:
+        return answers[command].output if command in answers else b""
+
+    def refuse(command: str, lines: list[bytes]) -> None:
+        if lines:
+            words = f"{len(lines)} lines, of which the first is {lines[0][:200]!r}"
+            problems.append(Problem(command, "rubbish", words))
+
+    listed, unknown = parse_list(output("list"))
+    refuse("list", unknown)
+    pools, unknown = parse_pools(output("cpupool-list"))
+    refuse("cpupool-list", unknown)
+    placements, unknown = parse_vcpus(output("vcpu-list"))
+    refuse("vcpu-list", unknown)
+    shares: dict[int, Share] = {}
+    timings: dict[str, Timing] = {}
+    for command in SCHEDULER_COMMANDS.values():
+        some_shares, some_timings, unknown = parse_shares(output(command))
+        refuse(command, unknown)
+        shares.update(some_shares)
+        timings.update(some_timings)
+    by_kind: dict[str, dict[int, dict[int, int]]] = {}
+    for kind in PSR_KINDS:
+        by_kind[kind], unknown = parse_psr(output(f"psr-cmt-show {kind}"))
+        refuse(f"psr-cmt-show {kind}", unknown)
+    try:
+        detailed = parse_details(output("list -l"))
+    except SourceRubbish as error:
+        detailed = {}
+        problems.append(Problem("list -l", "rubbish", str(error)))
+
+    info = parse_info(output("info"))
+    cache, total, local = (by_kind[kind] for kind in PSR_KINDS)
+    os_names = {domid: _os(name) for domid, name in raw.os_names}
+    guests = {}
+    for each in listed:
+        domid, detail = each.domid, detailed.get(each.domid)
+        share = shares.get(domid, Share())
+        if detail and each.uuid and detail.uuid and each.uuid != detail.uuid:
+            detail = None  # an earlier domain's of this id
+        guests[domid] = Guest(
+            domid=domid,
+            name=each.name,
+            cpu_seconds=each.cpu_seconds,
+            uuid=each.uuid or (detail.uuid if detail else ""),
+            type=detail.type if detail else "",
+            os=os_names.get(domid, ""),
+            cpupool=share.cpupool or each.cpupool,  # the list may print it right behind an XSM label
+            share=share,
+            placements=placements.get(domid, {}),
+            cache_bytes=cache.get(domid, {}),
+            bandwidth=Bandwidth(total.get(domid, {}), local.get(domid, {})),
+        )
+    return Toolstack(raw.program, info, _with_timings(pools, timings, info), guests, tuple(problems))
+
+
+def _os(name: bytes) -> str:
+    """Return the name that a guest gives its system; Windows agents add "|" and folders. Guests can write anything."""
+    return decoded(name.split(b"|")[0].strip())[:_LONGEST_OS]
+
+
+def _with_timings(pools: list[Pool], timings: dict[str, Timing], info: Info) -> tuple[Pool, ...]:
+    if not pools and info.scheduler:
+        return (Pool("", info.scheduler, info.cpus),)
+    return tuple(pool._replace(timing=timings.get(pool.name, pool.timing)) for pool in pools)
+
+
+class _Counted(NamedTuple):
+    has_run: bool
+    weight: int | None
+    cap: int | None
+    weight_changes: int
+    cap_changes: int
+
+
+class Changes:
+    """Counts how often weights and caps were changed, by comparing each round of the toolstack with the one before.
+
+    Of each domain from when it first ran for as long as it lives, under whatever names: while it is being made it has
+    used no CPU time, and the toolstack sets what its configuration says. PromQL's changes() over the weight would count
+    that too, and would miss what happens while nobody scrapes, or faster than they do.
+
+    Two changes between two rounds count as one, and none if the second took back the first.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[int, str], _Counted] = {}  # by domid and uuid: ids are used again
+
+    def note(self, toolstack: Toolstack) -> Toolstack:
+        """Return the toolstack with the changes counted so far; to be given each round in its turn."""
+        self._counted = {(guest.domid, guest.uuid): self._count(guest) for guest in toolstack.guests.values()}
+        return toolstack._replace(
+            guests={
+                domid: guest._replace(
+                    weight_changes=self._counted[domid, guest.uuid].weight_changes,
+                    cap_changes=self._counted[domid, guest.uuid].cap_changes,
+                )
+                for domid, guest in toolstack.guests.items()
+            }
+        )
+
+    def _count(self, guest: Guest) -> _Counted:
+        weight, cap = guest.share.weight, guest.share.cap
+        has_run = guest.cpu_seconds > 0
+        before = self._counted.get((guest.domid, guest.uuid))
+        if before is None or not before.has_run:
+            return _Counted(has_run, weight, cap, 0, 0)
+        # What this round lacks has not changed.
+        return _Counted(
+            True,
+            before.weight if weight is None else weight,
+            before.cap if cap is None else cap,
+            before.weight_changes + (None not in {weight, before.weight} and weight != before.weight),
+            before.cap_changes + (None not in {cap, before.cap} and cap != before.cap),
+        )
+
+
+def joined(host: Host, toolstack: Toolstack, age: float = math.inf, passed_on: AbstractSet[str] = frozenset()) -> Host:
+    """Return the host with what the toolstack knows of each domain that lives, and of the host what the source doesn't.
+
+    A domain is known by its id; where the source has none, by its name if no other has it. One that has used less
+    CPU time than it had when the toolstack listed it, `age` seconds ago at most, is another one, which took over id or
+    name; so is one by name that has used more since than its vCPUs can. (Ids are not swapped, as names may be.)
+    A name that may have been `passed_on` to another guest since leads to none.
+    """
+    without_ids = any(domain.domid is None for domain in host.domains)
+    by_name = _known_by_name(host, toolstack.guests.values(), passed_on) if without_ids else {}
+
+    def guest(domain: Domain) -> Guest | None:
+        known = by_name.get(domain.name.strip()) if domain.domid is None else toolstack.guests.get(domain.domid)
+        return known if known and _may_be(known, domain, age) else None
+
+    info = toolstack.info
+    return host._replace(
+        xen_version=host.xen_version or info.xen_version or None,
+        cpus=info.cpus if host.cpus is None else host.cpus,
+        cpu_hertz=info.cpu_hertz if host.cpu_hertz is None else host.cpu_hertz,
+        memory_bytes=info.memory_bytes if host.memory_bytes is None else host.memory_bytes,
+        memory_free_bytes=info.memory_free_bytes if host.memory_free_bytes is None else host.memory_free_bytes,
+        guests=tuple([guest(domain) for domain in host.domains]),
+    )
+
+
+def _known_by_name(host: Host, guests: Collection[Guest], passed_on: AbstractSet[str]) -> dict[str, Guest]:
+    """Return the guests that are the only ones of their name, here and there."""
+    here = Counter(domain.name.strip() for domain in host.domains)
+    there = Counter(guest.name.strip() for guest in guests)
+    named = ((guest.name.strip(), guest) for guest in guests)
+    return {name: guest for name, guest in named if here[name] == there[name] == 1 and name not in passed_on}
+
+
+def _may_be(guest: Guest, domain: Domain, age: float) -> bool:
+    if domain.cpu_seconds is None or guest.cpu_seconds >= _NO_TIME:
+        return True
+    rounding = guest.cpu_seconds * _ROUNDING + 1
+    least = guest.cpu_seconds - rounding - _BEHIND * len(domain.vcpus)
+    most = guest.cpu_seconds + rounding + (age + _AHEAD) * len(domain.vcpus)
+    return least <= domain.cpu_seconds and (domain.domid is not None or domain.cpu_seconds <= most)
+
+
+class Rounds:
+    """Understands what the toolstack answers, round after round, and counts what has changed and what was wrong."""
+
+    def __init__(self) -> None:
+        self.problems: Counter[tuple[str, str]] = Counter()  # by command and reason
+        self._changes = Changes()
+
+    def understand(self, raw: RawToolstack) -> Toolstack:
+        """Return what the next round answers; raises SourceRubbish where it can't be understood."""
+        toolstack = self._changes.note(understand(raw))
+        for problem in toolstack.problems:
+            key = (problem.command, problem.reason)
+            if not self.problems[key]:
+                fields = {"command": problem.command, "reason": problem.reason, "err": problem.words}
+                log.warning("the toolstack's answer has something wrong", extra={"fields": fields})
+            self.problems[key] += 1
+        return toolstack
+
+
+class Keeper:
+    """Asks the toolstack in the background, from start() to close()."""
+
+    def __init__(self, interval: float) -> None:
+        """Ask each `interval` seconds, and early when there are new domains."""
+        self.rounds = Rounds()
+        self._xl = Xl()
+        self._successors = Successors()
+        self._woken_for: set[tuple[int | None, str]] = set()
+        self.background = Background("xl", self._refresh, interval, self._xl.cpu_seconds)
+
+    def start(self) -> None:
+        """Begin asking."""
+        self.background.start()
+
+    def close(self) -> None:
+        """End asking, and what is being run."""
+        self.background.close()
+        self._xl.close()
+
+    def origin(self) -> str:
+        """Return the path of xl or xm."""
+        return self._xl.origin()
+
+    def add_to(self, host: Host) -> Host:
+        """Return the host with what the toolstack knows of it, if there is anything young enough."""
+        now = time.monotonic()
+        succeeded = self._successors.note(host, now)
+        age = self.background.age()  # before the answers, which may be replaced by younger ones meanwhile
+        toolstack = self.background.peek()
+        if toolstack is None:
+            return host
+        age = math.inf if age is None else age
+        host = joined(host, toolstack, age, self._successors.since(now - age))
+        strangers = {(domain.domid, domain.name) for domain, guest in zip(host.domains, host.guests) if guest is None}
+        if succeeded or strangers - self._woken_for:  # once for each: there are domains that no toolstack ever knows
+            self.background.wake()
+        self._woken_for = strangers
+        return host
+
+    def _refresh(self) -> Toolstack:
+        return self.rounds.understand(self._xl.read())
+
+
+class Replayed:
+    """Adds what a recorded toolstack answered to the recorded hosts, whichever of the two is shown first in a scrape.
+
+    It lives through all passes of a recording: changes are counted on, and never back.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = Rounds()
+        self._raw: RawToolstack | None = None
+        self._latest: Toolstack | None = None
+
+    def understand(self, raw: RawToolstack) -> Toolstack:
+        """Return what a round answered; the same one may be given again and again."""
+        if self._latest is None or raw != self._raw:
+            self._raw, self._latest = raw, self.rounds.understand(raw)
+        return self._latest
+
+    def add_to(self, host: Host) -> Host:
+        """Return the host with what the toolstack knew of it."""
+        return joined(host, self._latest) if self._latest else host

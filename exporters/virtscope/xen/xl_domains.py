@@ -1,0 +1,234 @@
+"""What `xl` and `xm` print of domains: which there are, where their vCPUs run, and what kind of guest each is.
+
+`xl list -v -c`, `xl list -v`, `xl list` and `xm list`:
+
+    Name                                        ID   Mem VCPUs State Time(s)   UUID  Reason-Code Security Label  Cpupool
+    web01                                        1    96     1     -b----       7.8 586d02b6-...  -   -           Pool-0
+
+`xl vcpu-list` and `xm vcpu-list`:
+
+    Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)
+    Domain-0                             0     1    -   --p       0.0  all / all
+
+`xl list -l` and `xm list -l`: JSON since Xen 4.2 (a libxl_domain_config each; xl leaves out domains that another
+toolstack made), S-expressions from xm and xl 4.1, each on lines of its own.
+
+The formats are those of list_domains() and the like in Xen's tools/xl/xl_info.c and xl_vcpu.c (4.1 to 4.8:
+tools/libxl/xl_cmdimpl.c) and, for xm, of tools/python/xen/xm/main.py. A name holds anything, so columns count from the
+right.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from virtscope.toolkit.sources import SourceRubbish
+from virtscope.xen.model import Placement, decoded
+
+_DIGITS = re.compile(rb"[0-9]{1,20}")
+_SECONDS = re.compile(rb"[0-9]{1,20}\.[0-9]")
+
+_LISTED_UUID = re.compile(rb" ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?= )")
+_LONGEST = 8192  # bytes of a line; XenStore's values, as names are, have up to 4096
+_LISTED_STATE = re.compile(rb"[-rbpscdwS?]{5,10}")
+
+_VCPU_STATE = re.compile(rb"[-r][-b][-p]")
+_CPUS = re.compile(rb"all|none|[0-9]{1,5}(?:[-,^][0-9]{1,5})*")
+_AFFINITY_WORDS = {b"any cpu": b"all", b"no cpus": b"none"}  # before Xen 4.5, when affinity was hard alone
+
+_SXP_DOMAIN = re.compile(rb"^\(domain$", re.MULTILINE)
+_SXP_DOMID = re.compile(rb"^[ \t]+\(domid ([0-9]{1,5})\)$", re.MULTILINE)
+_SXP_UUID = re.compile(rb"^[ \t]+\(uuid ([0-9a-f-]{36})\)$", re.MULTILINE)
+_SXP_IMAGE = re.compile(rb"^[ \t]+\(image\n?[ \t]*\((linux|hvm)\b", re.MULTILINE)
+_SXP_XL_IMAGE = re.compile(rb"^[ \t]+\(hvm ([01])\)$", re.MULTILINE)
+
+
+class Listed(NamedTuple):
+    """A domain as it is listed."""
+
+    domid: int
+    name: str
+    cpu_seconds: float
+    uuid: str  # "" where it isn't listed: xm, and xl before 4.1
+    cpupool: str  # "" likewise: before 4.6
+
+
+class Details(NamedTuple):
+    """What the long list says of a domain."""
+
+    uuid: str  # "" where it isn't there
+    type: str  # pv, hvm or pvh; "" where it isn't there
+
+
+def parse_list(output: bytes) -> tuple[list[Listed], list[bytes]]:
+    """Return the domains, and the lines that are not understood.
+
+    Raises SourceRubbish where there is no header: this is no listing at all.
+    """
+    lines = output.split(b"\n")
+    headers = [at for at, line in enumerate(lines) if line.split()[:2] == [b"Name", b"ID"]]
+    if not headers:
+        raise SourceRubbish(f"no list of domains, but {output[:200]!r}")
+    verbose, pools = b"UUID" in lines[headers[0]], b"Cpupool" in lines[headers[0]]
+    domains, unknown = [], []
+    for line in filter(None, lines[headers[0] + 1 :]):
+        listed = None
+        if len(line) <= _LONGEST:
+            listed = _verbose_list_row(line, pools) if verbose else _list_row(line)
+        if listed:
+            domains.append(listed)
+        else:
+            unknown.append(line)
+    return domains, unknown
+
+
+def _list_row(line: bytes) -> Listed | None:
+    row = split_columns(line, 5)
+    if row is None:
+        return None
+    name, (domid, memory, vcpus, state, seconds) = row
+    values = numbers([domid, memory, vcpus])
+    if values is None or not _LISTED_STATE.fullmatch(state) or not _SECONDS.fullmatch(seconds):
+        return None
+    return Listed(values[0], name, float(seconds), "", "")
+
+
+def _verbose_list_row(line: bytes, pools: bool) -> Listed | None:
+    # From the right: a guest may be called like a row, a CPU pool is named by who runs the host.
+    for found in reversed(list(_LISTED_UUID.finditer(line))):
+        listed = _list_row(line[: found.start()])
+        if listed:
+            pool = _pool(line[found.end() :]) if pools else b""
+            return listed._replace(uuid=found[1].decode(), cpupool=decoded(pool))
+    return None
+
+
+def _pool(rest: bytes) -> bytes:
+    """Return the CPU pool out of "reason label pool", where nothing parts label and pool if the pool's name is long."""
+    _, _, rest = rest.lstrip(b" ").partition(b" ")
+    rest = rest.lstrip(b" ")
+    label = b"-" if rest[:1] == b"-" else rest.split(b" ", 1)[0]  # "-" or, with XSM, such as system_u:object_r:domU_t
+    return rest[len(label) :].strip(b" ")
+
+
+def parse_vcpus(output: bytes) -> tuple[dict[int, dict[int, Placement]], list[bytes]]:
+    """Return the placements by domid and number of the vCPU, and the lines that are not understood."""
+    placements: dict[int, dict[int, Placement]] = {}
+    unknown = []
+    soft_too = False
+    for line in filter(None, output.split(b"\n")):
+        if line.rstrip().endswith((b" Affinity", b"(Hard / Soft)")):  # no row ends so, whatever its name
+            soft_too = line.rstrip().endswith(b"(Hard / Soft)")
+        elif row := _vcpu_row(line, soft_too):
+            domid, vcpu, placement = row
+            placements.setdefault(domid, {})[vcpu] = placement
+        else:
+            unknown.append(line)
+    return placements, unknown
+
+
+def _vcpu_row(line: bytes, soft_too: bool) -> tuple[int, int, Placement] | None:
+    line, _, soft = line.rpartition(b" / ") if soft_too else (line, b"", b"")
+    for words, word in _AFFINITY_WORDS.items():
+        if line.endswith(b" " + words):
+            line = line[: -len(words)] + word
+    row = split_columns(line, 6)
+    if row is None:
+        return None
+    domid, vcpu, cpu, state, seconds, hard = row[1]
+    values = numbers([domid, vcpu, *([] if cpu == b"-" else [cpu])])
+    if (
+        values is None
+        or not _VCPU_STATE.fullmatch(state)
+        or not _SECONDS.fullmatch(seconds)
+        or not _CPUS.fullmatch(hard)
+        or not _CPUS.fullmatch(soft if soft_too else b"all")
+    ):
+        return None
+    return values[0], values[1], Placement(values[2] if cpu != b"-" else None, hard.decode(), soft.decode())
+
+
+def parse_details(output: bytes) -> dict[int, Details]:
+    """Return the details by domid; raises SourceRubbish where these are not a list of domains."""
+    if output.lstrip()[:1] in {b"[", b"{"}:
+        return _from_json(output)
+    if output.strip() and not _SXP_DOMAIN.search(output):
+        raise SourceRubbish(f"neither JSON nor (domain ...), but {output[:200]!r}")
+    return _from_sxp(output)
+
+
+def _from_json(output: bytes) -> dict[int, Details]:
+    try:
+        # No name is taken of it, so bytes that are no UTF-8 do no harm.
+        listed = json.loads(output.decode("utf-8", "replace"), parse_int=_int)
+    except (ValueError, RecursionError) as error:
+        raise SourceRubbish(f"JSON that can't be read: {error}: {output[:200]!r}") from error
+    details = {}
+    for each in listed if isinstance(listed, list) else [listed]:
+        domid, config = _of(each, "domid"), _of(each, "config")
+        if type(domid) is not int or not isinstance(config, dict):
+            raise SourceRubbish(f"no domain, but {str(each)[:200]!r}")
+        create, build = _of(config, "c_info"), _of(config, "b_info")
+        uuid = _of(create, "uuid")
+        details[domid] = Details(uuid if isinstance(uuid, str) else "", _type(create, build))
+    return details
+
+
+def _int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= 20 else None  # many more would take Python long
+
+
+def _type(create: Any, build: Any) -> str:
+    kind = _of(create, "type")
+    # PVH before 4.10: 4.4 to 4.8 took it for a PV guest, 4.9 for an HVM guest without a device model.
+    if kind == "pv" and _of(create, "pvh") in {True, "True"}:
+        return "pvh"
+    if kind == "hvm" and _of(build, "device_model_version") == "none":
+        return "pvh"
+    return str(kind) if kind in {"pv", "hvm", "pvh"} else ""
+
+
+def _of(thing: Any, key: str) -> Any:
+    return thing.get(key) if isinstance(thing, dict) else None
+
+
+def _from_sxp(output: bytes) -> dict[int, Details]:
+    starts = [found.start() for found in _SXP_DOMAIN.finditer(output)]
+    details = {}
+    for start, end in zip(starts, [*starts[1:], len(output)]):
+        domain = output[start:end]
+        domid, uuid = _SXP_DOMID.search(domain), _SXP_UUID.search(domain)
+        image, xl_image = _SXP_IMAGE.search(domain), _SXP_XL_IMAGE.search(domain)
+        kind = ""
+        if image:
+            kind = "hvm" if image[1] == b"hvm" else "pv"
+        elif xl_image:
+            kind = "hvm" if xl_image[1] == b"1" else "pv"
+        if domid:
+            details[int(domid[1])] = Details(uuid[1].decode() if uuid else "", kind)
+    return details
+
+
+def split_columns(line: bytes, count: int) -> tuple[str, list[bytes]] | None:
+    """Split a line into a name and `count` columns; None where it has too few.
+
+    Blanks at the name's end can't be told from padding and are left out. "" is a domain that has no name.
+    """
+    fields = line.rsplit(None, count)
+    if len(fields) == count + 1:
+        return decoded(fields[0].rstrip(b" ")), fields[1:]
+    return ("", fields) if len(fields) == count and line[:1].isspace() else None
+
+
+def number(digits: bytes) -> int | None:
+    """Return an unsigned 64 bit number, or None where these are not the digits of one."""
+    value = int(digits) if _DIGITS.fullmatch(digits) else 1 << 64
+    return value if value < 1 << 64 else None
+
+
+def numbers(columns: list[bytes]) -> list[int] | None:
+    """Return the numbers in all of these columns, or None where one isn't."""
+    values = [value for value in map(number, columns) if value is not None]
+    return values if len(values) == len(columns) else None

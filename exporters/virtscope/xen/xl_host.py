@@ -1,0 +1,170 @@
+"""What `xl` and `xm` print of the host and of what it shares out: CPU pools, schedulers' shares, caches.
+
+`xl info` and `xm info` are "key : value" lines; memory is in MiB, cut off.
+
+`xl cpupool-list`, `sched-credit`, `sched-credit2` and `sched-rtds` show CPU pools, and what their schedulers grant each
+domain. A scheduler's command prints those pools that use it: nothing where none does. xl 4.1 and xm print no line for
+the pool; credit2 has caps since Xen 4.10.
+
+    Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us
+    Name                                ID Weight  Cap
+    web01                                1    512   30
+
+`xl psr-cmt-show` shows each domain's share of the last-level cache and of the memory's bandwidth, per socket. Bandwidth
+is measured over 10 ms, in KB/s; a KB has 1024 bytes.
+
+    Total RMID: 71
+    Name                                        ID        Socket 0        Socket 1
+    Total L3 Cache Size                                   30720 KB        30720 KB
+    web01                                        1         2592 KB         4032 KB
+
+The formats are those of xl_info.c, xl_sched.c, xl_cpupool.c and xl_psr.c in Xen's tools/xl (4.1 to 4.8:
+tools/libxl/xl_cmdimpl.c), and of tools/python/xen/xend/XendNode.py and tools/python/xen/xm/main.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from virtscope.xen.model import Info, Pool, Share, Timing, decoded
+from virtscope.xen.xl_domains import number, numbers, split_columns
+
+SCHEDULER_COMMANDS = {"credit": "sched-credit", "credit2": "sched-credit2", "rtds": "sched-rtds"}
+PSR_KINDS = ("cache-occupancy", "total-mem-bandwidth", "local-mem-bandwidth")
+
+_MEGAHERTZ = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,3})?")
+
+# A guest may be called Name ID, but its row has numbers.
+_SHARE_TITLES = {b"Weight", b"Cap", b"Period", b"Budget", b"Slice", b"Latency", b"Extra", b"Extratime"}
+_PARAMETER = re.compile(rb"[a-z-]+=[A-Za-z0-9]+")
+_TIME = re.compile(rb"(tslice|ratelimit)=([0-9]{1,10})(ms|us)")
+_IN_A_SECOND = {b"ms": 1000, b"us": 1_000_000}
+_MOST_CPUS = 4  # digits
+
+_PSR_UNITS = {b"KB", b"KB/s"}
+_PSR_PASSED_OVER = (b"Total RMID:", b"Total L3 Cache Size ")
+
+
+def parse_info(output: bytes) -> Info:
+    """Return what is known of the host; keys that are not known are passed over."""
+    facts = {}
+    for line in output.split(b"\n"):
+        key, colon, value = line.partition(b":")
+        if colon:
+            facts[decoded(key.strip())] = decoded(value.strip())
+    megahertz = facts.get("cpu_mhz", "")
+    return Info(
+        xen_version="{xen_major}.{xen_minor}{xen_extra}".format_map({"xen_extra": "", **facts})
+        if {"xen_major", "xen_minor"} <= facts.keys()
+        else "",
+        scheduler=facts.get("xen_scheduler", ""),
+        cpus=_number(facts, "nr_cpus"),
+        cpu_hertz=round(float(megahertz) * 1_000_000) if _MEGAHERTZ.fullmatch(megahertz) else None,
+        memory_bytes=_mebibytes(facts, "total_memory"),
+        memory_free_bytes=_mebibytes(facts, "free_memory"),
+    )
+
+
+def _number(facts: dict[str, str], key: str) -> int | None:
+    return number(facts.get(key, "").encode())
+
+
+def _mebibytes(facts: dict[str, str], key: str) -> int | None:
+    mebibytes = _number(facts, key)
+    return None if mebibytes is None else mebibytes << 20
+
+
+def parse_pools(output: bytes) -> tuple[list[Pool], list[bytes]]:
+    """Return the CPU pools, and the lines that are not understood."""
+    pools, unknown = [], []
+    for line in filter(None, output.split(b"\n")):
+        if line.split()[:2] == [b"Name", b"CPUs"]:
+            continue
+        row = split_columns(line, 4)
+        cpus = number(row[1][0]) if row and len(row[1][0]) <= _MOST_CPUS else None
+        if row is None or cpus is None or row[1][2] not in {b"y", b"n"}:
+            unknown.append(line)
+        else:
+            pools.append(Pool(row[0], decoded(row[1][1]), cpus))
+    return pools, unknown
+
+
+def parse_shares(output: bytes) -> tuple[dict[int, Share], dict[str, Timing], list[bytes]]:
+    """Return the domains' shares by domid, the pools' timings by name, and the lines that are not understood."""
+    shares: dict[int, Share] = {}
+    timings: dict[str, Timing] = {}
+    unknown = []
+    header: list[bytes] = []
+    cpupool = ""
+    for line in filter(None, output.split(b"\n")):
+        pool = _pool(line)
+        if pool:
+            cpupool, timings[pool[0]] = pool[0], pool[1]
+        elif (words := line.split())[:2] == [b"Name", b"ID"] and _SHARE_TITLES.issuperset(words[2:]):
+            header = words
+        elif share := _share(line, header):
+            shares[share[0]] = share[1]._replace(cpupool=cpupool)
+        else:
+            unknown.append(line)
+    return shares, timings, unknown
+
+
+def _pool(line: bytes) -> tuple[str, Timing] | None:
+    head, colon, tail = line.partition(b"Cpupool ")[2].rpartition(b":")
+    parameters = [] if tail == b" [sched params unavailable]" else tail.split()
+    if not line.startswith(b"Cpupool ") or not colon or not all(map(_PARAMETER.fullmatch, parameters)):
+        return None  # a guest's row ends in a number, whatever the guest is called
+    times = {found[1]: int(found[2]) / _IN_A_SECOND[found[3]] for found in map(_TIME.fullmatch, parameters) if found}
+    return decoded(head), Timing(times.get(b"tslice"), times.get(b"ratelimit") or None)
+
+
+def _share(line: bytes, header: list[bytes]) -> tuple[int, Share] | None:
+    row = split_columns(line, len(header) - 1) if header else None
+    if row is None:
+        return None
+    cells = dict(zip(header[1:], row[1]))
+    domid = number(cells[b"ID"])
+    if domid is None:
+        return None
+    known = {
+        title: number(cells[title])
+        for title in (b"Weight", b"Cap", b"Period", b"Budget")
+        # xm prints -1 where it doesn't know.
+        if title in cells and cells[title] != b"-1"
+    }
+    if None in known.values():
+        return None
+    return domid, Share(
+        known.get(b"Weight"), known.get(b"Cap"), _seconds(known.get(b"Period")), _seconds(known.get(b"Budget"))
+    )
+
+
+def _seconds(microseconds: int | None) -> float | None:
+    return None if microseconds is None else microseconds / 1_000_000
+
+
+def parse_psr(output: bytes) -> tuple[dict[int, dict[int, int]], list[bytes]]:
+    """Return bytes, or bytes per second, by domid and socket, and the lines that are not understood.
+
+    Where a socket can't be read, xl leaves it out without a mark, so that it isn't known whose the others are.
+    """
+    sizes: dict[int, dict[int, int]] = {}
+    unknown = []
+    sockets: list[int] = []
+    for line in filter(None, output.split(b"\n")):
+        words = line.split()
+        if words[:2] == [b"Name", b"ID"] and words[-2:-1] == [b"Socket"]:  # a row ends in a unit, whatever its name
+            sockets = numbers(words[3::2]) or []
+        elif sockets and (row := _psr_row(line, len(sockets))):
+            sizes[row[0]] = dict(zip(sockets, row[1]))
+        elif not line.startswith(_PSR_PASSED_OVER):
+            unknown.append(line)
+    return sizes, unknown
+
+
+def _psr_row(line: bytes, sockets: int) -> tuple[int, list[int]] | None:
+    row = split_columns(line, 1 + 2 * sockets)
+    if row is None or not _PSR_UNITS.issuperset(row[1][2::2]):
+        return None
+    values = numbers(row[1][:1] + row[1][1::2])
+    return (values[0], [value * 1024 for value in values[1:]]) if values else None
