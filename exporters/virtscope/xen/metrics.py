@@ -31,9 +31,9 @@ What it exposes, with the command that shows the same by hand:
     xentop_iteration_age_seconds 1.4
     xentop_child_starts_total 1
 
-To add a metric, add a line to the table: under the values that it is of, its name (a counter's ends in _total), its
-help, and how the value gives it. Values of another kind get rows of their own: `rows(which values, with which labels,
-their metrics)`.
+To add a metric, add a line to the rows of the values that it is of (HOST, DOMAIN, VCPU and so on): its name (a
+counter's ends in _total), its help, and how such a value gives it. Values of another kind get rows of their own: which
+values, with which labels, their metrics.
 
 Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
 source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "twin-1" and so on).
@@ -120,107 +120,34 @@ def _the_host(shown: Shown) -> list[tuple[Labels, Host]]:
     return [({}, shown.host)]
 
 
-def _domains(shown: Shown) -> list[tuple[Labels, Domain]]:
-    return shown.domains
+def _online(vcpus: Iterable[Vcpu]) -> int | None:
+    online = [vcpu.online for vcpu in vcpus]
+    return None if None in online else online.count(True)
+
+
+HOST = rows(
+    _the_host,
+    Info(
+        "xen_host",
+        "The hypervisor's version.",
+        lambda host: {"version": host.xen_version} if host.xen_version else None,
+    ),
+    Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
+    Figure("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
+    Figure("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
+    Figure("xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes),
+    Figure(
+        "xen_host_vcpus",
+        "vCPUs of all domains that are online, Dom0's included.",
+        lambda host: _online(vcpu for domain in host.domains for vcpu in domain.vcpus),
+    ),
+    Figure("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
+)
 
 
 def _domains_and_guests(shown: Shown) -> list[tuple[Labels, tuple[Domain, Guest | None]]]:
     guests = shown.host.guests or [None] * len(shown.domains)
     return [(labels, (domain, guest)) for (labels, domain), guest in zip(shown.domains, guests)]
-
-
-def _states(shown: Shown) -> list[tuple[Labels, bool]]:
-    return [
-        ({**labels, "state": state}, state in domain.states) for labels, domain in shown.domains for state in STATES
-    ]
-
-
-def _vcpus(shown: Shown) -> list[tuple[Labels, Vcpu]]:
-    return [
-        ({**labels, "vcpu": str(number)}, vcpu)
-        for labels, domain in shown.domains
-        for number, vcpu in enumerate(domain.vcpus)
-    ]
-
-
-def _networks(shown: Shown) -> list[tuple[Labels, Network]]:
-    return [
-        ({**labels, "vif": network.vif}, network) for labels, domain in shown.domains for network in domain.networks
-    ]
-
-
-def _blocks(shown: Shown) -> list[tuple[Labels, Block]]:
-    return [({**labels, "vbd": block.vbd}, block) for labels, domain in shown.domains for block in domain.blocks]
-
-
-def _guests(shown: Shown) -> list[tuple[Labels, Guest]]:
-    return shown.guests
-
-
-def _changes(shown: Shown) -> list[tuple[Labels, int | None]]:
-    return [
-        ({**labels, "what": what}, None if guest.share.weight is None else count)
-        for labels, guest in shown.guests
-        for what, count in (("weight", guest.weight_changes), ("cap", guest.cap_changes))
-    ]
-
-
-def _placements(shown: Shown) -> list[tuple[Labels, Placement]]:
-    return [
-        ({**labels, "vcpu": str(number)}, placement)
-        for labels, guest in shown.guests
-        for number, placement in guest.placements.items()
-    ]
-
-
-def _caches(shown: Shown) -> list[tuple[Labels, int]]:
-    return [
-        ({**labels, "socket": str(socket)}, size)
-        for labels, guest in shown.guests
-        for socket, size in guest.cache_bytes.items()
-    ]
-
-
-def _bandwidths(shown: Shown) -> list[tuple[Labels, int]]:
-    return [
-        ({**labels, "socket": str(socket), "memory": memory}, bandwidth)
-        for labels, guest in shown.guests
-        for memory, by_socket in zip(guest.bandwidth._fields, guest.bandwidth)
-        for socket, bandwidth in by_socket.items()
-    ]
-
-
-def _missing(shown: Shown) -> list[tuple[Labels, int]]:
-    return [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), shown.host.missing())]
-
-
-def _waiting(accounts: Sequence[Waiting]) -> list[tuple[Labels, Waiting]]:
-    return [({"domid": str(account.domid), "domain": account.name}, account) for account in accounts]
-
-
-def _runstates(accounts: Sequence[Waiting]) -> list[tuple[Labels, float]]:
-    return [
-        ({**labels, "runstate": state}, seconds)
-        for labels, account in _waiting(accounts)
-        for state, seconds in account.runstate_seconds.items()
-    ]
-
-
-def _pools(answered: Answered) -> list[tuple[Labels, Pool]]:
-    return [({"cpupool": pool.name}, pool) for pool in answered.toolstack.pools]
-
-
-def _problems(answered: Answered) -> list[tuple[Labels, int]]:
-    return [({"command": command, "reason": reason}, count) for (command, reason), count in answered.problems.items()]
-
-
-def _child(child: Child) -> list[tuple[Labels, Child]]:
-    return [({}, child)]
-
-
-def _online(vcpus: Iterable[Vcpu]) -> int | None:
-    online = [vcpu.online for vcpu in vcpus]
-    return None if None in online else online.count(True)
 
 
 def _facts(known: tuple[Domain, Guest | None]) -> Labels:
@@ -236,319 +163,428 @@ def _facts(known: tuple[Domain, Guest | None]) -> Labels:
     }
 
 
-# The table. In its order they stand on the page.
+DOMAIN_INFO = rows(
+    _domains_and_guests,
+    Info(
+        "xen_domain",
+        "Who this domain is: role (dom0 or guest), uuid, type (pv, hvm or pvh), os, CPU pool, ssid; what isn't "
+        "known is empty.",
+        _facts,
+    ),
+)
 
-HOST: list[Rows[Shown]] = [
-    rows(
-        _the_host,
-        Info(
-            "xen_host",
-            "The hypervisor's version.",
-            lambda host: {"version": host.xen_version} if host.xen_version else None,
-        ),
-        Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
-        Figure("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
-        Figure("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
-        Figure(
-            "xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes
-        ),
-        Figure(
-            "xen_host_vcpus",
-            "vCPUs of all domains that are online, Dom0's included.",
-            lambda host: _online(vcpu for domain in host.domains for vcpu in domain.vcpus),
-        ),
-        Figure("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
-    ),
-    rows(
-        _domains_and_guests,
-        Info(
-            "xen_domain",
-            "Who this domain is: role (dom0 or guest), uuid, type (pv, hvm or pvh), os, CPU pool, ssid; what isn't "
-            "known is empty.",
-            _facts,
-        ),
-    ),
-    rows(
-        _states,
-        Figure(
-            "xen_domain_state",
-            "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
-            lambda state: state,
-        ),
-    ),
-    rows(
-        _domains,
-        Figure(
-            "xen_domain_cpu_seconds_total",
-            "CPU time the domain has used on all its vCPUs, in seconds (whole ones from source xentop).",
-            lambda domain: domain.cpu_seconds,
-        ),
-        Figure("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
-        Figure("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
-        Figure(
-            "xen_domain_memory_limit_bytes",
-            "Memory the domain may have at most, in bytes; absent where it has no limit.",
-            lambda domain: domain.memory_limit_bytes,
-        ),
-    ),
-    rows(
-        _vcpus,
-        Figure(
-            "xen_vcpu_cpu_seconds_total",
-            "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
-            lambda vcpu: vcpu.cpu_seconds,
-        ),
-        Figure("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
-    ),
-    rows(
-        _networks,
-        Figure(
-            "xen_domain_network_receive_bytes_total",
-            "Bytes the guest received on this virtual interface.",
-            lambda network: network.receive.bytes,
-        ),
-        Figure(
-            "xen_domain_network_receive_packets_total",
-            "Packets the guest received on this virtual interface.",
-            lambda network: network.receive.packets,
-        ),
-        Figure(
-            "xen_domain_network_receive_errors_total",
-            "Errors on the way to the guest on this virtual interface.",
-            lambda network: network.receive.errors,
-        ),
-        Figure(
-            "xen_domain_network_receive_drops_total",
-            "Packets dropped on the way to the guest on this virtual interface.",
-            lambda network: network.receive.drops,
-        ),
-        Figure(
-            "xen_domain_network_transmit_bytes_total",
-            "Bytes the guest sent on this virtual interface.",
-            lambda network: network.transmit.bytes,
-        ),
-        Figure(
-            "xen_domain_network_transmit_packets_total",
-            "Packets the guest sent on this virtual interface.",
-            lambda network: network.transmit.packets,
-        ),
-        Figure(
-            "xen_domain_network_transmit_errors_total",
-            "Errors on what the guest sent on this virtual interface.",
-            lambda network: network.transmit.errors,
-        ),
-        Figure(
-            "xen_domain_network_transmit_drops_total",
-            "Packets dropped of what the guest sent on this virtual interface.",
-            lambda network: network.transmit.drops,
-        ),
-    ),
-    rows(
-        _blocks,
-        Info(
-            "xen_domain_block",
-            "The back end of this virtual block device and its number as major:minor in hex.",
-            lambda block: {"type": block.type, "device": block.device},
-        ),
-        Figure(
-            "xen_domain_block_read_requests_total",
-            "Read requests of this virtual block device.",
-            lambda block: block.read and block.read.requests,
-        ),
-        Figure(
-            "xen_domain_block_read_bytes_total",
-            "Bytes read from this virtual block device.",
-            lambda block: block.read and block.read.bytes,
-        ),
-        Figure(
-            "xen_domain_block_write_requests_total",
-            "Write requests of this virtual block device.",
-            lambda block: block.write and block.write.requests,
-        ),
-        Figure(
-            "xen_domain_block_write_bytes_total",
-            "Bytes written to this virtual block device.",
-            lambda block: block.write and block.write.bytes,
-        ),
-        Figure(
-            "xen_domain_block_out_of_requests_total",
-            "Times the back end had no request slot left for this virtual block device.",
-            lambda block: block.out_of_requests,
-        ),
-    ),
-    rows(
-        _guests,
-        Figure(
-            "xen_domain_scheduler_weight",
-            "The domain's weight against the others of its CPU pool (credit, credit2).",
-            lambda guest: guest.share.weight,
-        ),
-        Figure(
-            "xen_domain_cpu_limit_cpus",
-            "CPUs the domain may use at most, its cap (credit, credit2): 0.5 is half a CPU. Absent where it has none.",
-            lambda guest: guest.share.cap / 100 if guest.share.cap else None,
-        ),
-        Figure(
-            "xen_domain_scheduler_period_seconds",
-            "Period of the domain's real-time budget, in seconds (rtds).",
-            lambda guest: guest.share.period,
-        ),
-        Figure(
-            "xen_domain_scheduler_budget_seconds",
-            "CPU time that each vCPU of the domain may use in a period, in seconds (rtds).",
-            lambda guest: guest.share.budget,
-        ),
-        optional=True,
-    ),
-    rows(
-        _changes,
-        Figure(
-            "xen_domain_scheduler_changes_total",
-            "Times the domain's weight or cap was found changed since it first ran, and the exporter saw it.",
-            lambda count: count,
-        ),
-        optional=True,
-    ),
-    rows(
-        _placements,
-        Figure(
-            "xen_vcpu_cpu",
-            "Number of the physical CPU that the vCPU was last on; absent where it is offline.",
-            lambda placement: placement.cpu,
-        ),
-        Info(
-            "xen_vcpu_affinity",
-            "Physical CPUs that the vCPU may run on (hard) and is best run on (soft).",
-            lambda placement: {"hard": placement.hard, "soft": placement.soft},
-        ),
-        optional=True,
-    ),
-    rows(
-        _caches,
-        Figure(
-            "xen_domain_cache_occupancy_bytes",
-            "What the domain holds of the last-level cache, in bytes.",
-            lambda size: size,
-        ),
-        optional=True,  # few machines measure it
-    ),
-    rows(
-        _bandwidths,
-        Figure(
-            "xen_domain_memory_bandwidth_bytes_per_second",
-            "Memory bandwidth the domain used in 10 ms of late, in bytes per second: to all memory (total) "
-            "and to that of the socket itself (local).",
-            lambda bandwidth: bandwidth,
-        ),
-        optional=True,
-    ),
-    rows(
-        _missing,
-        Figure(
-            "xentop_missing_devices",
-            "vCPUs, network interfaces and block devices that are in no series although the source counts them, as "
-            "what it tells of them is missing, malformed or ambiguous (several under one number).",
-            lambda count: count,
-        ),
-    ),
-]
 
-WAITING: list[Rows[Sequence[Waiting]]] = [
-    rows(
-        _runstates,
-        Figure(
-            "xen_domain_runstate_seconds_total",
-            "Time that the domain's vCPUs, without those that it took offline, spent together in this run state, in "
-            "seconds. full_run: all running; full_contention: all runnable, waiting for a CPU; concurrency_hazard: "
-            "some running, some runnable; partial_run: some running, the others blocked; partial_contention: some "
-            "runnable, the others blocked; blocked: all blocked. Only growth counts: full_run starts at the host's "
-            "uptime.",
-            lambda seconds: seconds,
-        ),
-    ),
-    rows(
-        _waiting,
-        Figure(
-            "xen_domain_runstate_missed_changes_total",
-            "Changes of the domain's run state that the hypervisor did not record: the time up to the next one went to "
-            "the state before.",
-            lambda account: account.missed_changes,
-        ),
-        Figure(
-            "xen_domain_runnable_seconds_total",
-            "Time the domain's vCPUs were runnable and waited for a CPU, summed over its vCPUs, in seconds; absent "
-            "where the hypervisor keeps run states of whole domains only.",
-            lambda account: account.runnable_seconds,
-        ),
-    ),
-]
+def _states(shown: Shown) -> list[tuple[Labels, bool]]:
+    return [
+        ({**labels, "state": state}, state in domain.states) for labels, domain in shown.domains for state in STATES
+    ]
 
-TOOLSTACK: list[Rows[Answered]] = [
-    rows(
-        _pools,
-        Info("xen_cpupool", "The CPU pool's scheduler.", lambda pool: {"scheduler": pool.scheduler}),
-        Figure("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
-        Figure(
-            "xen_cpupool_timeslice_seconds",
-            "How long the scheduler lets a vCPU run while others wait, in seconds (credit).",
-            lambda pool: pool.timing.timeslice,
-        ),
-        Figure(
-            "xen_cpupool_ratelimit_seconds",
-            "How long a vCPU runs at least before another may preempt it, in seconds (credit, credit2); absent where "
-            "0.",
-            lambda pool: pool.timing.ratelimit,
-        ),
-    ),
-    rows(
-        _problems,
-        Figure(
-            "xentop_toolstack_problems_total",
-            "Answers of the toolstack with something wrong, by command and reason: error (it ended with a status other "
-            "than 0), complaint (it said something on standard error), rubbish (lines that can't be understood).",
-            lambda count: count,
-        ),
-    ),
-]
 
-CHILD: list[Rows[Child]] = [
-    rows(
-        _child,
-        Figure(
-            "xentop_iteration_age_seconds",
-            "Age of the figures, in seconds at most: since xentop printed the line before this iteration.",
-            lambda child: child.iteration_age,
-        ),
-        Figure(
-            "xentop_iteration_unknown_lines",
-            "Lines of this iteration that could not be understood, and are in no series.",
-            lambda child: child.unknown_lines,
-        ),
-        Figure("xentop_child_starts_total", "Times that xentop was started.", lambda child: child.starts),
+DOMAIN_STATE = rows(
+    _states,
+    Figure(
+        "xen_domain_state",
+        "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
+        lambda state: state,
     ),
-]
+)
+
+
+def _domains(shown: Shown) -> list[tuple[Labels, Domain]]:
+    return shown.domains
+
+
+DOMAIN = rows(
+    _domains,
+    Figure(
+        "xen_domain_cpu_seconds_total",
+        "CPU time the domain has used on all its vCPUs, in seconds (whole ones from source xentop).",
+        lambda domain: domain.cpu_seconds,
+    ),
+    Figure("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
+    Figure("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
+    Figure(
+        "xen_domain_memory_limit_bytes",
+        "Memory the domain may have at most, in bytes; absent where it has no limit.",
+        lambda domain: domain.memory_limit_bytes,
+    ),
+)
+
+
+def _vcpus(shown: Shown) -> list[tuple[Labels, Vcpu]]:
+    return [
+        ({**labels, "vcpu": str(number)}, vcpu)
+        for labels, domain in shown.domains
+        for number, vcpu in enumerate(domain.vcpus)
+    ]
+
+
+VCPU = rows(
+    _vcpus,
+    Figure(
+        "xen_vcpu_cpu_seconds_total",
+        "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
+        lambda vcpu: vcpu.cpu_seconds,
+    ),
+    Figure("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
+)
+
+
+def _networks(shown: Shown) -> list[tuple[Labels, Network]]:
+    return [
+        ({**labels, "vif": network.vif}, network) for labels, domain in shown.domains for network in domain.networks
+    ]
+
+
+NETWORK = rows(
+    _networks,
+    Figure(
+        "xen_domain_network_receive_bytes_total",
+        "Bytes the guest received on this virtual interface.",
+        lambda network: network.receive.bytes,
+    ),
+    Figure(
+        "xen_domain_network_receive_packets_total",
+        "Packets the guest received on this virtual interface.",
+        lambda network: network.receive.packets,
+    ),
+    Figure(
+        "xen_domain_network_receive_errors_total",
+        "Errors on the way to the guest on this virtual interface.",
+        lambda network: network.receive.errors,
+    ),
+    Figure(
+        "xen_domain_network_receive_drops_total",
+        "Packets dropped on the way to the guest on this virtual interface.",
+        lambda network: network.receive.drops,
+    ),
+    Figure(
+        "xen_domain_network_transmit_bytes_total",
+        "Bytes the guest sent on this virtual interface.",
+        lambda network: network.transmit.bytes,
+    ),
+    Figure(
+        "xen_domain_network_transmit_packets_total",
+        "Packets the guest sent on this virtual interface.",
+        lambda network: network.transmit.packets,
+    ),
+    Figure(
+        "xen_domain_network_transmit_errors_total",
+        "Errors on what the guest sent on this virtual interface.",
+        lambda network: network.transmit.errors,
+    ),
+    Figure(
+        "xen_domain_network_transmit_drops_total",
+        "Packets dropped of what the guest sent on this virtual interface.",
+        lambda network: network.transmit.drops,
+    ),
+)
+
+
+def _blocks(shown: Shown) -> list[tuple[Labels, Block]]:
+    return [({**labels, "vbd": block.vbd}, block) for labels, domain in shown.domains for block in domain.blocks]
+
+
+BLOCK = rows(
+    _blocks,
+    Info(
+        "xen_domain_block",
+        "The back end of this virtual block device and its number as major:minor in hex.",
+        lambda block: {"type": block.type, "device": block.device},
+    ),
+    Figure(
+        "xen_domain_block_read_requests_total",
+        "Read requests of this virtual block device.",
+        lambda block: block.read and block.read.requests,
+    ),
+    Figure(
+        "xen_domain_block_read_bytes_total",
+        "Bytes read from this virtual block device.",
+        lambda block: block.read and block.read.bytes,
+    ),
+    Figure(
+        "xen_domain_block_write_requests_total",
+        "Write requests of this virtual block device.",
+        lambda block: block.write and block.write.requests,
+    ),
+    Figure(
+        "xen_domain_block_write_bytes_total",
+        "Bytes written to this virtual block device.",
+        lambda block: block.write and block.write.bytes,
+    ),
+    Figure(
+        "xen_domain_block_out_of_requests_total",
+        "Times the back end had no request slot left for this virtual block device.",
+        lambda block: block.out_of_requests,
+    ),
+)
+
+
+def _guests(shown: Shown) -> list[tuple[Labels, Guest]]:
+    return shown.guests
+
+
+SCHEDULER = rows(
+    _guests,
+    Figure(
+        "xen_domain_scheduler_weight",
+        "The domain's weight against the others of its CPU pool (credit, credit2).",
+        lambda guest: guest.share.weight,
+    ),
+    Figure(
+        "xen_domain_cpu_limit_cpus",
+        "CPUs the domain may use at most, its cap (credit, credit2): 0.5 is half a CPU. Absent where it has none.",
+        lambda guest: guest.share.cap / 100 if guest.share.cap else None,
+    ),
+    Figure(
+        "xen_domain_scheduler_period_seconds",
+        "Period of the domain's real-time budget, in seconds (rtds).",
+        lambda guest: guest.share.period,
+    ),
+    Figure(
+        "xen_domain_scheduler_budget_seconds",
+        "CPU time that each vCPU of the domain may use in a period, in seconds (rtds).",
+        lambda guest: guest.share.budget,
+    ),
+    optional=True,
+)
+
+
+def _changes(shown: Shown) -> list[tuple[Labels, int | None]]:
+    return [
+        ({**labels, "what": what}, None if guest.share.weight is None else count)
+        for labels, guest in shown.guests
+        for what, count in (("weight", guest.weight_changes), ("cap", guest.cap_changes))
+    ]
+
+
+SCHEDULER_CHANGES = rows(
+    _changes,
+    Figure(
+        "xen_domain_scheduler_changes_total",
+        "Times the domain's weight or cap was found changed since it first ran, and the exporter saw it.",
+        lambda count: count,
+    ),
+    optional=True,
+)
+
+
+def _placements(shown: Shown) -> list[tuple[Labels, Placement]]:
+    return [
+        ({**labels, "vcpu": str(number)}, placement)
+        for labels, guest in shown.guests
+        for number, placement in guest.placements.items()
+    ]
+
+
+PLACEMENT = rows(
+    _placements,
+    Figure(
+        "xen_vcpu_cpu",
+        "Number of the physical CPU that the vCPU was last on; absent where it is offline.",
+        lambda placement: placement.cpu,
+    ),
+    Info(
+        "xen_vcpu_affinity",
+        "Physical CPUs that the vCPU may run on (hard) and is best run on (soft).",
+        lambda placement: {"hard": placement.hard, "soft": placement.soft},
+    ),
+    optional=True,
+)
+
+
+def _caches(shown: Shown) -> list[tuple[Labels, int]]:
+    return [
+        ({**labels, "socket": str(socket)}, size)
+        for labels, guest in shown.guests
+        for socket, size in guest.cache_bytes.items()
+    ]
+
+
+CACHE = rows(
+    _caches,
+    Figure(
+        "xen_domain_cache_occupancy_bytes",
+        "What the domain holds of the last-level cache, in bytes.",
+        lambda size: size,
+    ),
+    optional=True,  # few machines measure it
+)
+
+
+def _bandwidths(shown: Shown) -> list[tuple[Labels, int]]:
+    return [
+        ({**labels, "socket": str(socket), "memory": memory}, bandwidth)
+        for labels, guest in shown.guests
+        for memory, by_socket in zip(guest.bandwidth._fields, guest.bandwidth)
+        for socket, bandwidth in by_socket.items()
+    ]
+
+
+BANDWIDTH = rows(
+    _bandwidths,
+    Figure(
+        "xen_domain_memory_bandwidth_bytes_per_second",
+        "Memory bandwidth the domain used in 10 ms of late, in bytes per second: to all memory (total) "
+        "and to that of the socket itself (local).",
+        lambda bandwidth: bandwidth,
+    ),
+    optional=True,
+)
+
+
+def _missing(shown: Shown) -> list[tuple[Labels, int]]:
+    return [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), shown.host.missing())]
+
+
+MISSING = rows(
+    _missing,
+    Figure(
+        "xentop_missing_devices",
+        "vCPUs, network interfaces and block devices that are in no series although the source counts them, as "
+        "what it tells of them is missing, malformed or ambiguous (several under one number).",
+        lambda count: count,
+    ),
+)
+
+
+def _waiting(accounts: Sequence[Waiting]) -> list[tuple[Labels, Waiting]]:
+    return [({"domid": str(account.domid), "domain": account.name}, account) for account in accounts]
+
+
+def _runstates(accounts: Sequence[Waiting]) -> list[tuple[Labels, float]]:
+    return [
+        ({**labels, "runstate": state}, seconds)
+        for labels, account in _waiting(accounts)
+        for state, seconds in account.runstate_seconds.items()
+    ]
+
+
+RUNSTATE = rows(
+    _runstates,
+    Figure(
+        "xen_domain_runstate_seconds_total",
+        "Time that the domain's vCPUs, without those that it took offline, spent together in this run state, in "
+        "seconds. full_run: all running; full_contention: all runnable, waiting for a CPU; concurrency_hazard: "
+        "some running, some runnable; partial_run: some running, the others blocked; partial_contention: some "
+        "runnable, the others blocked; blocked: all blocked. Only growth counts: full_run starts at the host's "
+        "uptime.",
+        lambda seconds: seconds,
+    ),
+)
+
+
+WAITING = rows(
+    _waiting,
+    Figure(
+        "xen_domain_runstate_missed_changes_total",
+        "Changes of the domain's run state that the hypervisor did not record: the time up to the next one went to "
+        "the state before.",
+        lambda account: account.missed_changes,
+    ),
+    Figure(
+        "xen_domain_runnable_seconds_total",
+        "Time the domain's vCPUs were runnable and waited for a CPU, summed over its vCPUs, in seconds; absent "
+        "where the hypervisor keeps run states of whole domains only.",
+        lambda account: account.runnable_seconds,
+    ),
+)
+
+
+def _pools(answered: Answered) -> list[tuple[Labels, Pool]]:
+    return [({"cpupool": pool.name}, pool) for pool in answered.toolstack.pools]
+
+
+POOL = rows(
+    _pools,
+    Info("xen_cpupool", "The CPU pool's scheduler.", lambda pool: {"scheduler": pool.scheduler}),
+    Figure("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
+    Figure(
+        "xen_cpupool_timeslice_seconds",
+        "How long the scheduler lets a vCPU run while others wait, in seconds (credit).",
+        lambda pool: pool.timing.timeslice,
+    ),
+    Figure(
+        "xen_cpupool_ratelimit_seconds",
+        "How long a vCPU runs at least before another may preempt it, in seconds (credit, credit2); absent where 0.",
+        lambda pool: pool.timing.ratelimit,
+    ),
+)
+
+
+def _problems(answered: Answered) -> list[tuple[Labels, int]]:
+    return [({"command": command, "reason": reason}, count) for (command, reason), count in answered.problems.items()]
+
+
+PROBLEM = rows(
+    _problems,
+    Figure(
+        "xentop_toolstack_problems_total",
+        "Answers of the toolstack with something wrong, by command and reason: error (it ended with a status other "
+        "than 0), complaint (it said something on standard error), rubbish (lines that can't be understood).",
+        lambda count: count,
+    ),
+)
+
+
+def _child(child: Child) -> list[tuple[Labels, Child]]:
+    return [({}, child)]
+
+
+CHILD = rows(
+    _child,
+    Figure(
+        "xentop_iteration_age_seconds",
+        "Age of the figures, in seconds at most: since xentop printed the line before this iteration.",
+        lambda child: child.iteration_age,
+    ),
+    Figure(
+        "xentop_iteration_unknown_lines",
+        "Lines of this iteration that could not be understood, and are in no series.",
+        lambda child: child.unknown_lines,
+    ),
+    Figure("xentop_child_starts_total", "Times that xentop was started.", lambda child: child.starts),
+)
+
+
+# The families stand on the page in this order.
+_OF_A_HOST = (
+    HOST,
+    DOMAIN_INFO,
+    DOMAIN_STATE,
+    DOMAIN,
+    VCPU,
+    NETWORK,
+    BLOCK,
+    SCHEDULER,
+    SCHEDULER_CHANGES,
+    PLACEMENT,
+    CACHE,
+    BANDWIDTH,
+    MISSING,
+)
 
 
 def host_families(host: Host) -> list[Metric]:
     """Return the families of the host and its domains."""
     domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     guests = [(labels, guest) for (labels, _), guest in zip(domains, host.guests) if guest]
-    return _page(HOST, Shown(host, domains, guests))
+    return _page(_OF_A_HOST, Shown(host, domains, guests))
 
 
 def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
     """Return the families of how long domains ran and waited for a CPU."""
-    return _page(WAITING, accounts)
+    return _page((RUNSTATE, WAITING), accounts)
 
 
 def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], int]) -> list[Metric]:
     """Return the families of the toolstack that belong to no domain."""
-    return _page(TOOLSTACK, Answered(toolstack, problems))
+    return _page((POOL, PROBLEM), Answered(toolstack, problems))
 
 
 def child_families(child: Child) -> list[Metric]:
     """Return the families of xentop itself."""
-    return _page(CHILD, child)
+    return _page((CHILD,), child)
 
 
 def _page(table: Iterable[Rows[V]], of: V) -> list[Metric]:
