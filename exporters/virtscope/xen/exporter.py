@@ -29,7 +29,7 @@ from virtscope.xen.continuity import Clocks, Namesakes, Places, WaitingClocks
 from virtscope.xen.devices import network
 from virtscope.xen.hypervisor import running_version
 from virtscope.xen.libxenstat import MODEL, HostReader, Libxenstat, Shape
-from virtscope.xen.model import Child, Domain, Host, Missing, Waiting
+from virtscope.xen.model import Child, Host, Missing, Waiting
 from virtscope.xen.netdev import NetDev
 from virtscope.xen.recorded import RAW, Printed, Snapshot
 from virtscope.xen.runstate import INSTEAD, Runstate, waiting
@@ -162,7 +162,7 @@ def _xl(keeper: Keeper) -> Source:
     return Source("xl", read, keeper.origin, required=False, background=keeper.background)
 
 
-def _waiting(runstate: Runstate[Domain, Waiting], host: HostReader[Host]) -> list[Waiting]:
+def _waiting(runstate: Runstate[tuple[str, int], Waiting], host: HostReader[Host]) -> list[Waiting]:
     """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
 
     Where that is of the scrape before, as the two sources are read at once, a new guest is missing here until the
@@ -170,7 +170,8 @@ def _waiting(runstate: Runstate[Domain, Waiting], host: HostReader[Host]) -> lis
     """
     runstate.open()
     latest = host.latest()
-    return runstate.read((domain.domid or 0, domain) for domain in latest.domains) if latest else []
+    domains = latest.domains if latest else ()
+    return runstate.read((domain.domid or 0, (domain.name, len(domain.vcpus))) for domain in domains)
 
 
 def _no_ids_to_ask_for() -> list[Metric]:

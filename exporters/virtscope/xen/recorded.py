@@ -12,7 +12,7 @@ from virtscope.toolkit.standins import StandIns
 from virtscope.xen import libxenstat, runstate
 from virtscope.xen.devices import network
 from virtscope.xen.libxenstat import Shape
-from virtscope.xen.model import DOM0_NAME, Domain, Host, Waiting
+from virtscope.xen.model import DOM0_NAME, Domain, Host, Waiting, decoded
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xentop_text import with_names
 from virtscope.xen.xl import Answer, RawToolstack
@@ -145,7 +145,7 @@ def waiting(snapshot: Snapshot) -> list[Waiting]:
     """Return how long the recorded domains had waited; raises SourceError as it was raised then."""
     if isinstance(snapshot.runstates, Failed):
         raise snapshot.runstates.error()
-    domains = {domain.domid: domain for domain in host(snapshot.node).domains}
+    domains = {domain.id: (decoded(domain.name), len(domain.vcpus)) for domain in snapshot.node.domains}
     return [runstate.waiting(domains[raw.domid], raw.domid, raw[1:]) for raw in snapshot.runstates]
 
 

@@ -29,7 +29,7 @@ from typing import Callable, Generic, Optional, TypeVar
 
 from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.xen import hypervisor
-from virtscope.xen.model import RUNSTATES, Domain, Waiting
+from virtscope.xen.model import RUNSTATES, Waiting
 
 _INFO = struct.Struct("=IIQ6Q")
 _DOMCTL_HEADER = struct.Struct("=8xH6x")  # command and interface version, the domain, padding
@@ -48,15 +48,19 @@ W = TypeVar("W")
 Account = tuple[int, int, tuple[int, ...], Optional[int]]
 
 
-def waiting(domain: Domain, domid: int, account: Account) -> Waiting:
-    """Return a domain's account, its runnable time summed over its vCPUs: one that is being destroyed has none left."""
+def waiting(domain: tuple[str, int], domid: int, account: Account) -> Waiting:
+    """Return the account of a domain, which is given by its name and its number of vCPUs.
+
+    Its runnable time is summed over these; a domain that is being destroyed has none left.
+    """
+    name, vcpus = domain
     _, missed_changes, times, runnable = account
     return Waiting(
         domid=domid,
-        name=domain.name,
+        name=name,
         runstate_seconds={state: time / 1e9 for state, time in zip(RUNSTATES, times)},
         missed_changes=missed_changes,
-        runnable_seconds=runnable * len(domain.vcpus) / 1e9 if runnable is not None and domain.vcpus else None,
+        runnable_seconds=runnable * vcpus / 1e9 if runnable is not None and vcpus else None,
     )
 
 

@@ -45,7 +45,7 @@ def _waiting(xen: FakeXen) -> list[Waiting]:
     xen.build_libxenctrl()
     domains = Libxenstat(MODEL, str(xen.sysfs), str(xen.libraries)).read({}).domains
     source = Runstate(waiting, str(xen.sysfs), str(xen.libraries))
-    return source.read((domain.domid or 0, domain) for domain in domains)
+    return source.read((domain.domid or 0, (domain.name, len(domain.vcpus))) for domain in domains)
 
 
 def _show(xen: FakeXen, *times: int, domid: int = 1) -> None:
