@@ -30,7 +30,7 @@ runpy.run_module(package, run_name="__main__")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["{package}.metrics", "prometheus_client", "virtscope.toolkit.server"])
+@pytest.mark.parametrize("module", ["{package}.exporter", "prometheus_client", "virtscope.toolkit.server"])
 @pytest.mark.parametrize("package", ["virtscope.xen", "virtscope.openvz"])
 def test_a_signal_while_it_is_imported_ends_it_without_a_word(
     package: str, module: str, number: signal.Signals
