@@ -111,7 +111,9 @@ class _Host:
         if self._counters.platform == "xen":
             snapshot = xen.snapshot(self._counters, seconds)
             found["xentop", ""] = [
-                *metrics.toolstack_families(self._guests.understand(xen.toolstack(self._counters, seconds)), {}),
+                *metrics.toolstack_families(
+                    self._guests.understand(xen.toolstack(self._counters, seconds)), self._guests.rounds.problems
+                ),
                 *self._library.families(recorded.host(snapshot.node)),
                 *metrics.waiting_families(self._clocks.steady(recorded.waiting(snapshot))),
             ]
