@@ -49,6 +49,7 @@ nightly: $(READY) ## The tests that take minutes each: a second scheduler of Xen
 lint: $(READY) ## Format and lint checks
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	PYTHONPATH=exporters $(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations --eval-annotations exporters/virtscope
 types: $(READY) ## mypy --strict over everything
 	$(BIN)/mypy

@@ -21,8 +21,9 @@ from virtscope.perf.counters import Counters
 from virtscope.perf.kernel import Attr
 from virtscope.perf.machine import Machine
 from virtscope.perf.metrics import Families
-from virtscope.toolkit.exporter import Exporter, Source
-from virtscope.toolkit.server import Server, serve_until_stopped
+from virtscope.toolkit.cli import serve_until_stopped
+from virtscope.toolkit.scrape import Exporter, Source
+from virtscope.toolkit.server import Server
 
 
 class Kernel:

@@ -8,8 +8,9 @@ import threading
 from prometheus_client import CollectorRegistry, start_http_server
 
 from bench.guests import Guests
-from virtscope.toolkit.exporter import Exporter, Source
-from virtscope.toolkit.server import Server, serve_until_stopped
+from virtscope.toolkit.cli import serve_until_stopped
+from virtscope.toolkit.scrape import Exporter, Source
+from virtscope.toolkit.server import Server
 
 
 def ours(guests: Guests) -> None:

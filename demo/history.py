@@ -21,7 +21,7 @@ from demo.study import CHECKOUT
 from demo.targets import Target
 from virtscope.openvz import exporter as openvz_exporter
 from virtscope.openvz.procfs import RecordedProcfs
-from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.xen import metrics, recorded
 from virtscope.xen.continuity import WaitingClocks
 from virtscope.xen.exporter import LibraryView

@@ -16,8 +16,8 @@ from profile_import import reports
 from profile_import.opreport import Counted
 from virtscope.perf.perf_record import Sampled
 from virtscope.perf.profile import Place, Profile, Top, families
+from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.exposition import Encoder
-from virtscope.toolkit.sources import SourceError
 
 _LONGEST = 366 * 86400.0  # seconds; promtool makes a block of every two hours
 _HOUR = 3600.0

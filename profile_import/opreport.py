@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from virtscope.perf.perf_report import malformed
 from virtscope.perf.profile import NO_SYMBOL, OTHER, Hits, Place, Profile, add
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 _COUNTED = re.compile(r"\W*(?:Counter \d+ )?[Cc]ounted\s")
 _EVENT = re.compile(r"\W*(?:Counter\d+)?[Cc]ounted(?P<name>[^()]{1,200}?)events\b", re.ASCII)

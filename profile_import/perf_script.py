@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from virtscope.perf.perf_report import malformed
 from virtscope.perf.profile import GUESTS, Hits, Place, Profile, add, event_name, in_base_units
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 # A line begins with command, ids, CPU, time, period and event, as far as they are asked for. With a time or a CPU it is
 # no frame of a call chain, whatever the command is called ("dd", "ab"), and the number before the event is the period.

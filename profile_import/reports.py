@@ -9,7 +9,7 @@ from profile_import import opreport, perf_script
 from profile_import.opreport import Counted
 from virtscope.perf import perf_report
 from virtscope.perf.profile import Profile, without_scope
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 KINDS = {
     "opreport": "what OProfile's or Xenoprof's opreport printed, with or without -l",

@@ -80,7 +80,7 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
         live = exporter.get().text
     with replaying(tmp_path, "openvz", file) as exporter:
         replayed = exporter.get().text
-        (said,) = exporter.log_lines("replaying a recording: no figure is live")
+        (said,) = exporter.log_lines("replaying a recording: no value is live")
     assert figures(replayed, "openvz_") == figures(live, "openvz_") != []
     assert all('replayed="host"' in line for line in replayed.splitlines() if line.startswith("openvz_"))
     assert f'vestat_source_info{{detail="replay:{file}",source="vestat"}} 1.0' in replayed

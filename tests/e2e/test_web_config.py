@@ -162,15 +162,6 @@ def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> 
         prometheus.stop()
 
 
-def test_too_many_requests_are_told_so(folder: Folder, tmp_path: Path) -> None:
-    flag = folder.write({"rate_limit": {"interval": "1h", "burst": 2}})
-    with RunningExporter(tmp_path, flag, f"--path.sysfs={tmp_path}") as limited:
-        answers = [limited.get() for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [200, 200, 429]
-    assert answers[-1].text == "Too many requests\n"
-    assert answers[-1].headers["Content-Type"] == "text/plain; charset=utf-8"
-
-
 @pytest.mark.parametrize("method", ["POST", "TRACE", "OPTIONS"])
 def test_the_password_comes_before_the_method(folder: Folder, exporter: RunningExporter, method: str) -> None:
     asked = [

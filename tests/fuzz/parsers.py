@@ -32,16 +32,14 @@ from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
 from virtscope.perf.perf_record import Xensyms
 from virtscope.perf.profile import Profile
-from virtscope.toolkit.exporter import Source
-from virtscope.toolkit.exposition import Encoder, accepts_gzip, negotiate
-from virtscope.toolkit.head import HeadError
-from virtscope.toolkit.head import parse as parse_head
-from virtscope.toolkit.pages import time_for_sources
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.exposition import Encoder
+from virtscope.toolkit.pages import HeadError, accepts_gzip, negotiate, parse_head, time_for_sources
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.scrape import Source
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
-from virtscope.toolkit.webconfig.passwords import basic_credentials
+from virtscope.toolkit.webconfig.auth import basic_credentials
 from virtscope.xen import metrics, netdev, xentop_text
 from virtscope.xen.continuity import Namesakes
 from virtscope.xen.exporter import replayed as replayed_xentop
@@ -197,7 +195,7 @@ def _event_groups(data: bytes) -> None:
 
 
 def _request_headers(data: bytes) -> None:
-    header = data.decode("latin-1")  # as virtscope.toolkit.head decodes them
+    header = data.decode("latin-1")  # as virtscope.toolkit.pages decodes them
     negotiate(header)
     accepts_gzip(header)
     basic_credentials(header)

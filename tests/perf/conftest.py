@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.running_exporter import RunningExporter
 from virtscope.perf.cgroups import hierarchy
-from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.toolkit.collect import SourceUnavailable
 
 LOAD = Path(__file__).with_name("load.py")
 

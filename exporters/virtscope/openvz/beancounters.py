@@ -33,9 +33,8 @@ from typing import NamedTuple
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
-from virtscope.toolkit.blocks import Block, Blocks, Series
-from virtscope.toolkit.families import gauge, info
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.families import Block, Blocks, Series, gauge, info
 
 # --- The files --------------------------------------------------------------------------------------------------------
 

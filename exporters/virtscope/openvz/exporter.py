@@ -16,11 +16,11 @@ from prometheus_client import Metric
 from virtscope.openvz import beancounters, ioacct, latency, quota, recorded, veinfo, vestat
 from virtscope.openvz.procfs import Files, Procfs, RecordedProcfs, SecondaryFiles, Unread
 from virtscope.openvz.vzlist import Vzlist
-from virtscope.toolkit import flags, program
-from virtscope.toolkit.durations import interval_or_never
-from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit import cli
+from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.record import Recordable, record
 from virtscope.toolkit.replay import Playback, View
+from virtscope.toolkit.scrape import Exporter, Source
 
 log = logging.getLogger(__name__)
 
@@ -34,29 +34,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["record"]:
-        given = program.start(flags.recorder("vestat-exporter"), words[1:])
+        given = cli.start(cli.recorder("vestat-exporter"), words[1:])
         record("vestat", [recordable(Path(given.procfs))], given)
         return
-    given = program.start(_flags(), words)
+    given = cli.start(_flags(), words)
     with contextlib.ExitStack() as at_end:
-        if played := program.playback("vestat", given):
+        if played := cli.playback("vestat", given):
             read_from = replayed(played)
         else:
             interval = getattr(given, "vzlist_interval", 60.0 if given.procfs == "/proc" else 0.0)
             read_from = live(Path(given.procfs), interval, at_end)
-        program.serve(Exporter("vestat", read_from), given)
+        cli.serve(Exporter("vestat", read_from), given)
 
 
 def _flags() -> argparse.ArgumentParser:
-    known = flags.parser("vestat-exporter", "Exposes an OpenVZ host and its containers to Prometheus.", DEFAULT_PORT)
+    known = cli.parser("vestat-exporter", "Exposes an OpenVZ host and its containers to Prometheus.", DEFAULT_PORT)
     known.add_argument(
         "--source",
-        type=flags.source([flags.REPLAY]),
+        type=cli.source([cli.REPLAY]),
         default=argparse.SUPPRESS,
-        metavar=flags.REPLAY,
+        metavar=cli.REPLAY,
         help="play a recording instead of reading this host's procfs",
     )
-    flags.add_replay(known)
+    cli.add_replay(known)
     known.add_argument(
         "--vzlist.interval",
         dest="vzlist_interval",

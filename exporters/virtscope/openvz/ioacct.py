@@ -23,8 +23,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Unkno
 from prometheus_client.samples import Sample
 
 from virtscope.openvz.procfs import Procfs, read_each_bc
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 from virtscope.toolkit.families import gauge
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 

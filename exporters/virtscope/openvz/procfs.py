@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Union
 
-from virtscope.toolkit import files
-from virtscope.toolkit.sources import SourceError, SourceUnavailable
+from virtscope.toolkit import bounded
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARC
     """
     path = procfs / name
     with _named_failures(path, capabilities, absence):
-        content = path.read_bytes() if isinstance(path, RecordedProcfs) else files.read_bytes(path)
+        content = path.read_bytes() if isinstance(path, RecordedProcfs) else bounded.read_bytes(path)
         return content.decode(errors="backslashreplace")
 
 

@@ -28,8 +28,8 @@ from typing import NamedTuple
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import Procfs, read_text
-from virtscope.toolkit.families import Figure, family, gauge, series
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.families import Definition, family, gauge, series
 
 _BLOCK_BYTES = 1024
 _COLUMNS = ("usage", "softlimit", "hardlimit", "time", "expire")
@@ -141,38 +141,38 @@ def read(procfs: Procfs) -> Quotas:
     return parse(read_text(procfs, "vz/vzquota", absence=absence))
 
 
-_METRICS: list[Figure[Quota]] = [
-    Figure(
+_METRICS: list[Definition[Quota]] = [
+    Definition(
         "openvz_quota_on",
         "1 if the container's disk quota is counted and enforced, 0 while it is being set up or removed.",
         lambda quota: int(quota.on),
     ),
-    Figure(
+    Definition(
         "openvz_quota_used_bytes",
         "Bytes of disk that the container uses.",
         lambda quota: quota.bytes.used,
     ),
-    Figure(
+    Definition(
         "openvz_quota_soft_limit_bytes",
         "Bytes of disk that the container may use, but for a grace period; absent where there is no limit.",
         lambda quota: quota.bytes.soft_limit,
     ),
-    Figure(
+    Definition(
         "openvz_quota_hard_limit_bytes",
         "Bytes of disk that the container may use at most; absent where there is no limit.",
         lambda quota: quota.bytes.hard_limit,
     ),
-    Figure(
+    Definition(
         "openvz_quota_used_inodes",
         "Inodes, such as files and folders, that the container uses.",
         lambda quota: quota.inodes.used,
     ),
-    Figure(
+    Definition(
         "openvz_quota_soft_limit_inodes",
         "Inodes that the container may use, but for a grace period; absent where there is no limit.",
         lambda quota: quota.inodes.soft_limit,
     ),
-    Figure(
+    Definition(
         "openvz_quota_hard_limit_inodes",
         "Inodes that the container may use at most; absent where there is no limit.",
         lambda quota: quota.inodes.hard_limit,

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from virtscope.openvz.procfs import Files, Unread
-from virtscope.toolkit.files import read_bytes
+from virtscope.toolkit.bounded import read_bytes
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import text
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
-from virtscope.toolkit.standins import StandIns
 
 # Of each line the first that is there, as the exporter reads them; * is every container's folder.
 _FILES = (

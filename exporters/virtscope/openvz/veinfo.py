@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Figure, gauge, series
+from virtscope.toolkit.families import Definition, gauge, series
 
 
 class Container(NamedTuple):
@@ -51,9 +51,9 @@ def parse(text: str) -> Veinfo:
     return Veinfo(tuple(containers.values()), refused)
 
 
-_METRICS: list[Figure[Container]] = [
-    Figure("openvz_container_processes", "Processes of the container.", lambda container: container.processes),
-    Figure("openvz_container_addresses", "IP addresses of the container.", lambda container: container.addresses),
+_METRICS: list[Definition[Container]] = [
+    Definition("openvz_container_processes", "Processes of the container.", lambda container: container.processes),
+    Definition("openvz_container_addresses", "IP addresses of the container.", lambda container: container.addresses),
 ]
 
 

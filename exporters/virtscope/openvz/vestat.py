@@ -39,8 +39,8 @@ from typing import Callable, NamedTuple
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import Procfs, read_optional, read_text
+from virtscope.toolkit.collect import SourceRubbish
 from virtscope.toolkit.families import Labels, family, gauge, info
-from virtscope.toolkit.sources import SourceRubbish
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,9 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.background import Background
-from virtscope.toolkit.commands import Commands
+from virtscope.toolkit.bounded import Commands
+from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.toolkit.families import gauge, info
-from virtscope.toolkit.sources import SourceError, SourceUnavailable
 
 TIMEOUT = 20.0  # seconds for each run; a second is usual on a host of hundreds
 

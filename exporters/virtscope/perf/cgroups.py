@@ -18,8 +18,8 @@ from fnmatch import translate
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from virtscope.toolkit.files import read_text
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from virtscope.perf.kernel import PID_CGROUP, Kernel
 from virtscope.perf.machine import Machine
 from virtscope.perf.scaling import Scaled, Sum, Total, parse_reading, reading_bytes
 from virtscope.perf.support import NO_CPU, OVER_CEILING, STARVED, TOO_LARGE, Refusal, RefusalLog, Wanted, refusal
-from virtscope.toolkit.sources import SourceError
+from virtscope.toolkit.collect import SourceError
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from virtscope.perf.kernel import Attr
 from virtscope.perf.machine import parse_cpus
-from virtscope.toolkit.files import read_text
+from virtscope.toolkit.bounded import read_text
 
 _HARDWARE, _SOFTWARE, _CACHE, _RAW = 0, 1, 3, 4
 

@@ -21,10 +21,10 @@ from virtscope.perf.metrics import Families
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
 from virtscope.perf.resctrl import Resctrl
 from virtscope.perf.support import ABSENT_PMU, Refusal, log_refusal
-from virtscope.toolkit import flags, program
-from virtscope.toolkit.durations import duration, interval_or_never
-from virtscope.toolkit.exporter import Exporter, Source
-from virtscope.toolkit.sources import SourceError, SourceUnavailable
+from virtscope.toolkit import cli
+from virtscope.toolkit.cli import duration, interval_or_never
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
+from virtscope.toolkit.scrape import Exporter, Source
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +35,11 @@ SPARE_FILES = 200  # descriptors that are kept for the rest: connections, /proc,
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the exporter until it is asked to stop; exits with 1 and one line when it can't."""
     words = sys.argv[1:] if arguments is None else arguments
-    known_flags = flags.parser("perf-exporter", __doc__, DEFAULT_PORT)
+    known_flags = cli.parser("perf-exporter", __doc__, DEFAULT_PORT)
     known_flags.epilog = None  # it has no `record`
     _add_counter_flags(known_flags)
     _add_profile_flags(known_flags)
-    given = program.start(known_flags, words)
+    given = cli.start(known_flags, words)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
     machine = Machine(procfs, sysfs)
     try:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sources.append(_hierarchy(procfs))
         if profiler:
             sources.append(_profile(profiler, at_end))
-        program.serve(Exporter("perf", sources), given)
+        cli.serve(Exporter("perf", sources), given)
 
 
 # --- Sources ----------------------------------------------------------------------------------------------------------

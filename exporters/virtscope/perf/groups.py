@@ -14,7 +14,7 @@ from typing import NamedTuple
 import yaml
 
 from virtscope.perf.events import Event, EventAbsent, EventError, resolve
-from virtscope.toolkit.files import read_text
+from virtscope.toolkit.bounded import read_text
 
 DEFAULT = Path(__file__).with_name("groups.yml")
 

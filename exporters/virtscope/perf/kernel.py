@@ -14,7 +14,7 @@ import resource
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Union
 
-from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.toolkit.collect import SourceUnavailable
 
 # The call's number by architecture, from asm/unistd.h; libc has no function for it. What counts is the architecture
 # of this process: a 32-bit Python on a 64-bit kernel calls by its own numbers.

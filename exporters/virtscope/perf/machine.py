@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from virtscope.toolkit.files import read_text
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 
 # By the first words of DMI's system vendor. A vendor of both hardware and guests must not be here: a machine is only
 # asked for its hypervisor when its counters are missing, but the answer would be wrong.

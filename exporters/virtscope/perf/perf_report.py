@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Callable, NamedTuple
 
 from virtscope.perf.profile import GUESTS, Hits, Place, Profile, add, event_name, in_base_units
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 SPACES = {"k": "kernel", ".": "user", "H": "hypervisor", "g": "guest_kernel", "u": "guest_user"}
 

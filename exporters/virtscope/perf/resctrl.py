@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
+from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 from virtscope.toolkit.families import family
-from virtscope.toolkit.files import read_text
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 # What is read and exposed, by its file.
 _METRICS = {

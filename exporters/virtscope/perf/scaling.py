@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 _WRAP = 1 << 64
 _LONGEST_WAIT = 10 * 10**9  # nanoseconds for which a turn may stand; turns are of milliseconds

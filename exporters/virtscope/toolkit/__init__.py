@@ -1,12 +1,17 @@
-"""What every exporter shares.
+"""What every exporter shares; it knows no platform. Each file imports only from those above it:
 
-program, flags, durations, logs     the command line and its main()
-starting                            before these: what a signal does while they are imported
-server, webconfig                   HTTP, TLS and passwords
-exporter, sources, background       a scrape: all sources at once under one deadline, slow ones read beforehand
-commands                            programs that a source runs
-families, blocks                    how metrics modules make families
-exposition, lines, compression      families as the bytes of a page
-record, recording, standins         `record`: what sources give, written to a file, with stand-ins for names
-replay                              such a file as a source
+collect       sources: read under a scrape's deadline by a thread of their own, or in the background
+bounded       what a source reads: files and programs' output, within bounds of size and time
+lines         the parts of an exposition's lines
+families      plain values to metric families, of samples or of blocks that are kept
+exposition    families to the bytes of a page: text format or OpenMetrics, and gzip
+scrape        one scrape of an exporter: its sources, its own state and cost, its process
+webconfig     --web.config.file: TLS and passwords
+answering     which request is answered next, in threads
+pages         HTTP: a request's head to the whole response
+server        TCP and TLS, and how much of it each client gets
+recording     the format of recordings
+record        `record`: what sources give, written to a recording
+replay        a recording as a source
+cli           flags, log, and a main() that serves until it is told to stop
 """

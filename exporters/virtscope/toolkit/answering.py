@@ -70,7 +70,7 @@ class Answering(Generic[T]):
         return True
 
     def withdraw_newest(self, client: str) -> T | None:
-        """Take the client's request back that would wait longest; returns who asked, None if none of them waits."""
+        """Take the client's request back that would wait longest; returns its asker, None if none of them waits."""
         if client not in self._waiting:
             return None
         asker, _ = self._waiting[client].pop()

@@ -38,7 +38,7 @@ def number(value: float) -> str:
 
 
 def numbers(values: Iterable[float]) -> list[str]:
-    """Return values as number() writes each; the usual ones without a call, as this is where a scrape's time goes."""
+    """Return values as number() writes each; common ones without a call, as this is where a scrape's time goes."""
     return [
         (
             f"{value}.0"

@@ -1,6 +1,6 @@
 """A host's recording: what an exporter's sources gave, with times, in one file that grows a line at a time.
 
-The format, which docs/recordings.md describes for those who write one by other means: gzip of UTF-8 lines, each a JSON
+The format, which docs/recordings.md describes for other programs that write one: gzip of UTF-8 lines, each a JSON
 object. The first is the header, each other one a reading, in the order of their times:
 
     {"format": "virtscope recording", "version": 1, "exporter": "xentop", "sources": ["libxenstat"], "interval": 1.0}
@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable, reason_of
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable, reason_of
 
 FORMAT = "virtscope recording"
 VERSION = 1
@@ -44,7 +44,7 @@ class Header(NamedTuple):
     interval: float  # seconds between two readings of a source
     recorded: str  # when, in words or as a date; "" where unknown
     anonymised: bool
-    begins: float | None = None  # the Unix time that t=0 is, for one that goes on with others' figures
+    begins: float | None = None  # the Unix time that t=0 is, for one that continues values from elsewhere
 
 
 class Failed(NamedTuple):

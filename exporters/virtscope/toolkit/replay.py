@@ -5,7 +5,7 @@
 - After the last one the recording begins anew, for ever. Gauges repeat; a counter that is there as a pass begins goes
   on from where it was, so that it grows in each pass by what it grew by in the recording. One that comes later in the
   pass is that of a guest that was started, and begins as it did; resets that the recording has stay what they are.
-- Every series bears `replayed`, the recording's name, so that nobody takes it for a live one.
+- Every series has the label `replayed`, the recording's name, so that it isn't taken for a live one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.exporter import Source
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.toolkit.recording import Decode, Reader, Reading, T
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.scrape import Source
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Playback:
         return self._path.name.removesuffix(".gz").removesuffix(".jsonl")
 
     def origin(self) -> str:
-        """Return where the figures come from."""
+        """Return where the values come from."""
         return f"replay:{self._path}"
 
     def source(
@@ -149,7 +149,7 @@ class Playback:
                 return
 
     def _over(self) -> float:
-        """Seconds of the recording that are over when it is first asked for; none unless it tells when it begins.
+        """Seconds of the recording that are over when it is first asked for; 0 unless its header says when it begins.
 
         Then it is half an interval and some whole ones.
         Scrapes are milliseconds early or late. Where their pace is a multiple of the readings', those that come as one

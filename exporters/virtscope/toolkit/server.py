@@ -1,8 +1,8 @@
 """The server of every exporter: TCP and TLS, and how much of it each client gets.
 
-Whoever reaches the port can open connections, before any password is asked for. So one thread holds all of them, at a
-descriptor and some kilobytes each: it shakes hands, reads the heads of requests and sends answers, and never waits for
-one client. Only a request that is whole gets a thread (virtscope.toolkit.answering). Every wait for a client has a
+Anyone who reaches the port can open connections, before any password is asked for. So one thread holds all of them, at
+a descriptor and some kilobytes each: it shakes hands, reads the heads of requests and sends answers, and never waits
+for one client. Only a request that is whole gets a thread (virtscope.toolkit.answering). Every wait for a client has a
 deadline, and when there are too many connections, the client that has the most of them loses one.
 """
 
@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import gc
 import ipaddress
 import logging
 import math
-import os
 import re
 import selectors
-import signal
 import socket
 import ssl
 import threading
@@ -25,7 +22,6 @@ import time
 from http import HTTPStatus
 
 from virtscope.toolkit.answering import Answer, Answering
-from virtscope.toolkit.flags import address_text
 from virtscope.toolkit.pages import Pages, Scrapes
 from virtscope.toolkit.webconfig import WebConfig
 
@@ -419,32 +415,3 @@ def _client_of(host: str) -> str:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])
     return str(address.ipv4_mapped or ipaddress.IPv6Network((address, 64), strict=False))
-
-
-def serve_until_stopped(server: Server) -> None:
-    """Serve until SIGTERM or SIGINT, then finish the scrapes under way and return. SIGHUP checks --web.config.file."""
-    # Python runs a handler only once the main thread comes out of what it waits in, and a signal that arrives just
-    # before it goes in doesn't wake it. A wake-up descriptor is written to by the signal itself, so none is missed.
-    came, wake_up = os.pipe()
-    os.set_blocking(wake_up, False)
-    signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda _number, _frame: None)
-    # The collector looks for cycles; a scrape makes none, only many objects. The search took up to a fifth of its CPU.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-    threading.Thread(target=server.serve_forever, name="connections", daemon=True).start()
-    host, port = server.server_address[:2]
-    log.info(
-        "listening",
-        extra={"fields": {"address": address_text(host, port), "tls": bool(server.web and server.web.ssl_context())}},
-    )
-    while os.read(came, 1)[0] == signal.SIGHUP:
-        if server.web:
-            server.web.check()
-    log.info("stopping")
-    server.shutdown()
-    server.server_close()
-    # At its end Python takes its handlers back, and a signal that still comes would decide the exit status.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)

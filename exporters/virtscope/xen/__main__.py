@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from virtscope.toolkit.starting import run
+import signal
 
+# Until it serves or records, a signal ends it at once, whatever it waits for; without this, Ctrl-C prints a traceback.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-def main() -> None:
-    """Run the exporter's command line."""
-    run("virtscope.xen.exporter")
-
+from virtscope.xen.exporter import main  # noqa: E402  the imports are most of a start
 
 if __name__ == "__main__":
     main()

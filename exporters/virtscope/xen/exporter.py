@@ -16,14 +16,13 @@ from typing import Callable, TypeVar
 
 from prometheus_client import Metric
 
-from virtscope.toolkit import flags, program
-from virtscope.toolkit.background import Background
-from virtscope.toolkit.durations import interval_or_never
-from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit import cli
+from virtscope.toolkit.cli import interval_or_never
+from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.toolkit.record import Recordable, record
 from virtscope.toolkit.recording import Failed
 from virtscope.toolkit.replay import Playback
-from virtscope.toolkit.sources import SourceError, SourceUnavailable
+from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.xen import metrics, recorded, xentop_text
 from virtscope.xen.continuity import Clocks, Namesakes, Places, WaitingClocks
 from virtscope.xen.devices import network
@@ -56,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _record(words: Sequence[str]) -> None:
-    known_flags = flags.recorder("xentop-exporter")
+    known_flags = cli.recorder("xentop-exporter")
     _add_flags(known_flags, SOURCES)
-    given = program.start(known_flags, words)
+    given = cli.start(known_flags, words)
     with contextlib.ExitStack() as at_end:
         source = choose_source(getattr(given, "source", ""), given.sysfs, RAW, at_end)
         xl = recordable_toolstack(given.xl_interval, at_end) if given.xl_interval and not given.anonymise else []
@@ -66,25 +65,25 @@ def _record(words: Sequence[str]) -> None:
 
 
 def _serve(words: Sequence[str]) -> None:
-    known_flags = flags.parser(
+    known_flags = cli.parser(
         "xentop-exporter", "Exposes to Prometheus what Xen's Dom0 knows of its domains.", DEFAULT_PORT
     )
-    _add_flags(known_flags, (*SOURCES, flags.REPLAY))
-    flags.add_replay(known_flags)
-    given = program.start(known_flags, words)
+    _add_flags(known_flags, (*SOURCES, cli.REPLAY))
+    cli.add_replay(known_flags)
+    given = cli.start(known_flags, words)
     with contextlib.ExitStack() as at_end:
-        if played := program.playback("xentop", given):
+        if played := cli.playback("xentop", given):
             sources = replayed(played)
         else:
             source = choose_source(getattr(given, "source", ""), given.sysfs, MODEL, at_end)
             sources = live(source, given.procfs, given.sysfs, toolstack(given.xl_interval, at_end))
-        program.serve(Exporter("xentop", sources), given)
+        cli.serve(Exporter("xentop", sources), given)
 
 
 def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> None:
     known_flags.add_argument(
         "--source",
-        type=flags.source(choices),
+        type=cli.source(choices),
         default=argparse.SUPPRESS,
         metavar="|".join(choices),
         help="where the figures come from (default: libxenstat if it can be opened at the start, else xentop if it is "

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.toolkit.collect import SourceUnavailable
 
 
 def require_xen(sysfs: Path) -> None:

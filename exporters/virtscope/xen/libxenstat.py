@@ -24,7 +24,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Callable, Generic, TypeVar
 
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.xen import hypervisor
 from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
 from virtscope.xen.model import Block, Domain, Host, Missing, Network, Vcpu, decoded

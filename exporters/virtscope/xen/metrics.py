@@ -47,7 +47,7 @@ from typing import Callable, Generic, NamedTuple, TypeVar
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Figure, Labels, info, series
+from virtscope.toolkit.families import Definition, Labels, info, series
 from virtscope.xen.model import (
     DOM0,
     STATES,
@@ -97,7 +97,7 @@ Rows = Callable[[V], Iterator[Metric]]
 
 def rows(
     values: Callable[[V], Sequence[tuple[Labels, T]]],
-    *metrics: Figure[T] | Info[T],
+    *metrics: Definition[T] | Info[T],
     optional: bool = False,
 ) -> Rows[V]:
     """Return the table's rows for these values; `optional`: no families where there are no values."""
@@ -132,16 +132,18 @@ HOST = rows(
         "The hypervisor's version.",
         lambda host: {"version": host.xen_version} if host.xen_version else None,
     ),
-    Figure("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
-    Figure("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
-    Figure("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
-    Figure("xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes),
-    Figure(
+    Definition("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
+    Definition("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
+    Definition("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
+    Definition(
+        "xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes
+    ),
+    Definition(
         "xen_host_vcpus",
         "vCPUs of all domains that are online, Dom0's included.",
         lambda host: _online(vcpu for domain in host.domains for vcpu in domain.vcpus),
     ),
-    Figure("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
+    Definition("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
 )
 
 
@@ -182,7 +184,7 @@ def _states(shown: Shown) -> list[tuple[Labels, bool]]:
 
 DOMAIN_STATE = rows(
     _states,
-    Figure(
+    Definition(
         "xen_domain_state",
         "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
         lambda state: state,
@@ -196,14 +198,14 @@ def _domains(shown: Shown) -> list[tuple[Labels, Domain]]:
 
 DOMAIN = rows(
     _domains,
-    Figure(
+    Definition(
         "xen_domain_cpu_seconds_total",
         "CPU time the domain has used on all its vCPUs, in seconds (whole ones from source xentop).",
         lambda domain: domain.cpu_seconds,
     ),
-    Figure("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
-    Figure("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
-    Figure(
+    Definition("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
+    Definition("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
+    Definition(
         "xen_domain_memory_limit_bytes",
         "Memory the domain may have at most, in bytes; absent where it has no limit.",
         lambda domain: domain.memory_limit_bytes,
@@ -221,12 +223,12 @@ def _vcpus(shown: Shown) -> list[tuple[Labels, Vcpu]]:
 
 VCPU = rows(
     _vcpus,
-    Figure(
+    Definition(
         "xen_vcpu_cpu_seconds_total",
         "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
         lambda vcpu: vcpu.cpu_seconds,
     ),
-    Figure("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
+    Definition("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
 )
 
 
@@ -238,42 +240,42 @@ def _networks(shown: Shown) -> list[tuple[Labels, Network]]:
 
 NETWORK = rows(
     _networks,
-    Figure(
+    Definition(
         "xen_domain_network_receive_bytes_total",
         "Bytes the guest received on this virtual interface.",
         lambda network: network.receive.bytes,
     ),
-    Figure(
+    Definition(
         "xen_domain_network_receive_packets_total",
         "Packets the guest received on this virtual interface.",
         lambda network: network.receive.packets,
     ),
-    Figure(
+    Definition(
         "xen_domain_network_receive_errors_total",
         "Errors on the way to the guest on this virtual interface.",
         lambda network: network.receive.errors,
     ),
-    Figure(
+    Definition(
         "xen_domain_network_receive_drops_total",
         "Packets dropped on the way to the guest on this virtual interface.",
         lambda network: network.receive.drops,
     ),
-    Figure(
+    Definition(
         "xen_domain_network_transmit_bytes_total",
         "Bytes the guest sent on this virtual interface.",
         lambda network: network.transmit.bytes,
     ),
-    Figure(
+    Definition(
         "xen_domain_network_transmit_packets_total",
         "Packets the guest sent on this virtual interface.",
         lambda network: network.transmit.packets,
     ),
-    Figure(
+    Definition(
         "xen_domain_network_transmit_errors_total",
         "Errors on what the guest sent on this virtual interface.",
         lambda network: network.transmit.errors,
     ),
-    Figure(
+    Definition(
         "xen_domain_network_transmit_drops_total",
         "Packets dropped of what the guest sent on this virtual interface.",
         lambda network: network.transmit.drops,
@@ -292,27 +294,27 @@ BLOCK = rows(
         "The back end of this virtual block device and its number as major:minor in hex.",
         lambda block: {"type": block.type, "device": block.device},
     ),
-    Figure(
+    Definition(
         "xen_domain_block_read_requests_total",
         "Read requests of this virtual block device.",
         lambda block: block.read and block.read.requests,
     ),
-    Figure(
+    Definition(
         "xen_domain_block_read_bytes_total",
         "Bytes read from this virtual block device.",
         lambda block: block.read and block.read.bytes,
     ),
-    Figure(
+    Definition(
         "xen_domain_block_write_requests_total",
         "Write requests of this virtual block device.",
         lambda block: block.write and block.write.requests,
     ),
-    Figure(
+    Definition(
         "xen_domain_block_write_bytes_total",
         "Bytes written to this virtual block device.",
         lambda block: block.write and block.write.bytes,
     ),
-    Figure(
+    Definition(
         "xen_domain_block_out_of_requests_total",
         "Times the back end had no request slot left for this virtual block device.",
         lambda block: block.out_of_requests,
@@ -326,22 +328,22 @@ def _guests(shown: Shown) -> list[tuple[Labels, Guest]]:
 
 SCHEDULER = rows(
     _guests,
-    Figure(
+    Definition(
         "xen_domain_scheduler_weight",
         "The domain's weight against the others of its CPU pool (credit, credit2).",
         lambda guest: guest.share.weight,
     ),
-    Figure(
+    Definition(
         "xen_domain_cpu_limit_cpus",
         "CPUs the domain may use at most, its cap (credit, credit2): 0.5 is half a CPU. Absent where it has none.",
         lambda guest: guest.share.cap / 100 if guest.share.cap else None,
     ),
-    Figure(
+    Definition(
         "xen_domain_scheduler_period_seconds",
         "Period of the domain's real-time budget, in seconds (rtds).",
         lambda guest: guest.share.period,
     ),
-    Figure(
+    Definition(
         "xen_domain_scheduler_budget_seconds",
         "CPU time that each vCPU of the domain may use in a period, in seconds (rtds).",
         lambda guest: guest.share.budget,
@@ -360,7 +362,7 @@ def _changes(shown: Shown) -> list[tuple[Labels, int | None]]:
 
 SCHEDULER_CHANGES = rows(
     _changes,
-    Figure(
+    Definition(
         "xen_domain_scheduler_changes_total",
         "Times the domain's weight or cap was found changed since it first ran, and the exporter saw it.",
         lambda count: count,
@@ -379,7 +381,7 @@ def _placements(shown: Shown) -> list[tuple[Labels, Placement]]:
 
 PLACEMENT = rows(
     _placements,
-    Figure(
+    Definition(
         "xen_vcpu_cpu",
         "Number of the physical CPU that the vCPU was last on; absent where it is offline.",
         lambda placement: placement.cpu,
@@ -403,7 +405,7 @@ def _caches(shown: Shown) -> list[tuple[Labels, int]]:
 
 CACHE = rows(
     _caches,
-    Figure(
+    Definition(
         "xen_domain_cache_occupancy_bytes",
         "What the domain holds of the last-level cache, in bytes.",
         lambda size: size,
@@ -423,7 +425,7 @@ def _bandwidths(shown: Shown) -> list[tuple[Labels, int]]:
 
 BANDWIDTH = rows(
     _bandwidths,
-    Figure(
+    Definition(
         "xen_domain_memory_bandwidth_bytes_per_second",
         "Memory bandwidth the domain used in 10 ms of late, in bytes per second: to all memory (total) "
         "and to that of the socket itself (local).",
@@ -439,7 +441,7 @@ def _missing(shown: Shown) -> list[tuple[Labels, int]]:
 
 MISSING = rows(
     _missing,
-    Figure(
+    Definition(
         "xentop_missing_devices",
         "vCPUs, network interfaces and block devices that are in no series although the source counts them, as "
         "what it tells of them is missing, malformed or ambiguous (several under one number).",
@@ -462,7 +464,7 @@ def _runstates(accounts: Sequence[Waiting]) -> list[tuple[Labels, float]]:
 
 RUNSTATE = rows(
     _runstates,
-    Figure(
+    Definition(
         "xen_domain_runstate_seconds_total",
         "Time that the domain's vCPUs, without those that it took offline, spent together in this run state, in "
         "seconds. full_run: all running; full_contention: all runnable, waiting for a CPU; concurrency_hazard: "
@@ -476,13 +478,13 @@ RUNSTATE = rows(
 
 WAITING = rows(
     _waiting,
-    Figure(
+    Definition(
         "xen_domain_runstate_missed_changes_total",
         "Changes of the domain's run state that the hypervisor did not record: the time up to the next one went to "
         "the state before.",
         lambda account: account.missed_changes,
     ),
-    Figure(
+    Definition(
         "xen_domain_runnable_seconds_total",
         "Time the domain's vCPUs were runnable and waited for a CPU, summed over its vCPUs, in seconds; absent "
         "where the hypervisor keeps run states of whole domains only.",
@@ -498,13 +500,13 @@ def _pools(answered: Answered) -> list[tuple[Labels, Pool]]:
 POOL = rows(
     _pools,
     Info("xen_cpupool", "The CPU pool's scheduler.", lambda pool: {"scheduler": pool.scheduler}),
-    Figure("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
-    Figure(
+    Definition("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
+    Definition(
         "xen_cpupool_timeslice_seconds",
         "How long the scheduler lets a vCPU run while others wait, in seconds (credit).",
         lambda pool: pool.timing.timeslice,
     ),
-    Figure(
+    Definition(
         "xen_cpupool_ratelimit_seconds",
         "How long a vCPU runs at least before another may preempt it, in seconds (credit, credit2); absent where 0.",
         lambda pool: pool.timing.ratelimit,
@@ -518,7 +520,7 @@ def _problems(answered: Answered) -> list[tuple[Labels, int]]:
 
 PROBLEM = rows(
     _problems,
-    Figure(
+    Definition(
         "xentop_toolstack_problems_total",
         "Answers of the toolstack with something wrong, by command and reason: error (it ended with a status other "
         "than 0), complaint (it said something on standard error), rubbish (lines that can't be understood).",
@@ -533,17 +535,17 @@ def _child(child: Child) -> list[tuple[Labels, Child]]:
 
 CHILD = rows(
     _child,
-    Figure(
+    Definition(
         "xentop_iteration_age_seconds",
         "Age of the figures, in seconds at most: since xentop printed the line before this iteration.",
         lambda child: child.iteration_age,
     ),
-    Figure(
+    Definition(
         "xentop_iteration_unknown_lines",
         "Lines of this iteration that could not be understood, and are in no series.",
         lambda child: child.unknown_lines,
     ),
-    Figure("xentop_child_starts_total", "Times that xentop was started.", lambda child: child.starts),
+    Definition("xentop_child_starts_total", "Times that xentop was started.", lambda child: child.starts),
 )
 
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable, Generic, NamedTuple, TypeVar
 
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 
 _COLUMNS = (
     b"bytes packets errs drop fifo frame compressed multicast bytes packets errs drop fifo colls carrier compressed"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import Failed, many, optional, or_failed, real, record, text, whole, word
-from virtscope.toolkit.sources import SourceRubbish
-from virtscope.toolkit.standins import StandIns
 from virtscope.xen import libxenstat, runstate
 from virtscope.xen.devices import network
 from virtscope.xen.libxenstat import Shape

@@ -27,7 +27,7 @@ from ctypes import c_int, c_uint, c_uint32, c_void_p
 from pathlib import Path
 from typing import Callable, Generic, Optional, TypeVar
 
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.xen import hypervisor
 from virtscope.xen.model import RUNSTATES, Waiting
 

@@ -15,8 +15,7 @@ from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from virtscope.toolkit.background import Background
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import Background, SourceRubbish
 from virtscope.xen.continuity import Successors
 from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Info, Pool, Problem, Share, Timing, Toolstack, decoded
 from virtscope.xen.xl import RawToolstack, Xl

@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 
 TIMEOUT = 5.0  # seconds for each answer
 

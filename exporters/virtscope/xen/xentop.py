@@ -23,8 +23,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from virtscope.toolkit.commands import kill_group, last_line
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.bounded import kill_group, last_line
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 from virtscope.xen.xentop_text import cut_header, whole_iterations
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from virtscope.toolkit.commands import Commands, Finished, last_line
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.bounded import Commands, Finished, last_line
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore
 from virtscope.xen.xl_domains import parse_details, parse_list
 from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS, parse_info, parse_pools

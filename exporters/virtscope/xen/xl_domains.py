@@ -24,7 +24,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 from virtscope.xen.model import Placement, decoded
 
 _DIGITS = re.compile(rb"[0-9]{1,20}")

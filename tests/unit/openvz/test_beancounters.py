@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from virtscope.openvz import beancounters
 from virtscope.openvz.beancounters import BeancounterReader, Families
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
 
 TESTS = Path(__file__).resolve().parents[2]
 HOSTS = TESTS / "fixtures/openvz"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import ioacct
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz.procfs import read_optional, read_text
-from virtscope.toolkit.sources import SourceError, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
 EXPORTERS = Path(__file__).resolve().parents[3] / "exporters"
 

@@ -13,9 +13,9 @@ from tests.fuzz.parsers import FIXTURES
 from virtscope.openvz import procfs as files
 from virtscope.openvz import recorded
 from virtscope.openvz.procfs import RecordedProcfs, Unread
+from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import encode
-from virtscope.toolkit.sources import SourceRubbish
-from virtscope.toolkit.standins import StandIns
 
 HOSTS = sorted((FIXTURES / "openvz").iterdir())
 ADDRESS = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+|[0-9a-f]*:[0-9a-f:]+")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import Row, Stats, decide, parse_stats
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 NANOSECONDS = 10**9
 DAY = 86400

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import decide, parse
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SAMPLES = CHECKOUT.parent / "shared" / "samples" / "vestat"

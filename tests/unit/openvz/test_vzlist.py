@@ -11,8 +11,8 @@ import pytest
 
 from virtscope.openvz import vzlist
 from virtscope.openvz.vzlist import Vzlist
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
-from virtscope.toolkit.sources import SourceError, SourceUnavailable
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/openvz-names.prom"
 UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"

@@ -10,7 +10,7 @@ import pytest
 
 from virtscope.perf import cgroups
 from virtscope.perf.cgroups import Cgroup, Cgroups, GlobError, hierarchy
-from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.toolkit.collect import SourceUnavailable
 
 PATHS = (
     "/system.slice/docker-0123.scope",

@@ -20,7 +20,7 @@ from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
 from virtscope.perf.kernel import Attr
 from virtscope.perf.metrics import Families
-from virtscope.toolkit.sources import SourceUnavailable
+from virtscope.toolkit.collect import SourceUnavailable
 
 CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
 TLB = ["instructions", "dTLB-load-misses", "iTLB-load-misses"]

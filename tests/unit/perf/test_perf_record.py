@@ -15,7 +15,7 @@ import pytest
 from tests.unit.perf.fake_perf import FakePerf
 from virtscope.perf import perf_record
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 
 CLOCK = Sampled("cpu-clock", None)
 MISSES = Sampled("cache-misses", 10000)

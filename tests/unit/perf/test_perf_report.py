@@ -9,7 +9,7 @@ import pytest
 from virtscope.perf import perf_report
 from virtscope.perf.perf_record import Xensyms
 from virtscope.perf.profile import GUESTS, NO_SYMBOL, Hits, Profile
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 SAMPLE = Path(__file__).resolve().parents[4] / "shared/samples/perf/report-stdio-rk3588-two-events-refs-and-misses.txt"
 

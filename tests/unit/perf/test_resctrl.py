@@ -9,7 +9,7 @@ import pytest
 
 from virtscope.perf import resctrl
 from virtscope.perf.resctrl import Monitored, NoValue, Resctrl
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL = FIXTURES / "intel-two-sockets"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.perf.scaling import Reading, Scaled, Sum, Total, parse_reading, reading_bytes
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 SECOND = 10**9
 

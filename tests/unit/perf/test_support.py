@@ -12,7 +12,7 @@ from virtscope.perf import support
 from virtscope.perf.events import resolve
 from virtscope.perf.machine import Machine
 from virtscope.perf.support import Refusal, refusal
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 
 PARANOID = "proc/sys/kernel/perf_event_paranoid"
 RELEASE = "proc/sys/kernel/osrelease"

@@ -9,7 +9,7 @@ import pytest
 from profile_import import opreport, reports
 from profile_import.opreport import Counted
 from virtscope.perf.profile import NO_SYMBOL, OTHER
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 SAMPLES = Path(__file__).resolve().parents[4] / "shared/samples/oprofile"
 

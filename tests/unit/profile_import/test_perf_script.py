@@ -6,7 +6,7 @@ import pytest
 
 from profile_import import perf_script
 from virtscope.perf.profile import GUESTS, NO_SYMBOL, Hits
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 
 def places(text: str) -> list[tuple[tuple[str, ...], Hits]]:

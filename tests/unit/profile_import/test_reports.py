@@ -7,7 +7,7 @@ import io
 import pytest
 
 from profile_import import reports
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 
 OPREPORT = """CPU: Core 2, speed 2400 MHz (estimated)
 Counted LLC_MISSES events (L2 cache misses) with a unit mask of 0x41 (No unit mask) count 6000

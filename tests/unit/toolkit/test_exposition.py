@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +16,8 @@ from prometheus_client.metrics_core import METRIC_TYPES
 from prometheus_client.openmetrics.exposition import generate_latest as generate_latest_openmetrics
 from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sample, Timestamp
 
-from virtscope.toolkit.exposition import Encoder, FamilyError
+from bench.guests import Guests, by_add_metric
+from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
 
@@ -303,3 +305,43 @@ build_info{version="1"} 1.0
 # EOF
 """
     )
+
+
+# --- gzip -------------------------------------------------------------------------------------------------------------
+
+
+# Few pieces, large and small ones, that come again as the same object or as a copy.
+PIECES = [b"", b"# EOF\n", b"held 1.0\n" * 10_000, b"limit 1.0\n" * 10_000, bytes(range(256)) * 100]
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES) | st.binary(max_size=9)), max_size=4))
+def test_any_gzip_reads_every_page(pages: list[list[bytes]]) -> None:
+    compressor = Gzip()
+    for page in pages:
+        assert gzip.decompress(compressor.compress(page)) == b"".join(page)
+
+
+def test_a_piece_that_is_gone_is_not_taken_for_another() -> None:
+    compressor = Gzip()
+    for number in range(100):  # each likely to get the id of the one before
+        piece = b"%d\n" % number * 20_000
+        assert gzip.decompress(compressor.compress([piece])) == piece
+
+
+# --- What the benchmark encodes: so many series, new objects and new values in every scrape ---------------------------
+
+
+def _values(families: list[Metric]) -> list[float]:
+    return [sample.value for family in families for sample in family.samples]
+
+
+def test_every_value_changes_from_scrape_to_scrape() -> None:
+    guests = Guests(100)
+    before, after = guests.collect(), guests.collect()
+    assert len(_values(before)) == len(_values(after)) == 100
+    assert all(one != other for one, other in zip(_values(before), _values(after), strict=True))
+
+
+def test_add_metric_makes_the_same_families() -> None:
+    families = Guests(40).collect()
+    assert [by_add_metric(family) for family in families] == families

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 
 from virtscope.toolkit import recording
-from virtscope.toolkit.exporter import Source
+from virtscope.toolkit.collect import SourceRubbish, SourceTimeout, SourceUnavailable
 from virtscope.toolkit.families import family
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
-from virtscope.toolkit.sources import SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.scrape import Source
 
 Counters = dict[str, float]  # by guest
 

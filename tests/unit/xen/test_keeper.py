@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_xl import FakeXl
-from virtscope.toolkit import background
+from virtscope.toolkit import collect
 from virtscope.xen import xl
 from virtscope.xen.model import Domain, Host
 from virtscope.xen.toolstack import Keeper
@@ -23,7 +23,7 @@ def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
     monkeypatch.setenv("PATH", FakeXl(tmp_path, REAL).path)
     monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "no-socket"))
     monkeypatch.setattr(xl, "_FOLDERS", ())
-    monkeypatch.setattr(background, "REST", 0.05)
+    monkeypatch.setattr(collect, "REST", 0.05)
     keeper = Keeper(600)
     keeper.start()
     yield keeper

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
 from virtscope.xen.libxenstat import Libxenstat
 from virtscope.xen.recorded import RAW, RawNetwork, RawNode, RawVbd, RawVcpu

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_host import write_net_dev
-from virtscope.toolkit.sources import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
 from virtscope.xen import model
 from virtscope.xen.devices import network
 from virtscope.xen.model import Network

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.samples import Sample
 
+from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.replay import Playback
-from virtscope.toolkit.sources import SourceError
 from virtscope.xen.exporter import replayed
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "xen/recordings"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.samples import Sample
 
-from virtscope.toolkit.exporter import Source
+from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.replay import Playback
-from virtscope.toolkit.sources import SourceError
+from virtscope.toolkit.scrape import Source
 from virtscope.xen.exporter import replayed
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "xen/recordings"

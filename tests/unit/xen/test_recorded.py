@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.fuzz.parsers import FIXTURES
 from tests.unit.xen.test_recording import recorded_node
+from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import Failed, encode
-from virtscope.toolkit.sources import SourceRubbish
-from virtscope.toolkit.standins import StandIns
 from virtscope.xen import model, recorded
 from virtscope.xen.recorded import Printed, RawRunstate, Snapshot
 from virtscope.xen.toolstack import understand

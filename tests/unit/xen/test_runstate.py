@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
 from virtscope.xen.libxenstat import MODEL, Libxenstat
 from virtscope.xen.model import Waiting
 from virtscope.xen.recorded import RawRunstate, raw_runstate

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore
 from virtscope.xen.xenstore import read_values
 

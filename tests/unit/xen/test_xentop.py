@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.toolkit.sources import SourceError, SourceRubbish
+from virtscope.toolkit.collect import SourceError, SourceRubbish
 from virtscope.xen import xentop, xentop_text
 from virtscope.xen.xentop import Xentop
 

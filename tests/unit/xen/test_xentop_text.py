@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from virtscope.toolkit.collect import SourceRubbish
 from virtscope.toolkit.exposition import Encoder
-from virtscope.toolkit.sources import SourceRubbish
 from virtscope.xen import metrics, model
 from virtscope.xen.devices import block, network
 from virtscope.xen.exporter import TextView

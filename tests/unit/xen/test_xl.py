@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_xl import FakeXl
-from virtscope.toolkit.sources import SourceError, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore, xl
 from virtscope.xen.toolstack import understand
 from virtscope.xen.xl import Xl

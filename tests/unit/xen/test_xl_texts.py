@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtscope.toolkit.sources import SourceRubbish
+from virtscope.toolkit.collect import SourceRubbish
 from virtscope.xen.model import Info, Placement, Pool, Share, Timing
 from virtscope.xen.xl_domains import Details, Listed, parse_details, parse_list, parse_vcpus
 from virtscope.xen.xl_host import parse_info, parse_pools, parse_psr, parse_shares

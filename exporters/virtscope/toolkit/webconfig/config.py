@@ -10,14 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from virtscope.toolkit.webconfig.document import WebConfigError, read_document
-from virtscope.toolkit.webconfig.files import WatchedFiles
-from virtscope.toolkit.webconfig.headers import read_headers
-from virtscope.toolkit.webconfig.passwords import Passwords, basic_credentials, read_passwords
-from virtscope.toolkit.webconfig.rate_limit import TokenBucket, read_rate_limit
+from virtscope.toolkit.webconfig.auth import Passwords, basic_credentials, read_passwords
+from virtscope.toolkit.webconfig.document import Section, WatchedFiles, WebConfigError, read_document
 from virtscope.toolkit.webconfig.tls import Tls, read_tls
 
 log = logging.getLogger(__name__)
+
+
+# The only headers that the format can set, with their values where the header is an enumeration.
+HEADERS: dict[str, tuple[str, ...]] = {
+    "Content-Security-Policy": (),
+    "Strict-Transport-Security": (),
+    "X-Content-Type-Options": ("nosniff",),
+    "X-Frame-Options": ("deny", "sameorigin"),
+    "X-XSS-Protection": (),
+}
+
+
+def read_headers(document: Section) -> dict[str, str]:
+    """Return the headers by name, without those that have no value."""
+    http = document.section("http_server_config", ("http2", "headers"))
+    http.flag("http2", default=True)  # checked, then ignored: clients settle for HTTP/1.1 by ALPN
+    section = http.section("headers", HEADERS)
+    headers = {name: section.text(name) for name in section.values}
+    for name, value in headers.items():
+        if HEADERS[name] and value not in HEADERS[name]:
+            raise section.error(name, f"expected {' or '.join(HEADERS[name])}")
+        if not (value.isascii() and value.isprintable()):
+            raise section.error(name, "must be one line of plain ASCII")
+    return {name: value for name, value in headers.items() if value}
 
 
 class WebConfig:
@@ -63,7 +84,7 @@ class WebConfig:
 
     @property
     def users(self) -> frozenset[str]:
-        """Names of those who may log in; if there are none, nobody needs to."""
+        """Names of the users that may log in; without any, no password is asked for."""
         passwords = self._current().passwords
         return passwords.users if passwords else frozenset()
 
@@ -78,14 +99,9 @@ class WebConfig:
         given = basic_credentials(authorization)
         return given is not None and passwords.match(*given, client)
 
-    def admits(self) -> bool:
-        """Take a token from the bucket of `rate_limit`; False if it is empty (answer 429)."""
-        bucket = self._current().bucket
-        return bucket is None or bucket.take()
-
     def _current(self) -> _Loaded:
         with self._lock:
-            # While the files are bad they are read every time: what ails them may be something that stat can't see.
+            # While the files are bad they are read every time: what is wrong may be something that stat can't see.
             if not self._problem and self._loaded.files.unchanged():
                 return self._loaded
             try:
@@ -113,7 +129,6 @@ class _Loaded:
     tls: Tls | None
     headers: dict[str, str]
     passwords: Passwords | None
-    bucket: TokenBucket | None
 
     def barriers(self) -> list[str]:
         """Return the keys that keep strangers out."""
@@ -129,10 +144,12 @@ class _Loaded:
 def _load(path: Path) -> _Loaded:
     files = WatchedFiles()
     document = read_document(path, files)
+    if document.values.get("rate_limit"):
+        problem = "not offered, as any client could use it up for all; requests are limited for each client: remove it"
+        raise document.error("rate_limit", problem)
     return _Loaded(
         files=files,
         tls=read_tls(document),
         headers=read_headers(document),
         passwords=read_passwords(document),
-        bucket=read_rate_limit(document),
     )

@@ -1,13 +1,13 @@
-"""The configuration file as sections, which hand out their values by key and type."""
+"""The configuration file as sections, which give their values by key and type, and the files that it was read from."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from virtscope.toolkit.webconfig.files import WatchedFiles
 
 SECTIONS = ("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit")
 
@@ -144,3 +144,30 @@ def _parse(path: Path, content: bytes) -> Any:
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = f"{place}not valid YAML; check indentation, colons and quotes"
         raise WebConfigError(path, "", problem) from None
+
+
+class WatchedFiles:
+    """The files a configuration was read from, each as it was just before it was read."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[Path, tuple[int, ...] | None] = {}
+
+    def read(self, path: Path) -> bytes:
+        """Return the content; raises OSError."""
+        if "\0" in str(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))  # Python would raise a ValueError
+        self._stamps[path] = _stamp(path)  # first: a change while it is read then shows at the next look
+        return path.read_bytes()
+
+    def unchanged(self) -> bool:
+        """Say whether every file looks as it did; costs a stat each."""
+        return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    # Not the modification time: only the change time tells of repaired permissions, and no writer can set it back.
+    return found.st_ino, found.st_size, found.st_ctime_ns

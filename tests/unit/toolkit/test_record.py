@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtscope.toolkit.standins import StandIns
+from virtscope.toolkit.record import StandIns
 
 
 @given(st.sets(st.binary(max_size=12)))

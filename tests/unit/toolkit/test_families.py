@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from tests.unit.toolkit.test_exposition import LABELS, TEXTS, VALUES, client_openmetrics, client_text
-from virtscope.toolkit.blocks import Block, Blocks, Series
 from virtscope.toolkit.exposition import Encoder, FamilyError
+from virtscope.toolkit.families import Block, Blocks, Series
 
 NAMES = ["held_bytes", "failures_total", "9lives", "x_created", "température"]
 

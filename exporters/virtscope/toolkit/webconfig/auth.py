@@ -44,7 +44,7 @@ class TooManyGuesses(Exception):
 
 
 class Passwords:
-    """The users' bcrypt hashes, and what bcrypt said of the passwords seen so far.
+    """The users' bcrypt hashes, and bcrypt's verdicts on the passwords seen so far.
 
     Not every scrape shall cost what bcrypt is meant to cost. Passwords are remembered by a keyed digest only, the right
     one per user, so that no number of wrong guesses can make the next scrape pay again.
@@ -56,9 +56,10 @@ class Passwords:
         self.users = frozenset(hashes)
         self._hashes = hashes
         self._check = check
-        # What an unknown user's password is checked against. As costly as the users' own, else time would tell.
+        # What an unknown user's password is checked against. As costly as the users' own, or the time that a refusal
+        # takes would show which users exist.
         cost = max(hash_[4:6] for hash_ in hashes.values())
-        self._nobodys_hash = b"$2b$" + cost + b"$Q8oMliaNfqYUuKCF8EGbNuL7/w.ZZyjzzBG5JIQZkWYSvjlvIQmYy"
+        self._unknown_users_hash = b"$2b$" + cost + b"$Q8oMliaNfqYUuKCF8EGbNuL7/w.ZZyjzzBG5JIQZkWYSvjlvIQmYy"
         self._digest_key = secrets.token_bytes(32)
         self._right: dict[str, bytes] = {}
         self._wrong: set[bytes] = set()
@@ -90,7 +91,7 @@ class Passwords:
                 known = self._remembered(user, digest)  # another thread may have had the same question
                 if known is None:
                     begun = time.thread_time()
-                    matches = self._check(password, self._hashes.get(user, self._nobodys_hash))
+                    matches = self._check(password, self._hashes.get(user, self._unknown_users_hash))
                     known = matches and user in self._hashes
                     self._remember(user, digest, known)
                     if not known:  # guesses take a quarter of a CPU, or what bcrypt takes of a third of a second

@@ -1,4 +1,4 @@
-"""What an exporter tells of its sources: up, absent or failed, and of what is read in the background."""
+"""Scrapes, and what an exporter says about itself and its process."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from prometheus_client import Metric
+from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import CollectorRegistry
 
-from virtscope.toolkit.background import Background
-from virtscope.toolkit.exporter import Exporter, Source
+from virtscope.toolkit import scrape
+from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.toolkit.exposition import Format
-from virtscope.toolkit.process import Process
-from virtscope.toolkit.sources import SourceError, SourceUnavailable
+from virtscope.toolkit.scrape import Exporter, Process, Source
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/every-exporter.prom"
 
 
-def scrape(*sources: Source) -> dict[str, float]:
+def scraped(*sources: Source) -> dict[str, float]:
     """Return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
     text = Exporter("demo", sources).scrape(Format.TEXT, 30).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -49,7 +51,7 @@ GOOD = Source("good", giving, lambda: "here")
 
 
 def test_a_source_that_is_not_required_may_be_absent() -> None:
-    series = scrape(GOOD, Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False))
+    series = scraped(GOOD, Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False))
     assert series["demo_up"] == 1
     assert series["demo_source_up good"] == 1
     assert "demo_source_up extra" not in series
@@ -58,13 +60,13 @@ def test_a_source_that_is_not_required_may_be_absent() -> None:
 
 
 def test_a_required_source_that_is_missing_is_down() -> None:
-    series = scrape(GOOD, Source("main", raising(SourceUnavailable("not on this machine")), str))
+    series = scraped(GOOD, Source("main", raising(SourceUnavailable("not on this machine")), str))
     assert series["demo_up"] == 0
     assert series["demo_source_errors_total main unavailable"] == 1
 
 
 def test_any_other_failure_of_a_source_that_is_not_required_counts() -> None:
-    series = scrape(GOOD, Source("extra", raising(SourceError("status 1")), str, required=False))
+    series = scraped(GOOD, Source("extra", raising(SourceError("status 1")), str, required=False))
     assert series["demo_up"] == 0
     assert series["demo_source_up extra"] == 0
     assert series["demo_source_errors_total error extra"] == 1
@@ -108,7 +110,7 @@ def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(Process, "families", none_left)
-    series = scrape(GOOD)
+    series = scraped(GOOD)
     assert series["figure"] == series["demo_up"] == 1
     assert "process_open_fds" not in series
 
@@ -119,7 +121,7 @@ def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
     end = time.monotonic() + 30
     while background.age() is None and time.monotonic() < end:
         time.sleep(0.005)
-    series = scrape(GOOD, Source("slow", giving, lambda: "a program", background=background))
+    series = scraped(GOOD, Source("slow", giving, lambda: "a program", background=background))
     background.close()
     assert 0 <= series["demo_source_age_seconds slow"] < 60
     assert series["demo_source_reads_total slow"] == 1
@@ -141,3 +143,45 @@ def test_golden_page_of_what_every_exporter_tells_of_itself() -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(page)
     assert page == GOLDEN.read_text()
+
+
+# --- Its process ------------------------------------------------------------------------------------------------------
+
+
+def test_it_says_what_the_client_library_says() -> None:
+    theirs = {family.name: family for family in ProcessCollector(registry=CollectorRegistry()).collect()}
+    ours = {family.name: family for family in Process().families()}
+    assert ours.keys() == theirs.keys()
+    for name, family in ours.items():
+        assert (family.type, family.documentation) == (theirs[name].type, theirs[name].documentation)
+    for name in ("process_start_time_seconds", "process_max_fds"):
+        assert ours[name].samples == theirs[name].samples
+    for name in ("process_virtual_memory_bytes", "process_resident_memory_bytes", "process_cpu_seconds"):
+        assert ours[name].samples[0].value == pytest.approx(theirs[name].samples[0].value, rel=0.2, abs=0.1)
+
+
+def no_list(path: object = None) -> list[str]:
+    raise AssertionError(f"{path} is listed")
+
+
+@pytest.mark.skipif(Path("/proc/self/fd").stat().st_size == 0, reason="needs a Linux of 6.2 or newer")
+def test_descriptors_are_counted_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = len([*Path("/proc/self/fd").iterdir()]) - 1  # without the list's own
+    monkeypatch.setattr(os, "listdir", no_list)
+    assert scrape.open_descriptors() == listed
+    with Path("/dev/null").open() as _:
+        assert scrape.open_descriptors() == listed + 1
+
+
+def test_before_linux_6_2_a_few_are_listed_and_many_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = scrape.open_descriptors()
+    monkeypatch.setattr(Path, "stat", lambda _: SimpleNamespace(st_size=0))
+    monkeypatch.setattr(scrape, "MOST_LISTED", 1 << 20)
+    assert scrape.open_descriptors() == counted
+    monkeypatch.setattr(scrape, "MOST_LISTED", 255)  # less room than any process has
+    monkeypatch.setattr(os, "listdir", no_list)
+    with ExitStack() as many:
+        for _ in range(256):
+            many.enter_context(Path("/dev/null").open())
+        assert scrape.open_descriptors() is None
+        assert "process_open_fds" not in {family.name for family in Process().families()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from virtscope.toolkit import flags
+from virtscope.toolkit import cli
 
 
 def parse(*arguments: str) -> object:
-    return flags.parser("x-exporter", "An exporter.", 9100).parse_args(arguments)
+    return cli.parser("x-exporter", "An exporter.", 9100).parse_args(arguments)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def parse(*arguments: str) -> object:
     ],
 )
 def test_listen_addresses(text: str, address: tuple[str, int]) -> None:
-    assert flags.listen_address(text) == address
+    assert cli.listen_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "9100", "host:", "host:65536", "host:-1", "::1:9100", "..:80", f"{'a' * 64}:80"])

@@ -1,7 +1,8 @@
-"""Programs run by a source: what they say, and how those end that don't."""
+"""Files and programs within their bounds."""
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -9,9 +10,40 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.toolkit import commands
-from virtscope.toolkit.commands import Commands
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit import bounded
+from virtscope.toolkit.bounded import Commands
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "LARGEST_FILE", 200_000)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
+def test_a_file_comes_whole(tmp_path: Path, size: int) -> None:
+    content = bytes(number % 251 for number in range(size))
+    (tmp_path / "file").write_bytes(content)
+    assert bounded.read_bytes(tmp_path / "file") == content
+
+
+def test_one_byte_more_than_the_bound_is_too_much(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(200_001))
+    with pytest.raises(OSError, match="File too large") as raised:
+        bounded.read_bytes(tmp_path / "file")
+    assert raised.value.errno == errno.EFBIG
+
+
+def test_the_kernels_own_files_come_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have no size, and come in pieces."""
+    monkeypatch.setattr(bounded, "LARGEST_FILE", 64 << 20)
+    assert Path("/proc/self/smaps").stat().st_size == 0
+    assert bounded.read_text(Path("/proc/self/smaps")).count("VmFlags:") > 10
+
+
+# --- Programs ---------------------------------------------------------------------------------------------------------
 
 
 def script(folder: Path, *lines: str) -> str:
@@ -50,7 +82,7 @@ def test_one_that_closes_its_output_and_goes_on_is_killed_too(tmp_path: Path) ->
 
 
 def test_one_that_writes_without_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "LARGEST", 1000)
+    monkeypatch.setattr(bounded, "LARGEST_OUTPUT", 1000)
     with pytest.raises(SourceRubbish, match="wrote more than"):
         Commands(30).run(script(tmp_path, "exec yes"))
 

@@ -1,20 +1,43 @@
-"""Programs that a source runs to their end: bounded in time and output, and their cost known."""
+"""Files that are read whole and programs that are run to their end, both within bounds, and what a program cost."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import NamedTuple
 
-from virtscope.toolkit.sources import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
 
-LARGEST = 8 << 20  # bytes of output; `xl list -l` of a thousand domains is about 3 MiB
+LARGEST_FILE = 64 << 20  # bytes; /proc/user_beancounters of 10,000 containers is about 26 MiB
+LARGEST_OUTPUT = 8 << 20  # bytes; `xl list -l` of a thousand domains is about 3 MiB
+
+_CHUNK = 1 << 16
 _POLL = 0.02  # seconds
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what the file holds; raises OSError as open() and read() do, and with EFBIG for more than LARGEST_FILE."""
+    chunks: list[bytes] = []
+    size = 0
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > LARGEST_FILE:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return b"".join(chunks)
+
+
+def read_text(path: Path, errors: str = "strict") -> str:
+    """Return the text of the file, with `errors` as bytes.decode() takes them; raises as read_bytes() does."""
+    return read_bytes(path).decode(errors=errors)
 
 
 class Finished(NamedTuple):
@@ -89,13 +112,15 @@ class Commands:
             pipes.register(child.stderr, selectors.EVENT_READ, complaints)
             while pipes.get_map() and (left := deadline - time.monotonic()) > 0:
                 for key, _ in pipes.select(left):
-                    chunk = os.read(key.fd, 65536)
+                    chunk = os.read(key.fd, _CHUNK)
                     if not chunk:
                         pipes.unregister(key.fileobj)
                     key.data.extend(chunk)
                 del complaints[:-4096]
-                if len(output) > LARGEST:
-                    raise SourceRubbish(f"{command} wrote more than {LARGEST >> 20} MiB: {bytes(output[:200])!r}")
+                if len(output) > LARGEST_OUTPUT:
+                    raise SourceRubbish(
+                        f"{command} wrote more than {LARGEST_OUTPUT >> 20} MiB: {bytes(output[:200])!r}"
+                    )
         # Both pipes may be closed by a program that goes on. Waiting without reaping leaves its usage to be asked for.
         while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             if time.monotonic() >= deadline:
@@ -107,7 +132,7 @@ class Commands:
         """Kill what is left of a program, wait for its end, add its cost, and return its status; once is enough."""
         if child.returncode is None:
             with self._lock:
-                self._running = None  # nobody else kills what may soon be another process's id
+                self._running = None  # close() must not kill what may soon be another process's id
                 kill_group(child)
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
@@ -119,7 +144,7 @@ class Commands:
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child that nobody has reaped yet, and what it started; it leads a process group of its own."""
+    """Kill a child that hasn't been reaped yet, and what it started; it leads a process group of its own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
 

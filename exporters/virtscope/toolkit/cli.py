@@ -1,0 +1,307 @@
+"""What the main() of every exporter does around its sources: flags, log, serving until it is told to stop.
+
+The flags are named as those of Prometheus's own exporters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import os
+import platform
+import re
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Callable
+
+from virtscope import __version__
+from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.replay import Playback
+from virtscope.toolkit.scrape import Exporter
+from virtscope.toolkit.server import Server
+from virtscope.toolkit.webconfig import WebConfig, WebConfigError
+
+log = logging.getLogger(__name__)
+
+REPLAY = "replay:FILE"  # among the choices of source(): any file
+
+_DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+def parser(program: str, description: str, default_port: int) -> argparse.ArgumentParser:
+    """Return a parser with the shared flags; an exporter adds those of its sources.
+
+    `program` is the console script's name, such as "xentop-exporter".
+    """
+    flags = _parser(program, description)
+    flags.epilog = f"To record this host into a file: {program} record --help"
+    flags.add_argument(
+        "--web.listen-address",
+        dest="listen_address",
+        type=listen_address,
+        default=f"127.0.0.1:{default_port}",
+        metavar="HOST:PORT",
+        help='address to listen on; "[::1]:PORT" for IPv6, ":PORT" for every address of the host',
+    )
+    flags.add_argument(
+        "--web.config.file",
+        dest="web_config_file",
+        default="",
+        metavar="FILE",
+        help="TLS and basic auth, in the format of Prometheus's exporter-toolkit",
+    )
+    flags.add_argument(
+        "--web.telemetry-path",
+        dest="telemetry_path",
+        type=_telemetry_path,
+        default="/metrics",
+        metavar="PATH",
+        help="path under which the metrics are served",
+    )
+    _add_shared(flags, program)
+    return flags
+
+
+def recorder(program: str) -> argparse.ArgumentParser:
+    """Return a parser with the flags of a program's `record`; an exporter adds those of its sources."""
+    flags = _parser(f"{program} record", "Records what the exporter reads on this host, to be played elsewhere.")
+    flags.add_argument("file", type=Path, metavar="FILE", help="the recording, a new file, such as host.jsonl.gz")
+    flags.add_argument(
+        "--for",
+        dest="seconds",
+        type=duration,
+        default="10m",
+        metavar="DURATION",
+        help="how long to record, such as 90s, 10m or 1h; Ctrl-C ends it earlier",
+    )
+    flags.add_argument("--interval", type=duration, default="1s", metavar="DURATION", help="time between two readings")
+    flags.add_argument(
+        "--anonymise",
+        action="store_true",
+        help="put stand-ins in the place of names, UUIDs and addresses; the same one for the same name",
+    )
+    _add_shared(flags, program)
+    return flags
+
+
+def _parser(program: str, description: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=program,
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_shared(flags: argparse.ArgumentParser, program: str) -> None:
+    flags.add_argument(
+        "--log.level",
+        dest="log_level",
+        choices=["debug", "info", "warn", "error"],
+        default="info",
+        help="least severity that is logged",
+    )
+    flags.add_argument(
+        "--log.format", dest="log_format", choices=["logfmt", "json"], default="logfmt", help="form of the log lines"
+    )
+    flags.add_argument("--path.procfs", dest="procfs", default="/proc", metavar="DIR", help="where procfs is mounted")
+    flags.add_argument("--path.sysfs", dest="sysfs", default="/sys", metavar="DIR", help="where sysfs is mounted")
+    flags.add_argument(
+        "--version",
+        action="version",
+        version=f"{program}, version {__version__} (Python {platform.python_version()})",
+        help="print the version and exit",
+    )
+
+
+def add_replay(flags: argparse.ArgumentParser) -> None:
+    """Add how an exporter plays a recording that its --source names."""
+    flags.add_argument(
+        "--replay.speed",
+        dest="replay_speed",
+        type=_speed,
+        default=1.0,
+        metavar="FACTOR",
+        help="play a recording at this many times its pace",
+    )
+    flags.add_argument(
+        "--replay.once",
+        dest="replay_once",
+        action="store_true",
+        help="play a recording once instead of round and round; at its end the source fails as unavailable",
+    )
+
+
+def source(choices: Sequence[str]) -> Callable[[str], str]:
+    """Return the type of a --source that takes these; REPLAY among them stands for any file."""
+
+    def chosen(text: str) -> str:
+        if text in choices or (REPLAY in choices and re.fullmatch("replay:.+", text)):
+            return text
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+
+    return chosen
+
+
+def _speed(text: str) -> float:
+    speed = float(text)
+    if not 0 < speed <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a factor above 0, such as 1 or 60")
+    return speed
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Split "HOST:PORT", "[IPV6]:PORT" or ":PORT" into host and port; an empty host means every address."""
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and not bracketed):
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100")
+    host.encode("idna")  # raises ValueError for what can't be a host's name; looking it up would raise it much later
+    return host.strip("[]"), int(port)
+
+
+def address_text(host: str, port: int) -> str:
+    """Join what `listen_address` splits."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _telemetry_path(text: str) -> str:
+    # Anything else would have to be escaped in a request, or (?, //) would never match one.
+    if not re.fullmatch(r"(/[\w.~-]+)+/?", text, re.ASCII) or text == "/-/healthy":
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a path such as /metrics, of letters, digits and . _ ~ -, other than / and /-/healthy"
+        )
+    return text
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration such as "90s", "1.5h" or "10m"."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd]?)", text, re.ASCII)
+    seconds = float(found[1]) * _DURATION_UNITS[found[2]] if found else 0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0, such as 90s, 10m or 1h")
+    return seconds
+
+
+def interval_or_never(text: str) -> float:
+    """Return the seconds of a duration; 0, which means never, for "0"."""
+    return 0.0 if text == "0" else duration(text)
+
+
+# --- From flags to a server that ends ---------------------------------------------------------------------------------
+
+
+def start(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the flags that were given to one of the parsers above, with the log set up as they say."""
+    given = parser.parse_args(arguments)
+    log_to_stderr(given.log_level, given.log_format)
+    log.info(f"starting {parser.prog}", extra={"fields": {"version": __version__}})
+    return given
+
+
+def playback(exporter: str, given: argparse.Namespace) -> Playback | None:
+    """Return what --source=replay:FILE is to play, None for any other source; exits with 1 where it can't be played."""
+    kind, _, file = getattr(given, "source", "").partition(":")
+    if kind != "replay":
+        return None
+    try:
+        played = Playback(Path(file), exporter, given.replay_speed, given.replay_once)
+    except SourceError as error:
+        sys.exit(f"{exporter}-exporter: {error}")
+    log.warning(
+        "replaying a recording: no value is live",
+        extra={"fields": {"file": file, "recorded": played.header.recorded, "speed": f"{given.replay_speed:g}"}},
+    )
+    return played
+
+
+def serve(exporter: Exporter, given: argparse.Namespace) -> None:
+    """Serve until SIGTERM or SIGINT; exits with 1 and one line where web configuration or address can't be used."""
+    program = f"{exporter.name}-exporter"
+    try:
+        web = WebConfig.load(given.web_config_file) if given.web_config_file else None
+        server = Server(given.listen_address, given.telemetry_path, web, exporter)
+    except WebConfigError as error:
+        sys.exit(f"{program}: {error}")
+    except OSError as error:
+        address = address_text(*given.listen_address)
+        sys.exit(f"{program}: can't listen on {address}: {error.strerror}; choose another --web.listen-address")
+    serve_until_stopped(server)
+
+
+def serve_until_stopped(server: Server) -> None:
+    """Serve until SIGTERM or SIGINT, then finish the scrapes under way and return. SIGHUP checks --web.config.file."""
+    # Python runs a handler only once the main thread comes out of what it waits in, and a signal that arrives just
+    # before it goes in doesn't wake it. A wake-up descriptor is written to by the signal itself, so none is missed.
+    came, wake_up = os.pipe()
+    os.set_blocking(wake_up, False)
+    signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: None)
+    # The collector looks for cycles; a scrape makes none, only many objects. The search took up to a fifth of its CPU.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    threading.Thread(target=server.serve_forever, name="connections", daemon=True).start()
+    host, port = server.server_address[:2]
+    log.info(
+        "listening",
+        extra={"fields": {"address": address_text(host, port), "tls": bool(server.web and server.web.ssl_context())}},
+    )
+    while os.read(came, 1)[0] == signal.SIGHUP:
+        if server.web:
+            server.web.check()
+    log.info("stopping")
+    server.shutdown()
+    server.server_close()
+    # At its end Python takes its handlers back, and a signal that still comes would decide the exit status.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+# --- The log: logfmt or JSON, on standard error -----------------------------------------------------------------------
+
+
+def log_to_stderr(level: str, form: str) -> None:
+    """Send every logger's lines to standard error, from `level` ("debug".."error") up, as "logfmt" or "json".
+
+    Fields come by the standard library's own `extra`: `log.info("listening", extra={"fields": {"address": a}})`.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Json() if form == "json" else _Logfmt())
+    logging.basicConfig(level=_LEVELS[level], handlers=[handler], force=True)
+
+
+class _Logfmt(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{key}={_logfmt_value(value)}" for key, value in _facts(record).items())
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(_facts(record), default=str)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "ts": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower().replace("warning", "warn"),
+        "msg": record.getMessage(),
+    }
+    facts.update(getattr(record, "fields", {}))
+    if record.exc_info:
+        facts["stack"] = logging.Formatter().formatException(record.exc_info)
+    return facts
+
+
+def _logfmt_value(value: object) -> str:
+    text = str(value)
+    # json.dumps also escapes control characters: a guest's name can't forge a line or reach the reader's terminal.
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

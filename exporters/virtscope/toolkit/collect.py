@@ -1,0 +1,268 @@
+"""Sources read under a deadline or in the background: what hangs or fails costs its own metrics and nothing else.
+
+Each source has one thread of its own, for life. A hung library call can't be cancelled, so a thread per scrape would
+pile up behind it; with a thread per source at most one is ever stuck, and scrapes stop waiting at their deadline.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Callable, Generic, NamedTuple, TypeVar, Union
+
+OLDEST = 3  # rounds: an older value is not served
+REST = 3.0  # seconds between two reads in the background at least, however often wake() asks
+FIRST = 20.0  # seconds that the first read in the background may take before scrapes report that it hangs
+
+T = TypeVar("T")
+
+
+class SourceError(Exception):
+    """A source failed in a way it can name. `reason` becomes a label value, so it comes from a small fixed set."""
+
+    reason = "error"
+
+
+class SourceUnavailable(SourceError):
+    """What the source reads isn't on this machine; the message says what is missing and what to do."""
+
+    reason = "unavailable"
+
+
+class SourceRubbish(SourceError):
+    """The source answered with something malformed; the message holds the offending text."""
+
+    reason = "rubbish"
+
+
+class SourceTimeout(SourceError):
+    """The source did not answer before the scrape's deadline."""
+
+    reason = "timeout"
+
+
+def reason_of(error: Exception) -> str:
+    """Return the label value for this kind of failure: timeout, unavailable, rubbish or error."""
+    return error.reason if isinstance(error, SourceError) else SourceError.reason
+
+
+class Cost(NamedTuple):
+    """What reading one source has cost so far, finished reads only."""
+
+    reads: int
+    seconds: float
+    cpu_seconds: float
+
+
+# --- Under a deadline -------------------------------------------------------------------------------------------------
+
+
+Outcome = Union[T, Exception]
+
+
+class Read(Generic[T]):
+    """One read of a source, that any number of scrapes wait for."""
+
+    def __init__(self) -> None:
+        self.outcome: Outcome[T] = SourceTimeout("not read yet")
+        self._finished = threading.Lock()  # a bare lock as a gate: a tenth of an Event's cost, at every scrape
+        self._finished.acquire()
+
+    def finish(self, outcome: Outcome[T]) -> None:
+        """Let the scrapes that wait go on with this outcome."""
+        self.outcome = outcome
+        self._finished.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the outcome; returns False if there is none after `seconds`."""
+        if not self._finished.acquire(timeout=max(seconds, 0)):
+            return False
+        self._finished.release()  # for the next scrape that waits
+        return True
+
+
+class SourceReader(Generic[T]):
+    """Reads one source in a thread of its own, for scrapes that wait until a deadline.
+
+    `ask` gives the first read that begins from now on; `answer` waits for it. So a scrape never gets values from
+    before it came (a read that hung for a minute may return old ones), scrapes that come together share one read, and
+    at most two reads lie between asking and answering.
+    """
+
+    def __init__(self, name: str, read: Callable[[], T]) -> None:
+        self.name = name
+        self.cost = Cost(0, 0.0, 0.0)
+        self._read = read
+        self._lock = threading.Lock()
+        self._next: Read[T] | None = None  # asked for, not begun
+        self._queue: SimpleQueue[Read[T]] = SimpleQueue()  # holds no more than that one
+        self._begun_at = 0.0
+        threading.Thread(target=self._serve, name=f"source {name}", daemon=True).start()
+
+    def ask(self) -> Read[T]:
+        """Have the source read, and return the read to wait for."""
+        with self._lock:
+            if self._next is None:
+                self._next = Read()
+                self._queue.put(self._next)
+            return self._next
+
+    def answer(self, read: Read[T], deadline: float) -> Outcome[T]:
+        """Return what `read` gave, or SourceTimeout at `deadline` (a time.monotonic() value)."""
+        if read.wait(deadline - time.monotonic()):
+            return read.outcome
+        return SourceTimeout(f"no answer for {time.monotonic() - self._begun_at:.1f} s; still waiting for it")
+
+    def _serve(self) -> None:
+        while True:
+            read = self._queue.get()
+            with self._lock:
+                self._next = None
+                self._begun_at = time.monotonic()
+            cpu = time.thread_time()
+            outcome: Outcome[T]
+            try:
+                outcome = self._read()
+            except Exception as error:  # handed on whole: counted, logged, shown as down
+                outcome = error
+            self.cost = Cost(
+                self.cost.reads + 1,
+                self.cost.seconds + time.monotonic() - self._begun_at,
+                self.cost.cpu_seconds + time.thread_time() - cpu,
+            )
+            read.finish(outcome)
+
+
+# --- In the background ------------------------------------------------------------------------------------------------
+
+
+class _Value(Generic[T]):
+    """What a read gave, when it began, and until when that is served; both are time.monotonic() values."""
+
+    def __init__(self, value: T, begun: float, expires: float) -> None:
+        self.value = value
+        self.begun = begun
+        self.expires = expires
+
+
+class Background(Generic[T]):
+    """Reads a source again and again in a thread of its own, from start() to close(), and keeps what it gave.
+
+    For what takes seconds and changes rarely, such as a toolstack's list of guests. A read that fails leaves the values
+    of the one before until they are too old.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[], T],
+        interval: float,
+        programs_cpu_seconds: Callable[[], float] | None = None,
+        *,
+        takes: float = 0.0,
+    ) -> None:
+        """Have `read` called each `interval` seconds; it raises SourceError where it can name what is wrong.
+
+        `programs_cpu_seconds` gives the CPU time of all programs that `read` has run so far, to be added to its cost.
+        `takes`: seconds that a read takes by design, such as those for which it samples.
+        """
+        self.cost = Cost(0, 0.0, 0.0)
+        self.failures = {"timeout": 0, "error": 0, "rubbish": 0}  # reads that failed, by reason
+        self._read = read
+        self._interval = interval
+        self._programs_cpu_seconds = programs_cpu_seconds or (lambda: 0.0)
+        self._lock = threading.Lock()  # over what the thread and the scrapes share
+        self._takes = takes
+        self._value: _Value[T] | None = None
+        self._failure: Exception | None = None  # of the last read, if it failed
+        self._traceback: TracebackType | None = None  # of that
+        self._begun_at = time.monotonic()  # the last read, finished or not
+        self._woken = threading.Event()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._keep_reading, name=f"background {name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin the first read, and return at once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let no further read begin. One that hangs is left behind: it must not hold up the exporter's end."""
+        self._closed.set()
+        self._woken.set()
+
+    def wake(self) -> None:
+        """Have the source read early: something is new that it doesn't know yet. Any number of calls cost little."""
+        self._woken.set()
+
+    def latest(self) -> T:
+        """Return what the last read gave that succeeded, at once.
+
+        Raises what is wrong where there is nothing young enough: as the last read did, SourceTimeout when it hangs,
+        SourceUnavailable before the first one has finished.
+        """
+        value = self.peek()
+        if value is not None:
+            return value
+        with self._lock:
+            failure, traceback, waited = self._failure, self._traceback, time.monotonic() - self._begun_at
+            first = self.cost.reads == 0
+        if first and waited < FIRST + self._takes:
+            raise SourceUnavailable("not read yet; it is being read now")
+        if failure is None:
+            raise SourceTimeout(f"no answer for {waited:.0f} s; still waiting for it")
+        raise failure.with_traceback(traceback)  # raised again and again, it would gather tracebacks
+
+    def peek(self) -> T | None:
+        """Return what latest() returns, and None where that raises."""
+        with self._lock:
+            if self._value and time.monotonic() < self._value.expires:
+                return self._value.value
+        return None
+
+    def age(self) -> float | None:
+        """Return how many seconds ago the read began that gave the values; None if none has succeeded yet."""
+        with self._lock:
+            return time.monotonic() - self._value.begun if self._value else None
+
+    def _keep_reading(self) -> None:
+        while not self._closed.is_set():
+            self._woken.clear()  # before the read: what is new while it goes on may not be in it
+            begun, spent = time.monotonic(), self._spent()
+            with self._lock:
+                self._begun_at = begun
+            value: _Value[T] | None = None
+            failure: Exception | None = None
+            traceback: TracebackType | None = None
+            try:
+                value = _Value(self._read(), begun, self._expiry(begun))
+            except Exception as error:  # kept, and raised in the scrapes when the values have become too old
+                failure = error
+                traceback = error.__traceback__
+            with self._lock:
+                self._value = value or self._value
+                self._failure, self._traceback = failure, traceback
+                self.cost = Cost(
+                    self.cost.reads + 1,
+                    self.cost.seconds + time.monotonic() - begun,
+                    self.cost.cpu_seconds + self._spent() - spent,
+                )
+                if failure and not isinstance(failure, SourceUnavailable):  # what isn't there has not failed
+                    self.failures[reason_of(failure)] += 1
+            self._closed.wait(self._rest())
+            self._woken.wait(max(begun + self._interval - time.monotonic(), 0))
+
+    def _expiry(self, begun: float) -> float:
+        """Return until when a value is served whose read began at `begun` and has just ended.
+
+        A source that takes longer than its interval is no less alive for it: it may miss as many rounds as others.
+        """
+        ended = time.monotonic()
+        return ended + OLDEST * max(self._interval, ended - begun + self._rest())
+
+    def _rest(self) -> float:
+        return min(REST, self._interval)
+
+    def _spent(self) -> float:
+        return time.thread_time() + self._programs_cpu_seconds()

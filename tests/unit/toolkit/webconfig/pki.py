@@ -1,0 +1,129 @@
+"""A host's certificates and keys, of a CA made for the test run, and real handshakes over a socket pair."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import bcrypt
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from virtscope.toolkit.webconfig import WebConfig
+
+ALICES_PASSWORD = "correct horse"
+ALICES_HASH = bcrypt.hashpw(ALICES_PASSWORD.encode(), b"$2b$04$" + b"virtscope.tests.saltuO").decode()
+
+TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key"
+CLIENTS = f"{TLS}, client_ca_file: ca.pem, client_auth_type: RequireAndVerifyClientCert"
+
+
+class Pki:
+    """A folder as an administrator would have it: certificates, keys and the configuration, side by side."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ca = trustme.CA()
+        self.intermediate = self.ca.create_child_ca()
+        self.foreign_ca = trustme.CA()
+        self.ca.cert_pem.write_to_path(folder / "ca.pem")
+        self.intermediate.cert_pem.write_to_path(folder / "intermediate.pem")
+        self.renew()
+        other = self.ca.issue_cert("localhost")
+        other.private_key_pem.write_to_path(folder / "other.key")
+        encrypted = load_pem_private_key(other.private_key_pem.bytes(), None).private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"passphrase")
+        )
+        (folder / "encrypted.key").write_bytes(encrypted)
+        (folder / "rubbish.pem").write_text("not a certificate\n")
+        (folder / "empty.pem").write_text("")
+
+    def renew(self) -> None:
+        """Replace the server's certificate and key by new ones, each at a stroke."""
+        issued = self.ca.issue_cert("localhost")
+        self.replace("server.key", issued.private_key_pem.bytes())
+        self.replace("server.pem", issued.cert_chain_pems[0].bytes())
+
+    def replace(self, name: str, content: bytes) -> None:
+        new = self.folder / f"{name}.new"
+        new.write_bytes(content)
+        new.replace(self.folder / name)
+
+    def write(self, text: str) -> str:
+        """Write the configuration and return its path."""
+        self.replace("web.yml", text.encode())
+        return str(self.folder / "web.yml")
+
+    def load(self, text: str) -> WebConfig:
+        return WebConfig.load(self.write(text))
+
+    def inline(self, name: str) -> str:
+        """Return a PEM file as the rest of a line of YAML."""
+        return '"# für localhost\\n' + (self.folder / name).read_text().replace("\n", "\\n") + '"'
+
+    def client(self, certificate: trustme.LeafCert | None = None) -> ssl.SSLContext:
+        """Return a client's settings, trusting the CA and showing `certificate`."""
+        context = ssl.create_default_context()
+        self.ca.configure_trust(context)
+        if certificate:
+            certificate.configure_cert(context)
+        return context
+
+
+@dataclass
+class Answer:
+    """What a client got: the server's word ("welcome" or "go away") and the terms of the connection."""
+
+    word: str
+    version: str
+    cipher: str
+    alpn: str | None
+    serial: str
+
+
+def connect(web: WebConfig, client: ssl.SSLContext) -> Answer:
+    """Shake hands as the exporters' server does; raises OSError (ssl.SSLError is one) if either side refuses."""
+    server_end, client_end = socket.socketpair()
+
+    def serve() -> None:
+        context = web.ssl_context()
+        assert context
+        try:
+            with context.wrap_socket(server_end, server_side=True) as connection:
+                connection.sendall(b"welcome" if web.peer_allowed(connection.getpeercert()) else b"go away")
+        except OSError:
+            server_end.close()
+
+    for end in (server_end, client_end):
+        end.settimeout(20)
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        with client.wrap_socket(client_end, server_hostname="localhost") as connection:
+            word = connection.recv(16).decode()
+            if not word:
+                raise ConnectionResetError("the server closed the connection")
+            certificate, cipher, version = connection.getpeercert(), connection.cipher(), connection.version()
+            assert certificate
+            assert cipher
+            assert version
+            alpn = connection.selected_alpn_protocol()
+            return Answer(word, version, cipher[0], alpn, str(certificate["serialNumber"]))
+    finally:
+        client_end.close()
+        server.join(20)
+
+
+def basic(user: str | bytes, password: str | bytes) -> str:
+    """Return an Authorization header."""
+    raw = b":".join(part.encode() if isinstance(part, str) else part for part in (user, password))
+    return "Basic " + base64.b64encode(raw).decode()

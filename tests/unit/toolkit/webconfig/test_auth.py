@@ -1,0 +1,194 @@
+"""Passwords: who gets in, and what a guess costs."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import bcrypt
+import pytest
+
+from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, Pki, basic
+from virtscope.toolkit.webconfig import TooManyGuesses, auth
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The hashes that bcrypt was asked to check a password against."""
+    asked: list[bytes] = []
+    checkpw = bcrypt.checkpw
+
+    def counting(password: bytes, hashed_password: bytes) -> bool:
+        asked.append(hashed_password)
+        return checkpw(password, hashed_password)
+
+    monkeypatch.setattr(bcrypt, "checkpw", counting)
+    return asked
+
+
+def test_without_users_everyone_may_ask(pki: Pki) -> None:
+    web = pki.load("")
+    assert web.users == frozenset()
+    assert web.allows(None)
+    assert web.allows("Basic rubbish")
+
+
+@pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2y$"])
+def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki, prefix: str) -> None:
+    bobs_hash = bcrypt.hashpw(b"battery:staple", b"$2b$04$" + b"virtscope.tests.saltuO").decode()
+    web = pki.load(f"basic_auth_users: {{alice: {prefix}{ALICES_HASH[4:]}, björn: {bobs_hash}}}")
+    assert web.users == {"alice", "björn"}
+    for _ in range(2):  # asked of bcrypt, then remembered
+        assert web.allows(basic("alice", ALICES_PASSWORD))
+        assert web.allows(basic("björn", "battery:staple"))
+        assert not web.allows(basic("alice", "battery:staple"))
+        assert not web.allows(basic("alice", ""))
+        assert not web.allows(basic("alice", ALICES_PASSWORD + "!"))
+        assert not web.allows(basic("Alice", ALICES_PASSWORD))
+        assert not web.allows(basic("", ALICES_PASSWORD))
+        assert not web.allows(basic("mallory", ALICES_PASSWORD))
+        assert not web.allows(basic(b"\xff", ALICES_PASSWORD))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Basic",
+        "Basic ",
+        "Basic !!!",
+        "Basic YWxpY2U=",  # "alice", without a colon
+        "Basic YWxpY2U6Y29ycmVjdCBob3JzZQ",  # padding cut off
+        "Basic \xff\xfe",
+        "Basic YWxpY2U6\u20acY29y",
+        "Bearer " + basic("alice", ALICES_PASSWORD).partition(" ")[2],
+        basic("alice", ALICES_PASSWORD).partition(" ")[2],
+    ],
+)
+def test_malformed_headers_are_refused(pki: Pki, header: str | None) -> None:
+    assert not pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}").allows(header)
+
+
+def test_the_scheme_may_be_in_any_case(pki: Pki) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    assert web.allows(basic("alice", ALICES_PASSWORD).replace("Basic", "bASIC"))
+
+
+def test_72_bytes_are_the_longest_password(pki: Pki) -> None:
+    longest = "x" * 72
+    hash_ = bcrypt.hashpw(longest.encode(), b"$2b$04$" + b"virtscope.tests.saltuO").decode()
+    web = pki.load(f"basic_auth_users: {{alice: {hash_}}}")
+    assert web.allows(basic("alice", longest))
+    assert not web.allows(basic("alice", longest + "y"))
+    assert not web.allows(basic("alice", "x" * 71))
+    assert not web.allows(basic("alice", longest[:10] + "\0" + longest[10:]))
+
+
+def test_an_unknown_user_costs_as_much_as_a_known_one(pki: Pki, checks: list[bytes]) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {bcrypt.hashpw(b'x', bcrypt.gensalt(5)).decode()}}}")
+    assert not web.allows(basic("alice", "guess"))
+    assert not web.allows(basic("mallory", "guess"))
+    assert [hash_[4:6] for hash_ in checks] == [b"05", b"05"]
+
+
+def test_bcrypt_is_asked_once_per_password(pki: Pki, checks: list[bytes]) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    for _ in range(3):
+        assert web.allows(basic("alice", ALICES_PASSWORD))
+        assert not web.allows(basic("alice", "wrong"))
+        assert not web.allows(basic("mallory", ALICES_PASSWORD))
+    assert len(checks) == 3
+    pki.write(f"basic_auth_users: {{alice: {ALICES_HASH}}}\n# changed")
+    assert web.allows(basic("alice", ALICES_PASSWORD))
+    assert len(checks) == 4
+
+
+def test_concurrent_scrapes_ask_bcrypt_once(pki: Pki, checks: list[bytes]) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    answers: list[bool] = []
+    scrapes = [
+        threading.Thread(target=lambda: answers.append(web.allows(basic("alice", ALICES_PASSWORD)))) for _ in range(8)
+    ]
+    for scrape in scrapes:
+        scrape.start()
+    for scrape in scrapes:
+        scrape.join(20)
+    assert answers == [True] * 8
+    assert len(checks) == 1
+
+
+def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_password(
+    pki: Pki, checks: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REFUSALS", 5)
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    assert web.allows(basic("alice", ALICES_PASSWORD))
+    for guess in range(11):
+        assert not web.allows(basic("alice", str(guess)))
+    checks.clear()
+    assert web.allows(basic("alice", ALICES_PASSWORD))
+    assert not checks
+    assert not web.allows(basic("alice", "0"))  # forgotten, so bcrypt was asked again
+    assert len(checks) == 1
+
+
+def test_guesses_of_one_client_hold_up_neither_others_nor_what_is_known(
+    pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}")
+    assert web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1")
+    let = threading.Event()
+    guessing = threading.Semaphore(0)
+
+    def slow_check(password: bytes, hash_: bytes) -> bool:
+        guessing.release()
+        let.wait(30)
+        return bcrypt.checkpw(password, hash_)
+
+    assert web._loaded.passwords
+    monkeypatch.setattr(web._loaded.passwords, "_check", slow_check)
+    outcomes: list[object] = []
+
+    def guess(password: str, client: str) -> None:
+        try:
+            outcomes.append(web.allows(basic("bob", password), client))
+        except TooManyGuesses:
+            outcomes.append("too many")
+
+    guesses = [threading.Thread(target=guess, args=(str(number), "192.0.2.1")) for number in range(20)]
+    for thread in guesses:
+        thread.start()
+    assert guessing.acquire(timeout=30)
+    for thread in guesses:
+        thread.join(0.2)
+    assert outcomes == ["too many"] * (20 - auth.MOST_CHECKS_OF_A_CLIENT)
+    assert web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1"), "a password that is known waits for no guess"
+    bob = threading.Thread(target=guess, args=(ALICES_PASSWORD, "192.0.2.2"))
+    bob.start()
+    let.set()
+    for thread in [bob, *guesses]:
+        thread.join(30)
+    assert outcomes.count(True) == 1
+    assert outcomes.count(False) == auth.MOST_CHECKS_OF_A_CLIENT
+
+
+def test_a_wrong_guess_makes_the_next_one_wait(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    web = pki.load(f"basic_auth_users: {{alice: {bcrypt.hashpw(b'x', bcrypt.gensalt(6)).decode()}}}")
+    assert web.allows(basic("alice", "x"))
+    assert pauses == []
+    assert not web.allows(basic("alice", "wrong"))
+    assert not web.allows(basic("alice", "wrong"))  # known by now
+    assert len(pauses) == 1
+    assert 0 < pauses[0] <= auth.MOST_PAUSE_SECONDS
+
+
+def test_passwords_are_not_kept(pki: Pki) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    web.allows(basic("alice", ALICES_PASSWORD))
+    web.allows(basic("alice", "wrong guess"))
+    kept = repr([vars(web), vars(web._loaded), vars(web._loaded.passwords)])
+    assert ALICES_PASSWORD not in kept
+    assert "wrong guess" not in kept

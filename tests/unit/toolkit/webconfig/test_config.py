@@ -1,0 +1,165 @@
+"""What a change of the files does while an exporter runs, headers, and what a host must have installed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, CLIENTS, TLS, Pki, basic, connect
+
+EXPORTERS = Path(__file__).resolve().parents[4] / "exporters"
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the `err` field of the error lines so far."""
+    return [record.__dict__["fields"]["err"] for record in caplog.records if record.levelno == logging.ERROR]
+
+
+def test_a_renewed_certificate_serves_the_next_connection(pki: Pki) -> None:
+    web = pki.load(f"{TLS}}}")
+    before = connect(web, pki.client()).serial
+    assert connect(web, pki.client()).serial == before
+    pki.renew()
+    assert connect(web, pki.client()).serial != before
+
+
+def test_a_renewed_certificate_behind_a_symlink_serves_the_next_connection(pki: Pki) -> None:
+    """As certbot has it: live/NAME/fullchain.pem leads to archive/NAME/fullchainN.pem."""
+    for name in ("server.pem", "server.key"):
+        (pki.folder / name).rename(pki.folder / f"1-{name}")
+        (pki.folder / name).symlink_to(f"1-{name}")
+    web = pki.load(f"{TLS}}}")
+    before = connect(web, pki.client()).serial
+    pki.renew()
+    assert connect(web, pki.client()).serial != before
+
+
+def test_nothing_is_read_again_while_nothing_changes(pki: Pki) -> None:
+    web = pki.load(f"{CLIENTS}}}")
+    assert web.ssl_context() is web.ssl_context()
+
+
+def test_a_bad_renewal_keeps_the_last_good_certificate_and_is_logged_once(
+    pki: Pki, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    web = pki.load(f"{TLS}}}")
+    before = connect(web, pki.client()).serial
+    good = (pki.folder / "server.pem").read_bytes()
+
+    pki.replace("server.pem", b"half a certific")
+    for _ in range(3):
+        assert connect(web, pki.client()).serial == before
+    assert len(errors(caplog)) == 1
+    assert "tls_server_config.cert_file: holds no valid certificate" in errors(caplog)[0]
+
+    (pki.folder / "server.pem").unlink()
+    assert connect(web, pki.client()).serial == before
+    assert len(errors(caplog)) == 2
+    assert "No such file" in errors(caplog)[1]
+
+    pki.replace("server.pem", good)
+    assert connect(web, pki.client()).serial == before
+    assert caplog.records[-1].getMessage() == "web configuration reloaded"
+    lines = len(caplog.records)
+    assert connect(web, pki.client()).serial == before
+    assert len(caplog.records) == lines
+
+
+def test_a_changed_file_is_in_force_at_once(pki: Pki) -> None:
+    web = pki.load("")
+    assert web.allows(None)
+    assert web.headers == {}
+    pki.write(f"basic_auth_users: {{alice: {ALICES_HASH}}}\nhttp_server_config: {{headers: {{X-Frame-Options: deny}}}}")
+    assert not web.allows(None)
+    assert web.allows(basic("alice", ALICES_PASSWORD))
+    assert web.headers == {"X-Frame-Options": "deny"}
+
+
+def test_a_removed_user_is_out_although_the_password_was_remembered(pki: Pki) -> None:
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}")
+    assert web.allows(basic("alice", ALICES_PASSWORD))
+    pki.write(f"basic_auth_users: {{bob: {ALICES_HASH}}}")
+    assert not web.allows(basic("alice", ALICES_PASSWORD))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (f"basic_auth_users: {{alice: {ALICES_HASH}}}", "tls_server_config"),
+        (f"{CLIENTS}, client_allowed_sans: [a.example]}}", "basic_auth_users"),
+        (f"{CLIENTS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}", "tls_server_config.client_allowed_sans"),
+        (f"{TLS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}", "tls_server_config.client_auth_type"),
+        ("", "tls_server_config"),
+    ],
+)
+def test_a_change_cannot_open_the_exporter_to_everyone(
+    pki: Pki, caplog: pytest.LogCaptureFixture, text: str, key: str
+) -> None:
+    web = pki.load(f"{CLIENTS}, client_allowed_sans: [a.example]}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}")
+    path = pki.write(text)
+    for _ in range(2):
+        assert web.ssl_context()
+        assert not web.allows(None)
+        assert not web.peer_allowed({})
+    assert errors(caplog) == [f"{path}: {key}: would be switched off; restart the exporter if that is wanted"]
+
+
+def test_headers(pki: Pki) -> None:
+    written = (
+        "http_server_config: {headers: {X-Frame-Options: deny, X-Content-Type-Options: nosniff, X-XSS-Protection: 0,"
+        " Content-Security-Policy: \"default-src 'self'\", Strict-Transport-Security: max-age=1}}"
+    )
+    assert pki.load(written).headers == {
+        "Content-Security-Policy": "default-src 'self'",
+        "Strict-Transport-Security": "max-age=1",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "deny",
+        "X-XSS-Protection": "0",
+    }
+    assert pki.load("http_server_config: {headers: {X-XSS-Protection: }}").headers == {}
+
+
+@pytest.mark.parametrize(
+    ("blocked", "text", "printed"),
+    [
+        (["yaml", "bcrypt"], None, "imported"),
+        (["bcrypt"], "http_server_config: {http2: true}", "loaded"),
+        (["yaml"], "", "FILE: reading it needs PyYAML; install it (Debian: python3-yaml)"),
+        (
+            ["bcrypt"],
+            f"basic_auth_users: {{alice: {ALICES_HASH}}}",
+            "FILE: basic_auth_users: checking passwords needs the bcrypt module; install it (Debian: python3-bcrypt)",
+        ),
+    ],
+)
+def test_modules_are_needed_only_by_files_that_use_them(
+    pki: Pki, blocked: list[str], text: str | None, printed: str
+) -> None:
+    path = pki.write(text or "")
+    script = f"""
+import sys
+sys.modules.update(dict.fromkeys({blocked!r}))  # None: importing it raises ImportError
+from virtscope.toolkit.webconfig import WebConfig, WebConfigError
+print("imported")
+if {text is not None}:
+    try:
+        WebConfig.load({path!r})
+        print("loaded")
+    except WebConfigError as error:
+        print(error)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(EXPORTERS)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stdout.splitlines()[-1] == printed.replace("FILE", path)

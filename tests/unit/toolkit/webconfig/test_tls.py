@@ -1,0 +1,177 @@
+"""TLS: which clients get in, and on what terms."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from tests.unit.toolkit.webconfig.pki import CLIENTS, TLS, Pki, connect
+from virtscope.toolkit.webconfig import WebConfig, WebConfigError
+from virtscope.toolkit.webconfig.tls import CIPHER_SUITES, CURVES
+
+
+def test_without_tls_there_is_no_context(pki: Pki) -> None:
+    assert pki.load("").ssl_context() is None
+
+
+def test_tls_serves_http1_to_clients_that_would_speak_http2(pki: Pki) -> None:
+    client = pki.client()
+    client.set_alpn_protocols(["h2", "http/1.1"])
+    answer = connect(pki.load(f"{TLS}}}"), client)
+    assert (answer.word, answer.version, answer.alpn) == ("welcome", "TLSv1.3", "http/1.1")
+
+
+def test_certificate_key_and_ca_can_be_inline(pki: Pki) -> None:
+    web = pki.load(
+        f"tls_server_config:\n  cert: {pki.inline('server.pem')}\n  key: {pki.inline('server.key')}\n"
+        f"  client_ca: {pki.inline('ca.pem')}\n  client_auth_type: RequireAndVerifyClientCert\n"
+    )
+    assert connect(web, pki.client(pki.ca.issue_cert("prometheus.example"))).word == "welcome"
+    with pytest.raises(OSError, match=r"(?i)certificate"):
+        connect(web, pki.client())
+
+
+def test_paths_are_relative_to_the_file_and_may_be_absolute(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+    pki.write(f"tls_server_config: {{cert_file: {pki.folder}/server.pem, key_file: ../etc/server.key}}")
+    monkeypatch.chdir(pki.folder.parent)
+    assert connect(WebConfig.load("etc/web.yml"), pki.client()).word == "welcome"
+
+
+def test_client_certificate_is_required_and_verified(pki: Pki) -> None:
+    web = pki.load(f"{CLIENTS}}}")
+    assert connect(web, pki.client(pki.ca.issue_cert("prometheus.example"))).word == "welcome"
+    with pytest.raises(OSError, match=r"(?i)certificate"):
+        connect(web, pki.client())
+    with pytest.raises(OSError, match=r"(?i)unknown.ca"):
+        connect(web, pki.client(pki.foreign_ca.issue_cert("prometheus.example")))
+
+
+def test_client_certificate_is_verified_if_given(pki: Pki) -> None:
+    web = pki.load(f"{TLS}, client_ca_file: ca.pem, client_auth_type: VerifyClientCertIfGiven}}")
+    assert connect(web, pki.client(pki.ca.issue_cert("prometheus.example"))).word == "welcome"
+    assert connect(web, pki.client()).word == "welcome"
+    with pytest.raises(OSError, match=r"(?i)unknown.ca"):
+        connect(web, pki.client(pki.foreign_ca.issue_cert("prometheus.example")))
+
+
+def test_an_intermediate_ca_can_be_trusted_alone(pki: Pki) -> None:
+    web = pki.load(f"{CLIENTS}}}".replace("ca.pem", "intermediate.pem"))
+    assert connect(web, pki.client(pki.intermediate.issue_cert("prometheus.example"))).word == "welcome"
+    with pytest.raises(OSError, match=r"(?i)unknown.ca"):
+        connect(web, pki.client(pki.ca.issue_cert("prometheus.example")))
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("prometheus.example", "welcome"),
+        ("10.0.0.1", "welcome"),
+        ("2001:db8::1", "welcome"),
+        ("ops@example.org", "welcome"),
+        ("grafana.example", "go away"),
+        ("sub.prometheus.example", "go away"),
+        ("10.0.0.2", "go away"),
+    ],
+)
+def test_client_must_have_an_allowed_name(pki: Pki, name: str, word: str) -> None:
+    web = pki.load(f"{CLIENTS}, client_allowed_sans: [prometheus.example, 10.0.0.1, '2001:db8::1', ops@example.org]}}")
+    assert connect(web, pki.client(pki.ca.issue_cert(name))).word == word
+    assert not web.peer_allowed(None)
+    assert not web.peer_allowed({})
+
+
+def test_a_uri_is_a_name(pki: Pki) -> None:
+    web = pki.load(f"{CLIENTS}, client_allowed_sans: ['spiffe://example.org/prometheus']}}")
+    assert web.peer_allowed({"subjectAltName": (("URI", "spiffe://example.org/prometheus"),)})
+    assert not web.peer_allowed({"subjectAltName": (("URI", "spiffe://example.org/grafana"),)})
+
+
+def test_an_invalid_address_is_no_name(pki: Pki) -> None:
+    web = pki.load(f"{CLIENTS}, client_allowed_sans: [10.0.0.1]}}")
+    assert not web.peer_allowed({"subjectAltName": (("IP Address", "<invalid>"),)})
+    assert web.peer_allowed({"subjectAltName": (("IP Address", "<invalid>"), ("IP Address", "10.0.0.1"))})
+
+
+def test_without_allowed_names_everyone_may_go_on(pki: Pki) -> None:
+    assert pki.load("").peer_allowed(None)
+    assert pki.load(f"{CLIENTS}}}").peer_allowed({})
+
+
+def up_to(client: ssl.SSLContext, version: ssl.TLSVersion) -> ssl.SSLContext:
+    """Return the client, held to `version` and below."""
+    client.maximum_version = version
+    return client
+
+
+def test_lowest_version_is_tls12_unless_raised(pki: Pki) -> None:
+    client = up_to(pki.client(), ssl.TLSVersion.TLSv1_2)
+    assert connect(pki.load(f"{TLS}}}"), client).version == "TLSv1.2"
+    with pytest.raises(OSError, match=r"(?i)version"):
+        connect(pki.load(f"{TLS}, min_version: TLS13}}"), client)
+    context = pki.load(f"{TLS}}}").ssl_context()
+    assert context
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_highest_version_can_be_lowered(pki: Pki) -> None:
+    assert connect(pki.load(f"{TLS}, max_version: TLS12}}"), pki.client()).version == "TLSv1.2"
+
+
+def tls12_client(pki: Pki, *ciphers: str) -> ssl.SSLContext:
+    client = up_to(pki.client(), ssl.TLSVersion.TLSv1_2)
+    client.set_ciphers(":".join(ciphers))
+    return client
+
+
+def test_cipher_suites_bind_tls12(pki: Pki) -> None:
+    allowed, other = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"
+    web = pki.load(f"{TLS}, cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384]}}")
+    assert connect(web, tls12_client(pki, other, allowed)).cipher == allowed
+    with pytest.raises(OSError, match=r"(?i)handshake"):
+        connect(web, tls12_client(pki, other))
+    assert connect(web, pki.client()).version == "TLSv1.3"
+
+
+def test_suites_of_tls13_alone_mean_tls13_alone(pki: Pki) -> None:
+    web = pki.load(f"{TLS}, cipher_suites: [TLS_AES_128_GCM_SHA256]}}")
+    assert connect(web, pki.client()).version == "TLSv1.3"
+    with pytest.raises(OSError, match=r"(?i)version"):
+        connect(web, up_to(pki.client(), ssl.TLSVersion.TLSv1_2))
+
+
+@pytest.mark.parametrize(
+    ("prefer_server", "chosen"), [("true", "ECDHE-ECDSA-AES256-GCM-SHA384"), ("false", "ECDHE-ECDSA-AES128-GCM-SHA256")]
+)
+def test_who_prefers_the_cipher_suite(pki: Pki, prefer_server: str, chosen: str) -> None:
+    web = pki.load(
+        f"{TLS}, prefer_server_cipher_suites: {prefer_server}, cipher_suites:"
+        " [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]}"
+    )
+    client = tls12_client(pki, "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384")
+    assert connect(web, client).cipher == chosen
+
+
+@pytest.mark.parametrize("suite", CIPHER_SUITES)
+def test_openssl_knows_every_cipher_suite(pki: Pki, suite: str) -> None:
+    context = pki.load(f"{TLS}, cipher_suites: [{suite}]}}").ssl_context()
+    assert context
+    offered = [str(cipher["name"]) for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
+    assert offered == [CIPHER_SUITES[suite]]
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_curve_binds(pki: Pki, curve: str) -> None:
+    configuration = f"{TLS}, curve_preferences: [{curve}]}}"
+    client = pki.client()
+    try:
+        client.set_ecdh_curve(CURVES[curve])
+    except (ssl.SSLError, ValueError):  # as Debian 12's Python does with X25519
+        with pytest.raises(WebConfigError, match=f"can't set {curve}; use CurveP256"):
+            pki.load(configuration)
+        return
+    web = pki.load(configuration)
+    assert connect(web, client).word == "welcome"
+    client.set_ecdh_curve("prime256v1" if curve != "CurveP256" else "secp384r1")
+    with pytest.raises(OSError, match=r"(?i)handshake"):
+        connect(web, client)
