@@ -72,7 +72,7 @@ format: $(READY) ## Format the code
 dashboards: $(READY) ## Write the dashboards' JSON from their Python sources
 	$(BIN)/python -m dashboards.build
 rules: $(READY) ## Write the rules of the applications' objectives and of their histograms (alerts/objectives/)
-	$(BIN)/python -m alerts.build
+	$(BIN)/python -m alerts.generator.build
 docs: $(READY) ## Write docs/metrics.md from the golden expositions, and the tables of docs/vocabulary.md from rules and readers
 	$(BIN)/python -m tools.metric_reference
 	$(BIN)/python -m tools.vocabulary_reference

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
-from alerts.histograms import sensors_histogram
+from alerts.generator.histograms import sensors_histogram
 from demo import jobs, story, study
 from demo.jobs import Job
 from demo.story import Step, instances_on

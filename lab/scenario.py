@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alerts.document import FileError, Value
-from alerts.document import parse as document_of
+from alerts.generator.document import FileError, Value
+from alerts.generator.document import parse as document_of
 from lab import LabError
 
 FOLDER = Path(__file__).with_name("scenarios")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, start_http_server
 
-from alerts import build
+from alerts.generator import build
 from tests.live import Prometheus
 from tests.live.program import require_sloth
 

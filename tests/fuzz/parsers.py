@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from alerts.application import read_application
-from alerts.document import FileError
-from alerts.histograms import read_histograms
+from alerts.generator.application import read_application
+from alerts.generator.document import FileError
+from alerts.generator.histograms import read_histograms
 from lab import scenario
 from lab.scenario import ScenarioError
 from profile_import import reports

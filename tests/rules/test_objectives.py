@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alerts import build
-from alerts.document import FileError
+from alerts.generator import build
+from alerts.generator.document import FileError
 from tests.live.program import require_sloth
 from tests.rules.test_rules import run
 

@@ -14,7 +14,7 @@ MADE = {rule.name for rule in rules() if not rule.is_alert}
 
 # Steps on the way to the vocabulary, and who makes them: for their own files and those that the rules' comments name.
 STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:", "sloth_slo_info", "target:")
-# Made for an application of one name only, which the lab's are not (alerts/objective_rules.py).
+# Made for an application of one name only, which the lab's are not (alerts/generator/objective_rules.py).
 MADE_ELSEWHERE = {"objective:wanted:info"}
 
 # level:metric:operations. The last part begins with a unit, or with what was done; then over which time, if that is

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from alerts.application import read_application
-from alerts.build import CHECKOUT, read
-from alerts.histograms import read_histograms
+from alerts.generator.application import read_application
+from alerts.generator.build import CHECKOUT, read
+from alerts.generator.histograms import read_histograms
 
 OBJECTIVES = (CHECKOUT / "docs" / "objectives.md").read_text()
 

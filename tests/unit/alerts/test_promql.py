@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from alerts.histograms import Histogram, Source
-from alerts.names import decimal
-from alerts.requests import request_rules
+from alerts.generator.histograms import Histogram, Source
+from alerts.generator.names import decimal
+from alerts.generator.requests import request_rules
 
 
 def test_a_threshold_has_all_digits_of_its_bucket() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alerts.application import doubtful_overlaps, read_application
-from alerts.build import CHECKOUT, read, unknown
-from alerts.document import FileError
-from alerts.histograms import DROPPED, read_histograms, sensors_histogram
+from alerts.generator.application import doubtful_overlaps, read_application
+from alerts.generator.build import CHECKOUT, read, unknown
+from alerts.generator.document import FileError
+from alerts.generator.histograms import DROPPED, read_histograms, sensors_histogram
 
 SHOP = """\
 app: shop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alerts.histograms import sensors_histogram
+from alerts.generator.histograms import sensors_histogram
 from lab.clients.figures import DURATION_EDGES, LATE_SECONDS, LATENESS_EDGES
 from tools.programs import CHECKOUT
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from alerts.document import FileError, Value, parse
-from alerts.names import Names, decimal, names
+from alerts.generator.document import FileError, Value, parse
+from alerts.generator.names import Names, decimal, names
 
 DROPPED = (
     (

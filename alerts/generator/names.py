@@ -6,7 +6,7 @@ import re
 import warnings
 from dataclasses import dataclass
 
-from alerts.document import Value
+from alerts.generator.document import Value
 
 _PLAIN = re.compile(r"[\w./:@ -]+")
 # What Python's regular expressions have and RE2 has not: looking around, backreferences, possessive and atomic groups;

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from alerts.histograms import Histogram, Source
-from alerts.names import quoted
-from alerts.rule_file import Rule
+from alerts.generator.histograms import Histogram, Source
+from alerts.generator.names import quoted
+from alerts.generator.rule_file import Rule
 
 _LABELS = ["host", "platform", "app", "tier", "method", "status"]
 _PORT = '"port", "$2", "instance", "(.*:)?(.+)"'

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from alerts.document import FileError, Value, parse
-from alerts.names import Names, check_regex, names
+from alerts.generator.document import FileError, Value, parse
+from alerts.generator.names import Names, check_regex, names
 
 # The highest burn rate that pages: a budget that can't be burnt so fast would never page.
 _FASTEST_BURN = 14.4

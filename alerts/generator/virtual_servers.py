@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from alerts.application import Application
-from alerts.names import Names, quoted
-from alerts.rule_file import Rule
+from alerts.generator.application import Application
+from alerts.generator.names import Names, quoted
+from alerts.generator.rule_file import Rule
 
 
 def mapping_rules(application: Application) -> list[Rule]:

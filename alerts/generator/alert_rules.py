@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
-from alerts import words
-from alerts.application import Application
-from alerts.names import quoted
-from alerts.rule_file import Rule
-from alerts.sloth import Pair
-from alerts.words import Judged
+from alerts.generator import words
+from alerts.generator.application import Application
+from alerts.generator.names import quoted
+from alerts.generator.rule_file import Rule
+from alerts.generator.sloth import Pair
+from alerts.generator.words import Judged
 
 
 def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from alerts.document import FileError, Value
-from alerts.rule_file import Rule
+from alerts.generator.document import FileError, Value
+from alerts.generator.rule_file import Rule
 from tools import go_programs
 
 

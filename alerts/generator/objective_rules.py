@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from alerts import alert_rules, sloth
-from alerts.application import Application
-from alerts.names import decimal, quoted
-from alerts.rule_file import Group, Rule
-from alerts.virtual_servers import mapping_rules
-from alerts.words import Judged
+from alerts.generator import alert_rules, sloth
+from alerts.generator.application import Application
+from alerts.generator.names import decimal, quoted
+from alerts.generator.rule_file import Group, Rule
+from alerts.generator.virtual_servers import mapping_rules
+from alerts.generator.words import Judged
 
 # What a page needs within seconds. The other windows change slowly, and would have many samples to read: they are made
 # once a minute, from one sample a minute, each of a whole minute.
