@@ -16,15 +16,15 @@ def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> 
     """The faster pair judges a young system too, by what there is: what breaks right after a start must page."""
     faster, slower = pairs
     either = f"{faster.expr}\nor\n{_when_watched(slower)}"
-    told = words.burning(application.about, judged, words.PAGE)
-    return _alert("ObjectiveBurnsFast", application, judged.objective, either, told, severity="critical")
+    text = words.burning(application.about, judged, words.PAGE)
+    return _alert("ObjectiveBurnsFast", application, judged.objective, either, text, severity="critical")
 
 
 def ticket(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
     """Nobody gets up for these, so that they can wait until their windows mean what they say."""
     either = "\nor\n".join(_when_watched(pair) for pair in pairs)
-    told = words.burning(application.about, judged, words.TICKET)
-    return _alert("ObjectiveBurnsSlowly", application, judged.objective, either, told, severity="warning")
+    text = words.burning(application.about, judged, words.TICKET)
+    return _alert("ObjectiveBurnsSlowly", application, judged.objective, either, text, severity="warning")
 
 
 def over_ceiling(application: Application, ceiling: float) -> Rule:
@@ -37,9 +37,9 @@ def over_ceiling(application: Application, ceiling: float) -> Rule:
 sum_over_time(objective:response_seconds:rate1m{steps}[5m])
 / (sum_over_time(objective:requests:rate1m{steps}[5m]) > 0)
 > {ceiling}"""
-    told = words.over_ceiling(application.about, ceiling)
+    text = words.over_ceiling(application.about, ceiling)
     return {
-        **_alert("MeanResponseOverCeiling", application, "mean", above, told, severity="warning"),
+        **_alert("MeanResponseOverCeiling", application, "mean", above, text, severity="warning"),
         "for": "5m",
     }
 
@@ -105,7 +105,7 @@ group by (host, platform, app, cause) (
 
 
 def _alert(
-    name: str, application: Application, objective: str, condition: str, told: words.Told, *, severity: str
+    name: str, application: Application, objective: str, condition: str, text: words.Text, *, severity: str
 ) -> Rule:
     """The alert for a condition, where there is traffic.
 
@@ -122,8 +122,8 @@ and
 sum_over_time({_steps(application, objective)}[5m:15s]) / {5 * 60 // 15} >= {application.low_traffic}""",
         "labels": {"severity": severity, "objective": objective},
         "annotations": {
-            "summary": told.summary,
-            "description": told.description,
+            "summary": text.summary,
+            "description": text.description,
             "cause": words.CAUSE,
             "runbook_url": _runbook(name),
             "dashboard": words.DASHBOARD,

@@ -1,6 +1,6 @@
-"""What the objectives' alerts say, in Prometheus' template language.
+"""Summaries and descriptions of the objectives' alerts, in Prometheus's template language.
 
-`@NAME` is filled in here; lines are folded as in YAML, and `{{-` takes the blank before it away.
+`@NAME` is filled in here; lines are folded as in YAML, and `{{-` removes the space before it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Judged:
-    """An objective with a budget, and how it is put into words.
+    """An objective with a budget, and its wording.
 
-    share: of the requests (0..1) that must be good. "shop `headline`: 20% of its `requests` `broken`, 1% may."
+    share: of the requests (0..1) that must be good. "shop `headline`: 20% of its `requests` `broken`; objective: at
+      most 1%."
     """
 
     objective: str
@@ -30,7 +31,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Windows:
-    """Which windows an alert about a budget tells of, in PromQL's form and in words.
+    """The windows in an alert about a budget, in PromQL's form and in words.
 
     since: range and step of the search for the last time that the short window kept the objective.
     """
@@ -43,15 +44,15 @@ class Windows:
 DASHBOARD = "d/virtscope-applications?" + "&".join(
     f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in ("host", "platform", "app")
 )
-"""Where an application's objectives are to be seen, below Grafana's address, which Alertmanager's templates know."""
+"""The application's dashboard, below Grafana's address, which Alertmanager's templates know."""
 
 PAGE = Windows(("5m", "five minutes"), ("1h", "hour"), ("6h:30s", "six hours"))
 TICKET = Windows(("2h", "two hours"), ("1d", "day"), ("3d:10m", "three days"))
 
 
 @dataclass(frozen=True)
-class Told:
-    """What an alert says: one line, and the rest."""
+class Text:
+    """An alert's annotations."""
 
     summary: str
     description: str
@@ -65,11 +66,11 @@ $labels.host $labels.platform $labels.app $labels.objective | query
 CAUSE = " ".join(
     f'{{{{ {_CAUSE_QUERY} }}}}{{{{ . | first | label "cause" }}}}{{{{ else }}}}unknown{{{{ end }}}}'.split()
 )
-"""The cause that stands when the alert is evaluated, as one word. Alertmanager's templates put it into words."""
+"""The cause when the alert is evaluated, as one word. Alertmanager's templates put it into words."""
 
-CAUSE_OF_PAGE = Told(
+CAUSE_OF_PAGE = Text(
     "{{ $labels.app }} on host {{ $labels.host }} breaks an objective. Most likely cause: {{ $labels.cause }}.",
-    "Nobody is told of this alert: Alertmanager holds back by it what the page about {{ $labels.app }} tells already.",
+    "Never sent: Alertmanager uses it to inhibit alerts that the page about {{ $labels.app }} already covers.",
 )
 
 
@@ -85,7 +86,7 @@ _PERCENT = '{{ printf "100 * %g" $value | query | first | value | printf "%.3g" 
 
 _BURNS = _Words("""
 {{ $labels.app }} on host {{ $labels.host }} @headline:
-@percent of its @requests @broken, @allowed may.
+@percent of its @requests @broken; objective: at most @allowed.
 """)
 
 _ABOUT_BUDGET = _Words("""
@@ -99,31 +100,31 @@ Of the @requests of {{ $labels.app }} on host {{ $labels.host }},
   and {{ .Value | printf "%.3g" }}% of the last @long_words{{ end }}
 @broken; its objective allows @allowed
 {{- range printf "vector(%g) / @budget" $value | query -}}
-  , so its error budget burns {{ .Value | printf "%.1f" }} times as fast as it may{{ end }}.
+  , a burn rate of {{ .Value | printf "%.1f" }}{{ end }}.
 {{ with printf "max_over_time(timestamp(slo:sli_error:ratio_rate@short{%s} <= @budget)[@since])" $judged | query -}}
-  It kept its objective until @moment.
+  It last met its objective at @moment.
 {{- else -}}
-  It has broken its objective for as long as is known, or for more than @since_words.
+  It has not met its objective in the last @since_words.
 {{- end }}
 {{- range printf "round(100 * slo:period_error_budget_remaining:ratio{%s}, 0.1)" $judged | query }}
   {{ if gt .Value 0.0 }}{{ .Value | printf "%.1f" }}%{{ else }}Nothing{{ end }}
-  is left of its error budget for 30 days.
+  is left of its 30-day error budget.
 {{- end }}
 @evidence
 """)
 
 _OVER_CEILING = _Words("""
-{{ $labels.app }} on host {{ $labels.host }} takes {{ $value | printf "%.3f" }} s to answer on average;
-its ceiling is @ceiling s.
+{{ $labels.app }} on host {{ $labels.host }}: mean response of {{ $value | printf "%.3f" }} s exceeds its limit of
+@ceiling s.
 """)
 
 _ABOUT_MEAN = _Words("""
 {{ $of := printf "host=%q,platform=%q,app=%q" $labels.host $labels.platform $labels.app -}}
 @about
 The mean response of {{ $labels.app }} on host {{ $labels.host }} was {{ $value | printf "%.3f" }} s
-over the last five minutes, and above its ceiling of @ceiling s for five minutes.
+over the last five minutes, and has exceeded its limit of @ceiling s for five minutes.
 {{- with printf "max_over_time(timestamp(app:response_seconds:mean{tier='web',%s} <= @ceiling)[6h:30s])" $of | query }}
-  It was last below it at @moment.
+  It was last within it at @moment.
 {{- end }}
 @evidence
 """)
@@ -131,17 +132,17 @@ over the last five minutes, and above its ceiling of @ceiling s for five minutes
 # Of the one sample of a query: to the minute, as "2026-03-02 08:11 UTC".
 _MOMENT = '{{ . | first | value | humanizeTimestamp | reReplaceAll ":[0-9.]+ .0000 UTC$" " UTC" }}'
 
-# What speaks for the cause, in numbers, where the platform gives them. The cause in words is in Alertmanager's message.
-# A virtual server is the application's if vserver:app:info says so.
+# The evidence for the cause, in numbers, if the platform has them. Alertmanager's templates put the cause into words.
+# vserver:app:info maps virtual servers to applications.
 _EVIDENCE = """
 {{- $cause := "" }}{{ @cause }}{{ $cause = . | first | label "cause" }}{{ end }}
 {{- if eq $cause "self" }}
   {{- with printf "topk(1, (vserver:cpu_throttled:rate @its) > 0.01)" $of | query }}
-    {{ . | first | label "vserver" }} is stopped by its CPU limit for
-    {{ . | first | value | printf "%.2f" }} seconds of each, over all its CPUs.
+    {{ . | first | label "vserver" }} is throttled by its CPU limit for
+    {{ . | first | value | printf "%.2f" }} seconds per second, summed over its CPUs.
   {{- else }}
     {{- range printf "topk(1, 100 * vserver:cpu_usage:rate / vserver:cpu_limit:cpus @its)" $of | query }}
-      {{ .Labels.vserver }} uses {{ .Value | printf "%.0f" }}% of the CPU that its limit allows.
+      {{ .Labels.vserver }} uses {{ .Value | printf "%.0f" }}% of its CPU limit.
     {{- end }}
   {{- end }}
 {{- else if eq $cause "neighbour" }}
@@ -150,7 +151,7 @@ _EVIDENCE = """
   {{- end }}
   {{- range printf "topk(1, vserver:cpu_usage:rate{role='guest',host=%q,platform=%q} @others)"
       $labels.host $labels.platform $of | query }}
-    {{ .Labels.vserver }} beside it uses {{ .Value | printf "%.2f" }} CPUs.
+    Its neighbour {{ .Labels.vserver }} uses {{ .Value | printf "%.2f" }} CPUs.
   {{- end }}
 {{- else if eq $cause "hypervisor" }}
   {{- range printf "host:overhead_cpu:rate{host=%q,platform=%q}" $labels.host $labels.platform | query }}
@@ -158,9 +159,9 @@ _EVIDENCE = """
   {{- end }}
 {{- else if eq $cause "load" }}
   {{- range printf "app:requests:rate{tier='web',%s}" $of | query }}
-    It gets {{ .Value | printf "%.1f" }} requests a second
+    It gets {{ .Value | printf "%.1f" }} requests per second
     {{- range printf "app:requests:rate_max1w{%s} or app:requests:rate_max1h{%s}" $of $of | query -}}
-      , after {{ .Value | printf "%.1f" }} at most before
+      , previously at most {{ .Value | printf "%.1f" }}
     {{- end }}.
   {{- end }}
 {{- end }}
@@ -170,8 +171,8 @@ _EVIDENCE = _EVIDENCE.replace("@its", "and on (host, platform, vserver, role) vs
 _EVIDENCE = _EVIDENCE.replace("@others", "unless on (host, platform, vserver, role) vserver:app:info{%s}")
 
 
-def burning(about: str, judged: Judged, windows: Windows) -> Told:
-    """Of a budget that burns too fast; about: what the application is."""
+def burning(about: str, judged: Judged, windows: Windows) -> Text:
+    """An error budget that burns too fast; about: what the application is."""
     words = {
         "about": _sentence(about),
         "percent": _PERCENT,
@@ -188,13 +189,13 @@ def burning(about: str, judged: Judged, windows: Windows) -> Told:
         "since_words": windows.since[1],
         "evidence": _EVIDENCE,
     }
-    return Told(_BURNS.filled(headline=judged.headline, **words), _ABOUT_BUDGET.filled(**words))
+    return Text(_BURNS.filled(headline=judged.headline, **words), _ABOUT_BUDGET.filled(**words))
 
 
-def over_ceiling(about: str, ceiling: float) -> Told:
-    """Of a mean response above its ceiling, in seconds."""
+def over_ceiling(about: str, ceiling: float) -> Text:
+    """A mean response above its ceiling, in seconds."""
     words = {"about": _sentence(about), "ceiling": ceiling, "moment": _MOMENT, "evidence": _EVIDENCE}
-    return Told(_OVER_CEILING.filled(**words), _ABOUT_MEAN.filled(**words))
+    return Text(_OVER_CEILING.filled(**words), _ABOUT_MEAN.filled(**words))
 
 
 def _sentence(about: str) -> str:
