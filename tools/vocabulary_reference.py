@@ -1,19 +1,15 @@
-"""Writes the generated parts of docs/vocabulary.md: what each record means, what it is made of, and who reads it.
+"""Writes the tables of docs/vocabulary.md: a row per record, with its labels, unit, meaning and where it is defined.
 
-Meanings are in prometheus/vocabulary.yml, expressions in the rules, and who reads a record is seen in what ships:
-alerts, dashboards, the lab's report, other rules. The page's prose is written by hand; what stands between two marks is
-not. `make docs` writes it, and a test finds it out of date.
+Labels, units and meanings come from prometheus/vocabulary.yml, the rest from the rules. The page's prose is written by
+hand; what is between two marks is not. `make docs` writes it, and a test fails if it is out of date.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -21,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MEANINGS = ROOT / "prometheus/vocabulary.yml"
 PAGE = ROOT / "docs/vocabulary.md"
 
-# All applications' rules are alike: those of the lab's stand for the others, which a checkout may add.
+# All applications' rules are alike: the lab's represent those that a checkout may add.
 RULE_FILES = (
     "prometheus/rules/*.yml",
     "prometheus/rules/generated/*.yml",
@@ -29,9 +25,6 @@ RULE_FILES = (
     "alerts/generated/auction.yml",
 )
 RECORD_NAME = re.compile(r"\b[a-z]+(?::\w+){2}\b")
-
-# What platform a file of rules is for; one that isn't here is for all.
-_PLATFORMS = {"xen": "xen", "openvz": "openvz", "openvz_beancounters": "openvz", "cgroup": "cgroup", "base": "base"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +76,7 @@ def vocabulary() -> dict[str, Record]:
 
 @cache
 def rules() -> list[Rule]:
-    """Return every rule that Prometheus reads, file by file."""
+    """Return every rule that Prometheus evaluates, file by file."""
     return [
         Rule(
             file.relative_to(ROOT),
@@ -100,52 +93,11 @@ def rules() -> list[Rule]:
     ]
 
 
-@cache
-def readers() -> dict[str, list[str]]:
-    """Return who reads each record, as Markdown, by every name that looks like a record's: it need not exist."""
-    found: dict[str, dict[str, None]] = {}
-    for reader, text in _texts():
-        for name in RECORD_NAME.findall(text):
-            if reader != f"`{name}`":
-                found.setdefault(name, {})[reader] = None
-    return {name: list(names) for name, names in found.items()}
-
-
-def _texts() -> Iterator[tuple[str, str]]:
-    """Yield who reads records, and the text in which they are named; whoever shows them to people comes first."""
-    for rule in rules():
-        if rule.is_alert:
-            yield f"[{rule.name}](runbooks/{rule.name}.md)", rule.text
-    for file in sorted(ROOT.glob("alerts/templates/*.tmpl")):
-        yield "[messages of alerts](alerting.md)", file.read_text()
-    for file in sorted(ROOT.glob("dashboards/json/*.json")):
-        dashboard = json.loads(file.read_text())
-        yield f'dashboard "{dashboard["title"]}"', "\n".join(_queries(dashboard))
-    for file in sorted(ROOT.glob("lab/report/*.py")):
-        yield "[lab report](lab-report.md)", file.read_text()
-    for rule in rules():
-        if not rule.is_alert:
-            yield f"`{rule.name}`", rule.text
-
-
-def _queries(part: Any) -> Iterator[str]:
-    """Yield every query in a dashboard's JSON: of panels, variables and annotations."""
-    if isinstance(part, dict):
-        for key, value in part.items():
-            if key in ("expr", "query", "definition") and isinstance(value, str):
-                yield value
-            else:
-                yield from _queries(value)
-    elif isinstance(part, list):
-        for each in part:
-            yield from _queries(each)
-
-
 def reference(page: str) -> str:
-    """Return the page with its generated parts as they should be; ValueError where one's marks are missing."""
+    """Return the page with its tables as they should be; ValueError where a table's marks are missing."""
     for level, records in levels().items():
         page = _replaced(page, level, _table(records))
-    return _replaced(page, "expressions", "\n".join(_expressions(record) for record in vocabulary().values()))
+    return page
 
 
 def _replaced(page: str, part: str, text: str) -> str:
@@ -158,33 +110,22 @@ def _replaced(page: str, part: str, text: str) -> str:
 
 def _table(records: list[Record]) -> str:
     more = any(record.more for record in records)
-    titles = ["record", *(["more labels"] if more else []), "unit", "meaning"]
+    titles = ["record", *(["more labels"] if more else []), "unit", "meaning", "defined in"]
     rows = [titles, ["---"] * len(titles)]
     for record in records:
         labels = [" ".join(f"`{label}`" for label in record.more)] if more else []
-        rows.append([f"[`{record.name}`](#{_anchor(record)})", *labels, record.unit, record.meaning])
+        rows.append([f"`{record.name}`", *labels, record.unit, record.meaning, _definitions(record)])
     return "".join("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in row) + "|\n" for row in rows)
 
 
-def _anchor(record: Record) -> str:
-    return record.name.replace(":", "")
+def _definitions(record: Record) -> str:
+    """Return links to the files that record it; a file is named as the platform that it is for."""
+    files = dict.fromkeys(rule.file for rule in rules() if rule.name == record.name and not rule.is_alert)
+    return " ".join(f"[{_title(file)}](../{file})" for file in files)
 
 
-def _expressions(record: Record) -> str:
-    """Return one record's section: who reads it, and each rule that makes it."""
-    read_by = [reader.replace("`", "", 0) for reader in readers().get(record.name, [])]
-    lines = [
-        f"### {record.name}",
-        "",
-        f"Read by {', '.join(read_by)}." if read_by else "Read by users' own queries.",
-        "",
-    ]
-    for rule in rules():
-        if rule.name == record.name and not rule.is_alert:
-            where = _PLATFORMS.get(rule.file.stem, "every platform")
-            added = "".join(f', {label}="{value}"' for label, value in rule.labels.items())
-            lines += [f"{where}{added} ([{rule.file.name}](../{rule.file})):", "", "```promql", rule.expr, "```", ""]
-    return "\n".join(lines)
+def _title(file: Path) -> str:
+    return "objectives" if file.parts[0] == "alerts" else file.stem
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ Alert: TypeAlias = dict[str, Any]
 
 # Told to the ticket receiver by mail and to the page receiver in the chat; a story each, on a host of its own.
 RUNBOOKS = "http://prometheus.example.org:9090/user/runbooks"
+ALLOWED = "objective: at most 1%"
 
 
 def objective(host: str, app: str, cause: str, severity: str = "critical", **labels: str) -> Alert:
@@ -37,8 +38,8 @@ def objective(host: str, app: str, cause: str, severity: str = "critical", **lab
     return {
         "labels": {"alertname": name, "severity": severity, **about, **labels},
         "annotations": {
-            "summary": f"{app} on host {host} answers late: 31% of its answers took longer than 0.3 s, 1% may.",
-            "description": "It kept its objective until 08:11 UTC. 62% is left of its error budget for 30 days.",
+            "summary": f"{app} on host {host} answers late: 31% of its answers took longer than 0.3 s; {ALLOWED}.",
+            "description": "It last met its objective at 08:11 UTC. 62% is left of its 30-day error budget.",
             "cause": cause,
             "runbook_url": f"{RUNBOOKS}/{name}.md",
             "dashboard": f"d/virtscope-applications?var-host={host}&var-platform=xen&var-app={app}",
@@ -63,7 +64,7 @@ def starved(host: str, vserver: str) -> Alert:
     return {
         "labels": {"alertname": "VirtualServerStarved", "severity": "warning", "host": host, "vserver": vserver},
         "annotations": {
-            "summary": f"{vserver} on host {host} waits for a CPU 70.4% of the time that it wants one.",
+            "summary": f"{vserver} on host {host} is waiting for a CPU 70.4% of the time it is runnable.",
             "runbook_url": f"{RUNBOOKS}/VirtualServerStarved.md",
         },
         "startsAt": "2026-03-02T08:07:00Z",
@@ -74,8 +75,8 @@ def host_down(host: str) -> Alert:
     return {
         "labels": {"alertname": "HostDown", "severity": "critical", "host": host},
         "annotations": {
-            "summary": f"Host {host} is down or cut off, nothing on it answers.",
-            "description": f"Prometheus has had no answer from host {host} for two minutes.",
+            "summary": f"Host {host} is down or unreachable: nothing on it answers.",
+            "description": f"For two minutes, nothing on host {host} has answered Prometheus.",
             "runbook_url": f"{RUNBOOKS}/HostDown.md",
         },
         "startsAt": "2026-03-02T08:12:00Z",
@@ -175,7 +176,7 @@ def test_a_chat_message_about_one_alert_and_that_it_is_over(told: Told) -> None:
 
 def test_a_host_that_is_down_is_a_short_message(told: Told) -> None:
     page = told.post("down", host_down("down"))
-    assert page["title"] == "[PAGE] Host down is down or cut off, nothing on it answers."
+    assert page["title"] == "[PAGE] Host down is down or unreachable: nothing on it answers."
     assert_golden("host-down", page["text"])
 
 
@@ -183,7 +184,7 @@ def test_a_few_alerts_of_a_host_are_told_in_full_and_in_one_message(told: Told) 
     alerts = [objective("few", "shop", "hypervisor", "warning"), overhead("few")]
     assert_golden("few-firing", told.mail("few", *alerts, containing="2 alerts"))
     # One is over, the other goes on.
-    assert_golden("few-one-resolved", told.mail("few", alerts[0], over(alerts[1]), containing="Over at"))
+    assert_golden("few-one-resolved", told.mail("few", alerts[0], over(alerts[1]), containing="Resolved at"))
 
 
 def test_many_alerts_of_a_host_are_a_line_each(told: Told) -> None:

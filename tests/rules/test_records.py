@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tools import vocabulary_reference
-from tools.vocabulary_reference import RECORD_NAME, ROOT, readers, rules, vocabulary
+from tools.vocabulary_reference import RECORD_NAME, ROOT, rules, vocabulary
 
 MADE = {rule.name for rule in rules() if not rule.is_alert}
 
@@ -34,6 +38,47 @@ FOR_USERS = {
     "host:itlb_misses_per_instruction:ratio": "of a host as its virtual servers' own",
     "vserver:memory_limit:bytes": "to size a virtual server by",
 }
+
+
+@cache
+def readers() -> dict[str, list[str]]:
+    """What ships and reads each record, by every name that looks like a record's: it need not exist."""
+    found: dict[str, dict[str, None]] = {}
+    for reader, text in _texts():
+        for name in RECORD_NAME.findall(text):
+            if reader != name:
+                found.setdefault(name, {})[reader] = None
+    return {name: list(names) for name, names in found.items()}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """What reads records, and the text that names them."""
+    for rule in rules():
+        if rule.is_alert:
+            yield rule.name, rule.text
+    for file in sorted(ROOT.glob("alerts/templates/*.tmpl")):
+        yield file.name, file.read_text()
+    for file in sorted(ROOT.glob("dashboards/json/*.json")):
+        dashboard = json.loads(file.read_text())
+        yield dashboard["title"], "\n".join(_queries(dashboard))
+    for file in sorted(ROOT.glob("lab/report/*.py")):
+        yield file.name, file.read_text()
+    for rule in rules():
+        if not rule.is_alert:
+            yield rule.name, rule.text
+
+
+def _queries(part: Any) -> Iterator[str]:
+    """Every query in a dashboard's JSON: of panels, variables and annotations."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if key in ("expr", "query", "definition") and isinstance(value, str):
+                yield value
+            else:
+                yield from _queries(value)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _queries(each)
 
 
 def test_records_of_the_vocabulary_are_named_level_metric_operations() -> None:
