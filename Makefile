@@ -46,10 +46,12 @@ test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboard
 	$(BIN)/python -m tools.nightly --changed
 nightly: $(READY) ## The tests that take minutes each: a second scheduler of Xen, objectives that really break, guests that come and go
 	$(BIN)/python -m tools.nightly
-lint: $(READY) ## Format and lint checks
+lint: $(READY) ## Check format, code, spelling and wording
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	PYTHONPATH=exporters $(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/codespell
+	$(BIN)/python -m tools.wording
 	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations --eval-annotations exporters/virtscope
 types: $(READY) ## mypy --strict over everything
 	$(BIN)/mypy

@@ -432,7 +432,7 @@ def _describe(plan: Plan) -> None:
     if health.is_refused(plan.ports[PERF_EXPORTER.name]):
         print("But perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
     _print_addresses(plan, plan.ready)
-    print("\nmake status, make logs, make down. To watch more hosts: docs/install.md")
+    print("\nmake status, make logs, make down. To watch more hosts: docs/watched-hosts.md")
     if machine.platform == "base":
         print("No hypervisor here? To see what one would show, on made-up hosts: make down, then make demo")
 

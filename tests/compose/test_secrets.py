@@ -55,7 +55,7 @@ def test_git_does_not_get_a_secret(secret: str) -> None:
 
 
 def test_the_password_of_the_docs_is_such_a_file() -> None:
-    docs = (CHECKOUT / "docs/install.md").read_text()
+    docs = (CHECKOUT / "docs/watched-hosts.md").read_text()
     [named] = re.findall(r"password_file: ([^}]*)}", docs)
     assert f"prometheus/{named}" in SECRETS
     assert re.search(rf"install -m 640 .* prometheus/{named}", docs)

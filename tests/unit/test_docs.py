@@ -1,8 +1,16 @@
-"""The generated documentation is what the exporters and the rules say today."""
+"""The documentation is up to date: its generated parts, its links, and its words (tools/wording.yml)."""
 
 from __future__ import annotations
 
-from tools import metric_reference, vocabulary_reference
+import re
+from pathlib import Path
+
+import pytest
+
+from tools import metric_reference, vocabulary_reference, wording
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("exporters/*.md")])
 
 
 def test_the_reference_of_metrics_is_fresh() -> None:
@@ -12,3 +20,36 @@ def test_the_reference_of_metrics_is_fresh() -> None:
 def test_the_page_of_the_vocabulary_is_fresh() -> None:
     page = vocabulary_reference.PAGE.read_text()
     assert page == vocabulary_reference.reference(page), "run: make docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_sections_that_exist(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    broken = []
+    for link in re.findall(r"\]\(([^()\s]+)\)", text):
+        if not re.match(r"[a-z]+:", link):
+            name, _, section = link.partition("#")
+            target = (page.parent / name).resolve() if name else page
+            if not target.exists() or (section and section not in sections(target)):
+                broken.append(link)
+    assert broken == []
+
+
+def sections(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_words_that_have_better_ones_are_found_in_text_and_not_in_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "page.md").write_text("Fine.\nThe figures of `host:figures:rate`, by two-figures.\n")
+    (tmp_path / "code.py").write_text('figures = 1  # rubbish\n"""One.\n\nNobody is told."""\n')
+    monkeypatch.setattr(wording, "ROOT", tmp_path)
+    assert list(wording.findings(("page.md", "code.py"))) == [
+        'page.md:2: "figures": write values, samples, numbers, metrics',
+        'code.py:1: "rubbish": write malformed, invalid, garbled',
+        'code.py:4: "told": write notified, reported, known; "by default" instead of "unless told otherwise"',
+        'code.py:4: "Nobody is told": write no notification is sent',
+    ]

@@ -1,4 +1,4 @@
-"""Guests that come, go, reboot, migrate to and fro and change their devices at random: no counter lies about any of it.
+"""Guests that come, go, reboot, migrate back and forth and change their devices at random: no counter lies about any of it.
 
 What Prometheus makes of each series is compared with what its domain or interface has really done since, also where it
 has passed from one to another.

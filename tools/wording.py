@@ -1,0 +1,90 @@
+"""Finds words in what people read that tools/wording.yml has better ones for.
+
+python -m tools.wording            FILE:LINE: "WORDS": write BETTER ONES; exits with 1 if there are any
+python -m tools.wording PATH ...   only in these files and folders
+
+Of Python, comments and strings are read; of other files everything.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS = ROOT / "tools/wording.yml"
+KINDS = {".md", ".py", ".yml", ".yaml", ".tmpl", ".libsonnet", ".jsonnet", ".conf", ".pl", ".in", ".toml", ""}
+
+# What people read. docs/metrics.md is made of the exporters' HELP texts.
+PLACES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "Makefile",
+    "compose.yaml",
+    "pyproject.toml",
+    "alerts",
+    "bench",
+    "demo",
+    "docs",
+    "lab",
+    "mixin",
+    "prometheus",
+    "requirements",
+    "telegraf",
+    "tools",
+)
+SKIPPED = ("docs/metrics.md", "docs/perf-exporter.md", "tools/wording.yml", "tools/go")
+
+
+def better_words() -> dict[re.Pattern[str], str]:
+    """Return what to write instead of what each pattern finds."""
+    words: dict[str, str] = yaml.safe_load(WORDS.read_text())
+    return {re.compile(rf"(?<![\w:-])(?:{words})(?![\w:-])", re.IGNORECASE): better for words, better in words.items()}
+
+
+def files(places: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files of these places that people read."""
+    for place in places:
+        found = [ROOT / place] if (ROOT / place).is_file() else sorted((ROOT / place).rglob("*"))
+        for file in found:
+            name = file.relative_to(ROOT).as_posix()
+            if file.is_file() and file.suffix in KINDS and not name.startswith(SKIPPED) and "__pycache__" not in name:
+                yield file
+
+
+def lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number and text of each line that people read."""
+    if file.suffix == ".py":
+        with tokenize.open(file) as source:
+            for token in tokenize.generate_tokens(source.readline):
+                if token.type in (tokenize.COMMENT, tokenize.STRING):
+                    yield from enumerate(token.string.split("\n"), token.start[0])
+    else:
+        yield from enumerate(file.read_text().split("\n"), 1)
+
+
+def findings(places: tuple[str, ...]) -> Iterator[str]:
+    """Yield a line for each of the words that is found."""
+    better = better_words()
+    for file in files(places):
+        for number, text in lines(file):
+            for pattern, instead in better.items():
+                for found in pattern.finditer(text):
+                    yield f'{file.relative_to(ROOT)}:{number}: "{found[0]}": write {instead}'
+
+
+def main() -> None:
+    """Print all findings; exit with 1 if there are any."""
+    found = list(findings(tuple(sys.argv[1:]) or PLACES))
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
