@@ -10,41 +10,40 @@ export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT VESTAT_P
 
 ##@ Run
 .PHONY: up demo down status logs compose-up compose-demo compose-down
-up: ## Set up what is missing, start the stack on this machine, say what it watches and where to look
+up: ## Start the stack on this machine, and install what is missing into the checkout
 	@$(PYTHON) -m tools.stack up
-demo: ## Without a hypervisor: play a study's hosts in the stack's place, with a day of history
+demo: ## Start simulated hosts instead of the stack, with a day of history
 	@$(PYTHON) -m tools.stack demo
-down: ## Stop the stack or the demo; the stack's data stays
+down: ## Stop the stack or the demo; the stack's data is kept
 	@$(PYTHON) -m tools.stack down
-status: ## Show what runs and whether its targets answer
+status: ## Show what runs and whether its targets are up
 	@$(PYTHON) -m tools.stack status
-logs: ## Show the latest log lines of the stack; NAME=prometheus for one part, FOLLOW=1 to go on
+logs: ## Show recent log lines; NAME=prometheus for one part, FOLLOW=1 to follow
 	@$(PYTHON) -m tools.stack logs $(if $(FOLLOW),--follow) $(NAME)
 
 compose-up: ## The same stack on Docker, Grafana included
 	@$(PYTHON) -m tools.compose up
 compose-demo: ## The same demo on Docker
 	@$(PYTHON) -m tools.compose demo
-compose-down: ## Stop the stack or the demo on Docker; volumes stay
+compose-down: ## Stop the stack or the demo on Docker; volumes are kept
 	@$(PYTHON) -m tools.compose down
 
 ##@ Experiment
 .PHONY: lab import
-lab: ## Consolidate applications on this machine and report: SCENARIO=smoke (3 minutes), scale, intensity, placement or a file
+lab: ## Run a consolidation experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement or a file
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) "$(or $(SCENARIO),smoke)"
-import: $(READY) ## Make a report of OProfile or perf into OpenMetrics for Prometheus: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
+import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
 	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
 ##@ Test
 .PHONY: test nightly lint types test-fast test-xen fuzz bench bench-rules
-# These measure, or emulate a machine: they have this one for themselves. The others mostly wait, and so run side by
-# side.
+# These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel.
 ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
 	$(BIN)/pytest -m "not nightly" --numprocesses 4 --dist loadfile --durations 20 $(ALONE:%=--ignore=%)
 	$(BIN)/pytest -m "not nightly" --durations 10 $(ALONE)
 	$(BIN)/python -m tools.nightly --changed
-nightly: $(READY) ## The tests that take minutes each: a second scheduler of Xen, objectives that really break, guests that come and go
+nightly: $(READY) ## Tests that take minutes each: a second scheduler of Xen, objectives that break, guests that come and go
 	$(BIN)/python -m tools.nightly
 lint: $(READY) ## Check format, code, spelling and wording
 	$(BIN)/ruff format --check
@@ -57,13 +56,13 @@ types: $(READY) ## mypy --strict over everything
 	$(BIN)/mypy
 test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
 	$(BIN)/pytest -m "not nightly" tests/unit tests/rules tests/dashboards
-test-xen: $(READY) ## Boot a real Xen under QEMU, with credit2 and with credit, and follow guests from the hypervisor to the alert
+test-xen: $(READY) ## Boot a real Xen under QEMU, with credit2 and credit, and test from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
-fuzz: $(READY) ## Give every parser mutated text for FUZZ_MINUTES (10), and save what one fails on
+fuzz: $(READY) ## Fuzz every parser for FUZZ_MINUTES (10), and save inputs that fail
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
-bench: $(READY) ## What watching costs: encoding, scrapes, hosts of 10 to 1,000 guests, beside others, in one run
+bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
 	$(BIN)/python -m bench
-bench-rules: $(READY) ## What the rules cost a Prometheus that watches FLEET_HOSTS (1,000) hosts of 50 virtual servers, in six minutes
+bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for six minutes
 	$(BIN)/python -m bench.rules
 
 ##@ Develop
@@ -75,22 +74,22 @@ dashboards: $(READY) ## Write the dashboards' JSON from their Python sources
 	$(BIN)/python -m dashboards.build
 rules: $(READY) ## Write the rules of the applications' objectives and of their histograms (alerts/objectives/)
 	$(BIN)/python -m alerts.generator.build
-docs: $(READY) ## Write docs/metrics.md from the golden expositions, and the tables of docs/vocabulary.md from rules and readers
+docs: $(READY) ## Write docs/metrics.md from the golden expositions, and the tables of docs/vocabulary.md
 	$(BIN)/python -m tools.metric_reference
 	$(BIN)/python -m tools.vocabulary_reference
-golden: $(READY) ## Write the golden expositions anew; look at the diff before you commit it
+golden: $(READY) ## Rewrite the golden expositions; review the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
-mixin: $(READY) ## Write rules, alerts and dashboards for a stack of your own into dist/mixin/; CONFIG=FILE for other settings
+mixin: $(READY) ## Write rules, alerts and dashboards for your own stack into dist/mixin/; CONFIG=FILE for settings
 	$(BIN)/python -m tools.mixin $(if $(CONFIG),--config $(CONFIG)) dist/mixin
 wheel: $(READY) ## Build the exporters' wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
-requirements: ## Pin the Python dependencies anew (needs uv)
+requirements: ## Pin the current Python dependencies (needs uv)
 	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
-tools-update: ## Pin the Debian packages of the stack and of the lab anew, as this machine's mirrors offer them
+tools-update: ## Pin the current Debian packages of the stack and the lab, from this machine's mirrors
 	$(PYTHON) -m tools.programs --update
-clean: ## Remove the development environment and what tests left; the stack's own data stays
+clean: ## Remove the development environment and test caches; the stack's data is kept
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .PHONY: help

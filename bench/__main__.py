@@ -1,6 +1,6 @@
 """Prints what watching costs: encoding alone, scrapes over HTTP, whole hosts, with the bars of the project beside them.
 
-All figures of a run are taken in turns on the same machine, so that ratios hold where times don't. Each is the smallest
+All values of a run are taken in turns on the same machine, so that ratios hold where times don't. Each is the smallest
 of several rounds: what other processes do to caches and clocks only ever adds.
 """
 
@@ -34,7 +34,7 @@ def main() -> None:
     """Run all benchmarks."""
     print(
         f"Python {platform.python_version()}, prometheus_client {version('prometheus_client')}, {os.cpu_count()} CPUs, "
-        f"load {os.getloadavg()[0]:.1f} at the start (a quiet machine gives the steadiest figures)"
+        f"load {os.getloadavg()[0]:.1f} at the start (a quiet machine gives the steadiest values)"
     )
     _encoding()
     _whole_scrapes()
@@ -119,7 +119,7 @@ def _whole_scrapes() -> None:
     for (name, target), seconds, each in zip(named, costs, per_series, strict=True):
         verdict = f"   {_verdict(per_series[0] / each, SCRAPE_BAR)}" if name == "ours" else ""
         print(f"{target.series:8,}  {name:28}{seconds * 1e3:14.2f}{each * 1e6:21.2f}{verdict}")
-    print("What a scrape without guests costs is fixed: the request, and the exporter's figures about itself.")
+    print("What a scrape without guests costs is fixed: the request, and the exporter's metrics about itself.")
 
 
 def _scrape_in_turns(targets: Sequence[scraping.Target]) -> list[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from virtscope.openvz.vestat import COLUMNS
 
 _NO_LIMIT = 2**63 - 1
-# As 2.6.32 prints them; a figure that varies in use is told by a largest value.
+# As 2.6.32 prints them; a value that varies in use is given by its maximum.
 _RESOURCES = {
     "kmemsize": 60_000_000,
     "lockedpages": 100,
@@ -36,7 +36,7 @@ _SETTLED = {"vmguarpages", "numpty", "numiptent", "lockedpages"}  # hardly move 
 
 
 class Containers:
-    """Writes the files of a host with `count` containers into a folder, and moves their figures on.
+    """Writes the files of a host with `count` containers into a folder, and updates their counters.
 
     Half of the containers have a limit for everything, as OpenVZ's own configurations set them up to 2.6.18; half have
     limits for memory and swap only, as those of 2.6.32 do.

@@ -10,7 +10,7 @@ SECOND = 10**9
 
 
 class Domains(FakeXen):
-    """Describes Dom0 and `count` guests, each with a vCPU, a vif and a vbd, and moves their figures on."""
+    """Describes Dom0 and `count` guests, each with a vCPU, a vif and a vbd, and updates their counters."""
 
     def __init__(self, folder: Path, count: int) -> None:
         # Debian's xentop asks for the symbols of Xen 4.17.

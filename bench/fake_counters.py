@@ -50,7 +50,7 @@ class Kernel:
 
 
 def main(cpus: int, cgroups: int) -> None:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     with TemporaryDirectory() as folder:
         sysfs = Path(folder)
         (sysfs / "devices/system/cpu").mkdir(parents=True)

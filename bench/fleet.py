@@ -210,7 +210,7 @@ class Fleet:
 
 
 class Page:
-    """An exporter's page, made anew once a second: all hosts show the same, and this is to cost Prometheus, not us."""
+    """An exporter's page, updated once a second: all hosts show the same, and this is to cost Prometheus, not us."""
 
     def __init__(self, lines: Lines) -> None:
         self._parts = re.split(r"~(\S+)", "\n".join(lines) + "\n")

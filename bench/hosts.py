@@ -25,7 +25,7 @@ HERTZ_SECONDS = 10
 READINGS, READING_SECONDS = 4, 0.25  # of the recordings
 CORE_BAR = 1.0  # per cent of a core for 100 guests, every second
 MEMORY_BAR = 40.0  # MB for 100 guests
-CONTAINERS_BAR = 60.0  # ms for the figures of 1,000 containers
+CONTAINERS_BAR = 60.0  # ms for 1,000 containers
 BUSY = {"nothing": 0.0, "a third": 0.3, "all": 1.0}  # containers that change what they hold between two scrapes
 
 
@@ -35,7 +35,7 @@ def measure() -> None:
         "\nWhole hosts: CPU ms per scrape of the real exporter, beside a program that reads the same once"
         f"\nBars: 1,000 containers at most {CONTAINERS_BAR:.0f} ms; 100 guests every second at most {CORE_BAR:.0f} % of"
         f" a core and {MEMORY_BAR:.0f} MB"
-        "\nchanging: guests whose figures differ from the last scrape's; replayed: the same host from a recording,"
+        "\nchanging: guests whose values differ from the last scrape's; replayed: the same host from a recording,"
         "\nwhich is decoded for each scrape and marked in each series"
     )
     print(" guests  changing    series  vestat-exporter  resident MB       cat  times cat's")

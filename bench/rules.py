@@ -1,7 +1,7 @@
 """What the rules cost a Prometheus that watches a fleet: 1,000 hosts with 50 virtual servers each, `make bench-rules`.
 
 A real Prometheus with the rules and alerts that ship scrapes the fleet (bench/fleet.py) from here over HTTP. How long a
-group of rules takes is Prometheus's own figure, with the scrapes and other groups going on beside it; of several
+group of rules takes is measured by Prometheus, with scrapes and other groups running; of several
 evaluations the slowest counts. The bar is a quarter of the group's interval. For all groups together it is a quarter of
 the time that passes, as they have the same processors.
 
@@ -101,7 +101,7 @@ def _judged(share: float) -> str:
 
 
 def _own_metrics(url: str) -> dict[str, float]:
-    """Return what Prometheus tells of itself, series of one name added up."""
+    """Return Prometheus's own metrics, series of one name added up."""
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(requests.get(f"{url}/metrics", timeout=60).text):
         for sample in family.samples:

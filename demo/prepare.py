@@ -14,7 +14,7 @@ from demo import history, openmetrics, past, recordings, story
 from demo.openmetrics import Series
 from demo.targets import Ports, stage, targets
 
-HISTORY = 27 * 3600  # seconds: what is usual is known after a day, and the most requests of it after two hours more
+HISTORY = 27 * 3600  # seconds: baselines are known after a day, and the maximum of requests two hours later
 # Seconds from the beginning until Prometheus can begin to scrape, on a machine with nothing else to do.
 _QUIET = 12
 _START = 2  # of these, for its start; it takes nothing that is older than what it has

@@ -46,5 +46,5 @@ def mean_response(platform: str, placement: str, instances: int, clients: int) -
 
 
 def between(few: float, many: float, clients: int) -> float:
-    """A figure that is linear in the clients, as CPU and throughput are in the study."""
+    """A value that is linear in the clients, as CPU and throughput are in the study."""
     return few + (many - few) * (clients - LEAST) / (MOST - LEAST)

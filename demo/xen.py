@@ -48,7 +48,7 @@ def _domains(counters: Counters, seconds: float) -> list[tuple[Life, str, Work]]
 def _domain(domid: int, name: str, work: Work) -> RawDomain:
     nanoseconds = int(work.cpu * 1e9)
     guest = name != HOST
-    # libxenstat tells of Dom0's end of an interface: what it received is what the guest sent.
+    # libxenstat reports Dom0's end of an interface: what it received is what the guest sent.
     network = RawNetwork(
         0, int(work.sent), int(work.sent) // _PACKET, 0, 0, int(work.received), int(work.received) // _PACKET, 0, 0, 0
     )

@@ -13,7 +13,7 @@ from lab import LabError
 
 STUDY_CLIENTS = 800
 THEIR_CPUS = 0.3
-# To measure by: so many clients think so short a time that they give a steady load, and one that any machine bears.
+# To measure by: so many clients think so short a time that they give a steady load, which any machine can handle.
 PROBING_CLIENTS = 10
 PROBING_THINK_SECONDS = 0.5
 LEAST_ANSWERS = 50

@@ -2,7 +2,7 @@
 
 Version 2 is one tree for everything (Documentation/admin-guide/cgroup-v2.rst). Under version 1 each controller has a
 tree of its own (Documentation/admin-guide/cgroup-v1); there a virtual server is the same path in each of them, and in
-the tree of version 2 beside them, by which perf_event and pressure are told. All paths begin with /virtscope.
+the tree of version 2 beside them, which has perf_event and pressure. All paths begin with /virtscope.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lab import LabError
 PARENT = "virtscope"
 CONTROLLERS = ("cpu", "cpuset", "memory")
 CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 is to version 1 what 100 is to version 2
-# Shorter than the kernel's default of 0.1 s: a server that is held back accepts no request, and what waits meanwhile is
+# Shorter than the kernel's default of 0.1 s: a throttled server accepts no request, and the time that requests wait is
 # missing in its own log's times.
 CAP_PERIOD = 0.02  # seconds
 SMALLEST_CAP = 0.001 / CAP_PERIOD  # the kernel lets a group run for no less than 1 ms at a time

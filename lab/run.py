@@ -20,7 +20,7 @@ from rich.console import Console
 from lab import LabError, calibration, machine, scenario, sensors
 from lab.calibration import Scale
 from lab.clients.child import Counts
-from lab.clients.figures import LATE_SECONDS, LATE_SHARE
+from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
 from lab.scenario import Scenario, Step
 from lab.stage import FOLDER, Stage
@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
     )
     shipped = ", ".join(sorted(file.stem for file in scenario.FOLDER.glob("*.yml")))
     parser.add_argument("scenario", metavar="SCENARIO", help=f"{shipped}, or the path of a .yml file")
-    parser.add_argument("--new", action="store_true", help="begin anew, even if the latest run came to no end")
+    parser.add_argument("--new", action="store_true", help="start over, even if the latest run is unfinished")
     parser.set_defaults(func=main)
 
 
@@ -76,12 +76,12 @@ def run(what: Scenario, *, new: bool = False) -> None:
             Stage(what, state.folder, prometheus_port) as stage,
             Course(_planned_seconds(what, steps, state), console) as course,
         ):
-            stage.figures.describe_run(state.run, what, machine.description())
+            stage.metrics.describe_run(state.run, what, machine.description())
             stage.await_scrapes()
             if state.scale is None:
                 state.calibrated(_calibrate(what, stage, course))
             assert state.scale is not None
-            stage.figures.describe_scale(state.run, state.scale)
+            stage.metrics.describe_scale(state.run, state.scale)
             for step in steps:
                 _measure(what, step, state, stage, course)
         state.finish()
@@ -99,13 +99,13 @@ def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Cou
     course.pass_time(what.warm_up, stage.check)
     course.doing(f"{step.name}: measuring")
     before, cpu_before, began = stage.counts(), stage.cpu_seconds(), time.monotonic()
-    stage.figures.begin_step(state.run, what, step, clients, cpu_count)
+    stage.metrics.begin_step(state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
         stage.await_step(state.run, step.name, what.duration)
         seconds = time.monotonic() - began
     finally:
-        stage.figures.end_step()
+        stage.metrics.end_step()
     counts, cpu_seconds = stage.counts().since(before), stage.cpu_seconds() - cpu_before
     state.finish_step(step.name)
     course.say(_summary(step, clients, counts, cpu_seconds, seconds))
@@ -177,7 +177,7 @@ def _alone() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LabError("another run is at work in this checkout: wait for its end, or end it by Ctrl-C") from None
+            raise LabError("another run is active in this checkout: wait for it, or stop it with Ctrl-C") from None
         yield
 
 

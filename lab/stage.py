@@ -15,8 +15,8 @@ from typing import Self
 from lab import LabError, targets
 from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
-from lab.figures import Figures
 from lab.machine import Cpus, cpus
+from lab.metrics import Metrics
 from lab.prometheus import Prometheus, PrometheusError
 from lab.scenario import Scenario
 from lab.sensors import Sensors
@@ -60,14 +60,14 @@ class Stage:
         ]
         self._running: list[Instance] = []
         self._ending = contextlib.ExitStack()
-        self.figures = Figures()
+        self.metrics = Metrics()
         self._sensors: Sensors
         self._clients: Clients
 
     def __enter__(self) -> Self:
         """Start sensors and clients, and show them to Prometheus; raises `LabError`, and then nothing is left."""
         try:
-            self._ending.callback(self.figures.stop)
+            self._ending.callback(self.metrics.stop)
             _await_guards()
             self._ending.callback(self._stop_instances)
             sensors_folder = FOLDER / "sensors"
@@ -105,7 +105,7 @@ class Stage:
         return where.count
 
     def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
-        """Have each running instance visited by so many clients who all begin anew, and the others by none."""
+        """Load each running instance with so many new clients, and the others with none."""
         running = {instance.name for instance in self._running}
         applications = {
             instance.name: Application(instance.url, clients if instance.name in running else 0)
@@ -130,7 +130,7 @@ class Stage:
         self._clients.check()
 
     def await_scrapes(self) -> None:
-        """Return once Prometheus has got figures from all of it; raises `LabError` if it doesn't."""
+        """Return once Prometheus has scraped all of it; raises `LabError` if it doesn't."""
         wanted = {f"127.0.0.1:{port}" for ports in self._ports_by_job.values() for port in ports}
         deadline = time.monotonic() + SCRAPE_SECONDS
         while missing := wanted - {target.address for target in health.targets(self._prometheus_port) if target.up}:
@@ -140,7 +140,7 @@ class Stage:
             time.sleep(POLL_SECONDS)
 
     def await_step(self, run: str, step: str, seconds: float) -> None:
-        """Return once Prometheus has seen enough of a step for figures of it; raises `LabError` if it doesn't.
+        """Return once Prometheus has enough samples of a step; raises `LabError` if it doesn't.
 
         The step has been shown for so many seconds. As a rule that was enough; but scrapes may fail on a machine driven
         into overload, and a step that nobody has seen must not pass for one that is done.
@@ -152,7 +152,7 @@ class Stage:
             marks = f'lab_step_info{{run="{run}", step="{step}"}}[{math.ceil(time.monotonic() - shown)}s]'
             try:
                 return prometheus.vector(f"count_over_time({marks}) >= {STEP_SCRAPES}") != []
-            except PrometheusError:  # somebody may just have started it anew
+            except PrometheusError:  # it may just have been restarted
                 return False
 
         deadline = time.monotonic() + SCRAPE_SECONDS
@@ -168,7 +168,7 @@ class Stage:
     @property
     def _ports_by_job(self) -> Mapping[str, tuple[int, ...]]:
         telegraf, cadvisor = self._sensor_ports
-        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self._clients.port, self.figures.port)}
+        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self._clients.port, self.metrics.port)}
 
     def _limits(self, instance: str, tier: str, where: Cpus) -> TierLimits:
         limit = self._scenario.limit(instance, tier)

@@ -69,7 +69,7 @@ class State:
             scale = None if content["scale"] is None else Scale(**content["scale"])
             return cls(file.parent.name, content["digest"], file.parent, scale, content["finished"], content["over"])
         except (ValueError, KeyError, TypeError):
-            raise LabError(f"{file} is damaged, so its run can't go on; begin anew with NEW=1") from None
+            raise LabError(f"{file} is damaged, so its run can't continue; start over with NEW=1") from None
 
     def _write(self) -> None:
         content = {

@@ -27,7 +27,7 @@ local stack = import 'stack.libsonnet';
     dashboardNamePrefix: '',
     // By the first of these, dashboards find each other for their menu.
     dashboardTags: ['virtscope'],
-    // As Grafana names them: 'browser', 'utc' or a place; how often dashboards ask anew, '' for never.
+    // As Grafana names them: 'browser', 'utc' or a place; the refresh interval, '' for never.
     dashboardTimezone: 'browser',
     dashboardRefresh: '10s',
     // Regular expression for the names of the data sources that dashboards offer.

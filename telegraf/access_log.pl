@@ -106,7 +106,7 @@ sub updated_state {
     open my $lock, '>>', "$path.lock" or die "cannot write $path.lock: $!\n";
     flock $lock, $LOCK_EX or die "cannot lock $path.lock: $!\n";
 
-    # That a log can't be read is told after what rotation has made of it was counted, but at the very first run at once:
+    # An unreadable log is reported after what rotation has made of it was counted, but in the first run at once:
     # what it had until then is not to be counted when it can be.
     my $state   = saved_state($path);
     my $trouble = trouble_reading($log);
@@ -220,7 +220,7 @@ sub saved_state {
         elsif ($kind eq 'end')      { $edges eq "edges @EDGES\n" or $state{requests} = {}; return \%state }
     }
     unlink $path;
-    die "$path was damaged: deleted, the next run starts anew\n";
+    die "$path was damaged: deleted, the next run starts over\n";
 }
 
 sub save_state {

@@ -72,7 +72,7 @@ def demo() -> None:
     """Start the demo in the stack's place, with a history that ends now."""
     compose = command()
     if _is_demo(compose):
-        down()  # a demo begins anew
+        down()  # a demo starts over
     if _containers(compose):
         raise StackError("the stack is running, and the demo would take its place: make compose-down first")
     chosen = ports(os.environ, DEMO_PARTS)

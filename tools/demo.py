@@ -1,6 +1,6 @@
-"""The demo in the stack's place: what it keeps, how its parts are told, and how its history is made.
+"""The demo in the stack's place: what it keeps, how its parts are configured, and how its history is made.
 
-All it makes is in .stack/demo, anew each time, apart from what the stack has recorded.
+Everything is in .stack/demo, created each time, apart from the stack's data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIVE = {
 
 
 def sources(demo: bool) -> dict[str, str]:
-    """What supervisord.conf is told of where the parts' figures come from: this machine, or the demo's story."""
+    """The settings of supervisord.conf for where the parts' data comes from: this machine, or the demo."""
     if not demo:
         return _LIVE
     return {

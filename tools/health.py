@@ -144,8 +144,8 @@ def seconds_since_stored(prometheus_port: int) -> float | None:
     return float(result[0]["value"][1]) if result else None
 
 
-def gets_figures(exporter: Part, port: int) -> bool:
-    """Whether an exporter of ours gets its figures from all its sources."""
+def gets_all_data(exporter: Part, port: int) -> bool:
+    """Whether an exporter of ours gets data from all its sources."""
     up = f"\n{exporter.name.removesuffix('-exporter')}_up 1"
     return up.encode() in (_get(port, "/metrics") or b"")
 

@@ -40,7 +40,7 @@ def reference() -> str:
     of_every = [family for name, family in families.items() if name.startswith(EVERY)]
     sections = [HEAD]
     for exporter, prefixes in EXPORTERS.items():
-        own = prefixes[-1]  # what it tells of itself, as every exporter does, is in the last section
+        own = prefixes[-1]  # its metrics about itself, as of every exporter, are in the last section
         repeated = {family.name.replace("every_", own, 1) for family in of_every}
         of_exporter = [
             family for name, family in families.items() if name.startswith(prefixes) and name not in repeated

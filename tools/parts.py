@@ -22,7 +22,7 @@ class Part:
 
     @property
     def privileges_variable(self) -> str:
-        """The variable by which supervisord.conf is told the options for setpriv."""
+        """The variable with the options for setpriv in supervisord.conf."""
         return self.port_variable.replace("_PORT", "_PRIVILEGES")
 
 

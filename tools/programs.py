@@ -135,7 +135,7 @@ class PackageSet:
     lock_file: Path
     folder: Path  # holds the unpacked one
     adapt: Callable[[Path], None]  # makes what has been unpacked fit for use
-    adapted_by: str = ""  # what `adapt` writes: if this changes, the packages are unpacked anew
+    adapted_by: str = ""  # what `adapt` writes: if this changes, the packages are unpacked again
 
     def root(self) -> Path:
         """Folder in which all packages are unpacked as if it were `/`; fetched first if it is missing.

@@ -99,7 +99,7 @@ class Environment:
 
 
 STACK = Environment(CHECKOUT / "requirements" / "stack.txt", CHECKOUT / ".stack" / "venv")
-# Not in the stack's: that it is used, or brought up to date, is no reason to start the stack anew.
+# Not in the stack's: that it is used, or brought up to date, is no reason to restart the stack.
 LAB = Environment(CHECKOUT / "requirements" / "lab.txt", CHECKOUT / ".stack" / "lab" / "venv")
 
 

@@ -134,7 +134,7 @@ def play() -> None:
             raise StackError("the stack is running, and the demo would take its place: make down first")
         with _step("Looking at this machine"):
             plan = _plan({**{name: value for name, value in os.environ.items() if value}, demo.SETTING: "1"})
-            supervision.stop()  # a demo begins anew
+            supervision.stop()  # a demo starts over
             supervision.require_short_path()
             _require_ports(plan)
             _require_space(plan)
@@ -427,14 +427,14 @@ def _describe(plan: Plan) -> None:
     for problem in filter(None, [_not_stored(plan, found), *_oversights(plan, found)]):
         print(f"But {problem}")
     for part in plan.parts:
-        if part.platform and not health.gets_figures(part, plan.ports[part.name]):
-            print(f"But {part.name} doesn't get all its figures: make logs NAME={part.name} says why.")
+        if part.platform and not health.gets_all_data(part, plan.ports[part.name]):
+            print(f"But {part.name} doesn't get data from all its sources: make logs NAME={part.name} says why.")
     if health.is_refused(plan.ports[PERF_EXPORTER.name]):
         print("But perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
     _print_addresses(plan, plan.ready)
     print("\nmake status, make logs, make down. To watch more hosts: docs/watched-hosts.md")
     if machine.platform == "base":
-        print("No hypervisor here? To see what one would show, on made-up hosts: make down, then make demo")
+        print("No hypervisor here? To see simulated hosts with one: make down, then make demo")
 
 
 def _describe_demo(plan: Plan) -> None:
@@ -477,7 +477,7 @@ def _alone() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StackError("another `make up` or `make down` is at work in this checkout: wait for its end") from None
+            raise StackError("another `make up` or `make down` is running in this checkout: wait for it") from None
         yield
 
 

@@ -3,7 +3,7 @@
 python -m tools.wording            FILE:LINE: "WORDS": write BETTER ONES; exits with 1 if there are any
 python -m tools.wording PATH ...   only in these files and folders
 
-Of Python, comments and strings are read; of other files everything.
+Of Python, comments and strings are read; of Perl everything but names; of other files everything.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
             for token in tokenize.generate_tokens(source.readline):
                 if token.type in (tokenize.COMMENT, tokenize.STRING):
                     yield from enumerate(token.string.split("\n"), token.start[0])
+    elif file.suffix == ".pl":
+        for number, line in enumerate(file.read_text().split("\n"), 1):
+            yield number, re.sub(r"[$@%&]\w+|->\{\w+\}", "", line)
     else:
         yield from enumerate(file.read_text().split("\n"), 1)
 

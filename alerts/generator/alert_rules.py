@@ -13,7 +13,7 @@ from alerts.generator.words import Judged
 
 
 def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
-    """The faster pair judges a young system too, by what there is: what breaks right after a start must page."""
+    """The faster pair also evaluates a system that has just started: what breaks right after a start must page."""
     faster, slower = pairs
     either = f"{faster.expr}\nor\n{_when_watched(slower)}"
     text = words.burning(application.about, judged, words.PAGE)
@@ -21,7 +21,7 @@ def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> 
 
 
 def ticket(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
-    """Nobody gets up for these, so that they can wait until their windows mean what they say."""
+    """These are no pages, so they can wait until their windows are full."""
     either = "\nor\n".join(_when_watched(pair) for pair in pairs)
     text = words.burning(application.about, judged, words.TICKET)
     return _alert("ObjectiveBurnsSlowly", application, judged.objective, either, text, severity="warning")
@@ -56,8 +56,8 @@ def _when_watched(pair: Pair) -> str:
 def cause(application: Application, objective: str) -> Rule:
     """Why an objective is broken, or would be: one cause for each application whatever is recorded, else "unknown".
 
-    A record of its own and no label of the alerts, as an alert whose labels change is another one: its `for` would
-    start anew, and somebody would be told again. Alerts name the cause in an annotation, dashboards join it.
+    A record of its own and no label of the alerts, as an alert whose labels change is a new one: its `for` would
+    restart, and it would be sent again. Alerts name the cause in an annotation, dashboards join it.
 
     The causes are those of late answers. An application that fails for want of CPU answers late before; one that
     fails without is broken in a way that no record of ours explains.
@@ -82,10 +82,10 @@ label_replace(
 
 
 def cause_of_page(application: Application) -> Rule:
-    """What Alertmanager holds tickets back by: the causes of pages that fire now, as alerts that nobody is told of.
+    """What Alertmanager inhibits tickets by: the causes of pages that fire now, as alerts that are never sent.
 
     In the evaluation in which the page itself begins to fire, so after it in its group. A cause counts for ten minutes
-    more: where it changes, what it has held back isn't told in between.
+    more, so that what it has inhibited isn't sent while the cause changes.
     """
     return {
         "alert": "ObjectiveCause",

@@ -109,7 +109,7 @@ def doubtful_overlaps(applications: Iterable[Application]) -> list[str]:
     return [
         later.at.said(
             f"{later.app.text} may mean an application that {earlier.at.place} means too with {earlier.app.text}; "
-            "if one is, it is judged twice and its figures are neither's: see that no name matches both"
+            "if one does, it is judged twice, with values of neither: make sure that no name matches both"
         )
         for earlier, later in itertools.combinations(applications, 2)
         if not earlier.app.apart_from(later.app)

@@ -69,9 +69,7 @@ def unknown(inputs: Inputs, checkout: Path) -> list[str]:
             named = re.finditer(r"""^\s*app\s*=\s*(["'])(.+?)\1""", _text(checkout, sensor), re.MULTILINE)
             known.update(match[2] for match in named)
         except OSError as error:  # with a password in it, it may be Telegraf's user's alone
-            return [
-                f"{sensor.relative_to(checkout)}: {error.strerror}: its applications can't be told from unknown ones"
-            ]
+            return [f"{sensor.relative_to(checkout)}: {error.strerror}: its applications are unknown"]
     anybody = any(histogram.app.label for histogram in inputs.mapped)
     return [
         application.at.said(

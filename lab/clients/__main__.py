@@ -15,7 +15,7 @@ from locust.user.users import User
 from prometheus_client import disable_created_metrics, make_wsgi_app
 
 from lab.clients import orders
-from lab.clients.figures import Figures
+from lab.clients.metrics import Metrics
 from lab.clients.orders import Habits, Order
 from lab.clients.visitor import Visitor
 
@@ -23,8 +23,8 @@ from lab.clients.visitor import Visitor
 class Crowd:
     """All visitors of all applications."""
 
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._environment = Environment(user_classes=[])
         self._runner = self._environment.create_local_runner()
         self._kinds: dict[str, type[Visitor]] = {}
@@ -45,13 +45,13 @@ class Crowd:
             visitors += self._runner.spawn_users({name: application.clients - len(visitors)})
         counts = {name: len(self._visitors[name]) for name in self._kinds}
         for name, count in counts.items():
-            self._figures.clients.labels(name).set(count)
+            self._metrics.clients.labels(name).set(count)
         return counts
 
     def _kind(self, name: str) -> type[Visitor]:
         """The class of an application's visitors."""
         if name not in self._kinds:
-            self._kinds[name] = type(name, (Visitor,), {"application": name, "figures": self._figures})
+            self._kinds[name] = type(name, (Visitor,), {"application": name, "metrics": self._metrics})
             self._environment.user_classes.append(self._kinds[name])
         return self._kinds[name]
 
@@ -67,9 +67,9 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     lines = FileObjectPosix(sys.stdin.fileno(), "r")
     disable_created_metrics()  # when a series was born is of no use here
-    figures = Figures()
-    crowd = Crowd(figures)
-    server = WSGIServer(("127.0.0.1", 0), make_wsgi_app(figures.registry), log=None)
+    metrics = Metrics()
+    crowd = Crowd(metrics)
+    server = WSGIServer(("127.0.0.1", 0), make_wsgi_app(metrics.registry), log=None)
     server.start()
     print(orders.encode({"port": server.server_port}), end="", flush=True)
     for line in lines:

@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.children import Child
-from lab.clients.figures import LATE_SECONDS
+from lab.clients.metrics import LATE_SECONDS
 from lab.clients.orders import Order, decode_numbers, encode
 
 START_SECONDS = 60.0  # Locust takes two seconds to import, on a machine that is not busy
@@ -79,7 +79,7 @@ class Clients(Child):
             connection.request("GET", "/metrics")
             return connection.getresponse().read().decode()
         except (OSError, http.client.HTTPException) as error:
-            raise self.failure(f"doesn't tell its figures ({error})") from None
+            raise self.failure(f"doesn't expose its metrics ({error})") from None
         finally:
             connection.close()
 

@@ -35,8 +35,8 @@ class Habits:
 class Order:
     """The applications and their clients from now on; an application that isn't named keeps what it has.
 
-    With other habits than before, all clients end first, and new ones start anew from the seed, each with a sequence of
-    its own: the same order gives the same visits, however long the process has run.
+    With other habits than before, all clients end first, and new ones start from the seed, each with its own
+    sequence: the same order gives the same visits, however long the process has run.
     """
 
     habits: Habits

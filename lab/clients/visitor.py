@@ -12,7 +12,7 @@ from locust.contrib.fasthttp import LocustBadStatusCode
 from locust.env import Environment
 
 from lab.clients import mix
-from lab.clients.figures import Figures
+from lab.clients.metrics import Metrics
 from lab.clients.orders import Habits
 
 # A page view has a connection of its own: visitors think longer than web servers keep an idle connection, and one that
@@ -30,7 +30,7 @@ class Visitor(FastHttpUser):
     abstract = True
     application: ClassVar[str]
     habits: ClassVar[Habits]
-    figures: ClassVar[Figures]
+    metrics: ClassVar[Metrics]
     created: ClassVar[int] = 0
 
     def __init__(self, environment: Environment) -> None:
@@ -53,10 +53,10 @@ class Visitor(FastHttpUser):
         if not self._intended_start:
             return  # Locust waits after a task: think first, so that clients who start together don't ask together
         start = time.perf_counter()
-        self.figures.lateness.observe(start - self._intended_start)
+        self.metrics.lateness.observe(start - self._intended_start)
         status = self._get(mix.address(self._page, self._chance))
         seconds = time.perf_counter() - start
-        self.figures.durations.labels(self.application, self._page, status).observe(seconds)
+        self.metrics.durations.labels(self.application, self._page, status).observe(seconds)
         if status == "timeout":
             self._end_session("timeout")
             return
@@ -80,5 +80,5 @@ class Visitor(FastHttpUser):
 
     def _end_session(self, end: str) -> None:
         """The next request of this client is another visitor's first."""
-        self.figures.sessions.labels(self.application, end).inc()
+        self.metrics.sessions.labels(self.application, end).inc()
         self._page = mix.FIRST_PAGE

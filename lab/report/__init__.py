@@ -6,5 +6,5 @@ A number travels through these rooms, each of which knows nothing of those after
                -> verdict, sections -> tables, panels (drawn by charts) -> document -> rendering
 
 `prometheus` asks and `rendering` writes; all between is pure functions of the answers. The report adds nothing that
-Prometheus doesn't know, so it can be made on another machine, later, or again after a mistake in it is mended.
+Prometheus doesn't know, so it can be made on another machine, later, or again after a mistake in it is fixed.
 """

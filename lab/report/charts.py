@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from lab.report.units import significant
 
 SHADES = ("#74B0D8", "#4A7FC0", "#7A2476", "#46103F", "#000000")
-"""From light to dark, from blue to purple: told apart in grey, and with any colour vision."""
+"""From light to dark, from blue to purple: distinguishable in grey, and with any colour vision."""
 MARKERS = ("o", "s", "^", "D", "v")
 LINES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 INK, FAINT = "#222222", "#767676"
@@ -41,7 +41,7 @@ XLINK = "http://www.w3.org/1999/xlink"
 
 @dataclass(frozen=True)
 class Point:
-    """The figures of one load: of each repetition one, in the axis's unit. Empty where nothing was measured."""
+    """The values of one load: of each repetition one, in the axis's unit. Empty where nothing was measured."""
 
     x: float
     values: tuple[float, ...]
@@ -256,7 +256,7 @@ def _standalone(svg: str, name: str, description: str) -> str:
                 element.set(key, f"#{name}-{value[1:]}")
             elif "url(#" in value:
                 element.set(key, re.sub(r"url\(#", f"url(#{name}-", value))
-        # Matplotlib's rule is for `*`, which on a page would be for every other figure too; it says it is of no colour.
+        # Matplotlib's rule is for `*`, which on a page would apply to all other charts; it sets no colour.
         if element.tag == f"{{{SVG}}}style" and element.text:
             element.text = element.text.replace("*", f"#{name} *")
     root.set("id", name)

@@ -21,7 +21,7 @@ AFTER = 2  # throughput and response times; then what was promised of them
 
 @dataclass(frozen=True)
 class Asked:
-    """The queries of one figure for one step; `at` says which, and of what time."""
+    """The queries of one value for one step; `at` says which, and of what time."""
 
     at: str
     queries: tuple[str, ...]
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Part:
-    """A section as it stands on the page. `figure` is an <svg> element; `absent` says why there is none."""
+    """A section as it stands on the page. The chart is an <svg> element; `absent` says why there is none."""
 
     key: str
     title: str

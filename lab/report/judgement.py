@@ -41,7 +41,7 @@ class Judged:
 def judge(
     objectives: Objectives, *, mean: float | None, within: float | None, errors: float | None
 ) -> tuple[Judged, ...]:
-    """Hold a step's figures against the objectives there are.
+    """Compare a step's values with the objectives there are.
 
     mean: of answered requests, in seconds; within: their share under the latency threshold; errors: failed over all.
     """

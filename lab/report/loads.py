@@ -19,7 +19,7 @@ class Load:
     results: tuple[StepResult, ...]
 
     def values(self, of: Callable[[StepResult], float | None]) -> tuple[float, ...]:
-        """A figure in every repetition that has it."""
+        """A value in every repetition that has it."""
         return tuple(value for result in self.results if (value := of(result)) is not None)
 
     @property

@@ -43,7 +43,7 @@ class _Layout:
 
 
 def chart(section: Section, loads: Sequence[Load], study: Study) -> str | None:
-    """The section's figure as SVG; None if there is not one number for it."""
+    """The section's chart as SVG; None if there is not one number for it."""
     layout = _layout(loads, study.mean_response)
     drawn = [quantity for quantity in section.quantities if quantity.drawn]
     panels = [_panel(quantity, loads, layout) for quantity in drawn]
@@ -120,7 +120,7 @@ def _layout(of: Sequence[Load], published: Sequence[Published]) -> _Layout:
 def _curves(
     of: Sequence[Load], layout: _Layout, value: Callable[[StepResult], float | None], factor: float
 ) -> list[Curve]:
-    """A figure of all loads, multiplied into the axis's unit, as curves."""
+    """A value of all loads, multiplied into the axis's unit, as curves."""
     groups: dict[tuple[str, int], list[Point]] = {}
     for load in of:
         points = groups.setdefault((load.placement, 0 if layout.along_instances else load.instances), [])

@@ -1,12 +1,12 @@
 """What the report asks of Prometheus for each step: PromQL, complete with the times, ready to be copied.
 
-Two kinds of figures need two ways of being taken over a step.
+Two kinds of values are computed over a step in two ways.
 
 **Requests** are counted by counters of the lab's own sensors and clients, and a step's count is the difference of two
 of their sums, `sum(counter @ end) - sum(counter @ start)`: exact to the request for any length of step. increase() and
 rate() would extrapolate to the edges of the range, and would lose what a series had counted when it was first scraped,
-as a status 5xx has that nobody had seen before. Where a counter began anew within the step, the difference would be
-wrong; that is asked for beside it, and the figures are missing then. A mean is the difference of `_sum` over the
+as a status 5xx has that nobody had seen before. If a counter was reset within the step, the difference would be
+wrong; that is asked for beside it, and the values are missing then. A mean is the difference of `_sum` over the
 difference of `_count`, a percentile is of the difference of the buckets: each request weighs the same, which it would
 not in an average of recorded means.
 
@@ -15,7 +15,7 @@ and which comes first may change. So throughput is taken from the clients, who c
 shares are of whole batches, and don't change with that.
 
 **CPU, events and waiting** come by the vocabulary's records, the same for every platform, and these are rates over a
-minute each. A step's figure is the average of those records whose whole minute lies within the step: all evaluations
+minute each. A step's value is the average of those records whose whole minute lies within the step: all evaluations
 from a minute after its start to its end. A step of less than a minute has none; there it is the last of the step, and
 `before_step` says by how much it reaches back beyond the start.
 """
@@ -25,7 +25,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
-from lab.clients.figures import LATE_SECONDS
+from lab.clients.metrics import LATE_SECONDS
 from lab.report.runs import Step
 
 RATE_SECONDS = 60  # over which the records' rates are taken
@@ -38,7 +38,7 @@ SENSOR = "app_request_duration_seconds"
 CLIENT = "lab_client_request_duration_seconds"
 LATENESS = "lab_client_start_lateness_seconds"
 WEB = 'tier="web"'  # where an application's users are answered
-# As objectives have it. Fast errors are no good answers: failed requests have a figure of their own.
+# As objectives have it. Fast errors are no good answers: failed requests have a value of their own.
 ANSWERED = 'status!~"1xx|5xx"'
 ANSWERED_TO_CLIENT = 'status!~"5xx|timeout|error"'
 
@@ -127,7 +127,7 @@ def within(seconds: float) -> Query:
 
 
 def _broken(metric: str, *only: str) -> Query:
-    """Applications of which a counter began anew within the step, or went away."""
+    """Applications with a counter reset within the step, or went away."""
 
     def query(step: Step, apps: Sequence[str]) -> str:
         series = f"{metric}_count{_of(step, apps, *only)}"
@@ -285,7 +285,7 @@ OF_STEP: Mapping[str, Query] = {
     "planned_seconds": _of_runner("lab_step_planned_seconds"),
     "why_no_misses": _why_no_misses,
 }
-"""The query of each figure by its name: a series per `app`, and `tier` or `cause`; one series if it is of the host."""
+"""The query of each value by its name: a series per `app`, and `tier` or `cause`; one series if it is of the host."""
 
 
 def about_run(metric: str, step: Step) -> str:

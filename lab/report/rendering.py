@@ -1,4 +1,4 @@
-"""A document as files: one HTML page that needs nothing else, and Markdown with its figures beside it."""
+"""A document as files: one self-contained HTML page, and Markdown with its charts in a folder."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import jinja2
 
 from lab.report.document import Document
 
-HTML_NAME, MARKDOWN_NAME, FIGURES_NAME = "report.html", "report.md", "figures"
+HTML_NAME, MARKDOWN_NAME, CHARTS_NAME = "report.html", "report.md", "charts"
 
 
 def write(document: Document, folder: Path) -> Path:
     """Write both forms into the folder, which is made if need be; returns the HTML page."""
-    figures = folder / FIGURES_NAME
+    figures = folder / CHARTS_NAME
     figures.mkdir(parents=True, exist_ok=True)
     for part in document.parts:
-        # GitHub and others show no figures that stand in the Markdown itself.
+        # GitHub and others don't show charts embedded in Markdown.
         if part.figure is not None:
             (figures / f"{part.key}.svg").write_text(part.figure)
     (folder / MARKDOWN_NAME).write_text(markdown(document))
@@ -26,13 +26,13 @@ def write(document: Document, folder: Path) -> Path:
 
 
 def html(document: Document) -> str:
-    """The page: its style and figures are in it, and it asks nothing of the network."""
+    """The page, with its style and charts, without network access."""
     return _TEMPLATES.get_template("report.html.j2").render(document=document)
 
 
 def markdown(document: Document) -> str:
-    """The same text and tables; figures are files of `FIGURES_NAME`."""
-    return _TEMPLATES.get_template("report.md.j2").render(document=document, figures=FIGURES_NAME)
+    """The same text and tables; charts are files in `CHARTS_NAME`."""
+    return _TEMPLATES.get_template("report.md.j2").render(document=document, figures=CHARTS_NAME)
 
 
 def cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures of each step and of each instance in it, from Prometheus's answers. Absent is None, never 0."""
+"""Values of each step and of each instance in it, from Prometheus's answers. Absent is None, never 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.clients.figures import LATE_SHARE
+from lab.clients.metrics import LATE_SHARE
 from lab.prometheus import Sample
 from lab.report import queries
 from lab.report.collection import Answers
@@ -68,7 +68,7 @@ class StepResult:
     lateness_mean: float | None = None
     lateness_p95: float | None = None
     late_starts: float | None = None
-    """The share of requests that the clients started so late that it tells of them."""
+    """The share of requests that the clients started too late."""
     clients_run: float | None = None
     cpus: float | None = None
     why_no_misses: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class StepResult:
         return sum(used) if used else None
 
     def of_instances(self, name: str) -> float | None:
-        """A figure of `Instance` by its name, mean over the instances that have it, as the studies give it."""
+        """A value of `Instance` by its name, mean over the instances that have it, as the studies give it."""
         return mean([getattr(instance, name) for instance in self.instances])
 
 
@@ -161,7 +161,7 @@ def _remarks(
     ):
         if missing:
             why = "restarted" if _apps(answers.given[f"{what}_broken"]) & set(missing) else "was not seen all the time"
-            remarks.append(f"no {what} figures of {', '.join(missing)}: the {what} {why}")
+            remarks.append(f"no {what} values of {', '.join(missing)}: the {what} {why}")
     remarks += [
         f"{SHARE.write(instance.unseen_failures)} of {instance.app}'s requests failed for the clients and not by its "
         "log: they timed out or never got there, and no objective counts them"

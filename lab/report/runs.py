@@ -4,8 +4,8 @@
                   placement="one node", repetition="2", host="lab", platform="cgroup"} 1
 
 The runner shows a step only while it measures: warm-up and the pauses between steps have no samples. So the samples of
-a series are the time that its figures are taken over, and a gap in them means that the step was begun anew, as a run is
-that goes on after a crash.
+a series are the time that its values are taken over, and a gap in them means that the step was restarted, as in a run
+that continues after a crash.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Step:
     start: int
     """Unix time of its first figures: a scrape after it was first seen, so that they are all of the step itself."""
     end: int
-    """Unix time of its last figures; a whole number of scrapes after `start`."""
+    """Unix time of its last samples; a whole number of scrapes after `start`."""
     attempts: int = 1
 
     @property

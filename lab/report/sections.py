@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lab.clients.figures import LATE_SECONDS
+from lab.clients.metrics import LATE_SECONDS
 from lab.report import units
 from lab.report.loads import Load
 from lab.report.results import StepResult, mean
@@ -27,7 +27,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Section:
-    """One figure with its table. `key` names its files and anchors, and what the study says of it."""
+    """One chart with its table. `key` names its files and anchors, and what the study says of it."""
 
     key: str
     title: str
@@ -176,7 +176,7 @@ SECTIONS = (
         "Clients",
         "What making the load cost, on the same machine: this is the clients' CPU, not the applications'. Lateness is "
         "how much later than planned a request was sent: where it nears the response times, the clients were too slow, "
-        "and these figures are theirs, not the applications'.",
+        "and these values are theirs, not the applications'.",
         (
             Quantity("CPU of all clients", units.CPUS, lambda result: result.clients_cpu, ("clients_cpu",)),
             Quantity(
@@ -193,6 +193,6 @@ SECTIONS = (
                 drawn=False,
             ),
         ),
-        "The clients told nothing of themselves.",
+        "The clients exposed no metrics.",
     ),
 )

@@ -117,7 +117,7 @@ class Instance:
         self._processes[tier].clear()
 
     def restart(self, tier: str) -> None:
-        """Start a tier anew, and return once it answers; raises `ServerError`."""
+        """Restart a tier, and return once it answers; raises `ServerError`."""
         self._end(tier)
         if tier == DB:
             self._start_database()

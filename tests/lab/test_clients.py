@@ -98,10 +98,10 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     clients.stop()
 
 
-Figures = Mapping[str, list[tuple[Mapping[str, str], float]]]
+Metrics = Mapping[str, list[tuple[Mapping[str, str], float]]]
 
 
-def figures(process: Clients, app: str) -> Figures:
+def metrics(process: Clients, app: str) -> Metrics:
     """Samples of the clients' metrics for one application, by name."""
     found: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     text = requests.get(f"http://127.0.0.1:{process.port}/metrics", timeout=10).text
@@ -114,7 +114,7 @@ def figures(process: Clients, app: str) -> Figures:
 
 def requests_by(label: str, process: Clients, app: str) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for labels, value in figures(process, app).get("lab_client_request_duration_seconds_count", []):
+    for labels, value in metrics(process, app).get("lab_client_request_duration_seconds_count", []):
         counts[labels[label]] += round(value)
     return counts
 
@@ -157,7 +157,7 @@ def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> 
     server.slow_seconds = 0.3
     for clients in (5, 2, 8, 0):
         visit(process, "changing", server, clients)
-        [(_, gauge)] = figures(process, "changing")["lab_clients"]
+        [(_, gauge)] = metrics(process, "changing")["lab_clients"]
         assert gauge == clients
         time.sleep(0.1)  # so that some are waiting for an answer when they are to go
     asked = len(server.asked)
@@ -201,7 +201,7 @@ def test_a_timeout_ends_the_session(process: Clients, server: Server, how: str) 
     assert followers
     assert set(followers) == {mix.FIRST_PAGE}
     assert requests_by("status", process, app)["timeout"] == pages.count("category")
-    ends = {labels["end"]: value for labels, value in figures(process, app)["lab_client_sessions_total"]}
+    ends = {labels["end"]: value for labels, value in metrics(process, app)["lab_client_sessions_total"]}
     assert ends["timeout"] == pages.count("category")
 
 
@@ -229,7 +229,7 @@ def test_the_process_tells_its_own_cost(process: Clients, server: Server) -> Non
     visit(process, "cost", server, 5)
     wait_for_requests(server, 50)
     visit(process, "cost", server, 0)
-    found = figures(process, "cost")
+    found = metrics(process, "cost")
     [(_, cpu_seconds)] = found["process_cpu_seconds_total"]
     [(_, starts)] = found["lab_client_start_lateness_seconds_count"]
     assert cpu_seconds > 0
@@ -241,11 +241,11 @@ def test_think_times_are_exponential_and_follow_from_the_seed() -> None:
     program = """
 import json, sys
 from locust.env import Environment
-from lab.clients.figures import Figures
+from lab.clients.metrics import Metrics
 from lab.clients.orders import Habits
 from lab.clients.visitor import Visitor
 def times(seed, count):
-    kind = type("app", (Visitor,), dict(application="app", figures=Figures(), host="http://localhost"))
+    kind = type("app", (Visitor,), dict(application="app", metrics=Metrics(), host="http://localhost"))
     kind.habits = Habits(seed, 7.0, 10.0)
     visitors = [kind(Environment()) for _ in range(count)]
     return [[visitor.wait_time() for _ in range(2000)] for visitor in visitors]

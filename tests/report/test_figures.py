@@ -220,7 +220,7 @@ class TestHarm:
     def test_a_sensor_that_began_anew_has_no_figures_of_the_step(self, harmed: Mapping[str, StepResult]) -> None:
         step = harmed["sensor restarts"]
         assert step.of_instances("requests") is None
-        assert "no sensor figures of auction-8: the sensor restarted" in step.remarks
+        assert "no sensor values of auction-8: the sensor restarted" in step.remarks
 
     def test_a_step_cut_short_counts_for_what_was_measured(self, harmed: Mapping[str, StepResult]) -> None:
         step = harmed["cut"]
@@ -251,7 +251,7 @@ class TestHarm:
         assert (seen.app, unseen.app) == ("auction-1", "auction-9")
         assert unseen.requests is unseen.mean is unseen.p95 is unseen.network is None
         assert unseen.client_requests == pytest.approx(20)
-        assert "no sensor figures of auction-9: the sensor was not seen all the time" in step.remarks
+        assert "no sensor values of auction-9: the sensor was not seen all the time" in step.remarks
 
     def test_a_step_that_was_hardly_seen_has_none(self, harmed: Mapping[str, StepResult]) -> None:
         assert harmed["gone at once"].instances == ()

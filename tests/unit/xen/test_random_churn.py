@@ -1,4 +1,4 @@
-"""Guests that come, go, reboot, migrate back and forth and change their devices at random: no counter lies about any of it.
+"""Guests that start, end, reboot, migrate back and forth and change their devices at random: all counters stay right.
 
 What Prometheus makes of each series is compared with what its domain or interface has really done since, also where it
 has passed from one to another.

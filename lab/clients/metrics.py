@@ -25,7 +25,7 @@ LATE_SECONDS = 0.05  # one of LATENESS_EDGES
 LATE_SHARE = 0.01
 
 
-class Figures:
+class Metrics:
     """The clients' metrics, in a registry of their own."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alerts.generator.histograms import sensors_histogram
-from lab.clients.figures import DURATION_EDGES, LATE_SECONDS, LATENESS_EDGES
+from lab.clients.metrics import DURATION_EDGES, LATE_SECONDS, LATENESS_EDGES
 from tools.programs import CHECKOUT
 
 

@@ -4,7 +4,7 @@
                   placement="one node",repetition="1"} 1
 
 The series of a step are there only while it is measured, not while its clients warm up: their samples are the time that
-its figures are taken over.
+its values are taken over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lab.scenario import Scenario, Step
 STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
 
 
-class Figures:
+class Metrics:
     """The runner's metrics, served on loopback."""
 
     def __init__(self) -> None:
