@@ -63,9 +63,9 @@ def up() -> None:
         _run([*compose, "kill", "-s", "SIGHUP", *gone_on], variables)
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
     if PERF_EXPORTER not in _parts(variables) and engine < PERF_ENGINE:
-        print(f"Without perf-exporter: that takes Docker {PERF_ENGINE} or newer, and this is Docker {engine}.")
+        print(f"Without perf-exporter, which needs Docker {PERF_ENGINE} or newer; this is Docker {engine}.")
     _print_addresses(chosen)
-    print(f"\nThey answer within a minute: {' '.join(compose)} ps shows each one's health. To stop: make compose-down")
+    print(f"\nThey are up within a minute: {' '.join(compose)} ps shows their health. To stop: make compose-down")
 
 
 def demo() -> None:
@@ -74,7 +74,7 @@ def demo() -> None:
     if _is_demo(compose):
         down()  # a demo starts over
     if _containers(compose):
-        raise StackError("the stack is running, and the demo would take its place: make compose-down first")
+        raise StackError("the stack is running on the demo's ports: make compose-down first")
     chosen = ports(os.environ, DEMO_PARTS)
     sockets.require_free([(part, chosen[part.name]) for part in DEMO_PARTS], patience=0, command="make compose-demo")
     grafana.make_password()
@@ -90,7 +90,7 @@ def demo() -> None:
         subprocess.run([*compose, "logs", "--no-color", DEMO_HISTORY], cwd=CHECKOUT, env=variables, check=False)
         down()
         raise
-    print("\nThis is the demo: all that it shows is made up from a study's numbers (docs/demo.md).")
+    print("\nThis is the demo: all data is simulated from a study's results (docs/demo.md).")
     _print_addresses(chosen)
     print("\nTo stop: make compose-down")
 
@@ -175,8 +175,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tools.compose", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start the stack, or bring a running one up to date")
-    commands.add_parser("demo", help="play a study's hosts in the stack's place")
-    commands.add_parser("down", help="stop it; what was recorded stays")
+    commands.add_parser("demo", help="start simulated hosts instead of the stack")
+    commands.add_parser("down", help="stop it; data is kept")
     try:
         {"up": up, "demo": demo, "down": down}[parser.parse_args().command]()
     except KeyboardInterrupt:

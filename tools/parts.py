@@ -60,6 +60,6 @@ def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[
             raise StackError(f"{part.port_variable}={text} is not a port: give a number from 1 to 65535")
         for name, port in chosen.items():
             if port == int(text):
-                raise StackError(f"{name} and {part.name} are both to use port {port}: change {part.port_variable}")
+                raise StackError(f"{name} and {part.name} both use port {port}: change {part.port_variable}")
         chosen[part.name] = int(text)
     return chosen

@@ -6,7 +6,7 @@ the checkout changes: apt works on a throw-away state folder of its own. Package
 `$VIRTSCOPE_CACHE`, so that a second checkout needs no network.
 
     python3 tools/programs.py             fetch what is missing of the stack's
-    python3 tools/programs.py --update    rewrite the lock files from what the mirrors offer now
+    python3 tools/programs.py --update    pin the mirrors' current versions
 
 Only the standard library is used: this runs before anything is installed.
 """
@@ -248,7 +248,7 @@ class _Apt:
                 timeout=APT_SECONDS,
             )
         except subprocess.TimeoutExpired:
-            raise ProgramsError(f"`apt-get {arguments[0]}` took over {APT_SECONDS // 60} minutes") from None
+            raise ProgramsError(f"`apt-get {arguments[0]}` took longer than {APT_SECONDS // 60} minutes") from None
         if process.returncode != 0:
             # The first complaint says why, later ones only what follows from it.
             complaints = [line for line in process.stderr.splitlines() if line.startswith(("E:", "W:"))]
@@ -414,7 +414,9 @@ def _sha256(file: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch the stack's third-party programs (Debian packages, unpacked).")
-    parser.add_argument("--update", action="store_true", help="rewrite the lock files from what the mirrors offer now")
+    parser.add_argument(
+        "--update", action="store_true", help="pin the mirrors' current versions"
+    )
     arguments = parser.parse_args()
     try:
         if arguments.update:

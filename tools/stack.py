@@ -117,7 +117,7 @@ def up() -> None:
         if running_settings == settings:
             _refresh(plan)
             _wait(plan)
-            print("\nThe stack was running already; its configuration has been read again.")
+            print("\nThe stack was running already; its configuration was reloaded.")
         else:
             if running_settings is not None:
                 with _step("Stopping the running stack: its programs or ports are not the ones wanted now"):
@@ -131,7 +131,7 @@ def play() -> None:
     """Start the demo in the stack's place, with a day of history, and return once all of it works."""
     with _alone():
         if supervision.is_running() and not _plan(_read_settings()).is_demo:
-            raise StackError("the stack is running, and the demo would take its place: make down first")
+            raise StackError("the stack is running on the demo's ports: make down first")
         with _step("Looking at this machine"):
             plan = _plan({**{name: value for name, value in os.environ.items() if value}, demo.SETTING: "1"})
             supervision.stop()  # a demo starts over
@@ -157,7 +157,7 @@ def down() -> None:
             return
         with _step("Stopping the stack"):
             supervision.stop()
-    print("What was recorded stays in .stack/data. Start again with: make up")
+    print("The data is kept in .stack/data. Start again with: make up")
 
 
 def status() -> bool:
@@ -216,7 +216,7 @@ def _not_stored(plan: Plan, found: Sequence[health.Target]) -> str:
     folder = _data(plan)
     free = shutil.disk_usage(folder).free
     if free < FULL_BYTES:
-        why = f"the disk of {_shown(folder)} is full ({free // 10**6} MB free). Make space; it then goes on by itself"
+        why = f"the disk of {_shown(folder)} is full ({free // 10**6} MB free). Make space; it continues automatically"
     else:
         why = f"make logs NAME={PROMETHEUS.name} says why"
     return f"Prometheus has stored {since}: {why}."
@@ -247,7 +247,7 @@ def logs(name: str | None, *, follow: bool) -> None:
     chosen = [file for file in there if name in {None, file.stem}]
     if not chosen:
         names = ", ".join(file.stem for file in there) or "none before the first `make up`"
-        raise StackError(f"there is no such log; there are: {names}")
+        raise StackError(f"no such log; choose from: {names}")
     subprocess.run(["tail", "--lines=20", *(["-F"] if follow else []), *map(str, chosen)], check=False)
 
 
@@ -277,7 +277,11 @@ def _build_state(telegraf_process: supervision.Process, since: str) -> tuple[str
     if telegraf_process.state not in {"starting", "running"} or telegraf_process.since is None:
         return "not built", since, f"{telegraf.why_not_built()}; to try again: make up"
     minutes = (datetime.now(UTC) - telegraf_process.since).total_seconds() / 60
-    return f"building, {minutes:.0f} min so far", since, f"takes {telegraf.MODULE.build_time}, then it starts by itself"
+    return (
+        f"building, {minutes:.0f} min so far",
+        since,
+        f"takes {telegraf.MODULE.build_time}, then it starts",
+    )
 
 
 def _why_not_used(part: Part, machine: Machine) -> str:
@@ -440,8 +444,8 @@ def _describe(plan: Plan) -> None:
 def _describe_demo(plan: Plan) -> None:
     """Say that nothing of it is measured, and where to look."""
     print(
-        "\nThis is the demo. All that it shows is made up from a study's numbers (docs/demo.md). Three hosts, demo-xen,"
-        "\ndemo-openvz and demo-base, play one, two and four applications of 500 to 800 clients: a round is an hour."
+        "\nThis is the demo. All data is simulated from a study's results (docs/demo.md). Three hosts, demo-xen,"
+        "\ndemo-openvz and demo-base, run one, two and four applications of 500 to 800 clients; the hour repeats."
     )
     _print_addresses(plan, [part for part in plan.parts if part in {PROMETHEUS, GRAFANA}])
     print("\nmake status, make logs, make down. To watch this machine instead: make up")
@@ -455,7 +459,7 @@ def _print_addresses(plan: Plan, parts: Sequence[Part]) -> None:
     ]
     if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
         addresses.append(
-            (TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts by itself")
+            (TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts")
         )
     if GRAFANA not in plan.parts:
         addresses.append((GRAFANA.name, grafana.HOW_TO_GET_IT))
@@ -517,12 +521,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tools.stack", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start the stack, or bring a running one up to date")
-    commands.add_parser("demo", help="play a study's hosts in the stack's place")
-    commands.add_parser("down", help="stop it; what was recorded stays")
+    commands.add_parser("demo", help="start simulated hosts instead of the stack")
+    commands.add_parser("down", help="stop it; data is kept")
     commands.add_parser("status", help="show every part and target")
     log_parser = commands.add_parser("logs", help="show the last lines of the logs")
-    log_parser.add_argument("name", nargs="?", help="of one part, as in status")
-    log_parser.add_argument("--follow", action="store_true", help="go on showing new lines")
+    log_parser.add_argument("name", nargs="?", help="a part, as in status")
+    log_parser.add_argument("--follow", action="store_true", help="follow new lines")
     arguments = parser.parse_args()
 
     os.umask(0o022)  # the parts may be other users'; what is secret gets a mode of its own

@@ -129,7 +129,7 @@ def stop() -> None:
     deadline = time.monotonic() + STOP_SECONDS
     while _runs(pid):
         if time.monotonic() > deadline:
-            raise StackError(f"supervisord (pid {pid}) does not end: see {LOG / 'supervisord.log'}")
+            raise StackError(f"supervisord (pid {pid}) does not stop: see {LOG / 'supervisord.log'}")
         time.sleep(0.05)
 
 

@@ -47,7 +47,7 @@ def ports() -> Iterator[dict[str, int]]:
     ours = [sys.executable, "-m", "tools.compose"]
     try:
         said = run([*ours, "demo"], variables, START_SECONDS)
-        assert "all that it shows is made up" in said
+        assert "all data is simulated" in said
         assert f"http://127.0.0.1:{found[PROMETHEUS.name]}" in said
         yield found
         run([*ours, "down"], variables)

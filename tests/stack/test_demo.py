@@ -15,7 +15,7 @@ def played(checkout: Checkout) -> Checkout:
     checkout.make("down")
     demo = checkout.make("demo")
     assert demo.returncode == 0, demo.stdout
-    assert "All that it shows is made up" in demo.stdout
+    assert "All data is simulated" in demo.stdout
     assert checkout.url("PROMETHEUS_PORT") in demo.stdout
     return checkout
 
