@@ -1,4 +1,4 @@
-// Rules, alerts and dashboards for a Prometheus and Grafana of one's own: the stack's files with `_config` worked in.
+// Rules, alerts and dashboards for your own Prometheus and Grafana: the stack's files with `_config` applied.
 // How to use it: docs/mixin.md.
 local stack = import 'stack.libsonnet';
 

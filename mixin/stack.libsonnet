@@ -1,4 +1,4 @@
-// The stack's own files, as they are. Jsonnet can't list a folder: who adds a file to one of these names it here
+// The stack's own files. Jsonnet can't list a folder: add new files of these folders here
 // (tests/mixin/ finds what is missing).
 {
   rules: [

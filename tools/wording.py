@@ -23,6 +23,7 @@ KINDS = {".md", ".py", ".yml", ".yaml", ".tmpl", ".libsonnet", ".jsonnet", ".con
 # What people read. docs/metrics.md is made of the exporters' HELP texts.
 PLACES = (
     "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Makefile",
     "compose.yaml",
