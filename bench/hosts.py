@@ -1,4 +1,4 @@
-"""Whole hosts under watch: the real exporters, beside what an administrator would run to see the same figures."""
+"""Whole hosts: the real exporters, beside what an administrator would run to see the same values."""
 
 from __future__ import annotations
 

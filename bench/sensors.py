@@ -79,7 +79,7 @@ def measure() -> None:
 
 
 class _Agent:
-    """The project's Telegraf with one sensor, whose CPU is the figure."""
+    """The project's Telegraf with one sensor, whose CPU is measured."""
 
     def __init__(self, sensor: str) -> None:
         self._folder = tempfile.TemporaryDirectory()

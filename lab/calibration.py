@@ -42,6 +42,6 @@ def scale(cpu_seconds: float, answers: float, think_seconds: float) -> Scale:
     that take `THEIR_CPUS` are those who together ask `THEIR_CPUS` / cost times per second.
     """
     if answers < LEAST_ANSWERS or cpu_seconds <= 0:
-        raise LabError(f"calibration got only {answers:g} answers: give it more time, or see what the site's logs say")
+        raise LabError(f"calibration got only {answers:g} answers: give it more time, or read the site's logs")
     cost = cpu_seconds / answers
     return Scale(STUDY_CLIENTS / (THEIR_CPUS / cost * (think_seconds + cost)), cost)

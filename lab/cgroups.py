@@ -184,7 +184,7 @@ class Cgroup:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > deadline:
-                raise CgroupError(f"{self.path} has processes that can't be ended: {' '.join(map(str, processes))}")
+                raise CgroupError(f"{self.path} has processes that can't be stopped: {' '.join(map(str, processes))}")
             time.sleep(0.01)
 
     def remove(self) -> None:
@@ -275,7 +275,7 @@ def _locked(folder: Path) -> int:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 os.close(descriptor)
-                raise CgroupError(f"{folder} is in use by another run on this machine: wait for its end") from None
+                raise CgroupError(f"{folder} is in use by another run on this machine: wait for it") from None
             time.sleep(0.05)
         else:
             return descriptor

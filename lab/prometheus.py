@@ -64,14 +64,14 @@ class Prometheus:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
-            raise PrometheusError(f"{self.url} refuses a query: {_complaint(error)}\n{query}") from error
+            raise PrometheusError(f"{self.url} rejects a query: {_complaint(error)}\n{query}") from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             hint = "`make up` starts the stack's; of another, --prometheus is the address, such as http://host:9090"
             raise PrometheusError(f"no Prometheus answers at {self.url}: {error}; {hint}") from error
         try:
             given, result = answer["data"]["resultType"], list(answer["data"]["result"])
         except (KeyError, TypeError) as error:
-            raise PrometheusError(f"what answers at {self.url} is no Prometheus") from error
+            raise PrometheusError(f"{self.url} is not a Prometheus") from error
         if given != wanted:
             raise PrometheusError(f"{self.url} gives a {given} where a {wanted} was asked for: {query}")
         return result

@@ -51,7 +51,7 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         run(scenario.load(scenario.find(arguments.scenario)), new=arguments.new)
     except KeyboardInterrupt:
-        print("Interrupted; nothing of it is left running. The same command goes on where it was.", file=sys.stderr)
+        print("Interrupted; everything was stopped. The same command continues where it stopped.", file=sys.stderr)
         return 130
     except (LabError, StackError, ProgramsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -62,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
 def run(what: Scenario, *, new: bool = False) -> None:
     """Run a scenario, or what is left of its latest run. Raises `LabError`; whatever happens, nothing stays."""
     if os.geteuid() != 0:
-        raise LabError("the lab makes cgroups, and only root may: use sudo")
+        raise LabError("the lab creates cgroups, which needs root: use sudo")
     console = Console()
     with _alone():
         prometheus_port = _stack()

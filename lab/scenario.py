@@ -99,11 +99,11 @@ def find(name: str) -> Path:
     """The file of a scenario given by name, or by the path of a file of one's own; raises `ScenarioError`."""
     if name.endswith((".yml", ".yaml")):
         if not Path(name).is_file():
-            raise ScenarioError(f"{name}: there is no such file")
+            raise ScenarioError(f"{name}: no such file")
         return Path(name)
     shipped = sorted(file.stem for file in FOLDER.glob("*.yml"))
     if name not in shipped:
-        raise ScenarioError(f"there is no scenario {name!r} (a file of your own ends in .yml){_nearest(name, shipped)}")
+        raise ScenarioError(f"no scenario {name!r} (your own file must end in .yml){_nearest(name, shipped)}")
     return FOLDER / f"{name}.yml"
 
 

@@ -414,9 +414,7 @@ def _sha256(file: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch the stack's third-party programs (Debian packages, unpacked).")
-    parser.add_argument(
-        "--update", action="store_true", help="pin the mirrors' current versions"
-    )
+    parser.add_argument("--update", action="store_true", help="pin the mirrors' current versions")
     arguments = parser.parse_args()
     try:
         if arguments.update:

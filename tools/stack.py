@@ -458,9 +458,7 @@ def _print_addresses(plan: Plan, parts: Sequence[Part]) -> None:
         (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}") for part in parts
     ]
     if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
-        addresses.append(
-            (TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts")
-        )
+        addresses.append((TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts"))
     if GRAFANA not in plan.parts:
         addresses.append((GRAFANA.name, grafana.HOW_TO_GET_IT))
     print()

@@ -118,7 +118,7 @@ def _command(*subcommand: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """What sensors are told: relative paths, since the folders above the checkout may be closed to nobody."""
+    """Environment of the sensors: relative paths, since the folders above the checkout may be closed to nobody."""
     return {
         **privileges.environment(os.environ),
         TELEGRAF.port_variable: os.environ.get(TELEGRAF.port_variable) or str(TELEGRAF.default_port),

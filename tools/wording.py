@@ -45,7 +45,10 @@ SKIPPED = ("docs/metrics.md", "docs/perf-exporter.md", "tools/wording.yml", "too
 def better_words() -> dict[re.Pattern[str], str]:
     """Return what to write instead of what each pattern finds."""
     words: dict[str, str] = yaml.safe_load(WORDS.read_text())
-    return {re.compile(rf"(?<![\w:-])(?:{words})(?![\w:-])", re.IGNORECASE): better for words, better in words.items()}
+    return {
+        re.compile(rf"(?<![\w-])(?<!\w:)(?:{words})(?![\w-]|:\w)", re.IGNORECASE): better
+        for words, better in words.items()
+    }
 
 
 def files(places: tuple[str, ...]) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""A section's figure: its quantities as panels, and published numbers beside where they are of the same thing."""
+"""A section's chart: its quantities as panels, and published numbers beside where they are of the same thing."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Step:
     host: str
     platform: str
     start: int
-    """Unix time of its first figures: a scrape after it was first seen, so that they are all of the step itself."""
+    """Unix time of its first samples: a scrape after it was first seen, so that they are all of the step itself."""
     end: int
     """Unix time of its last samples; a whole number of scrapes after `start`."""
     attempts: int = 1

@@ -61,16 +61,16 @@ def _cpus(load: Load) -> Iterable[tuple[float, str]]:
     return ((cpus, f"shared: {cpus:g} CPU") for cpus in set(load.values(lambda result: result.cpus)))
 
 
-_NO_SENSOR = "The sensors gave no figures: Prometheus has no app_request_duration_seconds of these applications."
+_NO_SENSOR = "No data from the sensors: Prometheus has no app_request_duration_seconds of these applications."
 
 SECTIONS = (
     Section(
         "throughput",
         "Throughput",
         "Answers of one instance in a second, counted by the clients, as in the study; mean over instances. As long as "
-        "it grows with the clients, each of them gets its answer and goes on; where it stops growing, they wait.",
+        "it grows with the clients, they get their answers; where it stops growing, they wait.",
         (Quantity("Answers of an instance", units.RATE, _of("client_answers"), ("client_answers",)),),
-        "The clients gave no figures: Prometheus has no lab_client_request_duration_seconds of these applications.",
+        "No data from the clients: Prometheus has no lab_client_request_duration_seconds of these applications.",
     ),
     Section(
         "response",
@@ -116,37 +116,37 @@ SECTIONS = (
                 drawn=False,
             ),
         ),
-        "Nothing gave the tiers' CPU: Prometheus has no app:tier_cpu_usage:rate of them; cAdvisor gives it.",
+        "No CPU data of the tiers: Prometheus has no app:tier_cpu_usage:rate of them, which comes from cAdvisor.",
     ),
     Section(
         "waiting",
         "Waiting for a CPU",
-        "Time in which a tier could have run and did not, because others had the CPU; and, where it has a cap, the "
-        "time in which that held it back. Mean over instances, in seconds per second.",
+        "Time in which a tier was runnable and others had the CPU; and, if it has a cap, the time in which it was "
+        "throttled. Mean over instances, in seconds per second.",
         (
             Quantity("Web tier waiting", units.WAITING, _tier("waiting", "web"), ("waiting",)),
             Quantity("Database tier waiting", units.WAITING, _tier("waiting", "db"), ("waiting",)),
-            Quantity("Web tier held by its cap", units.WAITING, _tier("throttled", "web"), ("throttled",), drawn=False),
-            Quantity("Database tier held", units.WAITING, _tier("throttled", "db"), ("throttled",), drawn=False),
+            Quantity("Web tier throttled", units.WAITING, _tier("throttled", "web"), ("throttled",), drawn=False),
+            Quantity("Database tier throttled", units.WAITING, _tier("throttled", "db"), ("throttled",), drawn=False),
         ),
-        "Nothing tells how long tiers waited: Prometheus has no vserver:cpu_wait:rate of these tiers.",
+        "No data on waiting: Prometheus has no vserver:cpu_wait:rate of these tiers.",
     ),
     Section(
         "overhead",
         "Host overhead",
-        "CPU that no tier got: the host's own, and its share of all CPU used. Clients, monitoring and whatever else "
-        "ran on the machine are in it; the clients' part is in the section Clients.",
+        "CPU outside of the tiers, and its share of all CPU used. It includes clients, monitoring and everything else "
+        "on the machine; the clients' part is in the section Clients.",
         (
             Quantity("Host's own CPU", units.CPUS, lambda result: result.overhead, ("overhead",)),
             Quantity("Share of all CPU used", units.SHARE, lambda result: result.overhead_ratio, ("overhead_ratio",)),
         ),
-        "Nothing gave the host's own CPU: Prometheus has no host:overhead_cpu:rate of this host and platform.",
+        "No data on the host's own CPU: Prometheus has no host:overhead_cpu:rate of this host and platform.",
     ),
     Section(
         "misses",
         "Cache misses",
         "Misses of the last-level cache per instruction, by the processor's counters; mean over instances. They rise "
-        "where neighbours push each other out of the cache.",
+        "where neighbours evict each other's cache lines.",
         (
             Quantity("Web tier", units.PER_THOUSAND, _tier("misses", "web"), ("misses",)),
             Quantity("Database tier", units.PER_THOUSAND, _tier("misses", "db"), ("misses",)),
@@ -157,24 +157,23 @@ SECTIONS = (
         "sensors",
         "Sensor and client",
         "The same requests seen twice: by the web tier's access log, and by the clients. What the clients saw beyond "
-        "the server's own time is the network's share, which includes the time that a request lay in a queue before a "
-        "process of the server took it up, and the client's own delay: where it is large, users felt worse than the "
-        "log says. The sensor counts in batches of 5 s, one of which may fall into a step or out of it; means are not "
-        "touched by that.",
+        "the server's own time is the network's share, which includes the time in a queue before a process of "
+        "the server accepted the request, and the client's own delay: where it is large, users waited longer than the "
+        "log says. The sensor counts in batches of 5 s, one of which may be in a step or not; means are not affected.",
         (
-            Quantity("Client saw beyond the server", units.DURATION, _of("network"), ("client_mean", "mean")),
+            Quantity("Client minus server", units.DURATION, _of("network"), ("client_mean", "mean")),
             Quantity("Mean by the client", units.DURATION, _of("client_mean"), ("client_mean",), drawn=False),
             Quantity("Mean by the sensor", units.DURATION, _of("mean"), ("mean",), drawn=False),
             Quantity("Requests by the client", units.RATE, _of("client_requests"), ("client_requests",), drawn=False),
             Quantity("Requests by the sensor", units.RATE, _of("requests"), ("requests",), drawn=False),
             Quantity("Failed for the client", units.SHARE, _of("client_failures"), ("client_failures",), drawn=False),
         ),
-        "Sensor and client can't be compared: one of them gave no figures.",
+        "Sensor and client can't be compared: one of them has no data.",
     ),
     Section(
         "clients",
         "Clients",
-        "What making the load cost, on the same machine: this is the clients' CPU, not the applications'. Lateness is "
+        "Cost of generating the load on the same machine: the clients' CPU, not the applications'. Lateness is "
         "how much later than planned a request was sent: where it nears the response times, the clients were too slow, "
         "and these values are theirs, not the applications'.",
         (

@@ -11,10 +11,10 @@ from lab.report.results import causes, mean
 from lab.report.units import CPUS, RESPONSE, SHARE
 
 CAUSES = {
-    "self": "its own cap held it back",
-    "neighbour": "its neighbours on the same host took what it needed",
+    "self": "it reached its own CPU limit",
+    "neighbour": "neighbours on the same host took CPU or cache",
     "hypervisor": "the host itself took the CPU",
-    "load": "it had more requests than ever",
+    "load": "it had more requests than ever before",
 }
 
 
@@ -22,7 +22,7 @@ def verdict(loads: Sequence[Load]) -> list[str]:
     """Sentences for someone who reads no further."""
     if not any(load.judged for load in loads):
         return [
-            "Prometheus knows of no objectives for these applications, so nothing can be said to be met or missed.",
+            "Prometheus has no objectives for these applications, so none is met or missed.",
             *_response(loads),
         ]
     broken = [load for load in loads if load.met is False]
@@ -49,9 +49,9 @@ def _describe(judged: Judged) -> str:
     """What was measured beside what was promised, in words."""
     if judged.objective == "mean":
         measured, promised = RESPONSE.write(judged.measured), RESPONSE.write(judged.promised)
-        return f"mean response {measured} where at most {promised} is promised"
+        return f"mean response {measured}, objective at most {promised}"
     what = f"answered within {RESPONSE.write(judged.seconds)}" if judged.seconds else "answered without error"
-    return f"{SHARE.write(judged.measured)} {what} where {SHARE.write(judged.promised)} is promised"
+    return f"{SHARE.write(judged.measured)} {what}, objective {SHARE.write(judged.promised)}"
 
 
 def _knee(loads: Sequence[Load], broken: Sequence[Load]) -> str:
@@ -116,13 +116,11 @@ def _why(load: Load) -> str:
     if used is not None:
         full = f" All tiers together used {CPUS.write(used)}" + (f" of the {cpus:g} they share." if cpus else ".")
     if not shares:
-        return f"Why is not known: Prometheus has no app:breach_cause:info of that time.{full}"
+        return f"Cause unknown: Prometheus has no app:breach_cause:info of that time.{full}"
     cause, share = next(iter(shares.items()))
     if cause == "unknown":
-        return f"Why is not known: nothing that is watched explains it (for {SHARE.write(share)} of the time).{full}"
-    return (
-        f"Most likely because {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time).{full}"
-    )
+        return f"Cause unknown: no evidence (for {SHARE.write(share)} of the time).{full}"
+    return f"Most likely cause: {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time).{full}"
 
 
 def _size(load: Load) -> tuple[int, int]:

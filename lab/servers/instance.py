@@ -74,7 +74,7 @@ class Instance:
     def start(self) -> None:
         """Start both tiers and return once pages are answered; raises `LabError`, and then nothing is left."""
         if os.geteuid() != 0:
-            raise LabError("the lab makes cgroups, and only root may: use sudo")
+            raise LabError("the lab creates cgroups, which needs root: use sudo")
         try:
             for tier in TIERS:
                 self._cgroups[tier].make(self._limits[tier])  # and what a killed run has left there is ended

@@ -57,19 +57,21 @@ class TestVerdict:
         said = verdict(found(step(800, calm), step(500, calm, calm), step(800, calm, slow, cpus=1.0)))
         assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
         assert said[-2] == (
-            "First to break, at 2 instances with 800 clients each: mean response 250 ms where at most 100 ms is "
-            "promised (the worst of 1 instance that missed)."
+            "First to break, at 2 instances with 800 clients each: mean response 250 ms, objective at most "
+            "100 ms (the worst of 1 instance that missed)."
         )
-        assert said[-1] == "Most likely because it had more requests than ever (cause load, for 75 % of the time)."
+        assert (
+            said[-1] == "Most likely cause: it had more requests than ever before (cause load, for 75 % of the time)."
+        )
 
     def test_everything_broken(self) -> None:
         said = verdict(found(step(500, instance(0.3)), step(800, instance(0.9))))
         assert said[0].startswith("Objectives were missed at every load")
-        assert said[-1].startswith("Why is not known")
+        assert said[-1].startswith("Cause unknown")
 
     def test_an_unknown_cause_is_none(self) -> None:
         said = verdict(found(step(500, instance(0.3, causes={"unknown": 1.0}))))
-        assert said[-1] == "Why is not known: nothing that is watched explains it (for 100 % of the time)."
+        assert said[-1] == "Cause unknown: no evidence (for 100 % of the time)."
 
     def test_placements_are_told_apart(self) -> None:
         said = verdict(

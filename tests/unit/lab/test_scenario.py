@@ -110,9 +110,9 @@ def test_files_that_are_no_scenario(text: str, message: str) -> None:
 
 
 def test_scenarios_are_found_by_name_and_by_path(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"there is no scenario 'sclae' .*; did you mean scale\?"):
+    with pytest.raises(ScenarioError, match=r"no scenario 'sclae' .*; did you mean scale\?"):
         scenario.find("sclae")
-    with pytest.raises(ScenarioError, match=r"mine\.yml: there is no such file"):
+    with pytest.raises(ScenarioError, match=r"mine\.yml: no such file"):
         scenario.find(str(tmp_path / "mine.yml"))
     mine = tmp_path / "mine.yml"
     mine.write_text(VALID)
