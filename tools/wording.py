@@ -18,7 +18,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ROOT / "tools/wording.yml"
-KINDS = {".md", ".py", ".yml", ".yaml", ".tmpl", ".libsonnet", ".jsonnet", ".conf", ".pl", ".in", ".toml", ""}
+KINDS = {".md", ".py", ".yml", ".yaml", ".tmpl", ".libsonnet", ".jsonnet", ".conf", ".pl", ".in", ".toml", ".service"}
+NAMES = {"Makefile", "Dockerfile"}
 
 # What people read. docs/metrics.md is made of the exporters' HELP texts.
 PLACES = (
@@ -57,7 +58,7 @@ def files(places: tuple[str, ...]) -> Iterator[Path]:
         found = [ROOT / place] if (ROOT / place).is_file() else sorted((ROOT / place).rglob("*"))
         for file in found:
             name = file.relative_to(ROOT).as_posix()
-            if file.is_file() and file.suffix in KINDS and not name.startswith(SKIPPED) and "__pycache__" not in name:
+            if file.is_file() and (file.suffix in KINDS or file.name in NAMES) and not name.startswith(SKIPPED):
                 yield file
 
 
