@@ -187,4 +187,4 @@ def test_one_up_at_a_time(stopped: Checkout) -> None:
         output, _ = first.communicate(timeout=120)
     assert first.returncode == 0, output
     assert second.returncode != 0
-    assert "another `make up` or `make down` is at work" in second.stdout
+    assert "another `make up` or `make down` is running" in second.stdout
