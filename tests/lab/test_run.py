@@ -134,7 +134,7 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkou
         said, _ = run.communicate(timeout=RUN_SECONDS)
     assert run.returncode == 130, said
     assert "going on" not in said
-    assert "Interrupted; nothing of it is left running." in said
+    assert "Interrupted; everything was stopped." in said
     assert left(checkout, stack) == []
     assert finished_steps(checkout)[0] == ["1x2-1", "1x3-1"]
 
