@@ -37,7 +37,8 @@ def test_links_lead_to_files_and_sections_that_exist(page: Path) -> None:
 
 def sections(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", page.read_text())
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
