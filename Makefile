@@ -45,7 +45,7 @@ test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboard
 	$(BIN)/python -m tools.nightly --changed
 nightly: $(READY) ## Tests that take minutes each: a second scheduler of Xen, objectives that break, guests that come and go
 	$(BIN)/python -m tools.nightly
-lint: $(READY) ## Check format, code, spelling and wording
+lint: $(READY) ## Check format, code, layers, spelling and wording
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	PYTHONPATH=exporters $(BIN)/lint-imports --no-cache --no-logo
