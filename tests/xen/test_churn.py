@@ -1,4 +1,4 @@
-"""Twenty guests come and go under a scrape each second: no series outlives its guest, and none is another's.
+"""Twenty guests come and go between scrapes: no series outlives its guest, and none is another's.
 
 What they and Dom0 used meanwhile is what xl says, guests that have ended included.
 """
@@ -17,14 +17,15 @@ from tests.live import Prometheus
 from tests.xen.host import CREDIT, Guest, XenHost
 from tests.xen.second_exporter import SecondExporter
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
 
 GUESTS = 20
 ALIVE = 2  # at a time
 RUNNING = 2  # every second runs, which is dear in emulation; the others stay paused
 DUTY = 60  # percent of a CPU
 NAMES = ALIVE + 1  # so few that each is taken again as soon as it is free
-DEADLINE = 0.95  # seconds, of the one that a scrape may take
+INTERVAL = 3  # seconds: two exporters and xl share one emulated CPU, which needs up to a second for a scrape
+DEADLINE = 0.95 * INTERVAL  # of the time that a scrape may take
 TEXT_IS_LATE = 5.0  # seconds: what the exporter serves at most
 MINUTE = 60.0  # of the rates
 TOLERANCE = 0.05
@@ -89,7 +90,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     alive: list[Life] = []
     busy = xen.domids()[0]
     xen.dom0(f"xl pause {busy}")
-    time.sleep(3)  # for the first rates
+    time.sleep(3 * INTERVAL)  # for the first rates
     at_first, first_look = seconds_by_xl(xen.dom0("xl list")), time.time()
     of_ended: dict[str, float] = {}
     for number in range(GUESTS):
@@ -115,7 +116,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     time.sleep(MINUTE - (time.time() - first_look) % MINUTE)
     at_last, last_look = seconds_by_xl(xen.dom0("xl list")), time.time()
     xen.dom0(f"xl unpause {busy}")
-    time.sleep(3)  # for the scrapes after the last one
+    time.sleep(3 * INTERVAL)  # for the scrapes after the last one
     guests = sum(of_ended.values()) + at_last[busy] - at_first[busy]
     return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests))
 
@@ -124,25 +125,25 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
 def watcher(
     xen: XenHost, text_exporter: SecondExporter, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Prometheus]:
-    """Scrapes both sources each second; `host` is library or text."""
+    """Scrapes both sources; `host` is library or text."""
     folder: Path = tmp_path_factory.mktemp("watcher")
     targets = [
         {"targets": [address], "labels": {"host": host, "platform": "xen"}}
         for host, address in (("library", xen.exporter), ("text", text_exporter.address))
     ]
-    with Prometheus(folder, {"xentop": targets}, interval="1s") as prometheus:
+    with Prometheus(folder, {"xentop": targets}, interval=f"{INTERVAL}s") as prometheus:
         yield prometheus
 
 
 def stored(prometheus: Prometheus, selector: str) -> list[Series]:
     return [
         Series(found["metric"], [(float(at), float(value)) for at, value in found["values"]])
-        for found in prometheus.query(f"{selector}[10m]")
+        for found in prometheus.query(f"{selector}[20m]")
     ]
 
 
 def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], figures: Callable[[str], None]) -> None:
-    """But for those that an emulated Dom0 with one CPU can't answer within a second, whatever runs in it."""
+    """But for those that an emulated Dom0 with one CPU can't answer in time, whatever runs in it."""
     begun, ended = lives[0].created, lives[-1].gone
     seconds = {series.labels["host"]: dict(series.samples) for series in stored(watcher, "scrape_duration_seconds")}
     for series in stored(watcher, 'up{job="xentop"}'):
@@ -230,7 +231,7 @@ def test_cpu_is_what_xl_says_of_those_who_are_there_and_those_who_have_ended(
 
     def seconds(record: str) -> float:
         # The last value before that moment: no scrape, no record.
-        last = (f'last_over_time({record}{{host="library"}}[10s] @ {at:.3f})' for at in minutes)
+        last = (f'last_over_time({record}{{host="library"}}[30s] @ {at:.3f})' for at in minutes)
         return sum(MINUTE * watcher.value(query) for query in last)
 
     dom0, everybody = seconds("host:overhead_cpu:rate"), seconds("host:cpu_usage:rate")
