@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from virtscope.perf.perf_report import malformed
 from virtscope.perf.profile import NO_SYMBOL, OTHER, Hits, Place, Profile, add
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 _COUNTED = re.compile(r"\W*(?:Counter \d+ )?[Cc]ounted\s")
 _EVENT = re.compile(r"\W*(?:Counter\d+)?[Cc]ounted(?P<name>[^()]{1,200}?)events\b", re.ASCII)
@@ -130,9 +130,9 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
     """Return the samples by place of every event in a report; `text` is all of it, also if it is indented.
 
     `events` are the events in their order, for a report whose preamble was cut off. Lines that were wrapped, as mail
-    programs do, are taken for one. What was cut off below an application ("...") is in OTHER. Raises SourceRubbish with
-    the offending line where one can't be understood, where the events and their columns don't match, where there are
-    no rows or two reports, and for what opreport prints with --callgraph, --xml or for two profiles at once.
+    programs do, are taken for one. What was cut off below an application ("...") is in OTHER. Raises SourceMalformed
+    with the offending line where one can't be understood, where the events and their columns don't match, where there
+    are no rows or two reports, and for what opreport prints with --callgraph, --xml or for two profiles at once.
     """
     lines = textwrap.dedent("\n".join(_lines(text))).split("\n")
     _refuse_other_forms(text, lines)
@@ -142,7 +142,7 @@ def parse(text: str, events: Sequence[Counted] = ()) -> Profile:
     width = columns.titles.count("samples")
     classes = len(named) == 1  # of this event, as far as there are several columns
     if not counted or not (classes or len(counted) == width):
-        raise SourceRubbish(
+        raise SourceMalformed(
             f"opreport's rows have {width} counts each, its preamble names {len(counted)} events "
             f"{[each.event for each in counted]}; where it names none, name them in the columns' order (--event)"
         )
@@ -167,7 +167,7 @@ def _lines(text: str) -> list[str]:
 
 def _refuse_other_forms(text: str, lines: Sequence[str]) -> None:
     if re.match(r"\s*<\?xml|\s*<profile\b", text):
-        raise SourceRubbish("this is opreport's XML; have opreport print it without --xml")
+        raise SourceMalformed("this is opreport's XML; have opreport print it without --xml")
     for number, line in enumerate(lines, 1):
         if "diff %" in line and _HEADER.match(line):
             raise malformed(
@@ -179,7 +179,7 @@ def _columns(lines: Sequence[str]) -> tuple[_Columns, int]:
     """Return the columns, and the index of the line where rows begin.
 
     Without a line of titles these are pairs of a count and a percentage, as many as the first row has. Raises
-    SourceRubbish where there is no row at all, and for a line between titles and rows that is neither.
+    SourceMalformed where there is no row at all, and for a line between titles and rows that is neither.
     """
     titles: list[str] = []
     for index, line in enumerate(lines):
@@ -200,7 +200,7 @@ def _columns(lines: Sequence[str]) -> tuple[_Columns, int]:
             return _Columns(titles, _values(titles), _shows_symbols(line)), index
         elif titles and line and not _FRAME.match(line):
             raise malformed("opreport", index + 1, line, "is no row", _AGAIN)
-    raise SourceRubbish(f"this is no output of opreport, as it has no rows: {[line[:80] for line in lines[:3]]}")
+    raise SourceMalformed(f"this is no output of opreport, as it has no rows: {[line[:80] for line in lines[:3]]}")
 
 
 def _pairs(line: str) -> int:
@@ -258,13 +258,13 @@ def _event(segment: str) -> tuple[str, str, int | None]:
     """Return an event's name, unit mask and period."""
     named = _EVENT.match(segment.replace("|", ""))
     if not named:
-        raise SourceRubbish(f"opreport's preamble names no event where it says {segment[:100]!r}; {_AGAIN}")
+        raise SourceMalformed(f"opreport's preamble names no event where it says {segment[:100]!r}; {_AGAIN}")
     mask, period = _MASK.search(segment), _PERIOD.search(segment)
     return named["name"], f"0x{mask['mask']}" if mask else "", int(period["count"]) if period else None
 
 
 def _rows(lines: Sequence[str], first: int, columns: _Columns) -> Iterator[_Row]:
-    """Give the rows, each with what was wrapped of it; raises SourceRubbish for a line that is none."""
+    """Give the rows, each with what was wrapped of it; raises SourceMalformed for a line that is none."""
     row: _Row | None = None
     at = first
     joins = False  # the line above is not blank, so that this one can go on with it
@@ -325,7 +325,7 @@ def _cut(line: str) -> bool:
     )
 
 
-def _call_graph(number: int, line: str) -> SourceRubbish:
+def _call_graph(number: int, line: str) -> SourceMalformed:
     return malformed(
         "opreport", number, line, "is of a call graph, in which samples stand more than once", "leave out --callgraph"
     )
@@ -403,13 +403,13 @@ def _parts(application: _Row, below: Sequence[_Row]) -> Sequence[_Row]:
 
 
 def _refuse_more_than_all(counting: Sequence[_Row], rows: Sequence[_Row]) -> None:
-    """Raise SourceRubbish where rows have more samples together than there are, by what their percentages are of."""
+    """Raise SourceMalformed where rows have more samples together than there are, by what their percentages are of."""
     for each in range(len(rows[0].counts) if rows else 0):
         shares = [(row.counts[each], row.percentages[each]) for row in rows]
         most = max((100 * count / share for count, share in shares if share), default=0.0)
         total = sum(row.counts[each] for row in counting)
         if most and total > 1.05 * most + 1:
-            raise SourceRubbish(
+            raise SourceMalformed(
                 f"opreport's rows have {total} samples together, of which by their percentages there are {most:.0f} at "
                 f"most: samples stand more than once; {_AGAIN}"
             )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from virtscope.perf.perf_report import malformed
 from virtscope.perf.profile import GUESTS, Hits, Place, Profile, add, event_name, in_base_units
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 # A line begins with command, ids, CPU, time, period and event, as far as they are asked for. With a time or a CPU it is
 # no frame of a call chain, whatever the command is called ("dd", "ab"), and the number before the event is the period.
@@ -81,7 +81,7 @@ def parse(lines: Iterable[str]) -> Profile:
     """Return the samples by place; `lines` may be many, and are read one by one.
 
     Of a call chain the first frame is the sample's own, but for functions that were inlined into it. Raises
-    SourceRubbish with the offending line where one can't be understood, or where there is no sample at all, and where
+    SourceMalformed with the offending line where one can't be understood, or where there is no sample at all, and where
     an event was sampled twice.
     """
     profile: Profile = {}
@@ -105,7 +105,7 @@ def parse(lines: Iterable[str]) -> Profile:
         events = None if sample.period is None else in_base_units(event, sample.period)
         add(profile, Place.named(event, image, symbol, space, domain), Hits(1, events))
     if not profile:
-        raise SourceRubbish(f"this is no output of perf script, as it has no samples; {_ADVICE}")
+        raise SourceMalformed(f"this is no output of perf script, as it has no samples; {_ADVICE}")
     return profile
 
 

@@ -9,7 +9,7 @@ from profile_import import opreport, perf_script
 from profile_import.opreport import Counted
 from virtscope.perf import perf_report
 from virtscope.perf.profile import Profile, without_scope
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 KINDS = {
     "opreport": "what OProfile's or Xenoprof's opreport printed, with or without -l",
@@ -26,7 +26,7 @@ def parse(kind: str, lines: Iterable[str], events: Sequence[Counted] = ()) -> Pr
     """Return the samples by place that a report of one of the KINDS has; only a perf-script is read line by line.
 
     Events are named as a live host's are, however a report's were sampled. `events` are those of an opreport that names
-    none, in the columns' order. Raises SourceRubbish with the offending line and its number where one can't be
+    none, in the columns' order. Raises SourceMalformed with the offending line and its number where one can't be
     understood, and where there are no samples.
     """
     if kind == "perf-script":
@@ -36,7 +36,7 @@ def parse(kind: str, lines: Iterable[str], events: Sequence[Counted] = ()) -> Pr
     else:
         profile = opreport.parse(_unquoted(_clean("".join(lines)).replace("\r", "")), events)
     if not profile:
-        raise SourceRubbish(f"there are no samples in this {kind}: no row stands below its columns, or all have 0")
+        raise SourceMalformed(f"there are no samples in this {kind}: no row stands below its columns, or all have 0")
     return profile
 
 

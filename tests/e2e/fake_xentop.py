@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stands in for xentop: prints an iteration each second, as the files beside it say.
 
-says     what to do: "counts" iterations, each with its number as every CPU time; "rubbish"; two iterations
+says     what to do: "counts" iterations, each with its number as every CPU time; "malformed"; two iterations
          and "half" of one, and then death; "dies" at once with a complaint; "hangs" without a word; "old" knows no -f;
          "cut" lines at 80 columns; "repeats" the header above each domain, as -r does
 children gets the process id and the arguments of each start
@@ -32,7 +32,7 @@ if says == "hangs":
     time.sleep(600)
 for count in range(600):
     text = HEADER + ROW.format("Domain-0", "-----r", count) + ROW.format("web01", "--b---", count)
-    if says == "rubbish":
+    if says == "malformed":
         text = "no such thing\n"
     if says == "cut":
         text = "".join(f"{line[:80]}\n" for line in text.splitlines())

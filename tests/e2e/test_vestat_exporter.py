@@ -86,7 +86,7 @@ def test_units_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
         page = exporter.get().text
         (said,) = [line for line in exporter.log_lines("source failed") if line["source"] == "vestat"]
     assert "openvz_container_cpu" not in page
-    assert 'vestat_source_errors_total{reason="rubbish",source="vestat"} 1.0\n' in page
+    assert 'vestat_source_errors_total{reason="malformed",source="vestat"} 1.0\n' in page
     assert "3.00 GHz at 250 Hz" in said["err"]
     assert "/proc/vz/stats" in said["err"]
 
@@ -133,7 +133,7 @@ def test_a_source_that_fails_costs_only_its_own_metrics(tmp_path: Path) -> None:
         page = exporter.get().text
     assert "\nvestat_up 0.0\n" in page
     assert 'vestat_source_up{source="vestat"} 1.0\n' in page
-    assert 'vestat_source_errors_total{reason="rubbish",source="beancounters"} 1.0\n' in page
+    assert 'vestat_source_errors_total{reason="malformed",source="beancounters"} 1.0\n' in page
     assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
 
 

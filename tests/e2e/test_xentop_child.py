@@ -163,10 +163,10 @@ def test_death_is_told_with_its_last_words(xentop: FakeXentop, exporter: Running
         assert len(exporter.log_lines("xentop ended")) == 1
 
 
-def test_rubbish(xentop: FakeXentop, exporter: RunningExporter) -> None:
-    xentop.say("rubbish")
+def test_malformed(xentop: FakeXentop, exporter: RunningExporter) -> None:
+    xentop.say("malformed")
     with exporter:
-        error(exporter, "rubbish", "no such thing")
+        error(exporter, "malformed", "no such thing")
 
 
 def test_a_xentop_without_full_names(xentop: FakeXentop, exporter: RunningExporter) -> None:

@@ -192,7 +192,7 @@ def test_networks_of_libxenstat_where_the_file_can_not_be_read(xen: FakeXen, exp
         path.write_text(whole)
         assert f'detail="libxenstat.so.4.17, networks from {path}"' in exporter.get().text
         said = exporter.log_lines("networks are libxenstat's")
-        assert [line["reason"] for line in said] == ["rubbish", "unavailable"]  # a line for each change
+        assert [line["reason"] for line in said] == ["malformed", "unavailable"]  # a line for each change
         assert "of another form" in said[0]["err"]
         assert len(exporter.log_lines("networks are libxenstat's no more")) == 1
 

@@ -32,7 +32,7 @@ from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
 from virtscope.perf.perf_record import Xensyms
 from virtscope.perf.profile import Profile
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.pages import HeadError, accepts_gzip, negotiate, parse_head, time_for_sources
 from virtscope.toolkit.recording import Failed, Header, Writer
@@ -337,7 +337,7 @@ PARSERS = [
         largest=4 << 10,
     ),
     *(
-        Parser(kind, partial(_imported, kind, ()), _texts(f"profiles/{kind}*.txt", recordings), (SourceRubbish,))
+        Parser(kind, partial(_imported, kind, ()), _texts(f"profiles/{kind}*.txt", recordings), (SourceMalformed,))
         for kind, recordings in (
             ("opreport", "oprofile/*.txt"),
             ("perf-report", "perf/report*.txt"),
@@ -348,25 +348,25 @@ PARSERS = [
         "opreport-without-preamble",
         partial(_imported, "opreport", (Counted("misses", 6000), Counted("references", None))),
         _texts("profiles/opreport-domains.txt", "oprofile/xenoprof*.txt"),
-        (SourceRubbish,),
+        (SourceMalformed,),
     ),
-    Parser("perf-report-live", _perf_report, _texts("profiles/perf-report*.txt"), (SourceRubbish,)),
-    Parser("mountinfo", _mountinfo, [_MOUNTS], (SourceRubbish,)),
+    Parser("perf-report-live", _perf_report, _texts("profiles/perf-report*.txt"), (SourceMalformed,)),
+    Parser("mountinfo", _mountinfo, [_MOUNTS], (SourceMalformed,)),
     Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),
     Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),
-    Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceRubbish,)),
+    Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceMalformed,)),
     *(
-        Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, (SourceRubbish,))
+        Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, (SourceMalformed,))
         for command, seeds in _XL_ANSWERS.items()
     ),
-    Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceRubbish,)),
-    Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceRubbish,)),
+    Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceMalformed,)),
+    Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceMalformed,)),
     Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
     Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo", "ubc/*veinfo.txt")),
-    Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources", "ubc/*ubc25*.txt"), (SourceRubbish,)),
-    Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], (SourceRubbish,)),
-    Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceRubbish,)),
-    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota", "ubc/vzquota*.txt"), (SourceRubbish,)),
+    Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources", "ubc/*ubc25*.txt"), (SourceMalformed,)),
+    Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], (SourceMalformed,)),
+    Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceMalformed,)),
+    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota", "ubc/vzquota*.txt"), (SourceMalformed,)),
     Parser("vz-latency", _latency, _texts("openvz/*/proc/vz/latency")),
     Parser("xentop-recording", partial(_recording, "xentop", replayed_xentop), _RECORDINGS, (SourceError,)),
     Parser("vestat-recording", partial(_recording, "vestat", replayed_vestat), _RECORDED_FILES, (SourceError,)),

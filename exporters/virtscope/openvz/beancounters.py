@@ -18,7 +18,7 @@ ctid="0". Likewise `maxheld` and `barrier`:
     openvz_beancounter_failures_total{ctid="101",resource="tcprcvbuf"} 163
 
 A host of 1,000 containers has 25,000 rows and 125,000 values, most of them as they were at the last read. So what is
-the same text again is the same object again, without being parsed anew, and so are the blocks of its samples. The rest
+the same text again is the same object again, without being parsed again, and so are the blocks of its samples. The rest
 is taken a container's column at a time, by calls that loop in C.
 """
 
@@ -33,7 +33,7 @@ from typing import NamedTuple
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.families import Block, Blocks, Series, gauge, info
 
 # --- The files --------------------------------------------------------------------------------------------------------
@@ -130,18 +130,18 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     A container is refused and counted where one of its rows is cut or holds anything but numbers, or a resource comes
     twice: then none of its values can be trusted to be in its right place.
 
-    Raises SourceRubbish with the offending text where version line or header are missing, where no column is known, and
-    where there are containers but all are malformed.
+    Raises SourceMalformed with the offending text where version line or header are missing, where no column is known,
+    and where there are containers but all are malformed.
     """
     version_line, *more = text.split("\n", 2)
     header, body = more if len(more) == 2 else ("".join(more), None)
     word, _, version = version_line.strip().partition(":")
     if word != "Version" or not version.strip():
-        raise SourceRubbish(f"the beancounters begin with {version_line[:80]!r}, not with their version")
+        raise SourceMalformed(f"the beancounters begin with {version_line[:80]!r}, not with their version")
     columns = header.split()
     known = _columns(tuple(columns[2:]))
     if columns[:2] != ["uid", "resource"] or not known.places or body is None:
-        raise SourceRubbish(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
+        raise SourceMalformed(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
     unended = body[body.rfind("\n") + 1 :]
     # Its last value may lack digits, unless it ends where the header does, or as much later as its uid is too wide.
@@ -156,12 +156,12 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     for (_, _, uid), (rows, _, rest) in zip(pieces, pieces[1:]):
         try:
             if len(uid.split()) != 1 or len(uid.strip()) > _LONGEST_ID or len(rest.split()) > 1:
-                raise SourceRubbish(f"a row has no uid where one should be: {(rest or uid)[-300:]!r}")
+                raise SourceMalformed(f"a row has no uid where one should be: {(rest or uid)[-300:]!r}")
             if cut and rows is pieces[-1][0]:
-                raise SourceRubbish(f"the last row is cut: {unended[:300]!r}")
+                raise SourceMalformed(f"the last row is cut: {unended[:300]!r}")
             ctid = uid.strip()
             containers[ctid] = _beancounter(ctid, rows, known, before.get(ctid))
-        except SourceRubbish as error:
+        except SourceMalformed as error:
             offences.append(f"{error}")
     return _all_but_refused(version.strip(), containers, len(columns) - 2 - len(known.places), offences)
 
@@ -175,9 +175,9 @@ def parse_each(files: Iterable[tuple[str, str]], last: Beancounters | None = Non
         rows, ended, unended = text.rpartition("\n")
         try:
             if unended or not ended:
-                raise SourceRubbish(f"the last row is cut: {unended[:300]!r}")
+                raise SourceMalformed(f"the last row is cut: {unended[:300]!r}")
             containers[ctid] = _beancounter(ctid, rows, _columns(tuple(_PLACES)), before.get(ctid))
-        except SourceRubbish as error:
+        except SourceMalformed as error:
             offences.append(f"{error}")
     return _all_but_refused(None, containers, 0, offences)
 
@@ -190,7 +190,7 @@ def _all_but_refused(
     version: str | None, containers: Mapping[str, Beancounter], unknown_columns: int, offences: Sequence[str]
 ) -> Beancounters:
     if offences and not containers:
-        raise SourceRubbish(f"all beancounters are malformed, first: {offences[0]}")
+        raise SourceMalformed(f"all beancounters are malformed, first: {offences[0]}")
     return Beancounters(version, tuple(containers.values()), unknown_columns, len(offences))
 
 
@@ -217,7 +217,7 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
         and max(map(len, unseen), default=0) <= _MOST_DIGITS
         and "".join(unseen or "0").encode().isdigit()  # bytes know ASCII's digits only
     ):
-        raise SourceRubbish(f"a row is malformed: {_offending(rows, columns.width)[:300]!r}")
+        raise SourceMalformed(f"a row is malformed: {_offending(rows, columns.width)[:300]!r}")
 
     # Of what is the same the old words are kept: the new ones can then be had again while they are in the CPU's caches.
     values = [new if place in changed else before[place] for place, new in enumerate(values)]
@@ -262,7 +262,7 @@ def _layout(names: tuple[str, ...]) -> Layout:
     """Return how rows of these names fall into those in bytes and those in counts."""
     sizes = {name: _size(name) for name in names if name != _PLACEHOLDER}
     if len(sizes) != len(names) - names.count(_PLACEHOLDER):
-        raise SourceRubbish(f"a resource of the beancounters comes twice: {' '.join(names)[:300]!r}")
+        raise SourceMalformed(f"a resource of the beancounters comes twice: {' '.join(names)[:300]!r}")
     in_bytes, in_counts = (
         Chosen(
             tuple(name for name in sizes if (sizes[name] is None) is counted),
@@ -296,7 +296,7 @@ class BeancounterReader:
         /proc/user_beancounters on kernels that have no such file; of each container's own file where there is neither.
         These are no way around a file that must not be read: the kernel asks for the same capabilities for all three.
 
-        Raises SourceUnavailable where none is there, or may be read, and SourceRubbish as parse() does.
+        Raises SourceUnavailable where none is there, or may be read, and SourceMalformed as parse() does.
         """
         self._last = self._read()
         return self._last

@@ -10,7 +10,7 @@ is absent; one whose name isn't known here is exposed under that name:
     openvz_container_io_read_bytes_total{ctid="101"} 104857600
     openvz_container_io_write_bytes_total{ctid="101"} 52428800
     openvz_container_io_fsyncs_total{ctid="101"} 1730
-    openvz_container_io_unknown{ctid="101",figure="ploop_requests"} 3
+    openvz_container_io_unknown{ctid="101",field="ploop_requests"} 3
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Unkno
 from prometheus_client.samples import Sample
 
 from virtscope.openvz.procfs import Procfs, read_each_bc
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.families import gauge
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
@@ -49,13 +49,13 @@ class Ioaccts(NamedTuple):
 def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
     """Return what each container's file says, given as ctid and the whole text.
 
-    Raises SourceRubbish where there are files but all are malformed.
+    Raises SourceMalformed where there are files but all are malformed.
     """
     well_formed, offences = [], []
     for ctid, text in files:
         try:
             well_formed.append(Ioacct(ctid, parse(text)))
-        except SourceRubbish as error:
+        except SourceMalformed as error:
             offences.append(error)
     if offences and not well_formed:
         raise offences[0]
@@ -65,11 +65,11 @@ def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
 def parse(text: str) -> dict[str, int]:
     """Return the values of an ioacct file by name; `text` is all of it.
 
-    Raises SourceRubbish with the offending line where one is cut, repeated, or no name and number.
+    Raises SourceMalformed with the offending line where one is cut, repeated, or no name and number.
     """
     lines = text.split("\n")
     if lines.pop():
-        raise SourceRubbish(f"the last line of ioacct is cut: {text[-80:]!r}")
+        raise SourceMalformed(f"the last line of ioacct is cut: {text[-80:]!r}")
     values: dict[str, int] = {}
     for line in lines:
         words = line.split()
@@ -79,7 +79,7 @@ def parse(text: str) -> dict[str, int]:
             or not words[1].encode(errors="replace").isdigit()
             or len(words[1]) > 20
         ):
-            raise SourceRubbish(f"a line of ioacct is malformed: {line[:80]!r}")
+            raise SourceMalformed(f"a line of ioacct is malformed: {line[:80]!r}")
         values[words[0]] = int(words[1])
     return values
 
@@ -87,7 +87,7 @@ def parse(text: str) -> dict[str, int]:
 def read(procfs: Procfs) -> Ioaccts:
     """Return what the containers of the host whose procfs this is have read and written.
 
-    Raises SourceUnavailable where the kernel doesn't count it or the files must not be read, SourceRubbish as
+    Raises SourceUnavailable where the kernel doesn't count it or the files must not be read, SourceMalformed as
     parse_each() does.
     """
     absence = "this kernel doesn't count I/O by container"
@@ -172,7 +172,7 @@ def families(ioaccts: Ioaccts) -> list[Metric]:
         "Values of ioacct that this exporter doesn't know, in whatever unit the kernel prints them.",
     )
     unknown.samples = [
-        Sample(unknown.name, {**labels, "figure": name}, value)
+        Sample(unknown.name, {**labels, "field": name}, value)
         for labels, values in labelled
         for name, value in values.items()
         if name not in _METRICS and name != _WRONG

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import Procfs, read_text
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.families import Definition, family, gauge, series
 
 _BLOCK_BYTES = 1024
@@ -78,14 +78,14 @@ def parse(text: str) -> Quotas:
 
     Values are taken by their columns' names. Lines that are cut or malformed are counted, and so are quotas that lack a
     row. An id that comes twice, as it does when others end while the file is read, is taken as it was last.
-    Raises SourceRubbish where the header is missing or no column is known, and where every quota is malformed.
+    Raises SourceMalformed where the header is missing or no column is known, and where every quota is malformed.
     """
     header, _, body = text.partition("\n")
     words = header.split()
     columns = words[2:]
     places = {name: columns.index(name) for name in _COLUMNS if columns.count(name) == 1}
     if words[:2] != ["qid:", "path"] or not places:
-        raise SourceRubbish(f"/proc/vz/vzquota begins with {header[:300]!r}")
+        raise SourceMalformed(f"/proc/vz/vzquota begins with {header[:300]!r}")
 
     quotas: dict[str, Quota] = {}
     refused = 0
@@ -113,7 +113,7 @@ def parse(text: str) -> Quotas:
             ctid = ""
     refused += bool(ctid)
     if refused and not quotas:
-        raise SourceRubbish(f"every quota of /proc/vz/vzquota is malformed, the first is {body.lstrip()[:300]!r}")
+        raise SourceMalformed(f"every quota of /proc/vz/vzquota is malformed, the first is {body.lstrip()[:300]!r}")
     return Quotas(tuple(quotas.values()), refused, len(columns) - len(places))
 
 

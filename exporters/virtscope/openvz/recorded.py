@@ -14,7 +14,7 @@ from pathlib import Path
 
 from virtscope.openvz.procfs import Files, Unread
 from virtscope.toolkit.bounded import read_bytes
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import text
 
@@ -78,9 +78,9 @@ def _name(error: OSError) -> str:
 
 
 def files(data: object) -> Files:
-    """Decode a reading; raises SourceRubbish where it is not made as read() makes it."""
+    """Decode a reading; raises SourceMalformed where it is not made as read() makes it."""
     if not isinstance(data, dict):
-        raise SourceRubbish(f"it has {str(data)[:80]!r} for files")
+        raise SourceMalformed(f"it has {str(data)[:80]!r} for files")
     return {path: _file(content) for path, content in data.items()}
 
 

@@ -39,7 +39,7 @@ from typing import Callable, NamedTuple
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import Procfs, read_optional, read_text
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.families import Labels, family, gauge, info
 
 log = logging.getLogger(__name__)
@@ -80,18 +80,18 @@ def parse(text: str) -> Vestat:
     """Return what the file says; `text` is all of it.
 
     Of whatever version, the header decides: columns between or behind the known twelve are skipped and counted.
-    Rows that are cut, that hold anything but numbers or that repeat an id are counted. Raises SourceRubbish where
+    Rows that are cut, that hold anything but numbers or that repeat an id are counted. Raises SourceMalformed where
     version line, header or a known column are missing, and where there are rows but all are malformed.
     """
     version_line, _, rest = text.partition("\n")
     word, _, version = version_line.strip().partition(": ")
     if word != "Version" or not version:
-        raise SourceRubbish(f"/proc/vz/vestat begins with {version_line[:80]!r}, not with its version")
+        raise SourceMalformed(f"/proc/vz/vestat begins with {version_line[:80]!r}, not with its version")
     header, _, body = rest.partition("\n")
     columns = header.split()
     places = _places(columns)
     if not places:
-        raise SourceRubbish(f"/proc/vz/vestat, version {version[:20]}, has the columns {header[:300]!r}")
+        raise SourceMalformed(f"/proc/vz/vestat, version {version[:20]}, has the columns {header[:300]!r}")
     lines = body.split("\n")
     unended = lines.pop()  # "" where the last row is whole
     rows: dict[str, Row] = {}
@@ -110,7 +110,7 @@ def parse(text: str) -> Vestat:
         else:
             rows[row.ctid] = row
     if refused and not rows:
-        raise SourceRubbish(f"every row of /proc/vz/vestat is malformed, the first is {body.lstrip()[:300]!r}")
+        raise SourceMalformed(f"every row of /proc/vz/vestat is malformed, the first is {body.lstrip()[:300]!r}")
     return Vestat(version, tuple(rows.values()), refused, len(columns) - len(COLUMNS))
 
 
@@ -180,7 +180,7 @@ def parse_stats(text: str) -> Stats | None:
 def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
     """Return the units of these rows; None where there is no row and nothing to decide on.
 
-    Raises SourceRubbish where neither file decides it, or the two contradict each other: then no value is right.
+    Raises SourceMalformed where neither file decides it, or the two contradict each other: then no value is right.
     """
     if stats:
         return _by_stats(rows, stats)
@@ -189,7 +189,7 @@ def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
     settled = _settled(rows)
     if not settled:
         longest = max(row.uptime_jiffies for row in rows)
-        raise SourceRubbish(
+        raise SourceMalformed(
             "too early to determine the unit of /proc/vz/vestat: no /proc/vz/stats says it, and no container is up for "
             f"more than {longest} jiffies; it takes {_LONG_ENOUGH}"
         )
@@ -200,7 +200,7 @@ def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
     if nanosecond_hz and not set(clocks) - {nanosecond_hz}:  # at the same HZ, cycles of 1.0 GHz are nanoseconds
         return Units("nanoseconds", NANOSECONDS, nanosecond_hz, "/proc/vz/vestat")
     if nanosecond_hz or len(clocks) != 1:
-        raise SourceRubbish(
+        raise SourceMalformed(
             f"can't determine the unit of /proc/vz/vestat: {per_jiffy:.1f} to a jiffy is "
             + (f"nanoseconds at {nanosecond_hz} Hz or " if nanosecond_hz else "")
             + "a clock of "
@@ -222,7 +222,7 @@ def _by_stats(rows: Sequence[Row], stats: Stats) -> Units:
         quotient = row.uptime / row.uptime_jiffies * hz
         # Cycles may be off on their own: a container that was migrated brings its uptime in cycles of another clock.
         if nanoseconds != (_nanosecond_hz(row) == hz) and not 0.9 < quotient / per_second < 1.1:
-            raise SourceRubbish(
+            raise SourceMalformed(
                 f"/proc/vz/stats says {stats.cycles_per_jiffy} to a jiffy and {hz} jiffies to a second, but "
                 f"/proc/vz/vestat has {row.uptime} to {row.uptime_jiffies} jiffies"
             )
@@ -265,8 +265,8 @@ class VestatReader:
     def read(self) -> Vestat:
         """Return the file as it is now, with the units decided.
 
-        Raises SourceUnavailable off OpenVZ and without the right to read, SourceRubbish where the file is malformed or
-        its units can't be determined.
+        Raises SourceUnavailable off OpenVZ and without the right to read, SourceMalformed where the file is malformed
+        or its units can't be determined.
         """
         read = parse(read_text(self._procfs, "vz/vestat"))
         if self.units is None:

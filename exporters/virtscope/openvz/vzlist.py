@@ -3,8 +3,8 @@
 It is asked in the background, as it reads every container's configuration.
 
 Format: print_one_ve() in src/vzlist.c of vzctl, OpenVZ's and Virtuozzo's. A line for each container, its id first. Only
-the last field of a line can be told from the others: names hold blanks, and fields before it may be cut to 32 bytes. So
-each field is asked for on its own; `-j`, where there is one, doesn't escape quotes.
+the last field of a line can be distinguished from the others: names hold blanks, and fields before it may be cut to 32
+bytes. So each field is asked for on its own; `-j`, where there is one, doesn't escape quotes.
 
 Exposes, as `vzlist -H -o veid,name` shows by hand, and likewise `hostname` and `ostemplate`:
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 from virtscope.toolkit.bounded import read_text
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ def parse_mounts(mountinfo: str) -> Path:
     """Return where mountinfo (man proc) says that the hierarchy is which perf_event counts by.
 
     Of several mounts of it that is taken which shows the most: a container may have its own part mounted as well.
-    Raises SourceUnavailable where there is none, SourceRubbish for a line about cgroups that makes no sense.
+    Raises SourceUnavailable where there is none, SourceMalformed for a malformed line about cgroups.
     """
     mounts: dict[str, tuple[int, int]] = {}  # version and depth by mount point: a later one hides an earlier one
     for line in mountinfo.split("\n"):  # only these newlines are not escaped
@@ -137,7 +137,7 @@ def parse_mounts(mountinfo: str) -> Path:
             continue
         words = before.split(" ")
         if len(words) < 6:
-            raise SourceRubbish(f"/proc/self/mountinfo has a line {line[:80]!r}")
+            raise SourceMalformed(f"/proc/self/mountinfo has a line {line[:80]!r}")
         root, mounted = words[3:5]
         version_2, _, options = after.partition(" ")
         if version_2 == "2":

@@ -52,7 +52,7 @@ class Counts(NamedTuple):
     cgroups: list[CgroupCount]
     support: dict[Wanted, Refusal | None]  # None: the event is counted, on one CPU at least
     open_files: int
-    reopened: int  # groups that the kernel gave up, and that were opened anew, since the start
+    reopened: int  # groups that the kernel gave up, and that were opened again, since the start
     left_out: list[Cgroup]
 
 
@@ -85,7 +85,7 @@ class Counters:
     """Keeps the groups open, from the first open() or read() to close().
 
     A descriptor belongs to one CPU: those of a CPU that goes offline are closed, as they would count nothing ever
-    after, and opened anew when it comes back. Totals go on from where they were.
+    after, and opened again when it comes back. Totals go on from where they were.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Counters:
             self._ceiling = self._most_files
         holes, self._holes = self._holes, False
         changed = self._open_host(cpus, retry)
-        self._open_cgroups(cgroups, anew=changed or retry or holes)
+        self._open_cgroups(cgroups, reopen=changed or retry or holes)
         self._situation = situation
 
     def close(self) -> None:
@@ -260,10 +260,10 @@ class Counters:
                 return True
         return False
 
-    def _open_cgroups(self, cgroups: list[Cgroup], anew: bool) -> None:
+    def _open_cgroups(self, cgroups: list[Cgroup], reopen: bool) -> None:
         """Open each cgroup's groups where the host's are open, with the same events.
 
-        A cgroup that is counted stays counted: newcomers get the descriptors that are left. `anew`: those that are
+        A cgroup that is counted stays counted: newcomers get the descriptors that are left. `reopen`: those that are
         counted are to be looked at too.
         """
         wanted = set(cgroups)
@@ -272,7 +272,7 @@ class Counters:
             self._cgroup_sums.pop(cgroup, None)
         left_out = []
         newcomers = [cgroup for cgroup in cgroups if cgroup not in self._cgroups]
-        for cgroup in [*(list(self._cgroups) if anew else ()), *newcomers]:
+        for cgroup in [*(list(self._cgroups) if reopen else ()), *newcomers]:
             try:
                 self._complete_cgroup(cgroup)
             except _Full:

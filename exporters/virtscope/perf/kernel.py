@@ -91,7 +91,7 @@ class Kernel(Protocol):
         """Let the leader's group count.
 
         It is to be whole by then: a counter that joins a running group may stay at 0, without a word, until the kernel
-        has another reason to schedule that group anew.
+        has another reason to schedule that group again.
         """
 
     def read(self, leader: int, size: int) -> bytes:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from virtscope.toolkit.bounded import read_text
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 # By the first words of DMI's system vendor. A vendor of both hardware and guests must not be here: a machine is only
 # asked for its hypervisor when its counters are missing, but the answer would be wrong.
@@ -47,7 +47,7 @@ class Machine:
     def online(self) -> frozenset[int]:
         """Return the numbers of the CPUs that are online.
 
-        Raises SourceUnavailable where sysfs doesn't say, SourceRubbish where what it says is no list of CPUs.
+        Raises SourceUnavailable where sysfs doesn't say, SourceMalformed where what it says is no list of CPUs.
         """
         return self.listed(self._online)
 
@@ -60,7 +60,7 @@ class Machine:
         try:
             return frozenset(parse_cpus(text))
         except ValueError:
-            raise SourceRubbish(f"{cpu_list} says {text[:80]!r}") from None
+            raise SourceMalformed(f"{cpu_list} says {text[:80]!r}") from None
 
     def paranoid(self) -> int | None:
         """Return kernel.perf_event_paranoid as it is now; None where the kernel has no perf events."""

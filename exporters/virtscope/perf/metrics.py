@@ -77,7 +77,7 @@ class Families:
             family(
                 "perf_groups_reopened_total",
                 "Groups that the kernel stopped counting, as when their CPU was offline for a moment, and that were "
-                "opened anew.",
+                "opened again.",
                 [({}, counts.reopened)],
             ),
             gauge(

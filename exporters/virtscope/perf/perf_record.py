@@ -105,7 +105,7 @@ class PerfRecord:
         """Sample now, and return what fell where.
 
         Raises SourceUnavailable where perf is missing or may not sample, or has no such event; other SourceErrors where
-        it fails, hangs or prints what makes no sense.
+        it fails, hangs or prints malformed text.
         """
         perf = shutil.which("perf")
         if perf is None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Callable, NamedTuple
 
 from virtscope.perf.profile import GUESTS, Hits, Place, Profile, add, event_name, in_base_units
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 SPACES = {"k": "kernel", ".": "user", "H": "hypervisor", "g": "guest_kernel", "u": "guest_user"}
 
@@ -130,7 +130,7 @@ def parse(text: str, xen_symbol: Callable[[str], str] | None = None) -> Report:
     in the row above. `xen_symbol` names the hypervisor's symbols, in a report of a Dom0 that sampled it: it returns ""
     for what perf shows of anything else.
 
-    Raises SourceRubbish with the offending line where one makes no sense, where there is no event at all, and where
+    Raises SourceMalformed with the offending line where one is malformed, where there is no event at all, and where
     samples would count twice.
     """
     return _Reader(xen_symbol).read(text.split("\n"))  # other ends of lines may be in a name
@@ -168,8 +168,8 @@ class _Reader:
         if self._wrapped:
             raise self._malformed(self._wrapped, "has no symbol", _PLAIN)
         if not self._printed:
-            raise SourceRubbish(
-                "this is no output of perf report, as no line tells of an event (# Samples: 1K of event 'cycles'): "
+            raise SourceMalformed(
+                "this is no output of perf report, as no line names an event (# Samples: 1K of event 'cycles'): "
                 f"{[line[:80] for line in lines[:3]]}; leave out -q, and keep the lines above the columns"
             )
         return Report(self._profile, self._lost)
@@ -277,7 +277,7 @@ class _Reader:
         return Place.named(self._section.event, image, name, space, GUESTS if space.startswith("guest") else "")
 
     def _below(self, line: str) -> None:
-        """Pass over what has no samples of its own; raise SourceRubbish for what might."""
+        """Pass over what has no samples of its own; raise SourceMalformed for what might."""
         row = line.strip()
         if self._columns and not self._rows and (titles := re.split(r" {2,}", row)) and set(titles) <= _TEXTS:
             # The columns' names were wrapped.
@@ -299,7 +299,7 @@ class _Reader:
             raise self._malformed(line, f"is no row of the columns {self._columns.names}, and no call chain", _PLAIN)
 
     def _end_section(self) -> None:
-        """Raise SourceRubbish where an event's rows have more than there is of it: samples count twice."""
+        """Raise SourceMalformed where an event's rows have more than there is of it: samples count twice."""
         section = self._section
         if not section:
             return
@@ -309,18 +309,18 @@ class _Reader:
         if shares > 100 + slack or (
             not section.rounded and samples > section.samples * (1 + slack / 100) + len(self._rows)
         ):
-            raise SourceRubbish(
+            raise SourceMalformed(
                 f"the rows of perf report's event {section.event!r}, up to line {self._number}, add up to "
                 f"{shares:.2f} % and {samples} of {section.samples} samples: some count twice; {_PLAIN}"
             )
         self._rows = []
 
-    def _malformed(self, line: str, problem: str, advice: str) -> SourceRubbish:
+    def _malformed(self, line: str, problem: str, advice: str) -> SourceMalformed:
         return malformed("perf report", self._number, line, problem, advice)
 
 
-def malformed(program: str, number: int, line: str, problem: str, advice: str) -> SourceRubbish:
+def malformed(program: str, number: int, line: str, problem: str, advice: str) -> SourceMalformed:
     """Return the error for a line of what a program printed, counted from 1: what is wrong with it, and what to do."""
     shown = line.strip()
     shown = shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 3] + "..."
-    return SourceRubbish(f"line {number} of {program} {problem}: {shown!r}; {advice}")
+    return SourceMalformed(f"line {number} of {program} {problem}: {shown!r}; {advice}")

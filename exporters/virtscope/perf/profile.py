@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
     @classmethod
     def named(cls, event: str, image: str, symbol: str, space: str, domain: str = "") -> Place:
-        """Return the place without what names it anew for each process, build or boot: that would never end."""
+        """Return the place without what is another name for each process, build or boot: that would never end."""
         return cls(event, _stable(image, _IMAGES)[:_LONGEST], _stable_symbol(symbol), space, domain)
 
 
@@ -213,7 +213,7 @@ class Top:
 
 
 def _heaviest(weights: dict[Place, float], places: Iterable[Place], most: int) -> list[Place]:
-    # By name where they weigh the same: a tie must not be broken anew in each round.
+    # By name where they weigh the same: a tie must not be broken differently in each round.
     return sorted(places, key=lambda place: (-weights[place], place))[:most]
 
 

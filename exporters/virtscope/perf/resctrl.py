@@ -22,7 +22,7 @@ from typing import NamedTuple
 from prometheus_client import Metric
 
 from virtscope.toolkit.bounded import read_text
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.families import family
 
 # What is read and exposed, by its file.
@@ -73,7 +73,7 @@ class Resctrl:
     def read(self) -> list[Monitored]:
         """Return every group's values at every cache.
 
-        Raises SourceUnavailable where resctrl isn't mounted or monitors nothing, SourceRubbish where a file holds
+        Raises SourceUnavailable where resctrl isn't mounted or monitors nothing, SourceMalformed where a file holds
         neither a number nor one of the kernel's words for none.
         """
         if not self._mount.is_dir():
@@ -123,7 +123,7 @@ def _values(cache: Path) -> dict[str, int | NoValue]:
             text = read_text(cache / name, "backslashreplace")
             values[name] = parse(text)
         except ValueError:
-            raise SourceRubbish(f"{cache / name} says {text[:80]!r}") from None
+            raise SourceMalformed(f"{cache / name} says {text[:80]!r}") from None
         except OSError as error:
             # Not there: this processor doesn't measure it, or the group has gone, also while its file was open.
             if error.errno not in {errno.ENOENT, errno.ENODEV}:
@@ -136,7 +136,7 @@ def families(monitored: Sequence[Monitored]) -> list[Metric]:
 
     resctrl_llc_occupancy_bytes{group="/web",cache="0"} 1835008
     resctrl_memory_bytes_total{group="/web",cache="0"} 73400320
-    resctrl_missing_figures{reason="unassigned"} 2
+    resctrl_missing_values{reason="unassigned"} 2
     """
     labelled = [({"group": each.group, "cache": each.cache}, each.values) for each in monitored]
     made = []
@@ -146,7 +146,7 @@ def families(monitored: Sequence[Monitored]) -> list[Metric]:
     missing = Counter(value for each in monitored for value in each.values.values() if isinstance(value, NoValue))
     made.append(
         family(
-            "resctrl_missing_figures",
+            "resctrl_missing_values",
             "Values that have no sample now, as the kernel said Unavailable (none at this moment), Error (not "
             "measurable here) or Unassigned (the group has no counter).",
             [({"reason": word.value.lower()}, missing[word]) for word in NoValue],

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 _WRAP = 1 << 64
 _LONGEST_WAIT = 10 * 10**9  # nanoseconds for which a turn may stand; turns are of milliseconds
@@ -35,7 +35,7 @@ def parse_reading(content: bytes, events: int) -> Reading | None:
     """Return the reading in what read(2) gave; its form is that of PERF_FORMAT_GROUP with both times.
 
     None where the kernel has given the group up: it says nothing then, or only the leader, as once its CPU has been
-    offline. Raises SourceRubbish where it is none of these.
+    offline. Raises SourceMalformed where it is none of these.
     """
     if len(content) == reading_bytes(events):
         count, enabled, running, *values = struct.unpack(f"={3 + events}Q", content)
@@ -43,7 +43,7 @@ def parse_reading(content: bytes, events: int) -> Reading | None:
             return Reading(enabled, running, tuple(values))
     elif not content or int.from_bytes(content[:8], sys.byteorder) == len(content) // 8 - 3:
         return None
-    raise SourceRubbish(f"a group's reading makes no sense: {content[:64].hex()}")
+    raise SourceMalformed(f"a group's reading is malformed: {content[:64].hex()}")
 
 
 class Total(NamedTuple):
@@ -88,7 +88,7 @@ class Scaled:
         self._pending = 0  # nanoseconds enabled since the last stretch in which it ran
 
     def add(self, reading: Reading) -> None:
-        """Take the next reading of the group. One whose times went back has begun anew, whoever reset it."""
+        """Take the next reading of the group. One whose times went back has started again, whoever reset it."""
         if reading.enabled < self._enabled or reading.running < self._running:
             self._enabled = self._running = 0
             self._values = [0] * len(self._members)

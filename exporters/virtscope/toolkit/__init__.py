@@ -13,5 +13,5 @@ server        TCP and TLS, and how much of it each client gets
 recording     the format of recordings
 record        `record`: what sources give, written to a recording
 replay        a recording as a source
-cli           flags, log, and a main() that serves until it is told to stop
+cli           flags, log, and a main() that serves until it is to stop
 """

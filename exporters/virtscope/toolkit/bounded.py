@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
 LARGEST_FILE = 64 << 20  # bytes; /proc/user_beancounters of 10,000 containers is about 26 MiB
 LARGEST_OUTPUT = 8 << 20  # bytes; `xl list -l` of a thousand domains is about 3 MiB
@@ -70,8 +70,8 @@ class Commands:
     def run(self, program: str, *arguments: str) -> Finished:
         """Run a program to its end in the C locale; whatever its status, it is returned.
 
-        Raises SourceTimeout when it takes too long and SourceRubbish when it writes too much, having killed it and all
-        that it started; SourceUnavailable when there is no such program.
+        Raises SourceTimeout when it takes too long and SourceMalformed when it writes too much, having killed it and
+        all that it started; SourceUnavailable when there is no such program.
         """
         with self._lock:
             if self._closed:
@@ -118,7 +118,7 @@ class Commands:
                     key.data.extend(chunk)
                 del complaints[:-4096]
                 if len(output) > LARGEST_OUTPUT:
-                    raise SourceRubbish(
+                    raise SourceMalformed(
                         f"{command} wrote more than {LARGEST_OUTPUT >> 20} MiB: {bytes(output[:200])!r}"
                     )
         # Both pipes may be closed by a program that goes on. Waiting without reaping leaves its usage to be asked for.

@@ -1,4 +1,4 @@
-"""What the main() of every exporter does around its sources: flags, log, serving until it is told to stop.
+"""What the main() of every exporter does around its sources: flags, log, serving until it is to stop.
 
 The flags are named as those of Prometheus's own exporters.
 """

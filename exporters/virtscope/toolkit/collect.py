@@ -31,10 +31,10 @@ class SourceUnavailable(SourceError):
     reason = "unavailable"
 
 
-class SourceRubbish(SourceError):
+class SourceMalformed(SourceError):
     """The source answered with something malformed; the message holds the offending text."""
 
-    reason = "rubbish"
+    reason = "malformed"
 
 
 class SourceTimeout(SourceError):
@@ -44,7 +44,7 @@ class SourceTimeout(SourceError):
 
 
 def reason_of(error: Exception) -> str:
-    """Return the label value for this kind of failure: timeout, unavailable, rubbish or error."""
+    """Return the label value for this kind of failure: timeout, unavailable, malformed or error."""
     return error.reason if isinstance(error, SourceError) else SourceError.reason
 
 
@@ -169,7 +169,7 @@ class Background(Generic[T]):
         `takes`: seconds that a read takes by design, such as those for which it samples.
         """
         self.cost = Cost(0, 0.0, 0.0)
-        self.failures = {"timeout": 0, "error": 0, "rubbish": 0}  # reads that failed, by reason
+        self.failures = {"timeout": 0, "error": 0, "malformed": 0}  # reads that failed, by reason
         self._read = read
         self._interval = interval
         self._programs_cpu_seconds = programs_cpu_seconds or (lambda: 0.0)

@@ -2,8 +2,8 @@
 
 Most are families of samples. Where a host has very many series of which few have changed since the last scrape, they
 are made of blocks that are kept with their lines: a host of 1,000 containers has 100,000 series, and to compare, make
-and write each of them anew takes longer than all the rest of a scrape. Where a source can tell what is the same as at
-its last read, it gives the very same blocks again.
+and write each of them again takes longer than all the rest of a scrape. Where a source can tell what is the same as at
+its last read, it gives the same blocks again.
 """
 
 from __future__ import annotations

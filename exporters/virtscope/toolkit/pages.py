@@ -110,7 +110,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def _preferences(header: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Split an Accept-like header into (what, parameters, quality 0..1), without the parts that make no sense."""
+    """Split an Accept-like header into (what, parameters, quality 0..1), without the malformed parts."""
     for item in header.lower().split(","):
         what, *rest = (part.strip() for part in item.split(";"))
         parameters = {key.strip(): value.strip(' "') for key, _, value in (part.partition("=") for part in rest)}

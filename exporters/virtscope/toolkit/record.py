@@ -28,7 +28,7 @@ class Recordable(NamedTuple):
 
     name: str  # of its readings in the recording
     contents: str  # what they hold, in words
-    # Gives what recording.encode() takes, the very same object again where nothing is new, which is not written twice;
+    # Gives what recording.encode() takes, the same object again where nothing is new, which is not written twice;
     # raises SourceError.
     read: Callable[[], Any]
     anonymised: Callable[[Any, StandIns], Any]  # the same with stand-ins for names and addresses

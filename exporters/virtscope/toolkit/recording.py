@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable, reason_of
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable, reason_of
 
 FORMAT = "virtscope recording"
 VERSION = 1
@@ -33,7 +33,7 @@ LONGEST_LINE = 16 << 20  # bytes; four times a reading of 1,000 containers. More
 T = TypeVar("T")
 Decode = Callable[[object], T]
 
-_FAILURES = {kind.reason: kind for kind in (SourceError, SourceUnavailable, SourceRubbish, SourceTimeout)}
+_FAILURES = {kind.reason: kind for kind in (SourceError, SourceUnavailable, SourceMalformed, SourceTimeout)}
 
 
 class Header(NamedTuple):
@@ -112,7 +112,7 @@ class Reader:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the header; raises SourceUnavailable where there is no file, SourceRubbish where it is no recording."""
+        """Read the header; raises SourceUnavailable without a file, SourceMalformed where it is no recording."""
         self._path = path
         self.cut = False
         self._number = 0  # of the line read last
@@ -127,12 +127,12 @@ class Reader:
             raise
 
     def readings(self) -> Iterator[Reading]:
-        """Yield the readings; raises SourceRubbish, with its number, at a line that makes no sense."""
+        """Yield the readings; raises SourceMalformed, with its number, at a malformed line."""
         before = -math.inf
         while (line := self._line()) is not None:
             reading = self._reading(line)
             if reading.seconds < before:
-                raise self._rubbish(f'"t" goes back from {before} to {reading.seconds}')
+                raise self._malformed(f'"t" goes back from {before} to {reading.seconds}')
             before = reading.seconds
             yield reading
 
@@ -143,37 +143,37 @@ class Reader:
     def _header(self) -> Header:
         line = self._line()
         if line is None:
-            raise SourceRubbish(f"{self._path} is empty, or cut off within its first line")
+            raise SourceMalformed(f"{self._path} is empty, or cut off within its first line")
         if line.get("format") != FORMAT:
-            raise SourceRubbish(f"{self._path} is no recording: its first line lacks {FORMAT!r} as its format")
+            raise SourceMalformed(f"{self._path} is no recording: its first line lacks {FORMAT!r} as its format")
         if line.get("version") != VERSION:
-            raise SourceRubbish(
+            raise SourceMalformed(
                 f"{self._path} is a recording of version {line.get('version')!r}; this exporter reads version {VERSION}"
             )
         sources, interval = line.get("sources"), _number(line.get("interval"))
         exporter, recorded, anonymised = line.get("exporter"), line.get("recorded", ""), line.get("anonymised", False)
         if not isinstance(sources, list) or not sources or not all(isinstance(source, str) for source in sources):
-            raise self._rubbish('"sources" must be a list of names')
+            raise self._malformed('"sources" must be a list of names')
         if not 0 < interval < 1e9:
-            raise self._rubbish('"interval" must be a number of seconds above 0')
+            raise self._malformed('"interval" must be a number of seconds above 0')
         if not (isinstance(exporter, str) and isinstance(recorded, str) and isinstance(anonymised, bool)):
-            raise self._rubbish('"exporter" and "recorded" must be text, "anonymised" true or false')
+            raise self._malformed('"exporter" and "recorded" must be text, "anonymised" true or false')
         begins = line.get("begins")
         if begins is not None and not 0 <= (begins := _number(begins)) < 1e12:
-            raise self._rubbish('"begins" must be seconds of Unix time')
+            raise self._malformed('"begins" must be seconds of Unix time')
         return Header(exporter, tuple(sources), float(interval), recorded, anonymised, begins)
 
     def _reading(self, line: Mapping[str, Any]) -> Reading:
         seconds, source = _number(line.get("t")), line.get("source")
         if not 0 <= seconds < 1e12 or not isinstance(source, str):
-            raise self._rubbish('"t" must be seconds since the beginning, and "source" a name')
+            raise self._malformed('"t" must be seconds since the beginning, and "source" a name')
         if "failed" in line:
             try:
                 return Reading(float(seconds), source, None, _failed(line))
-            except SourceRubbish as error:
-                raise self._rubbish(str(error)) from error
+            except SourceMalformed as error:
+                raise self._malformed(str(error)) from error
         if "data" not in line:
-            raise self._rubbish('neither "data" nor "failed"')
+            raise self._malformed('neither "data" nor "failed"')
         return Reading(float(seconds), source, line["data"], None)
 
     def _line(self) -> dict[str, Any] | None:
@@ -182,7 +182,7 @@ class Reader:
             text = self._file.readline(LONGEST_LINE)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             if self._number == 0 and not isinstance(error, EOFError):
-                raise SourceRubbish(f"{self._path} is no recording: {error}") from error
+                raise SourceMalformed(f"{self._path} is no recording: {error}") from error
             self.cut = True
             return None
         except OSError as error:
@@ -191,20 +191,20 @@ class Reader:
             return None
         self._number += 1
         if len(text) == LONGEST_LINE:
-            raise self._rubbish(f"longer than {LONGEST_LINE >> 20} MiB")
+            raise self._malformed(f"longer than {LONGEST_LINE >> 20} MiB")
         if not text.endswith(b"\n"):
             self.cut = True
             return None
         try:
             line = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise self._rubbish(f"no JSON: {error}: {text[:80]!r}") from error
+            raise self._malformed(f"no JSON: {error}: {text[:80]!r}") from error
         if not isinstance(line, dict):
-            raise self._rubbish(f"no JSON object: {text[:80]!r}")
+            raise self._malformed(f"no JSON object: {text[:80]!r}")
         return line
 
-    def _rubbish(self, what: str) -> SourceRubbish:
-        return SourceRubbish(f"line {self._number} of {self._path}: {what}")
+    def _malformed(self, what: str) -> SourceMalformed:
+        return SourceMalformed(f"line {self._number} of {self._path}: {what}")
 
 
 def _number(value: object) -> float:
@@ -228,14 +228,14 @@ def whole(value: object) -> int:
     """Decode a whole number of at most 64 bits; true and false are 1 and 0."""
     if isinstance(value, int) and 0 <= value < 1 << 64:
         return value
-    raise SourceRubbish(f"it has {str(value)[:80]!r} for a whole number")
+    raise SourceMalformed(f"it has {str(value)[:80]!r} for a whole number")
 
 
 def real(value: object) -> float:
     """Decode a number that isn't negative."""
     if 0 <= (found := _number(value)) < 1 << 64:
         return found
-    raise SourceRubbish(f"it has {str(value)[:80]!r} for a number")
+    raise SourceMalformed(f"it has {str(value)[:80]!r} for a number")
 
 
 def text(value: object) -> bytes:
@@ -245,14 +245,14 @@ def text(value: object) -> bytes:
             return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         pass
-    raise SourceRubbish(f"it has {str(value)[:80]!r} for text")
+    raise SourceMalformed(f"it has {str(value)[:80]!r} for text")
 
 
 def word(value: object) -> str:
     """Decode text that was no bytes."""
     if isinstance(value, str):
         return value
-    raise SourceRubbish(f"it has {str(value)[:80]!r} for a word")
+    raise SourceMalformed(f"it has {str(value)[:80]!r} for a word")
 
 
 def optional(decode: Decode[T]) -> Decode[T | None]:
@@ -267,7 +267,7 @@ def or_failed(decode: Decode[T]) -> Decode[T | Failed]:
 
 def _failed(value: Mapping[str, object]) -> Failed:
     if value["failed"] not in _FAILURES:
-        raise SourceRubbish(f"it has {str(value['failed'])[:80]!r} for one of {', '.join(_FAILURES)}")
+        raise SourceMalformed(f"it has {str(value['failed'])[:80]!r} for one of {', '.join(_FAILURES)}")
     return Failed(str(value["failed"]), str(value.get("message", "")))
 
 
@@ -276,7 +276,7 @@ def many(decode: Decode[T]) -> Decode[tuple[T, ...]]:
 
     def decoded(value: object) -> tuple[T, ...]:
         if not isinstance(value, list):
-            raise SourceRubbish(f"it has {str(value)[:80]!r} for a list")
+            raise SourceMalformed(f"it has {str(value)[:80]!r} for a list")
         return tuple([decode(item) for item in value])
 
     return decoded
@@ -294,9 +294,9 @@ def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[A
 
     def decoded(value: object) -> T:
         if not isinstance(value, dict):
-            raise SourceRubbish(f"it has {str(value)[:80]!r} where {', '.join(fields)} should be")
+            raise SourceMalformed(f"it has {str(value)[:80]!r} where {', '.join(fields)} should be")
         if not value.keys() >= required:
-            raise SourceRubbish(f"it lacks {', '.join(sorted(required - value.keys()))} in {str(value)[:80]!r}")
+            raise SourceMalformed(f"it lacks {', '.join(sorted(required - value.keys()))} in {str(value)[:80]!r}")
         return kind(*[decode(value[field]) if field in value else defaults[field] for field, decode in by_field])
 
     return decoded

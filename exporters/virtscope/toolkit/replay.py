@@ -2,7 +2,7 @@
 
 - It begins with the first scrape, or at the time that it says itself.
 - Between two readings the earlier one is served. Nothing is interpolated.
-- After the last one the recording begins anew, for ever. Gauges repeat; a counter that is there as a pass begins goes
+- After the last one the recording starts again, for ever. Gauges repeat; a counter that is there as a pass begins goes
   on from where it was, so that it grows in each pass by what it grew by in the recording. One that comes later in the
   pass is that of a guest that was started, and begins as it did; resets that the recording has stay what they are.
 - Every series has the label `replayed`, the recording's name, so that it isn't taken for a live one.
@@ -19,7 +19,7 @@ from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.recording import Decode, Reader, Reading, T
 from virtscope.toolkit.scrape import Source
 
@@ -45,7 +45,7 @@ class Playback:
     ) -> None:
         """Open the recording that `exporter` has made, to be played at `speed` times its pace.
 
-        Raises SourceUnavailable where it can't be read, SourceRubbish where it is none of this exporter.
+        Raises SourceUnavailable where it can't be read, SourceMalformed where it is none of this exporter.
         """
         self._path = path
         self._speed = speed
@@ -63,7 +63,9 @@ class Playback:
         self._reader, self._readings, self._next = self._open()
         self.header = self._reader.header
         if self.header.exporter != exporter:
-            raise SourceRubbish(f"{path} is a recording of {self.header.exporter}-exporter, not of {exporter}-exporter")
+            raise SourceMalformed(
+                f"{path} is a recording of {self.header.exporter}-exporter, not of {exporter}-exporter"
+            )
 
     @property
     def name(self) -> str:
@@ -95,8 +97,8 @@ class Playback:
                 view_of_pass = (turn.number, new_view())
             try:
                 raw = decode(turn.reading.data)
-            except SourceRubbish as error:
-                raise SourceRubbish(f"the reading at {turn.reading.seconds:g} s of {self._path}: {error}") from error
+            except SourceMalformed as error:
+                raise SourceMalformed(f"the reading at {turn.reading.seconds:g} s of {self._path}: {error}") from error
             return continued.families(turn.number, view_of_pass[1](raw))
 
         def read() -> list[Metric]:
@@ -117,7 +119,7 @@ class Playback:
         readings = reader.readings()
         first = next(readings, None)
         if first is None:
-            raise SourceRubbish(f"{self._path} holds no whole reading")
+            raise SourceMalformed(f"{self._path} holds no whole reading")
         self._origin = first.seconds
         return reader, readings, first
 

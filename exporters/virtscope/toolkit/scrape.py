@@ -62,7 +62,7 @@ class Exporter:
         process_cpu_seconds_total 0.5       # and the other process_* metrics
     """
 
-    REASONS = ("timeout", "unavailable", "error", "rubbish")
+    REASONS = ("timeout", "unavailable", "error", "malformed")
 
     def __init__(self, name: str, sources: Iterable[Source]) -> None:
         self.name = name
@@ -153,20 +153,20 @@ class Exporter:
             log.error("metric family left out", extra={"fields": {"family": error.family, "err": error}})
 
     def _about_itself(self) -> Iterable[Metric]:
-        up = GaugeMetricFamily(f"{self.name}_up", "1 if every source gave its figures for this scrape, else 0.")
+        up = GaugeMetricFamily(f"{self.name}_up", "1 if every source was read for this scrape, else 0.")
         up.add_metric([], float(all(state in {"up", "absent"} for state in self._state.values())))
         yield up
 
         source_up = GaugeMetricFamily(
-            f"{self.name}_source_up", "1 if this source gave its figures for this scrape, else 0.", labels=["source"]
+            f"{self.name}_source_up", "1 if this source was read for this scrape, else 0.", labels=["source"]
         )
         info = InfoMetricFamily(
-            f"{self.name}_source", "Where the figures of this scrape come from, or why a source is absent."
+            f"{self.name}_source", "Where the values of this scrape come from, or why a source is absent."
         )
         errors = CounterMetricFamily(
             f"{self.name}_source_errors",
-            "Scrapes that a source failed, by reason: timeout, unavailable (what it reads isn't there), error, rubbish "
-            "(what it read can't be understood).",
+            "Scrapes in which a source failed, by reason: timeout, unavailable (what it reads doesn't exist), error, "
+            "malformed (it can't be parsed).",
             labels=["source", "reason"],
         )
         reads = CounterMetricFamily(f"{self.name}_source_reads", "Finished reads of this source.", labels=["source"])
@@ -220,13 +220,12 @@ class Exporter:
             return
         age = GaugeMetricFamily(
             f"{self.name}_source_age_seconds",
-            "Age of the figures of this source, which is read in the background, in seconds.",
+            "Age of the values of this source, which is read in the background, in seconds.",
             labels=["source"],
         )
         errors = CounterMetricFamily(
             f"{self.name}_source_background_errors",
-            "Reads in the background that failed, by reason. Scrapes get the figures of the read before until they are "
-            "too old.",
+            "Reads in the background that failed, by reason. Scrapes get the previous values until they are too old.",
             labels=["source", "reason"],
         )
         for name, background in backgrounds:

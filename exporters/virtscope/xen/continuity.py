@@ -184,7 +184,7 @@ class Places:
     """Names a domain's interfaces by their places, from one iteration to the next, so that no name ever passes on.
 
     xentop numbers the interfaces that there are, in Dom0's order: after one was added or taken out it can't be known
-    which is which. All that there are then begin anew under their places and a number: "0-2", "1-2". Packets show that
+    which is which. All that there are then start again under their places and a number: "0-2", "1-2". Packets show that
     one took the place of another, not bytes: those wrap on Dom0s of 32 bits.
     """
 
@@ -207,7 +207,7 @@ class Places:
         cpu_seconds, generation = domain.cpu_seconds or 0, 0
         if before := self._seen.get(key):
             generation = before.generation
-            # Of a domain that was made anew, and where there was none before, all interfaces are new.
+            # Of a domain that was created again, and where there was none before, all interfaces are new.
             if before.vifs and cpu_seconds >= before.cpu_seconds - MOST_APART:
                 fell = any(packets.get(vif, counted) < counted for vif, counted in before.packets.items())
                 generation += 1 if fell or vifs != before.vifs else 0

@@ -56,7 +56,7 @@ def _requests(count: int | None, sectors: int | None) -> Requests | None:
 def _unwrapped(counter: int | None) -> int | None:
     """Undo what a blkback did that keeps 32 bits and prints them with a sign, which libxenstat reads as 2^64 - n.
 
-    Modulo 2^32 that is the counter again, which goes on over 2^31 and begins anew at 2^32. Anything else above 2^63
+    Modulo 2^32 that is the counter again, which goes on over 2^31 and starts again at 2^32. Anything else above 2^63
     is no counter of that kind, and None.
     """
     if counter is None or counter < 1 << 63:

@@ -86,7 +86,7 @@ def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> 
         type=cli.source(choices),
         default=argparse.SUPPRESS,
         metavar="|".join(choices),
-        help="where the figures come from (default: libxenstat if it can be opened at the start, else xentop if it is "
+        help="where the values come from (default: libxenstat if it can be opened at the start, else xentop if it is "
         "installed)",
     )
     known_flags.add_argument(
@@ -182,7 +182,7 @@ def recordable(source: Libxenstat[recorded.RawNode] | Xentop, procfs: str, sysfs
     """Return what a recording takes of a source, and what goes with it."""
     if isinstance(source, Xentop):
         version = running_version(Path(sysfs))
-        contents = "xentop's text: every domain's name and figures"
+        contents = "xentop's text: every domain's name and values"
         return Recordable("xentop", contents, lambda: Printed(source.read(), version), recorded.anonymised_text)
     host = HostReader(source, NetDev(recorded.raw_network, procfs, sysfs))
     runstate = Runstate(recorded.raw_runstate, sysfs)
@@ -194,7 +194,7 @@ def recordable(source: Libxenstat[recorded.RawNode] | Xentop, procfs: str, sysfs
         except SourceError as error:
             return Snapshot(node, Failed.of(error))
 
-    contents = "the host's figures, and every domain's name and figures"
+    contents = "the host's values, and every domain's name and values"
     return Recordable("libxenstat", contents, read, recorded.anonymised_snapshot)
 
 
@@ -276,7 +276,7 @@ class TextView:
         )
 
     def families(self, printed: Printed) -> list[Metric]:
-        """Return the families of an iteration; raises SourceRubbish as the parser does."""
+        """Return the families of an iteration; raises SourceMalformed as the parser does."""
         host, unknown = xentop_text.parse(printed.iteration.text, printed.xen_version)
         if unknown and not self._unknown_line_logged:
             self._unknown_line_logged = True

@@ -6,7 +6,7 @@ Facts and traps of the library: tools/libs/stat/include/xenstat.h and xenstat.c 
 - Off Xen, xenstat_init() complains on standard error each time, so /sys/hypervisor is asked first.
 - xenstat_get_node() waits for hypercalls and for xenstored, which knows the names: it can hang. The caller has a
   deadline.
-- For networks it compiles a regular expression anew for each line of /proc/net/dev: 0.1 ms of CPU for each interface,
+- For networks it compiles a regular expression again for each line of /proc/net/dev: 0.1 ms of CPU for each interface,
   at each snapshot (parseNetDevLine in xenstat_linux.c). So they are read from that file here (netdev.py says what else
   is wrong with the library's), and from the library only where the file can't be read or understood.
 """
@@ -24,7 +24,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Callable, Generic, TypeVar
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen import hypervisor
 from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
 from virtscope.xen.model import Block, Domain, Host, Missing, Network, Vcpu, decoded
@@ -179,13 +179,13 @@ class Libxenstat(Generic[N]):
         """Return the host as it is now, with these networks by domid, or with the library's own if there are none.
 
         Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails,
-        SourceRubbish when it contradicts itself.
+        SourceMalformed when it contradicts itself.
         """
         library = self.open()
         try:
             return library.snapshot(vifs)
         except SourceError:
-            # A handle may hold a broken connection to xenstored: begin anew next time.
+            # A handle may hold a broken connection to xenstored: open another next time.
             library.close()
             self._library = None
             raise
@@ -320,7 +320,7 @@ class _Getters(Generic[N]):
 
 
 def _parts(whole: int, count: Any, nth: Any) -> list[int]:
-    """Return all parts; raises SourceRubbish where one is NULL, which a getter would take for a pointer and crash.
+    """Return all parts; raises SourceMalformed where one is NULL, which a getter would take for a pointer and crash.
 
     The library keeps its count when it has no memory for an array, so this also ends a count beyond all reason early.
     """
@@ -328,7 +328,7 @@ def _parts(whole: int, count: Any, nth: Any) -> list[int]:
     for index in range(count(whole)):
         part = nth(whole, index)
         if part is None:
-            raise SourceRubbish(f"{count.__name__} says {count(whole)}, but {nth.__name__} {index} is NULL")
+            raise SourceMalformed(f"{count.__name__} says {count(whole)}, but {nth.__name__} {index} is NULL")
         parts.append(part)
     return parts
 

@@ -21,7 +21,7 @@ What it exposes, with the command that shows the same by hand:
     xen_vcpu_affinity_info{domid="3",domain="web01",vcpu="0",hard="4-7",soft="all"} 1
     xen_domain_cache_occupancy_bytes{domid="3",domain="web01",socket="0"} 2654208
     xen_cpupool_info{cpupool="Pool-0",scheduler="credit2"} 1
-    xentop_toolstack_problems_total{command="sched-credit",reason="complaint"} 1
+    xentop_toolstack_problems_total{command="sched-credit",reason="stderr"} 1
 
     # no command: a call that XenServer and XCP-ng add (runstate.py)
     xen_domain_runstate_seconds_total{domid="3",domain="web01",runstate="full_contention"} 12.5
@@ -36,7 +36,7 @@ counter's ends in _total), its help, and how such a value gives it. Values of an
 values, with which labels, their metrics.
 
 Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
-source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "twin-1" and so on).
+source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "duplicate-1" and so on).
 """
 
 from __future__ import annotations
@@ -427,7 +427,7 @@ BANDWIDTH = rows(
     _bandwidths,
     Definition(
         "xen_domain_memory_bandwidth_bytes_per_second",
-        "Memory bandwidth the domain used in 10 ms of late, in bytes per second: to all memory (total) "
+        "Memory bandwidth the domain used in a recent 10 ms, in bytes per second: to all memory (total) "
         "and to that of the socket itself (local).",
         lambda bandwidth: bandwidth,
     ),
@@ -444,7 +444,7 @@ MISSING = rows(
     Definition(
         "xentop_missing_devices",
         "vCPUs, network interfaces and block devices that are in no series although the source counts them, as "
-        "what it tells of them is missing, malformed or ambiguous (several under one number).",
+        "what it says of them is missing, malformed or ambiguous (several under one number).",
         lambda count: count,
     ),
 )
@@ -522,8 +522,8 @@ PROBLEM = rows(
     _problems,
     Definition(
         "xentop_toolstack_problems_total",
-        "Answers of the toolstack with something wrong, by command and reason: error (it ended with a status other "
-        "than 0), complaint (it said something on standard error), rubbish (lines that can't be understood).",
+        "Incomplete outputs of the toolstack, by command and reason: error (an exit status other than 0), stderr "
+        "(output on standard error), malformed (lines that can't be parsed).",
         lambda count: count,
     ),
 )
@@ -537,7 +537,7 @@ CHILD = rows(
     _child,
     Definition(
         "xentop_iteration_age_seconds",
-        "Age of the figures, in seconds at most: since xentop printed the line before this iteration.",
+        "Maximum age of the values, in seconds: since xentop printed the line before this iteration.",
         lambda child: child.iteration_age,
     ),
     Definition(
@@ -594,7 +594,7 @@ def _page(table: Iterable[Rows[V]], of: V) -> list[Metric]:
 
 
 def _domid(domain: Domain) -> str:
-    """Return the id; without one "", or for one of several domains of a name what is never another's: "twin-2"."""
+    """Return the id; without one "", or for one of several domains of a name what is never another's: "duplicate-2"."""
     if domain.domid is not None:
         return str(domain.domid)
-    return f"twin-{domain.namesake}" if domain.namesake else ""
+    return f"duplicate-{domain.namesake}" if domain.namesake else ""

@@ -187,7 +187,7 @@ class Problem(NamedTuple):
     """What was wrong with an answer of the toolstack; the rest of the answer is used."""
 
     command: str
-    reason: str  # error: status other than 0; complaint: something on standard error; rubbish: lines not understood
+    reason: str  # error: exit status other than 0; stderr: output on standard error; malformed: lines not parsed
     words: str
 
 

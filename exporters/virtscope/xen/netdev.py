@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable, Generic, NamedTuple, TypeVar
 
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 _COLUMNS = (
     b"bytes packets errs drop fifo frame compressed multicast bytes packets errs drop fifo colls carrier compressed"
@@ -50,18 +50,18 @@ class Vif(NamedTuple):
 def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
     """Return the counters of each interface, as Dom0 counts them: bytes, packets, errors, drops received, then sent.
 
-    Raises SourceRubbish, with the text, where columns or lines are not those that are known.
+    Raises SourceMalformed, with the text, where columns or lines are not those that are known.
     """
     header, _, lines = text.partition(b"\n")
     columns, _, lines = lines.partition(b"\n")
     if columns.replace(b"|", b" ").split() != [b"face", *_COLUMNS.split()]:
-        raise SourceRubbish(f"net/dev has other columns than those known: {header + columns!r:.300}")
+        raise SourceMalformed(f"net/dev has other columns than those known: {header + columns!r:.300}")
     interfaces: dict[bytes, tuple[int, ...]] = {}
     *whole, rest = lines.split(b"\n")
     for line in [*whole, rest] if rest else whole:
         found = _LINE.fullmatch(line)
         if found is None:
-            raise SourceRubbish(f"net/dev has a line of another form: {line!r:.300}")
+            raise SourceMalformed(f"net/dev has a line of another form: {line!r:.300}")
         name, *counters = found.groups()
         interfaces[name] = tuple(map(int, counters))
     return interfaces
@@ -95,7 +95,7 @@ class NetDev(Generic[V]):
 
         Both ends of a vif stand side by side under one number, as libxenstat has them, but marked.
 
-        Raises SourceUnavailable where there is no such file (Dom0 is no Linux), SourceRubbish at another form of it.
+        Raises SourceUnavailable where there is no such file (Dom0 is no Linux), SourceMalformed at another form of it.
         """
         try:
             text = self.path.read_bytes()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import Failed, many, optional, or_failed, real, record, text, whole, word
 from virtscope.xen import libxenstat, runstate
@@ -168,12 +168,12 @@ printed = record(Printed, Printed._fields, iteration=_iteration, xen_version=opt
 
 
 def snapshot(data: object) -> Snapshot:
-    """Decode a reading of libxenstat; raises SourceRubbish for what can't be one."""
+    """Decode a reading of libxenstat; raises SourceMalformed for what can't be one."""
     decoded = _snapshot(data)
     if not isinstance(decoded.runstates, Failed):
         strangers = {raw.domid for raw in decoded.runstates} - {domain.id for domain in decoded.node.domains}
         if strangers:
-            raise SourceRubbish(f"it has runstates of domains that it doesn't have: {sorted(strangers)[:5]}")
+            raise SourceMalformed(f"it has runstates of domains that it doesn't have: {sorted(strangers)[:5]}")
     return decoded
 
 
@@ -182,7 +182,7 @@ _answer = record(Answer, Answer._fields, command=word, output=text, problem=word
 
 def _os_name(pair: object) -> tuple[int, bytes]:
     if not isinstance(pair, list) or len(pair) != 2:
-        raise SourceRubbish(f"it has {str(pair)[:80]!r} for a domain's id and the name of its system")
+        raise SourceMalformed(f"it has {str(pair)[:80]!r} for a domain's id and the name of its system")
     return whole(pair[0]), text(pair[1])
 
 

@@ -27,7 +27,7 @@ from ctypes import c_int, c_uint, c_uint32, c_void_p
 from pathlib import Path
 from typing import Callable, Generic, Optional, TypeVar
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen import hypervisor
 from virtscope.xen.model import RUNSTATES, Waiting
 
@@ -83,7 +83,7 @@ class Runstate(Generic[D, W]):
         """Return the account of each of these domains, given with their ids, but of those that are no more.
 
         Raises SourceUnavailable where library or hypervisor don't have the call, SourceError when it fails,
-        SourceRubbish when what it gives can't be such an account.
+        SourceMalformed when what it gives can't be such an account.
         """
         library = self.open()
         try:
@@ -168,13 +168,13 @@ class _Library:
             return _account(domid, answer.raw, 0)
         (whose,) = _DOMCTL_HEADER.unpack_from(answer)
         if whose != domid:
-            raise SourceRubbish(
+            raise SourceMalformed(
                 f"{self.function} answered for domain {whose} when asked for {domid}: {_hex(answer.raw)}"
             )
         state, missed_changes, times, _ = _account(domid, answer.raw, _DOMCTL_HEADER.size)
         runnable, running = _MEANS.unpack_from(answer, _DOMCTL_HEADER.size + _INFO.size)
         if runnable >= 1 << 63:
-            raise SourceRubbish(f"{self.function} gave what is no time as runnable: {_hex(answer.raw)}")
+            raise SourceMalformed(f"{self.function} gave what is no time as runnable: {_hex(answer.raw)}")
         # Between an update and the reboot the library is newer than the hypervisor, which leaves these at 0.
         return state, missed_changes, times, runnable if running else None
 
@@ -182,7 +182,7 @@ class _Library:
 def _account(domid: int, answer: bytes, offset: int) -> Account:
     state, missed_changes, entered, *times = _INFO.unpack_from(answer, offset)
     if state > 5 or any(time >= 1 << 63 for time in (entered, *times)):
-        raise SourceRubbish(f"what came for domain {domid} is no account of run states: {_hex(answer)}")
+        raise SourceMalformed(f"what came for domain {domid} is no account of run states: {_hex(answer)}")
     return state, missed_changes, tuple(times), None
 
 

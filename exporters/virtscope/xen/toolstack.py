@@ -15,7 +15,7 @@ from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from virtscope.toolkit.collect import Background, SourceRubbish
+from virtscope.toolkit.collect import Background, SourceMalformed
 from virtscope.xen.continuity import Successors
 from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Info, Pool, Problem, Share, Timing, Toolstack, decoded
 from virtscope.xen.xl import RawToolstack, Xl
@@ -33,10 +33,10 @@ _NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 lets bit 63 of the nanosecon
 
 
 def understand(raw: RawToolstack) -> Toolstack:
-    """Put the answers together by domid; raises SourceRubbish where the list of domains can't be read."""
+    """Put the answers together by domid; raises SourceMalformed where the list of domains can't be read."""
     answers = {answer.command: answer for answer in raw.answers}
     problems = [
-        Problem(answer.command, "error" if answer.failed else "complaint", answer.problem)
+        Problem(answer.command, "error" if answer.failed else "stderr", answer.problem)
         for answer in raw.answers
         if answer.problem
     ]
@@ -47,7 +47,7 @@ def understand(raw: RawToolstack) -> Toolstack:
     def refuse(command: str, lines: list[bytes]) -> None:
         if lines:
             words = f"{len(lines)} lines, of which the first is {lines[0][:200]!r}"
-            problems.append(Problem(command, "rubbish", words))
+            problems.append(Problem(command, "malformed", words))
 
     listed, unknown = parse_list(output("list"))
     refuse("list", unknown)
@@ -68,9 +68,9 @@ def understand(raw: RawToolstack) -> Toolstack:
         refuse(f"psr-cmt-show {kind}", unknown)
     try:
         detailed = parse_details(output("list -l"))
-    except SourceRubbish as error:
+    except SourceMalformed as error:
         detailed = {}
-        problems.append(Problem("list -l", "rubbish", str(error)))
+        problems.append(Problem("list -l", "malformed", str(error)))
 
     info = parse_info(output("info"))
     cache, total, local = (by_kind[kind] for kind in PSR_KINDS)
@@ -209,7 +209,7 @@ class Rounds:
         self._changes = Changes()
 
     def understand(self, raw: RawToolstack) -> Toolstack:
-        """Return what the next round answers; raises SourceRubbish where it can't be understood."""
+        """Return what the next round answers; raises SourceMalformed where it can't be understood."""
         toolstack = self._changes.note(understand(raw))
         for problem in toolstack.problems:
             key = (problem.command, problem.reason)

@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
 TIMEOUT = 5.0  # seconds for each answer
 
@@ -24,7 +24,7 @@ _LARGEST = 4096  # bytes, XENSTORE_PAYLOAD_MAX
 def read_values(paths: Sequence[str]) -> list[bytes | None]:
     """Return the value at each path; None where there is none.
 
-    Raises SourceUnavailable where there is no XenStore to be reached by socket, SourceTimeout, SourceRubbish, and
+    Raises SourceUnavailable where there is no XenStore to be reached by socket, SourceTimeout, SourceMalformed, and
     SourceError with the daemon's own word (EACCES) where it refuses.
     """
     place = os.environ.get("XENSTORED_PATH") or next(filter(os.path.exists, _SOCKETS), "")
@@ -48,7 +48,7 @@ def _read(connection: socket.socket, request: int, path: str) -> bytes | None:
     connection.sendall(_HEADER.pack(_READ, request, 0, len(body)) + body)
     kind, answered, _, length = _HEADER.unpack(_exactly(connection, _HEADER.size))
     if answered != request or length > _LARGEST or kind not in {_READ, _ERROR}:
-        raise SourceRubbish(f"XenStore answers {path} by type {kind}, request {answered}, {length} bytes")
+        raise SourceMalformed(f"XenStore answers {path} by type {kind}, request {answered}, {length} bytes")
     value = _exactly(connection, length)
     if kind == _READ:
         return value

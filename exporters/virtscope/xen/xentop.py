@@ -4,8 +4,8 @@ The child prints an iteration each second. A thread of its own reads it, so that
 - An iteration is known to be whole when the next one's header has come, and only whole ones are served. So values are
   one to two intervals old.
 - A child that dies is started again, after a second and ever more, up to a minute, while its successors die too. One
-  that prints no whole iteration for long (it hangs, or prints rubbish) is killed first. There is never a second one.
-  It is logged when it ends, and when it runs again; ends of the same kind in a row are one line.
+  that prints no whole iteration for long (it hangs, or prints something else) is killed first. There is never a second
+  one. It is logged when it ends, and when it runs again; ends of the same kind in a row are one line.
 - The child ends with the exporter: close() kills it, and when the exporter itself was killed, the child's next line
   goes into a closed pipe, which ends it.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.toolkit.bounded import kill_group, last_line
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.xen.xentop_text import cut_header, whole_iterations
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 INTERVAL = 1  # seconds, the least that xentop's -d takes
 OLDEST = 5.0  # seconds: an older iteration is not served
 HUNG = 10.0  # seconds without a whole iteration after which the child is killed
-LONGEST_PAUSE = 60.0  # seconds between two starts; a child that lived as long starts the pauses anew
+LONGEST_PAUSE = 60.0  # seconds between two starts; a child that lived as long resets the pauses
 LARGEST = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
 
 _TOO_MANY_HEADERS = (
@@ -82,7 +82,7 @@ class Xentop:
     def read(self) -> Iteration:
         """Return the last whole iteration, at once.
 
-        Raises what is wrong where there is none that is young enough: SourceTimeout when xentop hangs, SourceRubbish
+        Raises what is wrong where there is none that is young enough: SourceTimeout when xentop hangs, SourceMalformed
         when it prints no iterations, SourceError when it ended, SourceUnavailable when it can't be started.
         """
         with self._lock:
@@ -207,7 +207,7 @@ class Xentop:
                 whole, text = whole_iterations(text) if b"SSID" in text[-len(chunk) - 6 :] else ([], text)
                 iterations += len(whole)
                 if iterations > (time.monotonic() - begun) / INTERVAL + 0.5:
-                    return SourceRubbish(_TOO_MANY_HEADERS)
+                    return SourceMalformed(_TOO_MANY_HEADERS)
                 if whole:
                     if self._ended_by:
                         self._ended_by = ""
@@ -223,12 +223,12 @@ class Xentop:
                     break
                 emptied = time.monotonic()
         if header := cut_header(text):
-            return SourceRubbish(
+            return SourceMalformed(
                 f"{self._program} prints a header that is not whole, so no domain can be read: {header!r:.300}; "
                 "let nothing cut or wrap its lines"
             )
         if text and b"CPU(sec)" not in text:
-            return SourceRubbish(f"{self._program} prints no iterations of xentop, but {text[:200]!r}")
+            return SourceMalformed(f"{self._program} prints no iterations of xentop, but {text[:200]!r}")
         return SourceTimeout(f"{self._program} has printed no whole iteration for {HUNG:.0f} s and was killed")
 
 

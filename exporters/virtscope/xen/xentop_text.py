@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
 from virtscope.xen.model import DOM0, DOM0_NAME, STATES, Block, Domain, Host, Missing, Network, Vcpu, decoded
 
@@ -101,8 +101,8 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
     A line that can't be understood is given back as unknown. If it may have been a domain's row, so are the details
     that follow it: they are not those of the domain before.
 
-    Raises SourceRubbish, with the text, where no domain can be read at all, and where a header that isn't whole stands
-    between rows: those behind it may be another iteration's.
+    Raises SourceMalformed, with the text, where no domain can be read at all, and where a header that isn't whole
+    stands between rows: those behind it may be another iteration's.
     """
     columns: list[bytes] | None = None
     rows: list[_Row] = []
@@ -122,7 +122,7 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
             rows.append(row)
             owned = True
         elif rows and _CUT_HEADER.match(ended):
-            raise SourceRubbish(f"xentop's header is not whole: {line!r:.300}")
+            raise SourceMalformed(f"xentop's header is not whole: {line!r:.300}")
         elif _PASSED_OVER.match(line) or (owned and _add_detail(rows[-1], ended, sectors_lost)):
             continue
         else:
@@ -132,8 +132,8 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
             owned = owned and _DETAIL_LIKE.match(line) is not None
     if not rows:
         if cut := cut_header(iteration):
-            raise SourceRubbish(f"xentop's header is not whole: {cut!r:.300}")
-        raise SourceRubbish(f"no domain in what xentop printed: {(unknown or [iteration])[0][:200]!r}")
+            raise SourceMalformed(f"xentop's header is not whole: {cut!r:.300}")
+        raise SourceMalformed(f"no domain in what xentop printed: {(unknown or [iteration])[0][:200]!r}")
     named_dom0 = [row for row in rows if row.name == DOM0_NAME]
     dom0 = named_dom0[0] if len(named_dom0) == 1 and named_dom0[0].state.endswith(b"r") else None
     domains = tuple([_domain(row, DOM0 if row is dom0 else None) for row in rows])
@@ -213,7 +213,7 @@ def _row(line: bytes, columns: list[bytes]) -> _Row | None:
     """Read a domain's row, or return None. The columns after the name are counted from the right."""
     wanted = columns[1:]
     if not set(wanted) >= _NEEDED:
-        raise SourceRubbish(f"xentop's header lacks columns: {b' '.join(columns)[:300]!r}")
+        raise SourceMalformed(f"xentop's header lacks columns: {b' '.join(columns)[:300]!r}")
     fields = line.rsplit(None, len(wanted) + 1)
     limit = wanted.index(b"MAXMEM(k)") - len(wanted)
     if len(fields) > len(wanted) and fields[limit - 1 : limit + 1] == [b"no", b"limit"]:  # the one value with a blank

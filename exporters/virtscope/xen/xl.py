@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.toolkit.bounded import Commands, Finished, last_line
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore
 from virtscope.xen.xl_domains import parse_details, parse_list
 from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS, parse_info, parse_pools
@@ -65,10 +65,10 @@ class Xl:
         self._psr_asked_at: float | None = None
 
     def read(self) -> RawToolstack:
-        """Ask everything anew; some seconds.
+        """Ask everything again; some seconds.
 
         Raises SourceUnavailable where there is neither xl nor xm, SourceError where none of them lists domains,
-        SourceTimeout and SourceRubbish as Commands.run() and the parser of the list do.
+        SourceTimeout and SourceMalformed as Commands.run() and the parser of the list do.
         """
         listed = self._listed()
         host, pools = self._ask("info"), self._ask_if_known("cpupool-list")
@@ -209,7 +209,7 @@ def _domains(listed: Answer) -> set[tuple[int, str]]:
 def _detailed(answer: Answer) -> set[int]:
     try:
         return set(parse_details(answer.output))
-    except SourceRubbish:  # which toolstack.py counts
+    except SourceMalformed:  # which toolstack.py counts
         return set()
 
 

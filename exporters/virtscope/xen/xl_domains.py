@@ -24,7 +24,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.model import Placement, decoded
 
 _DIGITS = re.compile(rb"[0-9]{1,20}")
@@ -65,12 +65,12 @@ class Details(NamedTuple):
 def parse_list(output: bytes) -> tuple[list[Listed], list[bytes]]:
     """Return the domains, and the lines that are not understood.
 
-    Raises SourceRubbish where there is no header: this is no listing at all.
+    Raises SourceMalformed where there is no header: this is no listing at all.
     """
     lines = output.split(b"\n")
     headers = [at for at, line in enumerate(lines) if line.split()[:2] == [b"Name", b"ID"]]
     if not headers:
-        raise SourceRubbish(f"no list of domains, but {output[:200]!r}")
+        raise SourceMalformed(f"no list of domains, but {output[:200]!r}")
     verbose, pools = b"UUID" in lines[headers[0]], b"Cpupool" in lines[headers[0]]
     domains, unknown = [], []
     for line in filter(None, lines[headers[0] + 1 :]):
@@ -151,11 +151,11 @@ def _vcpu_row(line: bytes, soft_too: bool) -> tuple[int, int, Placement] | None:
 
 
 def parse_details(output: bytes) -> dict[int, Details]:
-    """Return the details by domid; raises SourceRubbish where these are not a list of domains."""
+    """Return the details by domid; raises SourceMalformed where these are not a list of domains."""
     if output.lstrip()[:1] in {b"[", b"{"}:
         return _from_json(output)
     if output.strip() and not _SXP_DOMAIN.search(output):
-        raise SourceRubbish(f"neither JSON nor (domain ...), but {output[:200]!r}")
+        raise SourceMalformed(f"neither JSON nor (domain ...), but {output[:200]!r}")
     return _from_sxp(output)
 
 
@@ -164,12 +164,12 @@ def _from_json(output: bytes) -> dict[int, Details]:
         # No name is taken of it, so bytes that are no UTF-8 do no harm.
         listed = json.loads(output.decode("utf-8", "replace"), parse_int=_int)
     except (ValueError, RecursionError) as error:
-        raise SourceRubbish(f"JSON that can't be read: {error}: {output[:200]!r}") from error
+        raise SourceMalformed(f"JSON that can't be read: {error}: {output[:200]!r}") from error
     details = {}
     for each in listed if isinstance(listed, list) else [listed]:
         domid, config = _of(each, "domid"), _of(each, "config")
         if type(domid) is not int or not isinstance(config, dict):
-            raise SourceRubbish(f"no domain, but {str(each)[:200]!r}")
+            raise SourceMalformed(f"no domain, but {str(each)[:200]!r}")
         create, build = _of(config, "c_info"), _of(config, "b_info")
         uuid = _of(create, "uuid")
         details[domid] = Details(uuid if isinstance(uuid, str) else "", _type(create, build))
@@ -214,7 +214,7 @@ def _from_sxp(output: bytes) -> dict[int, Details]:
 def split_columns(line: bytes, count: int) -> tuple[str, list[bytes]] | None:
     """Split a line into a name and `count` columns; None where it has too few.
 
-    Blanks at the name's end can't be told from padding and are left out. "" is a domain that has no name.
+    Blanks at the name's end can't be distinguished from padding and are left out. "" is a domain that has no name.
     """
     fields = line.rsplit(None, count)
     if len(fields) == count + 1:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from virtscope.openvz import beancounters
 from virtscope.openvz.beancounters import BeancounterReader, Families
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -213,7 +213,7 @@ GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_text(text: str, offending: str) -> None:
-    with pytest.raises(SourceRubbish, match=offending):
+    with pytest.raises(SourceMalformed, match=offending):
         beancounters.parse(text)
 
 
@@ -278,8 +278,8 @@ def test_what_is_kept_from_read_to_read_changes_nothing(texts: list[str]) -> Non
     for text in texts:
         try:
             fresh = beancounters.parse(text)
-        except SourceRubbish:
-            with pytest.raises(SourceRubbish):
+        except SourceMalformed:
+            with pytest.raises(SourceMalformed):
                 beancounters.parse(text, last)
             continue
         last = beancounters.parse(text, last)

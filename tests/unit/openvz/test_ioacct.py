@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import ioacct
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 
@@ -64,7 +64,7 @@ def test_a_file_that_makes_no_sense_costs_only_its_container(tmp_path: Path) -> 
     found = ioacct.read(tmp_path)
     assert ([each.ctid for each in found.files], found.refused) == (["0"], 1)
     (tmp_path / "bc/0/ioacct").unlink()
-    with pytest.raises(SourceRubbish, match="is malformed"):
+    with pytest.raises(SourceMalformed, match="is malformed"):
         ioacct.read(tmp_path)
 
 
@@ -96,5 +96,5 @@ def test_a_forbidden_file_says_which_capabilities_it_takes(monkeypatch: pytest.M
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(SourceRubbish):
+    with pytest.raises(SourceMalformed):
         ioacct.parse(text)

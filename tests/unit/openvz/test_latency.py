@@ -78,6 +78,6 @@ def test_a_kind_and_a_column_to_come() -> None:
     assert figures(text, NANOSECONDS)["seconds_total", "fsync"] == 2
 
 
-@pytest.mark.parametrize("text", ["", "rubbish", "Version: 2.5\n\nLatencies:\nType Lat Calls\nscheduling: 1 2\n\n"])
+@pytest.mark.parametrize("text", ["", "malformed", "Version: 2.5\n\nLatencies:\nType Lat Calls\nscheduling: 1 2\n\n"])
 def test_what_makes_no_sense_is_counted(text: str) -> None:
     assert latency.parse(text) == ((), 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from virtscope.openvz import quota
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 TESTS = Path(__file__).resolve().parents[2]
 HOSTS = TESTS / "fixtures/openvz"
@@ -82,7 +82,7 @@ def test_a_cut_end_costs_only_the_last_quota() -> None:
     "text", ["", "\n", "rubbish\n", TEXT.replace("qid:", "id:"), TEXT[: TEXT.index("\n")] + "\n7: /"]
 )
 def test_what_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(SourceRubbish, match="/proc/vz/vzquota"):
+    with pytest.raises(SourceMalformed, match="/proc/vz/vzquota"):
         quota.parse(text)
 
 

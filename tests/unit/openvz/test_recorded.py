@@ -13,7 +13,7 @@ from tests.fuzz.parsers import FIXTURES
 from virtscope.openvz import procfs as files
 from virtscope.openvz import recorded
 from virtscope.openvz.procfs import RecordedProcfs, Unread
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import encode
 
@@ -84,5 +84,5 @@ def test_what_may_not_be_read_is_told_as_such(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("data", [[], {"vz/vestat": 5}, {"vz/vestat": None}, {"vz/vestat": "\ud800"}])
 def test_what_is_no_reading_is_refused(data: object) -> None:
-    with pytest.raises(SourceRubbish):
+    with pytest.raises(SourceMalformed):
         recorded.files(data)

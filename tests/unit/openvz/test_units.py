@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import Row, Stats, decide, parse_stats
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 NANOSECONDS = 10**9
 DAY = 86400
@@ -42,7 +42,7 @@ def test_a_clock_that_looks_like_nanoseconds_at_another_hz_is_not_guessed(
     nanoseconds, cycles = up(DAY, hz, NANOSECONDS), up(DAY, clock_hz, clock)
     assert nanoseconds.uptime / nanoseconds.uptime_jiffies == cycles.uptime / cycles.uptime_jiffies
     for row in (nanoseconds, cycles, off(hz, parts)):
-        with pytest.raises(SourceRubbish) as refused:
+        with pytest.raises(SourceMalformed) as refused:
             decide([row], None)
         said = str(refused.value)
         assert f"nanoseconds at {hz} Hz or a clock of " in said
@@ -61,7 +61,7 @@ def test_how_exact_nanoseconds_are(parts: float, unit: str) -> None:
 def test_a_clock_below_1_ghz_is_not_likely_however_near() -> None:
     assert decide([off(1000, -9.95e-6)], None) == ("nanoseconds", NANOSECONDS, 1000, "/proc/vz/vestat")
     with pytest.raises(
-        SourceRubbish, match=r"a clock of 0\.10 GHz at 100 Hz or 0\.25 GHz at 250 Hz or 1\.00 GHz at 1000"
+        SourceMalformed, match=r"a clock of 0\.10 GHz at 100 Hz or 0\.25 GHz at 250 Hz or 1\.00 GHz at 1000"
     ):
         decide([off(1000, -1.01e-5)], None)
 
@@ -73,7 +73,7 @@ def test_a_jiffy_more_or_less_is_no_other_unit(more: int, told: bool) -> None:
     row = row._replace(uptime=row.uptime + more * 1_000_000)
     try:
         decided = decide([row], None)
-    except SourceRubbish:
+    except SourceMalformed:
         decided = None
     assert (decided == ("nanoseconds", NANOSECONDS, 1000, "/proc/vz/vestat")) == told
 
@@ -134,7 +134,7 @@ def test_a_clock_is_taken_to_a_tenth_of_a_megahertz(clock: int, rounded: int) ->
     ],
 )
 def test_cycles_are_not_guessed(clock: int, hz: int) -> None:
-    with pytest.raises(SourceRubbish, match=f"{clock / 1e9:.2f} GHz at {hz} Hz"):
+    with pytest.raises(SourceMalformed, match=f"{clock / 1e9:.2f} GHz at {hz} Hz"):
         decide([up(DAY, hz, clock)], None)
 
 
@@ -145,7 +145,7 @@ def test_nearly_nanoseconds_are_cycles() -> None:
 
 def test_it_takes_some_uptime_to_tell() -> None:
     early = off(1000, 0, 9_999)
-    with pytest.raises(SourceRubbish, match=r"too early .* up for more than 9999 jiffies; it takes 10000"):
+    with pytest.raises(SourceMalformed, match=r"too early .* up for more than 9999 jiffies; it takes 10000"):
         decide([off(1000, 0, 9_998), early], None)
     assert decide([early, off(1000, 0, 10_000)], None)
 
@@ -212,14 +212,14 @@ def test_how_far_the_two_files_may_be_from_each_other(stats: Stats, per_second: 
         assert decided
         assert decided.decided_by == "/proc/vz/stats"
     else:
-        with pytest.raises(SourceRubbish, match="/proc/vz/stats says"):
+        with pytest.raises(SourceMalformed, match="/proc/vz/stats says"):
             decide([up(DAY, 1000, per_second)], stats)
 
 
 def test_a_container_that_has_just_begun_does_not_contradict_the_kernel() -> None:
     early = up(1, 1, 1)._replace(uptime_jiffies=9_999, uptime=2 * 9_999 * 1_000_000)
     assert decide([early], Stats(1_000_000, 1000))
-    with pytest.raises(SourceRubbish):
+    with pytest.raises(SourceMalformed):
         decide([early._replace(uptime_jiffies=10_000, uptime=2 * 10_000 * 1_000_000)], Stats(1_000_000, 1000))
 
 
@@ -236,7 +236,7 @@ def test_a_migrated_container_does_not_contradict_the_kernel() -> None:
     ("stats", "per_second"), [(Stats(2_000_000, 1000), NANOSECONDS), (Stats(1_000_000, 1000), 2_000_000_000)]
 )
 def test_two_files_that_contradict_each_other_are_refused(stats: Stats, per_second: int) -> None:
-    with pytest.raises(SourceRubbish, match="/proc/vz/stats says"):
+    with pytest.raises(SourceMalformed, match="/proc/vz/stats says"):
         decide([up(DAY, 1000, per_second)], stats)
 
 
@@ -267,6 +267,6 @@ def test_arbitrary_rows(rows: list[Row], cycles_per_jiffy: int, hz: int) -> None
     for stats in (None, Stats(cycles_per_jiffy, hz)):
         try:
             decided = decide(rows, stats)
-        except SourceRubbish:
+        except SourceMalformed:
             continue
         assert decided is None or decided.per_second > 0

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import decide, parse
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SAMPLES = CHECKOUT.parent / "shared" / "samples" / "vestat"
@@ -61,11 +61,11 @@ def test_an_unknown_column_between_the_known_ones() -> None:
         TEXT.replace(" used ", " lost "),
         TEXT.replace("numsched", ""),
         TEXT.replace("strv", "uptime"),
-        "\n".join([*TEXT.splitlines()[:2], "rubbish"]),
+        "\n".join([*TEXT.splitlines()[:2], "malformed"]),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(SourceRubbish, match="/proc/vz/vestat"):
+    with pytest.raises(SourceMalformed, match="/proc/vz/vestat"):
         parse(text)
 
 

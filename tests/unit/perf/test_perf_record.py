@@ -15,7 +15,7 @@ import pytest
 from tests.unit.perf.fake_perf import FakePerf
 from virtscope.perf import perf_record
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
 CLOCK = Sampled("cpu-clock", None)
 MISSES = Sampled("cache-misses", 10000)
@@ -189,7 +189,7 @@ def test_a_report_that_fails_or_makes_no_sense(source: PerfRecord, perf: FakePer
     with pytest.raises(SourceError, match="incompatible file format"):
         source.read()
     perf.report("echo hello")
-    with pytest.raises(SourceRubbish, match="hello"):
+    with pytest.raises(SourceMalformed, match="hello"):
         source.read()
 
 

@@ -9,7 +9,7 @@ import pytest
 from virtscope.perf import perf_report
 from virtscope.perf.perf_record import Xensyms
 from virtscope.perf.profile import GUESTS, NO_SYMBOL, Hits, Profile
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 SAMPLE = Path(__file__).resolve().parents[4] / "shared/samples/perf/report-stdio-rk3588-two-events-refs-and-misses.txt"
 
@@ -304,7 +304,7 @@ def test_weights_are_no_events() -> None:
     columns = "# Overhead  Samples  Local Weight  Shared Object  Symbol\n   100.00%  7  30  libc.so.6  [.] memcpy\n"
     text = "# Samples: 7  of event 'cpu/mem-loads/'\n# Total weight : 300\n# Event count (approx.): 300\n#\n" + columns
     assert list(perf_report.parse(text).profile.values()) == [Hits(7, None)]
-    with pytest.raises(SourceRubbish, match=r"line 6 .* report with -n"):
+    with pytest.raises(SourceMalformed, match=r"line 6 .* report with -n"):
         perf_report.parse(text.replace("Samples  ", "").replace("7  30", "30"))
 
 
@@ -342,7 +342,7 @@ COLUMNS = "# Overhead  Samples  Shared Object  Symbol\n"
     ],
 )
 def test_what_is_no_such_report_is_refused(text: str, words: str) -> None:
-    with pytest.raises(SourceRubbish, match=words):
+    with pytest.raises(SourceMalformed, match=words):
         perf_report.parse(text)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from virtscope.perf import resctrl
 from virtscope.perf.resctrl import Monitored, NoValue, Resctrl
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL = FIXTURES / "intel-two-sockets"
@@ -50,14 +50,14 @@ def test_what_has_no_value_has_no_sample_and_is_counted() -> None:
     assert exposed["resctrl_llc_occupancy_bytes"]["/web", "1"] == 0
     assert ("/web", "1") not in exposed["resctrl_memory_bytes"]
     assert exposed["resctrl_local_memory_bytes"]["/web", "0"] == 498073600
-    assert exposed["resctrl_missing_figures"] == {("unavailable",): 2, ("error",): 3, ("unassigned",): 0}
+    assert exposed["resctrl_missing_values"] == {("unavailable",): 2, ("error",): 3, ("unassigned",): 0}
 
 
 def test_a_machine_with_fewer_counters_than_groups() -> None:
     exposed = samples(FIXTURES / "amd-two-caches")
     assert exposed["resctrl_memory_bytes"] == {("/", "0"): 2097152, ("/vm 1", "12"): 4194304}
     assert len(exposed["resctrl_llc_occupancy_bytes"]) == 4
-    assert exposed["resctrl_missing_figures"]["unassigned",] == 4
+    assert exposed["resctrl_missing_values"]["unassigned",] == 4
 
 
 def test_a_processor_that_measures_occupancy_alone(sysfs: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_processor_that_measures_occupancy_alone(sysfs: Path) -> None:
     exposed = samples(sysfs)
     assert len(exposed["resctrl_llc_occupancy_bytes"]) == 7
     assert exposed["resctrl_memory_bytes"] == {}
-    assert exposed["resctrl_missing_figures"] == {("unavailable",): 0, ("error",): 1, ("unassigned",): 0}
+    assert exposed["resctrl_missing_values"] == {("unavailable",): 0, ("error",): 1, ("unassigned",): 0}
 
 
 def test_a_cache_s_nodes_are_in_its_sum(sysfs: Path) -> None:
@@ -93,7 +93,7 @@ def test_groups_come_and_go(sysfs: Path) -> None:
 def test_what_makes_no_sense_is_refused(sysfs: Path, text: str) -> None:
     file = sysfs / "fs/resctrl/web/mon_data/mon_L3_00/llc_occupancy"
     file.write_text(text)
-    with pytest.raises(SourceRubbish, match=str(file)):
+    with pytest.raises(SourceMalformed, match=str(file)):
         Resctrl(sysfs).read()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.perf.scaling import Reading, Scaled, Sum, Total, parse_reading, reading_bytes
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 SECOND = 10**9
 
@@ -167,5 +167,5 @@ def test_a_group_that_the_kernel_has_given_up(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"\0" * 8, struct.pack("=4Q", 2, 10, 5, 1000), struct.pack("=5Q", 1, 1, 1, 1, 1)])
 def test_a_reading_that_makes_no_sense_is_refused(content: bytes) -> None:
-    with pytest.raises(SourceRubbish, match="makes no sense"):
+    with pytest.raises(SourceMalformed, match="makes no sense"):
         parse_reading(content, 2)

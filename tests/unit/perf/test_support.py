@@ -12,7 +12,7 @@ from virtscope.perf import support
 from virtscope.perf.events import resolve
 from virtscope.perf.machine import Machine
 from virtscope.perf.support import Refusal, refusal
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 PARANOID = "proc/sys/kernel/perf_event_paranoid"
 RELEASE = "proc/sys/kernel/osrelease"
@@ -115,7 +115,7 @@ def test_which_cpus_are_online(tmp_path: Path) -> None:
     online.write_text("0-2,5\n")
     assert machine.online() == {0, 1, 2, 5}
     online.write_text("all\n")
-    with pytest.raises(SourceRubbish, match="all"):
+    with pytest.raises(SourceMalformed, match="all"):
         machine.online()
 
 

@@ -9,7 +9,7 @@ import pytest
 from profile_import import opreport, reports
 from profile_import.opreport import Counted
 from virtscope.perf.profile import NO_SYMBOL, OTHER
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 SAMPLES = Path(__file__).resolve().parents[4] / "shared/samples/oprofile"
 
@@ -390,7 +390,7 @@ HEADER = CPU + MISSES + "samples  %        symbol name\n"
     ],
 )
 def test_what_is_no_such_report_is_refused(text: str, words: str) -> None:
-    with pytest.raises(SourceRubbish, match=words):
+    with pytest.raises(SourceMalformed, match=words):
         opreport.parse(text)
 
 
@@ -424,18 +424,18 @@ def test_real_reports_are_read_to_the_last_row(file: Path) -> None:
 
 def test_columns_that_nobody_named_are_not_taken_for_one_event() -> None:
     """Two events that were added up would be a number of nothing."""
-    with pytest.raises(SourceRubbish, match="rows have 2 counts"):
+    with pytest.raises(SourceMalformed, match="rows have 2 counts"):
         opreport.parse("538 12.7973     11947 10.1256 domain2-apps\n", [Counted("LLC_MISSES", 6000)])
 
 
 def test_images_that_are_not_their_applications_sum_are_refused() -> None:
     text = "  100 50.0000 cc1\n         30 10.0000 libc\n         20 5.0000 cc1\n  100 50.0000 sh\n"
-    with pytest.raises(SourceRubbish, match="line 1 of opreport is neither the sum of the rows below it"):
+    with pytest.raises(SourceMalformed, match="line 1 of opreport is neither the sum of the rows below it"):
         opreport.parse(text, [Counted("CYCLES", None)])
 
 
 def test_more_samples_than_there_are_by_their_percentages_are_refused() -> None:
     """As where no blank tells an application's images from other applications."""
     text = "1000 80.0000 cc1\n600 60.0000 libc\n400 40.0000 cc1\n250 20.0000 sh\n"
-    with pytest.raises(SourceRubbish, match=r"2250 samples together, of which .* 1250 at most"):
+    with pytest.raises(SourceMalformed, match=r"2250 samples together, of which .* 1250 at most"):
         opreport.parse(text, [Counted("CYCLES", None)])

@@ -6,7 +6,7 @@ import pytest
 
 from profile_import import perf_script
 from virtscope.perf.profile import GUESTS, NO_SYMBOL, Hits
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 
 def places(text: str) -> list[tuple[tuple[str, ...], Hits]]:
@@ -215,5 +215,5 @@ def test_what_an_image_tells_of_its_space() -> None:
     ],
 )
 def test_what_has_no_event_or_no_address_is_refused(text: str, words: str) -> None:
-    with pytest.raises(SourceRubbish, match=words):
+    with pytest.raises(SourceMalformed, match=words):
         places(text)

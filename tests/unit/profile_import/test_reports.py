@@ -7,7 +7,7 @@ import io
 import pytest
 
 from profile_import import reports
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 
 OPREPORT = """CPU: Core 2, speed 2400 MHz (estimated)
 Counted LLC_MISSES events (L2 cache misses) with a unit mask of 0x41 (No unit mask) count 6000
@@ -83,5 +83,5 @@ def test_one_event_under_two_modifiers_keeps_them() -> None:
     [("opreport", OPREPORT.replace("150 ", "0   ").replace("50 ", "0  ")), ("perf-report", PERF_REPORT[:120])],
 )
 def test_a_report_of_nothing_is_refused(kind: str, text: str) -> None:
-    with pytest.raises(SourceRubbish, match=f"no samples in this {kind}"):
+    with pytest.raises(SourceMalformed, match=f"no samples in this {kind}"):
         samples(kind, text)

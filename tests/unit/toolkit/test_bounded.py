@@ -12,7 +12,7 @@ import pytest
 
 from virtscope.toolkit import bounded
 from virtscope.toolkit.bounded import Commands
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
 # --- Files ------------------------------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ def test_one_that_closes_its_output_and_goes_on_is_killed_too(tmp_path: Path) ->
 
 def test_one_that_writes_without_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "LARGEST_OUTPUT", 1000)
-    with pytest.raises(SourceRubbish, match="wrote more than"):
+    with pytest.raises(SourceMalformed, match="wrote more than"):
         Commands(30).run(script(tmp_path, "exec yes"))
 
 

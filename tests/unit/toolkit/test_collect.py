@@ -12,8 +12,8 @@ import pytest
 from virtscope.toolkit.collect import (
     Background,
     SourceError,
+    SourceMalformed,
     SourceReader,
-    SourceRubbish,
     SourceTimeout,
     SourceUnavailable,
     reason_of,
@@ -108,7 +108,7 @@ def test_scrapes_that_wait_together_share_one_read() -> None:
     [
         (SourceTimeout(), "timeout"),
         (SourceUnavailable(), "unavailable"),
-        (SourceRubbish(), "rubbish"),
+        (SourceMalformed(), "malformed"),
         (SourceError(), "error"),
         (ZeroDivisionError(), "error"),
     ],
@@ -250,12 +250,12 @@ def test_a_failure_is_counted_at_once_and_told_when_the_figures_are_too_old(star
     def read() -> int:
         if next(numbers) == 1:
             return 1
-        raise SourceRubbish("what is this")
+        raise SourceMalformed("what is this")
 
     background = start(read, 0.5)
-    assert eventually(lambda: background.failures["rubbish"] >= 1)
+    assert eventually(lambda: background.failures["malformed"] >= 1)
     assert background.latest() == 1
-    with pytest.raises(SourceRubbish, match="what is this"):
+    with pytest.raises(SourceMalformed, match="what is this"):
         assert eventually(lambda: background.latest() != 1)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 
 from virtscope.toolkit import recording
-from virtscope.toolkit.collect import SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.toolkit.families import family
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
@@ -56,7 +56,7 @@ def families(counters: Counters) -> list[Metric]:
 
 def decode(data: object) -> Counters:
     if not isinstance(data, dict):
-        raise SourceRubbish("no guests")
+        raise SourceMalformed("no guests")
     return {guest: recording.real(value) for guest, value in data.items()}
 
 
@@ -225,7 +225,7 @@ def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> No
 
 def test_a_recording_of_another_exporter_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl.gz", [(0, {})])
-    with pytest.raises(SourceRubbish, match="of test-exporter, not of xentop-exporter"):
+    with pytest.raises(SourceMalformed, match="of test-exporter, not of xentop-exporter"):
         Playback(path, "xentop", 1, False)
 
 
@@ -266,7 +266,7 @@ def test_a_cut_off_file_plays_up_to_its_last_whole_reading(
 def test_wherever_it_is_cut_it_plays_or_says_why_not(tmp_path: Path, clock: Clock, kept: int) -> None:
     path = write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})])
     path.write_bytes(path.read_bytes()[:kept])
-    with contextlib.suppress(SourceRubbish):
+    with contextlib.suppress(SourceMalformed):
         assert counters(playing(path, clock)) == {"a": 1}
 
 
@@ -300,7 +300,7 @@ def test_a_line_that_makes_no_sense_ends_the_play_with_its_number(
     assert counters(source) == {"a": 0}
     clock.now += 4
     for _ in range(2):
-        with pytest.raises(SourceRubbish, match=r"4 of .*r\.jsonl\.gz") as caught:
+        with pytest.raises(SourceMalformed, match=r"4 of .*r\.jsonl\.gz") as caught:
             source.read()
         assert complaint in str(caught.value)
 
@@ -322,7 +322,7 @@ def test_a_header_that_makes_no_sense(tmp_path: Path, change: dict[str, object],
     path = tmp_path / "r.jsonl.gz"
     first = {**json.loads(next(lines())), **change}
     path.write_bytes(gzip.compress(json.dumps(first).encode() + b"\n"))
-    with pytest.raises(SourceRubbish, match=complaint):
+    with pytest.raises(SourceMalformed, match=complaint):
         Playback(path, "test", 1, False)
 
 
@@ -330,7 +330,7 @@ def test_no_recording_at_all(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match="can't be read: No such file"):
         Playback(tmp_path / "r.jsonl.gz", "test", 1, False)
     (tmp_path / "text").write_text("a text\n")
-    with pytest.raises(SourceRubbish, match="is no recording"):
+    with pytest.raises(SourceMalformed, match="is no recording"):
         Playback(tmp_path / "text", "test", 1, False)
 
 
@@ -338,7 +338,7 @@ def test_a_bomb_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(recording, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "r.jsonl.gz"
     path.write_bytes(gzip.compress(b"\n".join(lines(b" " * (8 << 20)))))
-    with pytest.raises(SourceRubbish, match=r"line 2 of .*: longer than 1 MiB"):
+    with pytest.raises(SourceMalformed, match=r"line 2 of .*: longer than 1 MiB"):
         Playback(path, "test", 1, False)
 
 
@@ -372,5 +372,5 @@ def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.jsonl.gz"
     with gzip.open(path, "wt") as file:
         file.write(json.dumps({**header()._asdict(), "format": recording.FORMAT, "version": 2}) + "\n")
-    with pytest.raises(SourceRubbish, match="of version 2; this exporter reads version 1"):
+    with pytest.raises(SourceMalformed, match="of version 2; this exporter reads version 1"):
         Playback(path, "test", 1, False)

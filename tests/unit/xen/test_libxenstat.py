@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
 from virtscope.xen.libxenstat import Libxenstat
 from virtscope.xen.recorded import RAW, RawNetwork, RawNode, RawVbd, RawVcpu
@@ -143,7 +143,7 @@ def test_without_permission_it_says_what_is_needed(xen: FakeXen) -> None:
 def test_a_count_without_an_array_behind_it_is_rubbish_and_no_crash(xen: FakeXen) -> None:
     source = _source(xen)
     xen.say("domain 1 - 0 0 0 0 0 0 0 0 0 0\nvcpus 4294967295")
-    with pytest.raises(SourceRubbish, match="xenstat_domain_num_vcpus says 4294967295"):
+    with pytest.raises(SourceMalformed, match="xenstat_domain_num_vcpus says 4294967295"):
         source.read(None)
     xen.show(FakeDomain(0, b"Domain-0"))
     assert len(source.read(None).domains) == 1

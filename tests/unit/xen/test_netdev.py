@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_host import write_net_dev
-from virtscope.toolkit.collect import SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.xen import model
 from virtscope.xen.devices import network
 from virtscope.xen.model import Network
@@ -83,7 +83,7 @@ def test_wide_counters_leave_no_blank_after_the_colon(tmp_path: Path) -> None:
 )
 def test_a_line_of_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path, line: bytes) -> None:
     path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
-    with pytest.raises(SourceRubbish, match=f"another form: {line!r:.20}"):
+    with pytest.raises(SourceMalformed, match=f"another form: {line!r:.20}"):
         parse(path.read_bytes() + line + b"\n")
 
 
@@ -94,7 +94,7 @@ def test_old_kernels_have_names_with_colons(tmp_path: Path) -> None:
 def test_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path) -> None:
     path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
     path.write_text(path.read_text().replace("drop", "lost"))
-    with pytest.raises(SourceRubbish, match="errs lost fifo"):
+    with pytest.raises(SourceMalformed, match="errs lost fifo"):
         NetDev(network, str(tmp_path), str(tmp_path)).read()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.parsers import FIXTURES
 from tests.unit.xen.test_recording import recorded_node
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import Failed, encode
 from virtscope.xen import model, recorded
@@ -73,7 +73,7 @@ def test_a_newer_recording_plays_without_the_fields_that_are_not_known() -> None
 def test_a_field_without_a_default_must_be_there() -> None:
     data = json.loads(json.dumps(encode(Snapshot(recorded_node(), ()))))
     del data["node"]["domains"][0]["vcpus"][0]["online"]
-    with pytest.raises(SourceRubbish, match=r"it lacks online in .*'ns': 49522293500"):
+    with pytest.raises(SourceMalformed, match=r"it lacks online in .*'ns': 49522293500"):
         recorded.snapshot(data)
 
 
@@ -90,12 +90,12 @@ def test_text_comes_back_as_it_was(printed: bytes, version: str | None) -> None:
 def test_what_is_no_snapshot_is_refused(change: dict[str, object]) -> None:
     data = json.loads(json.dumps(encode(Snapshot(recorded_node(), ()))))
     data["node"].update(change)
-    with pytest.raises(SourceRubbish):
+    with pytest.raises(SourceMalformed):
         recorded.snapshot(data)
 
 
 def test_runstates_of_a_domain_that_is_not_there_are_refused() -> None:
-    with pytest.raises(SourceRubbish, match=r"doesn't have: \[77\]"):
+    with pytest.raises(SourceMalformed, match=r"doesn't have: \[77\]"):
         recorded.snapshot(encode(Snapshot(recorded_node(), (RUNSTATES[0]._replace(domid=77),))))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.libxenstat import MODEL, Libxenstat
 from virtscope.xen.model import Waiting
 from virtscope.xen.recorded import RawRunstate, raw_runstate
@@ -137,15 +137,15 @@ def test_without_the_library_it_says_what_to_do(xen: FakeXen) -> None:
         pytest.param((*ACCOUNT[:9], 1 << 63, *ACCOUNT[10:]), id="runnable for 292 years"),
     ],
 )
-def test_what_can_be_no_account_is_rubbish(xen: FakeXen, account: tuple[int, ...]) -> None:
+def test_what_can_be_no_account_is_malformed(xen: FakeXen, account: tuple[int, ...]) -> None:
     xen.show(FakeDomain(1, b"web", runstate=account))
-    with pytest.raises(SourceRubbish):
+    with pytest.raises(SourceMalformed):
         _runstate(xen).read([1])
 
 
-def test_an_answer_for_another_domain_is_rubbish(xen: FakeXen) -> None:
+def test_an_answer_for_another_domain_is_malformed(xen: FakeXen) -> None:
     xen.say("answers-for 5\nrunstate 1 " + " ".join(map(str, ACCOUNT)))
-    with pytest.raises(SourceRubbish, match="answered for domain 5 when asked for 1"):
+    with pytest.raises(SourceMalformed, match="answered for domain 5 when asked for 1"):
         _runstate(xen).read([1])
 
 

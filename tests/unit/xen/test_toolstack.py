@@ -201,7 +201,7 @@ def test_what_is_wrong_with_an_answer_costs_only_what_is_wrong() -> None:
     assert [(problem.command, problem.reason) for problem in known.problems] == [
         ("sched-credit", "complaint"),
         ("vcpu-list", "error"),
-        ("cpupool-list", "rubbish"),
-        ("list -l", "rubbish"),
+        ("cpupool-list", "malformed"),
+        ("list -l", "malformed"),
     ]
     assert Problem("vcpu-list", "error", "ended with status 1: no") in known.problems

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore
 from virtscope.xen.xenstore import read_values
 
@@ -70,9 +70,9 @@ def test_silence(daemon: Start, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("answer", [message(2, 77, b"x"), message(9, 1, b"x"), struct.pack("=IIII", 2, 1, 0, 1 << 31)])
-def test_rubbish(daemon: Start, answer: bytes) -> None:
+def test_malformed(daemon: Start, answer: bytes) -> None:
     daemon(lambda _request, _path: answer)
-    with pytest.raises(SourceRubbish):
+    with pytest.raises(SourceMalformed):
         read_values(["/a"])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.toolkit.collect import SourceError, SourceRubbish
+from virtscope.toolkit.collect import SourceError, SourceMalformed
 from virtscope.xen import xentop, xentop_text
 from virtscope.xen.xentop import Xentop
 
@@ -132,6 +132,6 @@ def test_what_would_be_read_in_part_is_refused_with_its_reason(
     monkeypatch.setattr(xentop, "HUNG", 2.0)
     (program.parent / "says").write_text(says)
     child.start()
-    within_a_minute(lambda: isinstance(failure(child), SourceRubbish))
+    within_a_minute(lambda: isinstance(failure(child), SourceMalformed))
     assert re.search(said, str(failure(child)))
     assert child._latest == b"", "a part passed for the whole"

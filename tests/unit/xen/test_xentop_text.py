@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics, model
 from virtscope.xen.devices import block, network
@@ -361,11 +361,11 @@ def test_details_behind_an_unknown_line_are_nobodys() -> None:
 
 
 @pytest.mark.parametrize(
-    "rubbish", [b"", b"hello\n", HEADER, row(b"no header"), HEADER.replace(b"VCPUS", b"") + row(b"x")]
+    "malformed", [b"", b"hello\n", HEADER, row(b"no header"), HEADER.replace(b"VCPUS", b"") + row(b"x")]
 )
-def test_rubbish(rubbish: bytes) -> None:
-    with pytest.raises(SourceRubbish):
-        parse(rubbish)
+def test_malformed(malformed: bytes) -> None:
+    with pytest.raises(SourceMalformed):
+        parse(malformed)
 
 
 def test_an_iteration_is_whole_when_the_next_header_has_come() -> None:
@@ -384,14 +384,14 @@ def test_a_header_that_is_not_whole_is_named() -> None:
     """As where something cuts lines at a width, or wraps them."""
     for text in (CUT + row(b"web01")[:80] + b"\n", CUT + HEADER[EIGHT_COLUMNS:] + row(b"web01")):
         assert cut_header(text) == CUT.rstrip()
-        with pytest.raises(SourceRubbish, match=r"header is not whole: .*MAXMEM\(%\)'"):
+        with pytest.raises(SourceMalformed, match=r"header is not whole: .*MAXMEM\(%\)'"):
             parse(text)
     assert cut_header(HEADER + row(b"web01")) is None
     assert cut_header(b"ended\n" + HEADER + row(HEADER[6:80])) is None
 
 
 def test_behind_a_header_that_is_not_whole_there_may_be_another_iteration() -> None:
-    with pytest.raises(SourceRubbish, match="header is not whole"):
+    with pytest.raises(SourceMalformed, match="header is not whole"):
         parse(HEADER + row(b"web01") + VCPUS + CUT + row(b"web01") + VCPUS)
     assert len(parse(CUT + HEADER + row(b"web01")).host.domains) == 1
 
@@ -417,7 +417,7 @@ def test_a_cut_makes_no_number(text: bytes) -> None:
     assert (seen, arriving) == (whole, rest)
     complete = parse(whole[-1]).host.domains
     for end in range(len(HEADER), len(whole[-1])):
-        with contextlib.suppress(SourceRubbish):
+        with contextlib.suppress(SourceMalformed):
             for cut, one in zip(parse(whole[-1][:end]).host.domains, complete, strict=False):
                 assert cut.vcpus in {(Vcpu(None, None),) * len(one.vcpus), one.vcpus}
                 assert cut.networks == one.networks[: len(cut.networks)]

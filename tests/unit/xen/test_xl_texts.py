@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtscope.toolkit.collect import SourceRubbish
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.model import Info, Placement, Pool, Share, Timing
 from virtscope.xen.xl_domains import Details, Listed, parse_details, parse_list, parse_vcpus
 from virtscope.xen.xl_host import parse_info, parse_pools, parse_psr, parse_shares
@@ -92,7 +92,7 @@ def test_warnings_before_the_list_and_lines_that_are_no_rows() -> None:
 
 
 def test_no_list() -> None:
-    with pytest.raises(SourceRubbish, match="command not implemented"):
+    with pytest.raises(SourceMalformed, match="command not implemented"):
         parse_list(b"command not implemented\n")
 
 
@@ -161,7 +161,7 @@ def test_details_from_xl_4_1() -> None:
     "text", [b"[", b"[1]", b'[{"domid": true, "config": {}}]', b'[{"domid": 1}]', b"[" * 100_000, b"x"]
 )
 def test_no_details(text: bytes) -> None:
-    with pytest.raises(SourceRubbish):
+    with pytest.raises(SourceMalformed):
         parse_details(text)
 
 
@@ -353,5 +353,5 @@ def test_any_bytes_give_values_or_the_parsers_own_exception(text: bytes) -> None
         parse_info,
         parse_psr,
     ):
-        with contextlib.suppress(SourceRubbish):
+        with contextlib.suppress(SourceMalformed):
             parse(text)

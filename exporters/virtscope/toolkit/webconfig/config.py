@@ -49,7 +49,7 @@ class WebConfig:
     last good configuration stays in force and one line is logged, and another one when all is well again.
 
     A change that switches off TLS, client certificates or passwords needs a restart: an editor that empties the file
-    before it writes it anew must not open the exporter to everyone for that moment.
+    before it writes it again must not open the exporter to everyone for that moment.
     """
 
     def __init__(self, path: Path) -> None:

@@ -169,5 +169,5 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
         found = path.stat()
     except OSError:
         return None
-    # Not the modification time: only the change time tells of repaired permissions, and no writer can set it back.
+    # Not the modification time: only the change time shows repaired permissions, and no writer can set it back.
     return found.st_ino, found.st_size, found.st_ctime_ns
