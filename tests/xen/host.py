@@ -117,7 +117,7 @@ class XenHost:
     def create(self, guest: Guest) -> str:
         """Creates a guest, paused; returns its domain id."""
         what = [guest.number, guest.name, guest.duty, guest.vcpus, guest.io, guest.net, guest.type, guest.memory]
-        self.dom0(f"create-guest {shlex.join(map(str, what))}", timeout=120)
+        self.dom0(f"create-guest {shlex.join(map(str, what))}", timeout=300)
         return self.dom0(f"xl domid {shlex.quote(guest.name)}").strip()
 
     def domids(self) -> list[str]:
