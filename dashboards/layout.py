@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from grafana_foundation_sdk.builders import dashboard as build
@@ -15,14 +15,20 @@ from dashboards import panels, variables
 from dashboards.signals import origin
 
 TAG = "virtscope"
+_GRID = 24
 
 
 @dataclass(frozen=True)
 class Row:
-    """Panels under one heading, from left to right; Grafana's grid is 24 wide."""
+    """Panels from left to right, on Grafana's grid of 24 units."""
 
     title: str
+    """The heading; "" for the first row, which needs none."""
+
     panels: Sequence[Builder[dashboard.Panel]]
+
+    collapsed: bool = False
+    """Whether a click on the heading opens it, as for what is rarely looked at; it asks nothing until then."""
 
 
 def page(
@@ -51,6 +57,7 @@ def page(
         .time("now-1h", "now")
         .refresh("10s")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .link(_fleet())
         .link(
             build.DashboardLink("Pages")
             .type(dashboard.DashboardLinkType.DASHBOARDS)
@@ -61,25 +68,66 @@ def page(
         )
         .with_panel(panels.note(f"**{question}** {answer}").span(20).height(2))
         .with_panel(
-            panels.either(origin.OF_ANY_HOSTS if any_hosts else origin.OF_ONE_HOST, origin.WORDS).span(4).height(2)
+            panels.flag(origin.OF_ANY_HOSTS if any_hosts else origin.OF_ONE_HOST, origin.WORDS).span(4).height(2)
         )
     )
     for variable in [*(variables.of_any_hosts() if any_hosts else variables.of_one_host()), *own_variables]:
         builder.with_variable(variable)
     for row in rows:
-        builder.with_row(build.Row(row.title))
-        for panel in row.panels:
-            builder.with_panel(panel)
+        if row.title:
+            heading = build.Row(row.title)
+            builder.with_row(heading)
+        if row.collapsed:
+            for panel in row.panels:
+                heading.with_panel(panel)
+        else:
+            for panel in row.panels:
+                builder.with_panel(panel)
     built = builder.build()
     built.annotations = dashboard.AnnotationContainer(list(annotations))
     _hide_what_changes_nothing(built)
-    for number, placed in enumerate(built.panels or [], start=1):
+    _place_collapsed(built)
+    for number, placed in enumerate(_all_panels(built), start=1):
         placed.id_val = number
         # The SDK's default direction would make Grafana's newer front end ("scenes") give each panel the full width,
         # whether it repeats or not.
         if isinstance(placed, dashboard.Panel) and placed.repeat is None:
             placed.repeat_direction = None
     return built
+
+
+def _fleet() -> build.DashboardLink:
+    """The way back to all hosts. What was chosen on the way is undone, that of variables which Fleet hides as well."""
+    undone = "&".join(f"var-{name}=$__all" for name in ("platform", "hosts", "app", "vserver"))
+    return (
+        build.DashboardLink("Fleet")
+        .type(dashboard.DashboardLinkType.LINK)
+        .url(f"/d/virtscope-fleet?${{datasource:queryparam}}&{undone}")
+        .icon("apps")
+        .tooltip("All hosts, with no filter")
+        .keep_time(True)
+    )
+
+
+def _all_panels(page: dashboard.Dashboard) -> Iterator[dashboard.Panel | dashboard.RowPanel]:
+    """Headings and panels, those of collapsed rows included."""
+    for placed in page.panels or []:
+        yield placed
+        if isinstance(placed, dashboard.RowPanel):
+            yield from placed.panels
+
+
+def _place_collapsed(page: dashboard.Dashboard) -> None:
+    """Place the panels of collapsed rows below their headings; they take no place until they are opened."""
+    for placed in page.panels or []:
+        if isinstance(placed, dashboard.RowPanel) and placed.grid_pos is not None:
+            x, y, tallest = 0, placed.grid_pos.y + 1, 0
+            for panel in placed.panels:
+                width, height = (panel.grid_pos.w, panel.grid_pos.h) if panel.grid_pos is not None else (12, 8)
+                if x + width > _GRID:
+                    x, y, tallest = 0, y + tallest, 0
+                panel.grid_pos = dashboard.GridPos(x=x, y=y, w=width, h=height)
+                x, tallest = x + width, max(tallest, height)
 
 
 def _hide_what_changes_nothing(page: dashboard.Dashboard) -> None:

@@ -1,4 +1,4 @@
-"""Events that graphs mark with a line: what was changed, while the figures show what came of it."""
+"""Events that graphs mark with a line: what changed on a host, alerts, and the steps of the lab."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette
-from dashboards.signals import on_host
+from dashboards.signals import on_host, on_hosts
 from dashboards.variables import DATASOURCE
 
 _CAP = on_host("vserver:cpu_limit:cpus")
@@ -17,6 +17,9 @@ _ALIVE = on_host("vserver:cpu_usage:rate")
 _STARTS = on_host("vserver:starts:count1h")
 _CAPACITY = on_host("host:cpu_capacity:cpus")
 _STEP = on_host("lab_step_info")
+
+_MANY = 20  # marks, more than a graph's lines can be read behind
+_HOUR = 3600
 
 
 class Marks(dashboard.AnnotationQuery):
@@ -28,48 +31,73 @@ class Marks(dashboard.AnnotationQuery):
         super().__init__(name=name, datasource=DATASOURCE, enable=at_first, icon_color=colour, expr=expr)
         self._title = title
         self._text = text
-        self._step = step  # how often it is looked, 60 s being Grafana's own
+        self._step = step  # how often it is looked at least, 60 s being Grafana's own
 
     def to_json(self) -> dict[str, object]:
         """Grafana's own fields for Prometheus, which the SDK's model lacks."""
         return {**super().to_json(), "titleFormat": self._title, "textFormat": self._text, "step": self._step}
 
 
-def reallocations() -> Marks:
-    """Caps and weights that were changed, given or taken away, and vCPUs that came or went."""
-    # Prometheus is asked once for each $__interval: each answer compares with the one before. changes() would need two
-    # samples in that time.
-    return _told(
-        "Reallocations",
-        {
-            "Cap of $1 changed": f"{_CAP} != {_CAP} offset $__interval",
-            "Cap of $1 given": f"({_CAP} unless {_CAP} offset $__interval) and {_ALIVE} offset $__interval",
-            "Cap of $1 taken away": f"({_CAP} offset $__interval unless {_CAP}) and {_ALIVE}",
-            "Weight of $1 changed": f"{_WEIGHT} != {_WEIGHT} offset $__interval",
-            "vCPUs came or went": f"{_OVERCOMMIT} != {_OVERCOMMIT} offset $__interval",
-        },
-        palette.PURPLE,
-    )
-
-
-def starts_and_ends() -> Marks:
-    """Virtual servers that came, went or were started again, while the host was watched."""
+def changes() -> Marks:
+    """Virtual servers that started or ended; caps, weights and vCPUs that changed, while the host was monitored."""
+    # Prometheus is asked once for each $__interval: each answer compares with the one before. The function changes()
+    # would need two samples in that time.
     watched = f"on (host, platform) ({_CAPACITY} and {_CAPACITY} offset $__interval)"
-    return _told(
-        "Starts and ends",
+    each = _in_words(
         {
-            "$1 came": f"({_ALIVE} unless {_ALIVE} offset $__interval) and {watched}",
-            "$1 went": f"({_ALIVE} offset $__interval unless {_ALIVE}) and {watched}",
-            "$1 was started again": f"{_STARTS} > {_STARTS} offset $__interval",
-        },
-        palette.GREY,
+            "$1 started": f"({_ALIVE} unless {_ALIVE} offset $__interval) and {watched}",
+            "$1 ended": f"({_ALIVE} offset $__interval unless {_ALIVE}) and {watched}",
+            "$1 restarted": f"{_STARTS} > {_STARTS} offset $__interval",
+            "$1: cap changed": f"{_CAP} != {_CAP} offset $__interval",
+            "$1: cap set": f"({_CAP} unless {_CAP} offset $__interval) and {_ALIVE} offset $__interval",
+            "$1: cap removed": f"({_CAP} offset $__interval unless {_CAP}) and {_ALIVE}",
+            "$1: weight changed": f"{_WEIGHT} != {_WEIGHT} offset $__interval",
+            "vCPUs changed": f"{_OVERCOMMIT} != {_OVERCOMMIT} offset $__interval",
+        }
+    )
+    return Marks(
+        "Changes",
+        _thinned(f"group by (what) ({each})", "starts, ends and reallocations"),
+        title="{{what}}",
+        text="",
+        colour=palette.BLUE,
     )
 
 
-def _told(name: str, looks: Mapping[str, str], colour: str) -> Marks:
-    """Marks of several kinds, in words; $1 is the virtual server."""
-    told = (f'label_replace({look}, "what", "{what}", "vserver", "(.*)")' for what, look in looks.items())
-    return Marks(name, " or ".join(told), title="{{what}}", text="", colour=colour)
+def alerts(*, any_hosts: bool = False) -> Marks:
+    """Alerts that began to fire, of the host or of any."""
+    whose = on_hosts("ALERTS") if any_hosts else on_host("ALERTS")
+    # Alerts have a platform where their records do.
+    whose = whose.replace('platform="$host_platform", ', "").replace('platform=~"$platform", ', "")
+    firing = f'{whose[:-1]}, alertstate="firing", severity!="none"}}'
+    began = f"group by (host, alertname) ({firing}) unless group by (host, alertname) ({firing} offset $__interval)"
+    named = (
+        f'label_join({began}, "what", " ", "host", "alertname")'
+        if any_hosts
+        else (f'label_replace({began}, "what", "$1", "alertname", "(.*)")')
+    )
+    return Marks(
+        "Alerts", _thinned(f"group by (what) ({named})", "alerts"), title="{{what}}", text="", colour=palette.CRITICAL
+    )
+
+
+def _in_words(looks: Mapping[str, str]) -> str:
+    """Events of several kinds, in words; $1 is the virtual server."""
+    return " or ".join(f'label_replace({look}, "what", "{what}", "vserver", "(.*)")' for what, look in looks.items())
+
+
+def _thinned(events: str, kind: str) -> str:
+    """Each event by its name, if the graph shows an hour at most and not too many of them.
+
+    Else their number in each tenth of what is shown, so that there never are more than a few lines.
+    """
+    many = f"sum(sum_over_time(count({events})[$__range:$__interval] @ end()))"
+    few = f"on () (vector($__range_s) <= {_HOUR} unless on () ({many} > {_MANY}))"
+    tenth = "${__range_s}00ms"  # a tenth of so many seconds
+    number = f"sum_over_time(count({events})[{tenth}:$__interval])"
+    once = "on () (vector(time()) % ($__range_s / 10) < $__interval_ms / 1000)"
+    counted = f'label_replace(count_values("n", {number}), "what", "$1 {kind}", "n", "(.*)")'
+    return f"({events}) and {few} or (group by (what) ({counted}) and {once}) unless {few}"
 
 
 def lab_crowds() -> Marks:
@@ -79,7 +107,7 @@ def lab_crowds() -> Marks:
         _begun("scenario, placement, instances"),
         title="{{instances}} applications",
         text="{{placement}}, scenario {{scenario}}",
-        colour=palette.GREY,
+        colour=palette.VIOLET,
         step="15s",
     )
 
@@ -91,7 +119,7 @@ def lab_steps() -> Marks:
         _begun("scenario, placement, instances, clients, repetition"),
         title="{{instances}} applications x {{clients}} clients",
         text="{{placement}}, scenario {{scenario}}",
-        colour=palette.GREY,
+        colour=palette.VIOLET,
         step="15s",
         at_first=False,
     )

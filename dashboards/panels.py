@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
 
 from grafana_foundation_sdk.builders import (
     common,
@@ -32,7 +31,8 @@ from grafana_foundation_sdk.models.common import (
     SortOrder,
     StackingMode,
     TableBarGaugeCellOptions,
-    TableColorTextCellOptions,
+    TableCellBackgroundDisplayMode,
+    TableColoredBackgroundCellOptions,
     TooltipDisplayMode,
     VisibilityMode,
 )
@@ -40,12 +40,29 @@ from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards import palette
-from dashboards.signals import Signal
+from dashboards.signals import SEVERITY_POINTS, Signal
 from dashboards.variables import DATASOURCE
 
-Overridable = TypeVar("Overridable", timeseries.Panel, table.Panel)
+_GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
+_HEADER_LETTER, _HEADER_REST = 8, 32  # pixels: of a header, a letter and the padding with the arrow of a sorted column
+_NUMBER_WIDTH = 88  # pixels: "12.34 CPUs"
+_BAR_WIDTH = 130
+NAME_WIDTHS = {
+    "Alert": 210,
+    "Host": 120,
+    "Virtual server": 130,
+    "Platform": 84,
+    "Role": 64,
+    "Severity": 88,
+    "State": 76,
+    "Cause": 100,
+    "Objective": 100,
+    "Symbol": 170,
+    "Reason": 100,
+}
+"""Pixels that a column of names takes at least, by its header; else `NAME_WIDTH`."""
 
-_COLUMN_WIDTH = 112  # pixels: "12.34 CPUs", with room for the header
+NAME_WIDTH = 110
 
 
 def note(markdown: str) -> text.Panel:
@@ -54,48 +71,47 @@ def note(markdown: str) -> text.Panel:
 
 
 def number(signal: Signal) -> stat.Panel:
-    """The signal now, as one big number, coloured once it is high."""
+    """The signal now, as one big number on the ground of its severity, or on none if nothing judges it."""
     panel = (
         stat.Panel()
         .title(signal.name)
-        # The number's place is too small for more than two words: why there is none is told on hovering.
-        .description(f"{signal.description}\n\nNo data? {signal.absent}")
+        .description(f"{signal.description}\n\nNo value: {signal.absent}")
         .datasource(DATASOURCE)
         .with_target(query(signal).instant())
         .unit(signal.unit)
-        .thresholds(_thresholds(signal))
-        .no_value("no data")
-        .color_mode(BigValueColorMode.VALUE)
+        .thresholds(_steps(_severity_steps(signal)))
+        .mappings([_no_value(signal.gap)])
+        .no_value(signal.gap)
+        .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .graph_mode(BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     )
     return panel if signal.decimals is None else panel.decimals(signal.decimals)
 
 
-def either(signal: Signal, words: Sequence[str]) -> stat.Panel:
-    """One of these words: the first where the signal is 0, the next on a coloured ground where it is 1, and so on."""
+def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
+    """One of these words: the first where the signal is 0, the next, which stands out, where it is 1, and so on."""
     shown = {
-        str(value): dashboard.ValueMappingResult(text=word, color=palette.HIGH if value else "transparent")
+        str(value): dashboard.ValueMappingResult(text=word, color=palette.PLAIN if value else palette.NONE)
         for value, word in enumerate(words)
     }
     return (
         number(signal)
         .title("")
-        .mappings([dashboard.ValueMap(shown)])
-        .thresholds(_steps([dashboard.Threshold(None, "transparent")]))
+        .mappings([dashboard.ValueMap(shown), _no_value(signal.gap)])
         .transparent(True)
-        .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .text_mode(BigValueTextMode.VALUE)
         .text(common.VizTextDisplayOptions().value_size(20))
     )
 
 
-def named_number(signal: Signal) -> stat.Panel:
-    """The signal's series now, a number each with a few words below: what it is called says as much."""
+def board(signal: Signal) -> stat.Panel:
+    """A tile for each series: its severity in a word that is read from afar, and above it what it is about."""
     return (
         number(signal)
+        .mappings([*_severity_words(), _no_value(signal.gap)])
         .text_mode(BigValueTextMode.VALUE_AND_NAME)
-        .text(common.VizTextDisplayOptions().title_size(12).value_size(24))
+        .text(common.VizTextDisplayOptions().title_size(20).value_size(36))
     )
 
 
@@ -108,68 +124,43 @@ def over_time(signal: Signal) -> timeseries.Panel:
         .datasource(DATASOURCE)
         .with_target(query(signal).range())
         .unit(signal.unit)
-        .thresholds(_thresholds(signal))
         .no_value(signal.absent)
         .line_width(2)
         .fill_opacity(10)
-        .color_scheme(_fixed(palette.CALM))
+        .color_scheme(_fixed(palette.SINGLE))
         .legend(common.VizLegendOptions().show_legend(False))
         .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
+        .override_by_regexp("/.*/", no_sentence())
     )
     panel = panel.axis_soft_min(0) if signal.signed else panel.min(0)
     if signal.high is not None:
+        limit = [dashboard.Threshold(None, palette.NONE), dashboard.Threshold(signal.high, palette.PLAIN)]
         line = common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
         # Without a soft maximum a calm host's graph would leave the line out of sight.
-        panel.thresholds_style(line).axis_soft_max(signal.high * 1.2)
+        panel.thresholds(_steps(limit)).thresholds_style(line).axis_soft_max(signal.high * 1.2)
     return panel
+
+
+def no_sentence() -> list[dashboard.DynamicConfigValue]:
+    """The property of an override without which tooltips tell, of a series' every gap, why the panel may be empty."""
+    return [_property("noValue", None)]
 
 
 def lines(signal: Signal) -> timeseries.Panel:
-    """The signal's series over time, a line each, in a colour and style that go with its name."""
-    return styled_by_name(over_time(signal).fill_opacity(0).legend(legend_at_the_side()))
-
-
-def ranked(signal: Signal) -> timeseries.Panel:
-    """A few lines of many that could be, each named `RANK. NAME` and in the colour of its rank."""
-    panel = over_time(signal).color_scheme(_fixed(palette.GREY)).fill_opacity(0).legend(legend_below())
-    for rank, colour in enumerate(palette.BY_RANK, start=1):
-        panel.override_by_regexp(rf"/^{rank}\. /", coloured(colour))
-    return panel
+    """The signal's series over time, a line each, in the colour that Grafana gives its name on every panel."""
+    return over_time(signal).color_scheme(_by_name()).fill_opacity(0).legend(legend_below())
 
 
 def stacked(signal: Signal) -> timeseries.Panel:
     """The signal's series over time, one on top of the other: their sum is read off the top edge."""
-    return styled_by_name(
+    return (
         over_time(signal)
+        .color_scheme(_by_name())
         .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
         .line_width(1)
         .fill_opacity(50)
-        .legend(legend_at_the_side())
+        .legend(legend_below())
     )
-
-
-def styled_by_name(panel: timeseries.Panel) -> timeseries.Panel:
-    """Give each series the colour and line style of its name; what a page overrides after this stands."""
-    for pattern, colour in palette.colours_by_name().items():
-        panel.override_by_regexp(pattern, coloured(colour))
-    for pattern, dashes in palette.styles_by_name().items():
-        panel.override_by_regexp(
-            pattern,
-            [
-                _property("custom.lineStyle", {"fill": "dash", "dash": dashes.pixels}),
-                # Grafana's legend shows a line's colour, and not how it is dashed. A field's display name is what the
-                # series is called by Prometheus' data source; asked for that itself, Grafana would keep it.
-                _property("displayName", f"{dashes.drawn} ${{__series.name}}"),
-            ],
-        )
-    return panel
-
-
-def coloured_by_job(panel: timeseries.Panel) -> timeseries.Panel:
-    """Give each series the colour of the scrape job that its name ends with."""
-    for job, colour in palette.JOBS.items():
-        panel.override_by_regexp(f"/(^|[ :])({job})$/", coloured(colour))
-    return panel
 
 
 def heat_map(buckets: Signal) -> heatmap.Panel:
@@ -192,7 +183,7 @@ def heat_map(buckets: Signal) -> heatmap.Panel:
         .filter_values(heatmap.FilterValueRange().le(1e-9))  # leaves empty buckets out
         .y_axis(heatmap.YAxisConfig().unit(units.Seconds).axis_placement(AxisPlacement.LEFT))
         .mode(TooltipDisplayMode.SINGLE)
-        .exemplars_color(palette.GREY)
+        .exemplars_color(palette.PLAIN)
         .show_legend()
     )
 
@@ -215,17 +206,12 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
                         for number, word in words.items()
                     }
                 ),
-                # Else the legend would tell the whole sentence for no value.
-                dashboard.SpecialValueMap(
-                    dashboard.DashboardSpecialValueMapOptions(
-                        match=dashboard.SpecialValueMatch.NULL,
-                        result=dashboard.ValueMappingResult(text="not known", color="transparent"),
-                    )
-                ),
+                _no_value("no data"),
             ]
         )
-        .color_scheme(_fixed(palette.GREY))  # by thresholds it would show these and not the words
+        .color_scheme(_fixed(palette.NO_DATA))  # by thresholds it would show these and not the words
         .legend(legend_below())
+        .override_by_regexp("/.*/", no_sentence())
     )
 
 
@@ -242,9 +228,7 @@ def against_by(signal: Signal, label: str, axis: str, line: str) -> trend.Panel:
     )
     x_field = rf"{label}\{line}"
     panel = _against(signal, x_field, axis, [_sorted(line), matrix, _converted(x_field), _sorted(x_field)])
-    for pattern, shade in palette.colours_by_name().items():
-        panel.override_by_regexp(pattern, coloured(shade))
-    return panel.legend(legend_below())
+    return panel.color_scheme(_by_name()).legend(legend_below())
 
 
 def _against(
@@ -280,7 +264,7 @@ def _against(
         .unit(signal.unit)
         .min(0)
         .no_value(signal.absent)
-        .color_scheme(_fixed(palette.CALM))
+        .color_scheme(_fixed(palette.SINGLE))
         .line_width(2)
         .fill_opacity(0)
         .show_points(VisibilityMode.ALWAYS)
@@ -348,28 +332,48 @@ def columns(
             )
         )
         .with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
+        # Of several signals without series, headers without rows would be left and no reason given. Labels are columns
+        # only where there are rows: grouped by them, nothing is left, else each row is a group of its own.
+        .with_transformation(
+            dashboard.DataTransformerConfig(
+                id_val="groupBy",
+                options={
+                    "fields": {
+                        **{label: {"operation": "groupby", "aggregations": []} for label in labels},
+                        **{column: {"operation": "aggregate", "aggregations": ["lastNotNull"]} for column in values},
+                    }
+                },
+            )
+        )
         .with_transformation(
             dashboard.DataTransformerConfig(
                 id_val="organize",
                 options={
-                    "excludeByName": {"Time": True},
-                    "indexByName": {name: i for i, name in enumerate(shown)},
-                    "renameByName": {**labels, **{column: signal.name for column, signal in values.items()}},
+                    "excludeByName": {},
+                    "indexByName": {
+                        f"{name} (lastNotNull)" if name in values else name: i for i, name in enumerate(shown)
+                    },
+                    "renameByName": {
+                        **labels,
+                        **{f"{column} (lastNotNull)": signal.name for column, signal in values.items()},
+                    },
                 },
             )
         )
         .no_value(signals[0].absent)
+        .thresholds(_steps([dashboard.Threshold(None, palette.NONE)]))
         .sort_by([common.TableSortByFieldState().display_name(signal.name).desc(True) for signal in signals[:2]])
     )
-    for number, label in enumerate(labels.values()):
-        # The panel's own text for no value is a sentence. The first column takes the width that the others leave.
-        width = _property("custom.width", _COLUMN_WIDTH) if number else _property("custom.minWidth", _COLUMN_WIDTH)
-        panel.override_by_name(label, [_property("noValue", "-"), width])
+    for label in labels.values():
+        # The panel's own text for no value is a sentence. Columns of names share the width that numbers leave.
+        width = NAME_WIDTHS.get(label, NAME_WIDTH)
+        panel.override_by_name(label, [_property("noValue", "-"), _property("custom.minWidth", width)])
     for signal in signals:
         properties = [
             _property("unit", signal.unit),
             _property("noValue", "-"),
-            _property("custom.width", _COLUMN_WIDTH),
+            _property("custom.width", max(_NUMBER_WIDTH, _HEADER_REST + _HEADER_LETTER * len(signal.name))),
+            *judged(signal),
         ]
         if signal.decimals is not None:
             properties.append(_property("decimals", signal.decimals))
@@ -377,13 +381,25 @@ def columns(
     return panel
 
 
-def severest_first(alerts: table.Panel) -> table.Panel:
-    """Sort a table of alerts: critical ones, then warnings, the oldest first."""
-    return alerts.sort_by(
-        [
-            common.TableSortByFieldState().display_name("Severity").desc(False),
-            common.TableSortByFieldState().display_name("For").desc(True),
-        ]
+def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel:
+    """A table of alerts, ten rows of it in sight: critical ones, then warnings, the oldest first."""
+    return (
+        columns(title, active.description, {"alertname": "Alert", "severity": "Severity", **labels}, [active])
+        .sort_by(
+            [
+                common.TableSortByFieldState().display_name("Severity").desc(False),
+                common.TableSortByFieldState().display_name(active.name).desc(True),
+            ]
+        )
+        .override_by_name("Severity", on_grounds(palette.SEVERITY))
+        .override_by_name("Cause", on_grounds(palette.CAUSES))
+        .override_by_name("Alert", links(RUNBOOK, to_page("virtscope-applications", "Applications of its host", _HOST)))
+        .override_by_name("Host", links(to_page("virtscope-host", "Host", _HOST)))
+        .override_by_name(
+            "Application",
+            links(to_page("virtscope-applications", "Application", {**_HOST, "app": "Application"})),
+        )
+        .height(12)
     )
 
 
@@ -397,15 +413,29 @@ def ref_id(index: int) -> str:
     return chr(ord("A") + index)
 
 
-def leads_to(uid: str, title: str, choose: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that makes a table's column lead to another dashboard.
+def to_page(uid: str, title: str, choose: Mapping[str, str]) -> dashboard.DashboardLink:
+    """A link from a table's cell to another dashboard; the time range and the data source stay.
 
-    choose: its variables that the row decides, and the header of the column that each is read from. The time range and
-    the data source stay.
+    choose: its variables that the row decides, and the header of the column that each is read from.
     """
     chosen = [f'var-{variable}=${{__data.fields["{header}"]:percentencode}}' for variable, header in choose.items()]
     url = "&".join([f"/d/{uid}?${{__url_time_range}}", "${datasource:queryparam}", *chosen])
-    return [_property("links", [dashboard.DashboardLink(title=title, url=url, type_val=None)])]
+    return dashboard.DashboardLink(title=title, url=url, type_val=None)
+
+
+_HOST = {"host": "Host"}
+RUNBOOK = dashboard.DashboardLink(
+    title="Runbook",
+    # Prometheus serves docs/ beside its own pages, at the address that it scrapes itself by.
+    url='http://${prometheus}/user/runbooks/${__data.fields["Alert"]}.md',
+    type_val=None,
+    target_blank=True,
+)
+
+
+def links(*to: dashboard.DashboardLink) -> list[dashboard.DynamicConfigValue]:
+    """The property of an override that makes a table's column lead elsewhere; of several, a click offers a choice."""
+    return [_property("links", list(to))]
 
 
 def coloured(colour: str) -> list[dashboard.DynamicConfigValue]:
@@ -413,35 +443,27 @@ def coloured(colour: str) -> list[dashboard.DynamicConfigValue]:
     return [_property("color", {"mode": "fixed", "fixedColor": colour})]
 
 
-def in_colours(colours: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that gives each word of a table's column its colour."""
+def on_grounds(colours: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that sets each word of a table's column on a ground of its colour."""
     words = {word: dashboard.ValueMappingResult(text=word, color=colour) for word, colour in colours.items()}
+    return [_property("custom.cellOptions", _GROUND), _property("mappings", [dashboard.ValueMap(words)])]
+
+
+def as_severity() -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that tells a column's severity points (`SEVERITY_POINTS`) in words."""
+    return [_property("custom.cellOptions", _GROUND), _property("mappings", _severity_words())]
+
+
+def judged(signal: Signal) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that sets a table's values on the ground of their severity, if there is one."""
+    if not signal.is_judged:
+        return []
+    steps = dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, _severity_steps(signal))
     return [
-        _property("custom.cellOptions", TableColorTextCellOptions()),
-        _property("mappings", [dashboard.ValueMap(words)]),
+        _property("custom.cellOptions", _GROUND),
+        _property("thresholds", steps),
+        _property("mappings", [_no_value("no data")]),
     ]
-
-
-def alarming(signal: Signal) -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that colours a table's figures from where the signal is high."""
-    return _text_colours([dashboard.Threshold(None, "text"), dashboard.Threshold(signal.high, palette.HIGH)])
-
-
-def _text_colours(steps: list[dashboard.Threshold]) -> list[dashboard.DynamicConfigValue]:
-    return [
-        _property("custom.cellOptions", TableColorTextCellOptions()),
-        _property("thresholds", dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, steps)),
-    ]
-
-
-def alarming_below(value: float) -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that colours a table's figures that are below the value."""
-    steps = [
-        dashboard.Threshold(None, "text"),
-        dashboard.Threshold(-1e9, palette.HIGH),
-        dashboard.Threshold(value, "text"),
-    ]
-    return _text_colours(steps)
 
 
 def as_line(colour: str) -> list[dashboard.DynamicConfigValue]:
@@ -460,15 +482,15 @@ def as_wide(width: int = 160) -> list[dashboard.DynamicConfigValue]:
     return [_property("custom.width", width)]
 
 
-def called(words: str) -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that gives a series another name."""
-    return [_property("displayName", words)]
+def wrapped() -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that shows a column's whole text, on several lines if need be."""
+    return [_property("custom.cellOptions", {"type": "auto", "wrapText": True})]
 
 
 def in_words(words: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that tells a column's codes in words."""
-    told = {code: dashboard.ValueMappingResult(text=text) for code, text in words.items()}
-    return [_property("mappings", [dashboard.ValueMap(told)])]
+    """The properties of an override that puts a column's codes in words."""
+    mapped = {code: dashboard.ValueMappingResult(text=text) for code, text in words.items()}
+    return [_property("mappings", [dashboard.ValueMap(mapped)])]
 
 
 def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
@@ -476,14 +498,14 @@ def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
     return [
         *coloured(colour),
         _property("custom.cellOptions", TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)),
-        _property("custom.width", 190),
+        _property("custom.width", _BAR_WIDTH),
         _property("min", 0),
         _property("max", 1),
     ]
 
 
 def legend_at_the_side(width: int = 180) -> common.VizLegendOptions:
-    """A legend where it scrolls, in pixels; below the graph, forty guests would leave no room for it."""
+    """The legend of a graph as wide as the page, in pixels; below it, forty guests would leave no room."""
     return (
         common.VizLegendOptions()
         .display_mode(LegendDisplayMode.LIST)
@@ -493,13 +515,8 @@ def legend_at_the_side(width: int = 180) -> common.VizLegendOptions:
     )
 
 
-def small(panel: timeseries.Panel) -> timeseries.Panel:
-    """A graph a third of the page wide, of which a legend at the side would take half."""
-    return panel.legend(legend_below()).span(8).height(8)
-
-
 def legend_below() -> common.VizLegendOptions:
-    """A legend under a narrow graph, of as many names as two or three lines hold."""
+    """The legend of a graph that has others beside it: Grafana gives it a third of the height, and scrolls the rest."""
     return (
         common.VizLegendOptions()
         .display_mode(LegendDisplayMode.LIST)
@@ -508,26 +525,59 @@ def legend_below() -> common.VizLegendOptions:
     )
 
 
-def low_below(value: float) -> build.ThresholdsConfig:
-    """Thresholds of a number that is worth a look where it is low, and not where there is none."""
-    return _steps(
-        [
-            dashboard.Threshold(None, palette.CALM),
-            dashboard.Threshold(-1e9, palette.HIGH),
-            dashboard.Threshold(value, palette.CALM),
-        ]
-    )
+def small(panel: timeseries.Panel) -> timeseries.Panel:
+    """A graph a third of the page wide."""
+    return panel.span(8).height(8)
 
 
-def _thresholds(signal: Signal) -> build.ThresholdsConfig:
-    steps = [dashboard.Threshold(value=None, color=palette.CALM)]
+def _severity_steps(signal: Signal) -> list[dashboard.Threshold]:
+    """The grounds of a value from where it is high or low; none, if nothing judges it."""
+    if signal.low is not None:
+        steps = [dashboard.Threshold(None, palette.WARNING), dashboard.Threshold(signal.low, palette.FINE)]
+        if signal.critically_low is not None:
+            steps[0] = dashboard.Threshold(None, palette.CRITICAL)
+            steps.insert(1, dashboard.Threshold(signal.critically_low, palette.WARNING))
+        return steps
+    steps = [dashboard.Threshold(None, palette.FINE if signal.is_judged else palette.NONE)]
     if signal.high is not None:
-        steps.append(dashboard.Threshold(value=signal.high, color=palette.HIGH))
-    return _steps(steps)
+        steps.append(dashboard.Threshold(signal.high, palette.WARNING))
+    if signal.critical is not None:
+        steps.append(dashboard.Threshold(signal.critical, palette.CRITICAL))
+    return steps
+
+
+def _severity_words() -> list[dashboard.RangeMap]:
+    """Words for points of severity."""
+    # Both ends belong to a range, and points are not that fine.
+    ends = [points - 1e-6 for points in SEVERITY_POINTS.values()][1:]
+    return [
+        dashboard.RangeMap(
+            dashboard.DashboardRangeMapOptions(
+                from_val=points,
+                to=end,
+                result=dashboard.ValueMappingResult(text=word, color=palette.SEVERITY[word]),
+            )
+        )
+        for (word, points), end in zip(SEVERITY_POINTS.items(), [*ends, None], strict=True)
+    ]
+
+
+def _no_value(text: str) -> dashboard.SpecialValueMap:
+    """Sets what stands for no value on the ground of no data, which is that of no severity."""
+    return dashboard.SpecialValueMap(
+        dashboard.DashboardSpecialValueMapOptions(
+            match=dashboard.SpecialValueMatch.NULL_AND_NAN,
+            result=dashboard.ValueMappingResult(text=text, color=palette.NO_DATA),
+        )
+    )
 
 
 def _steps(steps: list[dashboard.Threshold]) -> build.ThresholdsConfig:
     return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
+
+
+def _by_name() -> build.FieldColor:
+    return build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC_BY_NAME)
 
 
 def _fixed(colour: str) -> build.FieldColor:

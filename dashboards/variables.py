@@ -15,7 +15,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
-from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST
+from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, SEVERITY_POINTS
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -25,7 +25,15 @@ _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 def of_one_host() -> list[DatasourceVariable | QueryVariable]:
     """The variables of a dashboard that shows one host at a time."""
-    return [_datasource(), _platform(), _host(), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
+    return [
+        _datasource(),
+        _platform(),
+        _host(),
+        _host_platform(),
+        _app(ONE_HOST),
+        _vserver(ONE_HOST),
+        _prometheus(),
+    ]
 
 
 def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
@@ -37,16 +45,17 @@ def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
         _host(),
         _app(ANY_HOSTS),
         _vserver(ANY_HOSTS),
+        _prometheus(),
     ]
 
 
 def base_host() -> QueryVariable:
-    """Choose the host of the virtual server that others are measured by."""
+    """Choose the host of the virtual server that others are divided by."""
     return _asked("base_host", "Baseline", f'label_values({{{_KNOWN_VSERVERS}, host=~"$hosts"}}, host)')
 
 
 def base_vserver() -> QueryVariable:
-    """Choose the virtual server that others are measured by."""
+    """Choose the virtual server that others are divided by."""
     query = f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, vserver)'
     return _asked("base_vserver", "Virtual server of the baseline", query).hide(VariableHide.HIDE_LABEL)
 
@@ -58,11 +67,11 @@ def profiled_event() -> QueryVariable:
 
 def other_host() -> QueryVariable:
     """Choose the host whose profile stands beside, which may be the same."""
-    return _asked("other_host", "Beside it: host", "label_values(perf_profile_samples_total, host)")
+    return _asked("other_host", "Compare: host", "label_values(perf_profile_samples_total, host)")
 
 
 def other_event() -> QueryVariable:
-    """Choose one of that host's events: an old study calls it otherwise than perf does."""
+    """Choose one of that host's events: an old study names it otherwise than perf does."""
     return _asked("other_event", "event", 'label_values(perf_profile_samples_total{host="$other_host"}, event)')
 
 
@@ -98,8 +107,29 @@ def _platform() -> QueryVariable:
 
 
 def _host() -> QueryVariable:
-    """One host of the chosen platforms: shares and capacities of several do not add up to anything."""
-    return _asked("host", "Host", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)')
+    """One host of the chosen platforms, at first the one with the severest alerts.
+
+    One: shares and capacities of several do not add up to anything.
+    """
+    known = f'group by (host) (last_over_time({{{KNOWN_HOSTS}, platform=~"$platform"}}[$__range]))'
+    points = " or ".join(
+        f'{points} * count by (host, severity) (ALERTS{{alertstate="firing", severity="{severity}"}})'
+        for severity, points in SEVERITY_POINTS.items()
+        if points
+    )
+    severest_first = f"sort_desc({known} * on (host) group_left () sum by (host) ({points}) or 0 * {known})"
+    return (
+        _asked("host", "Host", f"query_result({severest_first})")
+        .regex('/host="([^"]+)"/')
+        .sort(VariableSort.DISABLED)  # Prometheus has done so
+    )
+
+
+def _prometheus() -> QueryVariable:
+    """The address by which Prometheus scrapes itself, under which it serves the runbooks."""
+    return _asked("prometheus", "Prometheus", 'label_values(up{job="prometheus"}, instance)').hide(
+        VariableHide.HIDE_VARIABLE
+    )
 
 
 def _host_platform() -> QueryVariable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import palette, panels
+from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, application, host
 
@@ -17,29 +17,28 @@ def make() -> dashboard.Dashboard:
         title="Applications and objectives",
         question="Do the applications still answer in time, and if not, why?",
         answer=(
-            "Response times of each application on this host against what it has promised, how fast it uses up its "
-            "error budget, and the cause of the last breach beside what speaks for it."
+            "Response of each application on this host against its objectives, the burn rate of its error budget, and "
+            "the cause of each breach with the evidence for it."
         ),
+        annotations=[marks.alerts(), marks.changes()],
         rows=[
             Row(
-                "Response",
+                "",
                 [
                     *(
-                        number.span(4).height(3)
-                        for number in (
-                            panels.number(application.SLOWEST_MEAN),
-                            panels.number(application.MEAN_USED_UP),
-                            panels.number(application.LEAST_BUDGET_LEFT).thresholds(panels.low_below(0)),
-                            panels.number(application.FASTEST_BURN),
-                            panels.number(application.ALL_REQUESTS),
-                            panels.number(application.MOST_FAILED),
+                        panels.number(signal).span(6).height(3)
+                        for signal in (
+                            application.MEAN_OF_TARGET,
+                            application.MIN_BUDGET_LEFT,
+                            application.MAX_BURN,
+                            application.MAX_FAILED,
                         )
                     ),
                     _against(application.CEILING, "Mean response", application.MEAN).span(12).height(8),
                     _against(application.LATENCY, "99th percentile", application.P99).span(12).height(8),
                     _applications(),
                     panels.heat_map(application.BUCKETS).span(8).height(8),
-                    panels.small(panels.lines(application.P50).title("Median")),
+                    panels.small(panels.lines(application.P50).title("Median response")),
                     panels.small(panels.lines(application.P95).title("95th percentile")),
                 ],
             ),
@@ -47,8 +46,8 @@ def make() -> dashboard.Dashboard:
                 "Objectives",
                 [
                     _objectives(),
-                    panels.small(panels.lines(application.BURN_5M).title("Burn, by the last 5 minutes")).height(9),
-                    panels.small(panels.lines(application.BURN_1H).title("Burn, by the last hour")).height(9),
+                    panels.small(panels.lines(application.BURN_5M).title("Burn rate over 5 minutes")).height(9),
+                    panels.small(panels.lines(application.BURN_1H).title("Burn rate over 1 hour")).height(9),
                     panels.small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)).height(9),
                 ],
             ),
@@ -62,38 +61,38 @@ def make() -> dashboard.Dashboard:
                 ],
             ),
             Row(
-                "What the evidence is made of",
+                "Evidence for each cause",
                 [
                     panels.small(panels.lines(application.CAPPED)),
                     panels.small(_against(application.WAITS_USUALLY, application.WAITS.name, application.WAITS)),
                     panels.small(panels.lines(application.NEIGHBOURS)),
                     panels.small(
-                        _against(application.MOST_REQUESTS, "Requests, against the most so far", application.REQUESTS)
+                        _against(application.MOST_REQUESTS, "Request rate and past maximum", application.REQUESTS)
                     ),
-                    panels.over_time(host.OVERHEAD_RATIO).title("The host's own share").span(8).height(8),
+                    panels.over_time(host.OVERHEAD_RATIO).title("Host overhead ratio (hypervisor)").span(8).height(8),
                     panels.over_time(host.STEAL).axis_soft_max(0.1).span(8).height(8),
                 ],
+                collapsed=True,
             ),
         ],
     )
 
 
 def _against(limit: Signal, title: str, signal: Signal) -> timeseries.Panel:
-    """A line for each application, and dashed what it is held to."""
+    """A line for each application, and dashed what it is compared with."""
     return (
         panels.lines(signal)
         .title(title)
         .with_target(panels.query(limit, 1).range())
-        .override_by_query("B", panels.as_line(palette.LIMIT))
+        .override_by_query("B", panels.as_line(palette.PLAIN))
     )
 
 
 def _applications() -> table.Panel:
     return (
         panels.columns(
-            "Applications now",
-            "Each application of this host, the slowest first: how long its answers took, what it was asked, what "
-            "failed, and what that cost.",
+            "Applications",
+            "Each application of this host, the slowest first: response, request rate, errors and CPU cost.",
             {"app": "Application"},
             [
                 application.MEAN,
@@ -107,16 +106,16 @@ def _applications() -> table.Panel:
             ],
         )
         .span(24)
-        .height(6)
+        .height(7)
     )
 
 
 def _objectives() -> table.Panel:
     return (
         panels.columns(
-            "Burn rates and budgets",
-            "Each objective, the one that burns fastest first: how many times too fast its error budget was used up in "
-            "the last 5 minutes to 3 days, what is left of it, and what was promised. A mean has no budget.",
+            "Objectives",
+            "Each objective, the one with the highest burn rate first: burn rates over 5 minutes to 3 days, error "
+            "budget left, target and threshold. A mean has no budget.",
             {"app": "Application", "objective": "Objective"},
             [
                 application.BURN_5M,
@@ -125,7 +124,7 @@ def _objectives() -> table.Panel:
                 application.BURN_1D,
                 application.BURN_3D,
                 application.BUDGET_LEFT,
-                application.PROMISED,
+                application.OBJECTIVE,
                 application.WITHIN,
             ],
         )
@@ -137,37 +136,37 @@ def _objectives() -> table.Panel:
 def _last_breach() -> table.Panel:
     return (
         panels.columns(
-            "The last breaches",
+            "Latest breaches",
             application.LAST_BREACH.description,
             {"alertname": "Alert", "app": "Application", "objective": "Objective", "cause": "Cause"},
             [application.LAST_BREACH, application.BROKEN_FOR],
         )
-        .override_by_name("Alert", panels.as_wide(200))
-        .override_by_name("Objective", panels.as_wide(90))
-        .override_by_name("Cause", [*panels.in_colours(palette.CAUSES), *panels.as_wide(100)])
-        .override_by_name(application.BROKEN_FOR.name, panels.as_wide(80))
+        .override_by_name("Alert", panels.links(panels.RUNBOOK))
+        .override_by_name("Cause", panels.on_grounds(palette.CAUSES))
         .override_by_name(application.LAST_BREACH.name, panels.as_wide(140))
-        .span(14)
-        .height(8)
+        .span(15)
+        .height(12)
     )
 
 
 def _evidence() -> table.Panel:
     return (
         panels.columns(
-            "Evidence while they were broken",
+            "Evidence during breaches",
             application.EVIDENCE.description,
             {"app": "Application", "cause": "Cause"},
             [application.EVIDENCE],
         )
+        .override_by_name("Cause", panels.on_grounds(palette.CAUSES))
         .override_by_name(application.EVIDENCE.name, panels.as_bar(palette.GUESTS))
-        .span(10)
-        .height(8)
+        .span(9)
+        .height(12)
     )
 
 
 def _scores() -> timeseries.Panel:
     panel = panels.lines(application.SCORES).span(12).height(8)
     for cause, colour in palette.CAUSES.items():
-        panel.override_by_regexp(f"/ {cause}$/", panels.coloured(colour))
+        if cause not in ("met", "unknown"):  # there is no evidence for these
+            panel.override_by_regexp(f"/ {cause}$/", panels.coloured(colour))
     return panel

@@ -1,51 +1,57 @@
-"""Caches and events: who loses the cache to whom, and how much of the figures was measured."""
+"""Caches and events: which virtual servers miss the caches, and how much of that was measured."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from grafana_foundation_sdk.builders import common, stat, table, timeseries
+from grafana_foundation_sdk.builders import common, table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import palette, panels
+from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, events
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of what the processor counts of each virtual server of one host."""
+    """The dashboard of the processor's event counts of each virtual server of one host."""
     return page(
         uid="virtscope-caches-and-events",
         title="Caches and events",
-        question="Who loses the cache to whom on this host?",
+        question="Which virtual servers miss the caches on this host?",
         answer=(
-            "Cache and TLB misses per 1,000 instructions of each virtual server, what came of its cycles, how much of "
-            "that was measured, and why an event is missing. Which code they belong to is on the dashboard Profile."
+            "Cache and TLB misses per 1,000 instructions (MPKI) and instructions per cycle (IPC) of each virtual "
+            "server, how much of that was measured, and why an event is missing. The page Profile shows the code behind them."
         ),
+        annotations=[marks.changes(), marks.alerts()],
         rows=[
             Row(
-                "Caches",
+                "",
                 [
-                    panels.number(events.HOST_LLC_MISSES).span(6).height(3),
-                    panels.number(events.HOST_IPC).span(4).height(3),
-                    panels.number(events.COVERED).span(4).height(3),
-                    panels.number(events.MEASURED_LEAST).span(4).height(3),
-                    _not_counted(),
-                    _lines(events.LLC_MISSES).title("LLC misses per 1,000 instructions, over time").span(9).height(8),
-                    _lines(events.IPC).title("Instructions per cycle, over time").span(9).height(8),
-                    _measured("Of these, measured", events.CACHE_MEASURED),
+                    *(
+                        panels.number(signal).span(6).height(3)
+                        for signal in (
+                            events.HOST_LLC_MISSES,
+                            events.HOST_IPC,
+                            events.MEASURED_LEAST,
+                            events.NOT_COUNTED,
+                        )
+                    ),
+                    _lines(events.LLC_MISSES).title("LLC MPKI").span(9).height(8),
+                    _lines(events.IPC).title("IPC").span(9).height(8),
+                    _measured("Measured share", events.CACHE_MEASURED),
                     _virtual_servers(),
                 ],
             ),
             Row(
                 "TLB",
                 [
-                    _lines(events.DTLB_MISSES).title("dTLB misses per 1,000 instructions, over time").span(9).height(8),
-                    _lines(events.ITLB_MISSES).title("iTLB misses per 1,000 instructions, over time").span(9).height(8),
-                    _measured("Of TLB misses, measured", events.TLB_MEASURED),
+                    _lines(events.DTLB_MISSES).title("dTLB MPKI").span(9).height(8),
+                    _lines(events.ITLB_MISSES).title("iTLB MPKI").span(9).height(8),
+                    _measured("Measured share (TLB)", events.TLB_MEASURED),
                 ],
+                collapsed=True,
             ),
-            Row("What is counted, what is not, and why", [_supported()]),
+            Row("Event support", [panels.number(events.COVERED).span(6).height(9), _supported()]),
         ],
     )
 
@@ -59,7 +65,7 @@ def _lines(signal: Signal) -> timeseries.Panel:
 
 
 def _measured(title: str, share: Signal) -> timeseries.Panel:
-    # The legend of the graphs beside it would take half of its place.
+    # The legends of the graphs beside it name the same.
     without = common.VizLegendOptions().show_legend(False)
     return _lines(share).title(title).max(1).legend(without).span(6).height(8)
 
@@ -68,12 +74,12 @@ def _virtual_servers() -> table.Panel:
     return (
         panels.columns(
             "Misses per 1,000 instructions",
-            "Of each virtual server, the worst first: misses of the last-level cache and what is usual for it, IPC, "
-            "misses of the TLBs, how much it does, and how much of the time was measured; the rest is estimated.",
+            "Each virtual server, the one with most LLC misses first: LLC MPKI now and its median of a week, IPC, TLB "
+            "MPKI, instructions, and the measured share of the time; the rest is estimated.",
             {"vserver": "Virtual server"},
             [
                 events.LLC_MISSES,
-                events.LLC_MISSES_USUAL,
+                events.LLC_MISSES_MEDIAN,
                 events.IPC,
                 events.CACHE_MEASURED,
                 events.DTLB_MISSES,
@@ -82,21 +88,13 @@ def _virtual_servers() -> table.Panel:
                 events.INSTRUCTIONS,
             ],
         )
-        .override_by_name(events.TLB_MEASURED.name, panels.as_wide(128))
         .span(24)
         .height(8)
     )
 
 
-def _not_counted() -> stat.Panel:
-    panel = panels.named_number(events.NOT_COUNTED).span(6).height(3)
-    for reason, words in events.REASONS.items():
-        panel.override_by_name(reason, panels.called(words))
-    return panel
-
-
 def _supported() -> table.Panel:
-    reason = "Why not, and what to do"
+    reason = "Reason and remedy"
     return (
         panels.columns(
             "Events",
@@ -104,8 +102,8 @@ def _supported() -> table.Panel:
             {"event": "Event", "group": "Group", "pmu": "PMU", "vserver": "Guest", "reason": reason},
             [events.SUPPORTED],
         )
-        .override_by_name(reason, [*panels.as_wide(500), *panels.in_words(events.REASONS)])
+        .override_by_name(reason, [*panels.as_wide(380), *panels.in_words(events.REASONS), *panels.wrapped()])
         .sort_by([common.TableSortByFieldState().display_name(events.SUPPORTED.name).desc(False)])
-        .span(24)
+        .span(18)
         .height(9)
     )

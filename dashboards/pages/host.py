@@ -7,119 +7,115 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
-from dashboards.signals import highest, host, monitor, others, vserver
+from dashboards.signals import Signal, highest, host, monitor, others, unfiltered, vserver
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of one host, for every platform: what a platform can't give says so in its panel."""
+    """The dashboard of one host, for every platform: a panel whose values a platform lacks says so."""
     return page(
         uid="virtscope-host",
         title="Host",
         question="What does virtualisation itself cost on this host?",
         answer=(
-            "CPU that went to the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in "
-            "processors; who used the rest, who waits and who is capped; and what the monitor adds."
+            "CPU used by the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in CPUs; "
+            "who uses the rest, waits or is capped; and what monitoring adds."
         ),
-        annotations=[marks.reallocations(), marks.starts_and_ends()],
+        annotations=[marks.changes(), marks.alerts()],
         rows=[
             Row(
-                "Overhead",
+                "",
                 [
-                    panels.number(host.OVERHEAD_RATIO).span(4).height(3),
-                    panels.number(host.OVERHEAD_CPU).span(4).height(3),
-                    panels.number(host.OVERHEAD_PER_REQUEST).span(4).height(3),
-                    panels.number(host.OVERHEAD_PER_BYTE).span(4).height(3),
-                    panels.number(host.CPU_USED_RATIO).span(4).height(3),
-                    panels.number(monitor.SHARE).span(4).height(3),
-                    panels.over_time(host.OVERHEAD_RATIO).title("Overhead over time").span(10).height(8),
-                    _cpu_against_capacity(),
+                    *(
+                        panels.number(signal).span(6).height(3)
+                        for signal in (host.OVERHEAD_RATIO, host.OVERHEAD_CPU, host.CPU_USED_RATIO, monitor.SHARE)
+                    ),
+                    panels.over_time(host.OVERHEAD_RATIO).title("Overhead ratio over time").span(10).height(9),
+                    _cpu_and_capacity(),
                 ],
             ),
-            Row("Alerts", [_alerts()]),
             Row(
-                "Who waits, who is capped",
+                "Alerts",
                 [
-                    panels.lines(highest(vserver.WAIT)).title("Waiting for a CPU").span(12).height(8),
-                    panels.lines(highest(vserver.LIMIT_USED)).title("CPU used, of the cap").span(12).height(8),
+                    panels.alerts(
+                        "Alerts",
+                        host.ALERTS,
+                        {
+                            "alertstate": "State",
+                            "host": "Host",
+                            "vserver": "Virtual server",
+                            "app": "Application",
+                            "cause": "Cause",
+                        },
+                    ).span(24)
+                ],
+            ),
+            Row(
+                "CPU contention",
+                [
+                    _graph(vserver.WAIT).title("CPU wait").span(12).height(8),
+                    _graph(vserver.LIMIT_USED).span(12).height(8),
                     _virtual_servers(),
                 ],
             ),
             Row(
-                "What serving costs",
+                "Overhead per unit of work",
                 [
-                    panels.over_time(host.OVERHEAD_PER_REQUEST)
-                    .title("Overhead per request, over time")
-                    .span(12)
-                    .height(7),
-                    panels.over_time(host.OVERHEAD_PER_BYTE).title("Overhead per GB, over time").span(12).height(7),
+                    panels.over_time(host.OVERHEAD_PER_REQUEST).span(12).height(7),
+                    panels.over_time(host.OVERHEAD_PER_BYTE).span(12).height(7),
                 ],
             ),
-            Row("The monitor itself", [_monitor()]),
+            Row("Monitoring", [panels.stacked(monitor.CPU).span(24).height(7)], collapsed=True),
         ],
     )
 
 
-def _cpu_against_capacity() -> timeseries.Panel:
+def _graph(signal: Signal) -> timeseries.Panel:
+    return panels.lines(highest(unfiltered(signal)))
+
+
+def _cpu_and_capacity() -> timeseries.Panel:
     """The host's share at the bottom of the stack, so that its thickness is read from zero."""
     return (
         panels.stacked(vserver.HOST_CPU)
-        .title("CPU used, against capacity")
+        .title("CPU usage and capacity")
         .description(
             "CPU used by the host itself (at the bottom) and by its guests on top of it: the ten that used most over "
-            "the time shown, all others as one, and those that have ended within a minute. The dashed line is what the "
-            "machine has."
+            "the time shown, all others as one, and those that have ended within a minute. The dashed line is the "
+            "machine's capacity."
         )
         .with_target(panels.query(highest(vserver.GUEST_CPU), 1).range())
         .with_target(panels.query(others(vserver.GUEST_CPU), 2).range())
         .with_target(panels.query(host.CPU_CAPACITY, 3).range())
         .with_target(panels.query(vserver.ENDED_CPU, 4).range())
         .override_by_query("A", panels.coloured(palette.HOST))
-        .override_by_query("C", panels.coloured(palette.LIMIT))
-        .override_by_query("D", panels.as_line(palette.LIMIT))
-        .override_by_query("E", panels.coloured(palette.GREY))
+        .override_by_query("C", panels.coloured(palette.PLAIN))
+        .override_by_query("D", panels.as_line(palette.PLAIN))
+        .override_by_query("E", panels.coloured(palette.CYAN))
         .span(14)
-        .height(8)
+        .height(9)
     )
 
 
 def _virtual_servers() -> table.Panel:
     return (
         panels.columns(
-            "Guests, and the host itself",
+            "Virtual servers",
             "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine.",
             {"vserver": "Virtual server", "role": "Role"},
             [
-                vserver.CPU,
-                vserver.CPU_SHARE,
-                vserver.WAIT,
-                vserver.LIMIT,
-                vserver.HELD_BACK,
-                vserver.WEIGHT,
-                vserver.MEMORY,
+                unfiltered(signal)
+                for signal in (
+                    vserver.CPU,
+                    vserver.CPU_SHARE,
+                    vserver.WAIT,
+                    vserver.LIMIT,
+                    vserver.HELD_BACK,
+                    vserver.WEIGHT,
+                    vserver.MEMORY,
+                )
             ],
         )
         .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS))
         .span(24)
-        .height(9)
+        .height(10)
     )
-
-
-def _alerts() -> table.Panel:
-    alerts = panels.columns(
-        "Alerts of this host",
-        host.ALERTS.description,
-        {
-            "alertname": "Alert",
-            "severity": "Severity",
-            "alertstate": "State",
-            "vserver": "Virtual server",
-            "app": "Application",
-            "cause": "Cause",
-        },
-        [host.ALERTS],
-    )
-    return panels.severest_first(alerts).span(24).height(5)
-
-
-def _monitor() -> timeseries.Panel:
-    return panels.coloured_by_job(panels.stacked(monitor.CPU)).span(24).height(7)

@@ -1,4 +1,4 @@
-"""The monitor itself: is it all there, and what does it cost?"""
+"""Monitoring: is it complete, and what does it cost?"""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from dashboards import panels
 from dashboards.layout import Row, page
 from dashboards.signals import highest, stack
 
-_GROUPS = 280  # pixels: "alerts: objectives of an-application, latency"
-
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of what watches: targets and sources, rules and storage."""
+    """The dashboard of targets and sources, rules and storage."""
     return page(
         uid="virtscope-monitor",
-        title="The monitor itself",
+        title="Monitoring",
         question="Can I trust what I see, and what does it cost?",
         answer=(
-            "Targets that don't answer and sources that fail leave gaps; scrapes cost CPU on the hosts that are "
-            "watched, rules and storage on the one that Prometheus runs on."
+            "Targets that are down and sources that fail leave gaps; scrapes cost CPU on the monitored hosts, rules "
+            "and storage on the one that Prometheus runs on."
         ),
         any_hosts=True,
         rows=[
             Row(
-                "Now",
+                "",
                 [
-                    panels.number(signal).span(4).height(3)
-                    for signal in (
-                        stack.TARGETS_DOWN,
-                        stack.SOURCES_FAILING,
-                        stack.RULE_FAILURES,
-                        stack.SLOWEST_RULES,
-                        stack.SAMPLES,
-                        stack.MEMORY,
-                    )
-                ],
-            ),
-            Row(
-                "On the hosts",
-                [
-                    panels.coloured_by_job(panels.lines(stack.CPU)).span(12).height(7),
-                    panels.coloured_by_job(panels.lines(highest(stack.SCRAPE_SECONDS))).span(12).height(7),
+                    *(
+                        panels.number(signal).span(6).height(3)
+                        for signal in (
+                            stack.TARGETS_DOWN,
+                            stack.SOURCES_FAILING,
+                            stack.RULE_FAILURES,
+                            stack.SLOWEST_RULES,
+                        )
+                    ),
                     _targets(),
                     _sources(),
                 ],
             ),
             Row(
-                "Rules and storage",
+                "Cost on the hosts",
                 [
-                    panels.lines(stack.RULES).legend(panels.legend_at_the_side(_GROUPS)).span(12).height(8),
+                    panels.lines(stack.CPU).span(12).height(8),
+                    panels.lines(highest(stack.SCRAPE_SECONDS)).span(12).height(8),
+                ],
+            ),
+            Row(
+                "Rules and storage of Prometheus",
+                [
+                    panels.lines(stack.RULES).span(12).height(8),
                     panels.over_time(stack.SERIES).span(6).height(8),
                     panels.over_time(stack.DISK).title("Storage").axis_soft_max(2**20).span(6).height(8),
+                    panels.number(stack.SAMPLES).span(6).height(3),
+                    panels.number(stack.MEMORY).span(6).height(3),
                 ],
             ),
         ],
@@ -63,11 +63,10 @@ def _targets() -> table.Panel:
     return (
         panels.columns(
             "Targets",
-            "Everything that Prometheus asks, what does not answer first. Samples: figures in an answer.",
+            "Every target of Prometheus, those first that are down, with the duration and the samples of its scrapes.",
             {"host": "Host", "job": "Job", "instance": "Address"},
             [stack.DOWN, stack.TARGET_SECONDS, stack.TARGET_SAMPLES],
         )
-        .override_by_name(stack.DOWN.name, panels.alarming(stack.DOWN))
         .span(14)
         .height(9)
     )
@@ -76,14 +75,11 @@ def _targets() -> table.Panel:
 def _sources() -> table.Panel:
     return (
         panels.columns(
-            "Sources that failed",
+            "Source failures",
             stack.SOURCE_ERRORS.description,
-            {"host": "Host", "job": "Job", "source": "Source", "reason": "Reason"},
+            {"host": "Host", "source": "Source", "reason": "Reason"},
             [stack.SOURCE_ERRORS],
         )
-        .override_by_name("Job", panels.as_wide(70))
-        .override_by_name("Source", panels.as_wide(90))
-        .override_by_name("Reason", panels.as_wide(95))
         .span(10)
         .height(9)
     )

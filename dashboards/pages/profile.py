@@ -31,7 +31,7 @@ def make() -> dashboard.Dashboard:
             variables.other_time(),
         ],
         rows=[
-            Row("Over time", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
+            Row("", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
             Row("By symbol", [_by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)]),
             Row("By image", [_by_image(_CHOSEN, profile.IMAGE_SHARE), _by_image(_BESIDE, profile.OTHER_IMAGE_SHARE)]),
         ],
@@ -41,17 +41,15 @@ def make() -> dashboard.Dashboard:
 def _over_time(of: str, top: Signal) -> timeseries.Panel:
     # Whole rounds of the profiler, one a minute, as its scrape interval: within less, most places have no sample.
     rounds = panels.query(top).range().interval("1m")
-    return panels.ranked(top).title(f"Largest: {of}").targets([rounds]).span(12).height(10)
+    return panels.lines(top).title(f"Top symbols: {of}").targets([rounds]).span(12).height(11)
 
 
 def _by_symbol(of: str, share: Signal) -> table.Panel:
     return (
         panels.columns(f"Symbols: {of}", share.description, profile.PLACE, [share])
-        .override_by_name("Image", panels.as_wide(165))
-        .override_by_name("Space", panels.as_wide(80))
-        .override_by_name(share.name, [*panels.as_bar(palette.GUESTS), *panels.as_wide(150)])
+        .override_by_name(share.name, panels.as_bar(palette.GUESTS))
         .filterable(True)  # by a domain, or to the kernel alone
-        .span(12)
+        .span(24)
         .height(12)
     )
 

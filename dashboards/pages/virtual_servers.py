@@ -11,31 +11,29 @@ from dashboards import panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, beside, highest, top_now
 
-_LEGEND = 230  # pixels: a host's and a virtual server's name
-
 
 def make() -> dashboard.Dashboard:
-    """The dashboard that compares as the studies did: the baseline is 1."""
+    """The dashboard that compares as the studies did, relative to a baseline."""
     return page(
         uid="virtscope-virtual-servers",
         title="Virtual servers",
-        question="Who needs more than the other for the same work?",
+        question="Which virtual server needs more for the same work?",
         answer=(
-            "Guests, containers and bare machines of any hosts, side by side: as they are (left) and as multiples of "
-            "the chosen baseline, which is 1 (right)."
+            "Guests, containers and bare machines of any hosts, side by side: absolute values (left), and divided by "
+            "those of the chosen baseline (right)."
         ),
         any_hosts=True,
         own_variables=[variables.base_host(), variables.base_vserver()],
         rows=[
-            Row("CPU", _pair(beside.CPU)),
-            Row("Now", [_virtual_servers()]),
+            Row("", [*_pair(beside.CPU), _virtual_servers()]),
             Row("Caches", [*_pair(beside.LLC_MISSES), *_pair(beside.IPC)]),
             # Not against the baseline: a bare machine waits for nobody.
+            Row("CPU contention", [_graph(highest(beside.WAIT)).span(24).height(8)]),
             Row(
-                "Waiting",
-                [_graph(highest(beside.WAIT)).span(24).height(8)],
+                "Memory, network, disk",
+                [*_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK)],
+                collapsed=True,
             ),
-            Row("Memory, network, disk", [*_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK)]),
         ],
     )
 
@@ -49,7 +47,7 @@ def _pair(signal: Signal) -> list[timeseries.Panel]:
 
 def _graph(signal: Signal) -> timeseries.Panel:
     """Thousands of virtual servers are looked through for each point in time: no more than can be seen."""
-    return panels.lines(signal).legend(panels.legend_at_the_side(_LEGEND)).max_data_points(300)
+    return panels.lines(signal).max_data_points(300)
 
 
 def _virtual_servers() -> table.Panel:
@@ -57,11 +55,11 @@ def _virtual_servers() -> table.Panel:
         replace(top_now(signal, beside.CPU), name=name)
         for name, signal in {
             "CPU used": beside.CPU,
-            "Baseline = 1": beside.relative(beside.CPU),
-            "Waits": beside.WAIT,
+            "CPU / baseline": beside.relative(beside.CPU),
+            "CPU wait": beside.WAIT,
             "Memory": beside.MEMORY,
             "Network": beside.NETWORK,
-            "LLC misses": beside.LLC_MISSES,
+            "LLC MPKI": beside.LLC_MISSES,
             "IPC": beside.IPC,
         }.items()
     ]
@@ -70,14 +68,16 @@ def _virtual_servers() -> table.Panel:
         panels.columns(
             "Virtual servers",
             "The fifty busiest of those chosen. Role host is Dom0, what a host of containers uses itself, or a bare "
-            "machine. A dash: this platform, or this host as it is watched, doesn't tell.",
+            "machine. A dash: not known on this platform.",
             titles,
             signals,
         )
         .override_by_name(
             "Virtual server",
-            panels.leads_to(
-                "virtscope-host", "Open its host", {"host": "Host", "platform": "Platform", "vserver": "Virtual server"}
+            panels.links(
+                panels.to_page(
+                    "virtscope-host", "Host", {"host": "Host", "platform": "Platform", "vserver": "Virtual server"}
+                )
             ),
         )
         .span(24)

@@ -16,6 +16,9 @@ ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
 # when someone looks. Of virtual servers there are thousands; each of these has a few series for a host.
 KNOWN_HOSTS = '__name__=~"host:cpu_capacity:cpus|host:guests:count|monitor:cpu_usage:rate"'
 
+SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
+"""Points of an alert of each severity: a host's warnings never add up to a critical alert, being below a thousand."""
+
 CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
 
 _LINES = 10  # that can be told apart, and named beside a graph without scrolling
@@ -38,7 +41,10 @@ class Signal:
     """What the number means and how it is made, for someone who sees it for the first time."""
 
     absent: str
-    """Shown in place of the number where there is none: why that can be right, and what to do if it is not."""
+    """One line that an empty panel shows: why there is nothing, or where that is said, and what to do about it."""
+
+    gap: str = "no data"
+    """The same in two words or three, for a tile."""
 
     legend: str = "{{host}}"
     """Legend of one series, in Grafana's label template."""
@@ -50,7 +56,21 @@ class Signal:
     """Whether it can be below 0, which a graph of it then shows."""
 
     high: float | None = None
-    """From here on the value is worth a look, in the expression's own unit. An alert on it compares with the same."""
+    """From here on the value is a warning, in the expression's own unit. An alert on it compares with the same."""
+
+    critical: float | None = None
+    """From here on it is critical."""
+
+    low: float | None = None
+    """Below this the value is a warning."""
+
+    critically_low: float | None = None
+    """Below this it is critical."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a value of it is fine or not."""
+        return (self.high, self.critical, self.low) != (None, None, None)
 
 
 def on_host(metric: str, **labels: str) -> str:
@@ -108,6 +128,11 @@ def _top(signal: Signal) -> str:
     mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms] @ end())"
     at_the_end = f"last_over_time(({signal.expr})[1m:20s] @ end())"
     return f"topk({_LINES}, {mean} or {at_the_end})"
+
+
+def unfiltered(signal: Signal) -> Signal:
+    """The signal of all applications and virtual servers, for a page on which these can't be chosen."""
+    return replace(signal, expr=signal.expr.replace(', app=~"$app"', "").replace(', vserver=~"$vserver"', ""))
 
 
 def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:

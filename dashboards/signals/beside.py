@@ -20,7 +20,7 @@ def _beside(signal: Signal, name: str) -> Signal:
 
 
 CPU = _beside(vserver.CPU, "CPU used")
-WAIT = _beside(vserver.WAIT, "Waiting for a CPU")
+WAIT = _beside(vserver.WAIT, "CPU wait")
 MEMORY = _beside(vserver.MEMORY, "Memory")
 NETWORK = _beside(vserver.NETWORK, "Network")
 DISK = _beside(vserver.DISK, "Disk")
@@ -35,16 +35,13 @@ def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
     whole = highest(signal) if of_highest else signal
     return replace(
         whole,
-        name=f"{signal.name}, baseline = 1",
+        name=f"{signal.name} / baseline",
         expr=f"({whole.expr}) / on () group_left () (max({baseline}) > 0)",
         unit=units.NoUnit,
         description=(
-            f"{whole.description} Here as multiples of the same of $base_vserver on $base_host at the same moment, as "
-            "the studies show it: 2 is twice as much."
+            f"{whole.description} Divided by the value of $base_vserver on $base_host at the same moment: 2 is twice as "
+            "much."
         ),
-        absent=(
-            "Nothing to divide by: the virtual server that is chosen as the baseline has no such figure, or it is 0. "
-            "Choose another under Baseline."
-        ),
+        absent="The baseline has no value, or it is 0: choose another under Baseline.",
         decimals=2,
     )

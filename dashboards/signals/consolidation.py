@@ -1,4 +1,4 @@
-"""A host that carries applications: how many more fit, and what became of the rest with each that came."""
+"""A host that runs applications: headroom for more, and how each that came changed the others."""
 
 from __future__ import annotations
 
@@ -9,46 +9,43 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, ONE_HOST, Signal, host, on_host
 
-_NO_APPS = (
-    "No application is known of this host: docs/sensors.md tells how its requests are counted, docs/objectives.md how "
-    "to say where it runs."
-)
-_NO_HEADROOM = (
-    "Not known: it takes applications whose virtual servers are named in alerts/objectives/ (docs/objectives.md) and "
-    "that are at work."
-)
-_NO_OBJECTIVE = "None of its applications has promised a response time: docs/objectives.md. The CPU alone decides."
+_NO_APPS = "No application is known on this host: docs/sensors.md, docs/objectives.md."
+_NO_HEADROOM = "Needs applications with requests, and `tiers:` in alerts/objectives/: docs/objectives.md."
+_NO_OBJECTIVE = "No application here has an objective: CPU alone limits headroom (docs/objectives.md)."
 
 APPS = Signal(
     name="Applications",
     expr=on_host("host:consolidation:apps"),
     unit=units.NoUnit,
-    description="Applications that this host carries.",
+    description="Applications that run on this host.",
     absent=_NO_APPS,
+    gap="no applications",
     legend="applications",
     decimals=0,
 )
 
 HEADROOM = Signal(
-    name="More that fit",
+    name="Headroom now (apps)",
     expr=f"floor({on_host('host:headroom:apps')})",
     unit=units.NoUnit,
     description=(
-        "How many more applications like the mean of those that are here, under the load of this minute, fit before "
-        "the CPU is used up or the first objective breaks: the smaller of the two numbers beside."
+        "How many more applications like the mean of those that are here fit under the load of this minute, before the "
+        "CPU is used up or the first objective is missed, whichever is first."
     ),
     absent=_NO_HEADROOM,
-    legend="fit",
+    gap="no applications",
+    legend="now",
     decimals=0,
+    low=1,
 )
 
 BY_CPU = Signal(
-    name="By CPU",
+    name="Headroom by CPU",
     expr=on_host("host:headroom_cpu:apps"),
     unit=units.NoUnit,
     description=(
-        "CPU that nobody uses, over what the mean application uses with its part of the host's own share. The next one "
-        "is taken to cost as much as those that are here."
+        "Free CPU, divided by what the mean application uses with its part of the host's overhead. The next one is "
+        "assumed to cost as much as those that are here."
     ),
     absent=_NO_HEADROOM,
     legend="by CPU",
@@ -56,14 +53,13 @@ BY_CPU = Signal(
 )
 
 BY_OBJECTIVE = Signal(
-    name="By objectives",
+    name="Headroom by objectives",
     expr=on_host("host:headroom_objective:apps"),
     unit=units.NoUnit,
     description=(
-        "The same until the first response breaks its objective. Answers are taken to grow as in a queue, by "
-        "1 / (1 - utilisation): with R the response, T what is promised and F the free CPU, F * (1 - R / T) of it may "
-        "be used. That is the careful side. Of a promise that a share of the answers is in time, the last five minutes "
-        "count: after a breach it stays at 0 for that long. docs/vocabulary.md has the reasoning."
+        "The same until the first response misses its objective. Response is assumed to grow as in a queue, by "
+        "1 / (1 - utilisation): with response R, target T and free CPU F, F * (1 - R / T) can be used. Of a latency "
+        "objective the last five minutes count: after a breach it stays at 0 for that long. See docs/vocabulary.md."
     ),
     absent=_NO_OBJECTIVE,
     legend="by objectives",
@@ -71,48 +67,56 @@ BY_OBJECTIVE = Signal(
 )
 
 BUSY_HOURS = Signal(
-    name="In busy hours",
-    expr=on_host("host:headroom:apps_p10_1d"),
+    name="Headroom (apps)",
+    expr=f"floor({on_host('host:headroom:apps_p10_1d')})",
     unit=units.NoUnit,
-    description="How many more there was room for in nine tenths of the past day: what the busy hours leave.",
-    absent="Known after eight hours at work.",
+    description=(
+        "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like the "
+        "mean of those that are here, before the CPU is used up or the first objective is missed."
+    ),
+    absent="Known after eight hours with requests.",
+    gap="after 8 hours",
     legend="in busy hours",
-    decimals=1,
+    decimals=0,
+    low=1,
 )
 
 IN_A_WEEK = Signal(
-    name="In a week",
+    name="Headroom in a week (apps)",
     expr=on_host("host:headroom_in_a_week:apps"),
     unit=units.NoUnit,
     description=(
-        "What the busy hours will leave in a week, if it goes on as in the past two. Below 1, HeadroomEndsSoon fires."
+        "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
+        "fires."
     ),
-    absent="Known after three days at work.",
+    absent="Known after three days with requests.",
+    gap="after 3 days",
     legend="in a week",
     decimals=1,
+    low=1,
 )
 
 OVERHEAD = Signal(
-    name="The host itself",
+    name="Overhead",
     expr=on_host("host:overhead_cpu:rate"),
     unit=CPUS,
-    description="CPU used by the applications, and by the host itself on top; the dashed line is what the machine has.",
-    absent="No overhead here: on bare Linux there is nothing to compare.",
-    legend="the host itself",
+    description="CPU used by the applications, and the host's overhead on top; the dashed line is the capacity.",
+    absent="No overhead is known: bare Linux has none.",
+    legend="overhead",
 )
 
 # A machine of containers is there a second time, as platform base.
 CAPACITY = replace(host.CPU_CAPACITY, expr=f"max by (host) ({host.CPU_CAPACITY.expr})")
 
 USED_UP = Signal(
-    name="Objectives, used up",
+    name="Response / objective",
     # Where no answer is in time, a mean that would have as many has no end.
     expr=f"clamp_max({on_host('app:slo_response:ratio', app='$app')}, 3)",
     unit=units.PercentUnit,
     description=(
-        "How much of the promised response is used up, which the headroom by objectives is made of: at the line it "
-        "breaks. Of a share of answers in time (latency), by the mean that would have that share, over the last five "
-        "minutes: it lags behind the mean. More than 300 % is drawn as that."
+        "Response divided by its target, which the headroom by objectives is computed from: above the line the "
+        "objective is missed. Of a latency objective, the mean that has its share of slow answers, over the last five "
+        "minutes: it lags behind the mean. More than 300 % is drawn as 300 %."
     ),
     legend="{{app}} {{objective}}",
     absent=_NO_OBJECTIVE,
@@ -123,11 +127,8 @@ MISSES = Signal(
     name="LLC misses per 1,000 instructions",
     expr=f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
     unit=units.NoUnit,
-    description="Of the host and all its guests: the more share the cache, the more often each misses it.",
-    absent=(
-        "Not counted here. It takes a perf-exporter on the host, in a Xen guest one inside; where one runs, the page "
-        "Caches and events says why."
-    ),
+    description="Of the host and all its guests: the more of them share the cache, the more often each misses it.",
+    absent="LLC misses are not counted here: the page Caches and events says why.",
     legend="{{platform}}",
 )
 
@@ -151,7 +152,7 @@ _RESPONSE = Signal(
     name="Mean response",
     expr=f"{_ANSWERING.part} / ({_ANSWERING.whole} > 0)",
     unit=units.Seconds,
-    description="How long answers took on average, those of all applications together.",
+    description="Mean response of all applications together.",
     absent="",
 )
 _THROUGHPUT = Signal(
@@ -162,16 +163,15 @@ _THROUGHPUT = Signal(
     absent="",
 )
 _CPU = Signal(
-    name="Applications' CPU",
+    name="Application CPU",
     expr=f"sum by (host, platform) ({on_host('app:cpu_usage:rate')})",
     unit=CPUS,
-    description="CPU of all applications' virtual servers together.",
+    description="CPU usage of all applications' virtual servers together.",
     absent="",
 )
 _OVERHEAD = replace(
     OVERHEAD,
-    name="Overhead",
-    description="CPU that no guest got. In the study Dom0's grew threefold from one application to four, not fourfold.",
+    description="CPU used by the host itself. In the study Dom0's grew threefold from one application to four.",
 )
 # What an application costs in CPUs, its part of the overhead included; over what a request costs it, its requests.
 _PER_REQUEST = f"({on_host('app:cpu_per_request:seconds')} > 0)"
@@ -188,7 +188,7 @@ _CPU_PER_REQUEST = Signal(
     name="CPU per request",
     expr=f"{_COSTING.part} / ({_COSTING.whole} > 0)",
     unit=units.Seconds,
-    description="What a request costs, its part of the overhead included: those of all applications together.",
+    description="CPU time per request, its part of the overhead included, of all applications together.",
     absent="",
 )
 _RATIO = on_host("host:llc_misses_per_instruction:ratio")
@@ -213,19 +213,30 @@ def _against_apps(quantity: Signal, parts: _Parts | None) -> Signal:
     # The first minute of another number is left out: rates still hold the one before.
     number = on_host("host:consolidation:apps")
     settled = f"{number} unless ({number} offset 1m != {number})"
+    by_number = f'count_values by (host, platform) ("apps", {settled})'
+    # Two applications on one node are no measure of two on two nodes.
+    newest = f"topk by (host, platform) (1, timestamp({on_host('lab_step_info')}))"
+    placements = f"group by (host, platform, placement) ({newest})"
+    crowds = (
+        f"{by_number} * on (host, platform) group_left (placement) {placements} or on (host, platform) "
+        f'label_replace({by_number}, "placement", "as found", "", "")'
+    )
 
     def mean(expr: str) -> str:
         return (
-            f"avg by (apps) (avg_over_time((({expr}) * on (host, platform) group_right () "
-            f'count_values by (host, platform) ("apps", {settled}))[$__range:$__interval]))'
+            f"avg by (apps, placement) (avg_over_time((({expr}) * on (host, platform) group_right () "
+            f"({crowds}))[$__range:$__interval]))"
         )
 
     return replace(
         quantity,
-        name=f"{quantity.name}, by applications",
+        name=f"{quantity.name} by applications",
         expr=_mean(quantity, parts, mean),
-        description=f"{quantity.description} For each number of applications, the mean over the time shown.",
-        absent=f"No such figures in the time shown. {quantity.absent or _NO_APPS}",
+        description=(
+            f"{quantity.description} The mean over the time shown for each number of applications; in the lab a line for "
+            "each placement, else one (as found)."
+        ),
+        absent=quantity.absent or _NO_APPS,
     )
 
 
@@ -248,18 +259,18 @@ def _against_clients(quantity: Signal, parts: _Parts | None) -> Signal:
 
     return replace(
         quantity,
-        name=f"{quantity.name}, by clients",
+        name=f"{quantity.name} by clients",
         expr=_mean(quantity, parts, mean),
         description=(
-            f"{quantity.description} Of each step of the lab the last minute: against the clients of each application, "
-            "a line for each number of applications and placement."
+            f"{quantity.description} The last minute of each step of the lab, against the clients of each application: a "
+            "line for each number of applications and placement."
         ),
-        absent=f"No step of the lab, or not this, was measured in this time: docs/lab.md. {quantity.absent}".strip(),
+        absent="No step of the lab was measured in this time range: docs/lab.md.",
     )
 
 
 AGAINST_APPS = [_against_apps(quantity, parts) for quantity, parts in _QUANTITIES]
-"""Quantities for each number of applications (`apps`) that the host has had."""
+"""Quantities for each number of applications (`apps`) that the host has had, and their `placement`."""
 
 AGAINST_CLIENTS = [_against_clients(quantity, parts) for quantity, parts in _QUANTITIES]
 """Quantities for each number of `clients`, and of applications with their placement (`steps`), that the lab tried."""

@@ -1,4 +1,4 @@
-"""All hosts at once: who is in trouble, and by what."""
+"""All hosts at once: which needs attention, and why."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import Signal, across_hosts, events, host, on_hosts, with_cause
+from dashboards.signals import SEVERITY_POINTS, Signal, across_hosts, consolidation, events, host, on_hosts, with_cause
 
-# Whatever is a target: a host that has fallen silent has no records, and is the one to be seen first.
+# Whatever is a target: a host that is down has no records, and is the one to be seen first.
 _HOSTS = f"group by (host, platform) ({on_hosts('up')})"
-_NO_HOSTS = "No host is watched. Add one by two lines in prometheus/targets/: see README.md, Watch another host."
+_NO_HOSTS = "There are no hosts: see README.md, Watch another host."
 _FIRING = 'alertstate="firing", host=~"$hosts"'
 
 
@@ -19,30 +19,48 @@ def _by_host(by_host: str) -> str:
     return f"{_HOSTS} * on (host) group_left () ({by_host}) or 0 * {_HOSTS}"
 
 
-_POINTS = (
-    "sum by (host) ("
-    f'10 * count by (host, severity) (ALERTS{{{_FIRING}, severity="critical"}})'
-    f' or count by (host, severity) (ALERTS{{{_FIRING}, severity="warning"}}))'
+_WEIGHED = " or ".join(
+    f'{points} * group by (host, alertname, app, vserver) (ALERTS{{{_FIRING}, severity="{severity}"}})'
+    for severity, points in reversed(SEVERITY_POINTS.items())
+    if points
 )
+_POINTS = f"sum by (host) ({_WEIGHED})"
 
-TROUBLE = Signal(
-    name="Trouble",
-    # A tie goes to the host with the higher overhead, at less than half a point so that the number stays.
+SEVERITY = Signal(
+    name="Severity",
+    # A tie goes to the host with the higher overhead, at less than half a point so that the severity stays.
     expr=f"({_by_host(_POINTS)}) + on (host, platform) (0.4 * {on_hosts('host:overhead:ratio')} or 0 * {_HOSTS})",
     unit=units.NoUnit,
+    description="Severity of the worst alert that fires for the host; OK: none fires.",
+    absent=_NO_HOSTS,
+)
+
+_WORST = f"topk by (host) (1, {_WEIGHED})"
+_EACH_HOST = f"group by (host) ({on_hosts('up')})"
+
+WORST = Signal(
+    name="Hosts that need attention",
+    # Fractions sort hosts with alerts of the same severity by the points of all their alerts.
+    expr=(
+        f'topk(4, (label_join({_WORST}, "why", " ", "alertname", "app", "vserver") '
+        f"or on (host) 0 * {_EACH_HOST}) + on (host) group_left () "
+        f"clamp_max(({_POINTS} or on (host) 0 * {_EACH_HOST}) / 1e6, 0.9))"
+    ),
+    unit=units.NoUnit,
     description=(
-        "A point for each warning that fires, ten for each critical alert. Of equals, the higher overhead is first."
+        "The four hosts with the most and severest alerts, and the worst alert of each with its application or virtual "
+        "server. OK: no alert fires."
     ),
     absent=_NO_HOSTS,
-    decimals=0,
-    high=1,
+    gap="no hosts",
+    legend="{{host}} {{why}}",
 )
 
 FIRING = Signal(
     name="Alerts",
     expr=_by_host(f'count by (host) (ALERTS{{{_FIRING}, severity!="none"}})'),
     unit=units.NoUnit,
-    description="Alerts that fire for the host, its virtual servers and applications.",
+    description="Firing alerts of the host, its virtual servers and applications.",
     absent=_NO_HOSTS,
     decimals=0,
 )
@@ -51,77 +69,81 @@ HOSTS = Signal(
     name="Hosts",
     expr=f"count(group by (host) ({on_hosts('up')}))",
     unit=units.NoUnit,
-    description="Machines that are watched, of the chosen platforms.",
+    description="Monitored machines of the chosen platforms.",
     absent=_NO_HOSTS,
     decimals=0,
 )
 
 SILENT = Signal(
-    name="Silent hosts",
+    name="Hosts down",
     expr=f"count(max by (host) ({on_hosts('up')}) == 0) or 0 * count({on_hosts('up')})",
     unit=units.NoUnit,
-    description="Hosts of which nothing answers: they are down, or the way to them is.",
+    description="Hosts of which no target answers: they are down, or can't be reached.",
     absent=_NO_HOSTS,
     decimals=0,
-    high=1,
+    critical=1,
 )
 
 CRITICAL = Signal(
     name="Critical alerts",
     expr=f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({on_hosts("up")})',
     unit=units.NoUnit,
-    description="Alerts that ask a person to act now.",
+    description="Firing alerts that need action now.",
     absent=_NO_HOSTS,
     decimals=0,
-    high=1,
+    critical=1,
 )
 
 WARNINGS = replace(
     CRITICAL,
     name="Warnings",
     expr=f'count(ALERTS{{{_FIRING}, severity="warning"}}) or 0 * count({on_hosts("up")})',
-    description="Alerts that can wait until the morning.",
+    description="Firing alerts that can wait until the morning.",
+    high=1,
+    critical=None,
 )
 
 WORST_BURN = Signal(
     name="Burn rate",
-    expr=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio', app='$app')}))",
+    expr=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
     unit=units.NoUnit,
     description=(
-        "The application whose error budget is used up fastest, and how many times too fast: at 1 it lasts 30 days. "
-        "None without an objective: docs/objectives.md says how to give one."
+        "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
+        "days."
     ),
-    absent="No application with an objective.",
+    absent="No application has an objective: docs/objectives.md.",
     decimals=1,
     high=1,
+    critical=14.4,
 )
 
 BURN = replace(
     WORST_BURN,
-    name="Burn rate of the application worst off",
-    expr=f"max by (host, platform) ({on_hosts('app:slo_burn:ratio', app='$app')})",
+    name="Max burn rate",
+    expr=f"max by (host, platform) ({on_hosts('app:slo_burn:ratio')})",
     legend="{{host}}",
 )
 
 HEADROOM = Signal(
-    name="Room for",
-    expr=f"floor({on_hosts('host:headroom:apps')})",
-    unit="suffix:apps",
+    name="Headroom",
+    expr=f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
+    unit=units.NoUnit,
     description=(
-        "How many more of the mean application fit on the host, before its CPU is used up or a response breaks its "
-        "objective: whichever is first. The page Consolidation has the reasoning."
+        "Applications that still fit on the host in busy hours (in its first eight hours: now), before its CPU is used "
+        "up or an objective is missed."
     ),
-    absent="Known where applications are: docs/objectives.md says how to tell whose virtual servers are whose.",
+    absent=consolidation.HEADROOM.absent,
     decimals=0,
+    low=1,
 )
 
 OVERHEAD = replace(across_hosts(host.OVERHEAD_RATIO), name="Overhead")
 CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used")
-LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC misses")
+LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC MPKI")
 
 ALERTS = replace(
     host.ALERTS,
     expr=with_cause(host.active_for('host=~"$hosts"', "firing"), 'app:objective_cause:info{host=~"$hosts"}'),
-    description="Alerts that fire now, critical ones first. The runbook of each is docs/runbooks/NAME.md.",
-    absent="No alert fires for any of these hosts.",
+    description="Alerts that fire now, critical ones first. An alert's name leads to its runbook.",
+    absent="No alert fires for these hosts.",
 )

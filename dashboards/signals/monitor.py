@@ -1,4 +1,4 @@
-"""What watching costs: the studies found that sensors were part of what they measured."""
+"""What monitoring costs: the studies found that sensors were part of what they measured."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import Signal, on_host
 
-# By host alone: of a host of containers, some exporters are told of the bare machine.
+# By host alone: of a host of containers, some exporters have the platform of the bare machine.
 _USAGE = 'monitor:cpu_usage:rate{host="$host"}'
 
-_NO_DATA = "No process of the monitor reports from this host. Prometheus, Status, Targets tells why."
+_NO_DATA = "No exporter reports its CPU usage from this host: see Prometheus, Status, Targets."
 
 CPU = Signal(
-    name="The monitor's own CPU, by job",
+    name="Monitoring CPU by job",
     expr=_USAGE,
     unit=units.PercentUnit,
     description=(
-        "CPU that the monitor's own processes use on this host, one band per scrape job; 100 % is one processor busy "
-        "all the time. It is part of the overhead shown above."
+        "CPU used by exporters and the rest of the stack on this host, one band per scrape job; 100 % is one processor "
+        "busy all the time. It is part of the overhead shown above."
     ),
     legend="{{job}}",
     absent=_NO_DATA,
 )
 
 SHARE = Signal(
-    name="Monitor, of capacity",
+    name="Monitoring overhead",
     expr=f"sum by (host) ({_USAGE}) / on (host) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
-    description="CPU used by all of the monitor's processes on this host, of what the machine has.",
+    description="CPU used by exporters and the rest of the stack on this host, divided by the machine's capacity.",
     absent=_NO_DATA,
     decimals=2,
     high=0.02,

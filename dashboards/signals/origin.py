@@ -1,4 +1,4 @@
-"""Where the figures come from: a host that is watched, one that `make demo` plays, or a recording."""
+"""Where the data comes from: a monitored host, one that `make demo` plays, or a recording."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _demo_hosts(chosen: str, within: str = "") -> Signal:
         expr=f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",
         unit=units.NoUnit,
         description=(
-            "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Whatever is shown of them "
-            "is made for show. Replayed: an exporter reads at least one of the hosts from a recording, and not live."
+            "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Replayed: an exporter reads "
+            "at least one of the hosts from a recording."
         ),
-        absent="Nothing is known of the chosen hosts in this time. Choose another, or see Prometheus, Status, Targets.",
+        absent="No records of the chosen hosts in this time range: see Prometheus, Status, Targets.",
     )
 
 

@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.signals import Signal
 
 _OF = {"vserver": "Guest", "domain": "Domain"}
-"""A profile taken inside a guest bears its name, one taken from outside (Xenoprof) the domain's number; neither: the
+"""A profile taken inside a guest has its name, one taken from outside (Xenoprof) the domain's number; neither: the
 host itself."""
 
 PLACE = {"symbol": "Symbol", "image": "Image", "space": "Space", **_OF}
@@ -68,20 +68,17 @@ _BESIDE = 'host="$other_host", event="$other_event", vserver=~"$other_vserver|"'
 _EARLIER = " offset $other_time"
 
 _LEGEND = "{{_rank}}. {{vserver}}{{domain}} {{symbol}} {{image}}"
-_NONE = (
-    "No profile of this host in this time. Turn it on there: perf-exporter --profile.interval=60s, with perf "
-    "installed. Or import a report (make import), and choose a time range around its date."
-)
-_NONE_BESIDE = 'No profile of that host and event at that time: choose another under "Beside it".'
-_SAME_BESIDE = 'The same of the host, event and time that are chosen under "Beside it".'
+_NONE = "No profile of this host and event in this time range: docs/perf-exporter.md."
+_NONE_BESIDE = 'No profile of that host and event at that time: choose another under "Compare".'
+_SAME_BESIDE = 'The same of the host, event and time that are chosen under "Compare".'
 
 SHARE = Signal(
     name="Share",
     expr=_most(PLACE, _CHOSEN, ""),
     unit=units.PercentUnit,
     description=(
-        "Which image and symbol the chosen event fell on, in the time that the dashboard shows: their share in all of "
-        "it in the same domain, as far as samples tell. The symbol (other) stands for those without a series."
+        "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. The "
+        "symbol (other) stands for those without a series."
     ),
     absent=_NONE,
     decimals=2,
@@ -100,7 +97,7 @@ IMAGE_SHARE = Signal(
     name="Share",
     expr=_most(IMAGE, _CHOSEN, ""),
     unit=units.PercentUnit,
-    description="The share of each program, library or kernel in all of the event in the same domain.",
+    description="Share of each program, library or kernel in all samples of the event in the same domain.",
     absent=_NONE,
     decimals=2,
 )
@@ -119,8 +116,8 @@ TOP = Signal(
     expr=_most_over_time(_CHOSEN, ""),
     unit=units.PercentUnit,
     description=(
-        f"The {_LINES} symbols that most of the event fell on in the time that the dashboard shows, and the share of "
-        "each in all of it in the same domain. A line that steps up is code that began to lose the cache then."
+        f"The {_LINES} symbols with most samples of the event in the time shown, and the share of each in all of the "
+        "same domain. A line that steps up is code that began to miss the cache then."
     ),
     legend=_LEGEND,
     absent=_NONE,
@@ -130,7 +127,7 @@ OTHER_TOP = Signal(
     name="Share over time",
     expr=_most_over_time(_BESIDE, _EARLIER),
     unit=units.PercentUnit,
-    description=f"{_SAME_BESIDE} Of an earlier time, as if it were now.",
+    description=f"{_SAME_BESIDE} An earlier time is shifted to now.",
     legend=_LEGEND,
     absent=_NONE_BESIDE,
 )

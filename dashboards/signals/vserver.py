@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, on_host
 
-_NO_DATA = "No virtual server known yet. After the start, wait a minute; then look at Prometheus, Status, Targets."
+_NO_DATA = "No virtual server is known yet: a minute after the start, see Prometheus, Status, Targets."
 
 HOST_CPU = Signal(
     name="CPU used by the host itself",
@@ -46,11 +46,11 @@ CPU = Signal(
 )
 
 CPU_SHARE = Signal(
-    name="Of capacity",
+    name="Utilisation",
     expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
     f" / on (host, platform) group_left () {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
-    description="CPU used by a virtual server, of what the machine has.",
+    description="CPU used by a virtual server, divided by the machine's capacity.",
     legend="{{vserver}}",
     absent=_NO_DATA,
     decimals=1,
@@ -65,19 +65,15 @@ MEMORY = Signal(
     absent=_NO_DATA,
 )
 
-_NO_WAIT = (
-    "How long guests wait is not known here. Xen tells it through XAPI, else a node_exporter inside the guest does "
-    "(prometheus/targets/guest.yml); OpenVZ and containers (cAdvisor 0.53, cgroup version 2) tell it by themselves; "
-    "bare Linux has nobody to wait for."
-)
+_NO_WAIT = "CPU wait is not known here: docs/vocabulary.md says which platforms have it."
 
 WAIT = Signal(
-    name="Waits",
+    name="CPU wait",
     expr=on_host("vserver:cpu_wait:rate", vserver="$vserver"),
     unit=units.PercentUnit,
     description=(
-        "How long it was ready to run and others had the CPU, in each second; 100 % is one vCPU or process that waits "
-        "all the time. Many waiting at once: the host is full, or its neighbours take what they can get."
+        "Time per second that it was ready to run while others had the CPU; 100 % is one vCPU or process that waits all "
+        "the time. If many wait at once, the host is overloaded or a neighbour takes more than its share."
     ),
     legend="{{vserver}}",
     absent=_NO_WAIT,
@@ -88,34 +84,33 @@ LIMIT = Signal(
     name="Cap",
     expr=on_host("vserver:cpu_limit:cpus", vserver="$vserver"),
     unit=CPUS,
-    description="CPUs it may use at most.",
+    description="CPU limit.",
     legend="{{vserver}}",
     absent="No virtual server has a cap.",
     decimals=2,
 )
 
 LIMIT_USED = Signal(
-    name="Cap used",
+    name="CPU cap utilisation",
     expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
     f" / on (host, platform, vserver, role) ({on_host('vserver:cpu_limit:cpus', vserver='$vserver')} > 0)",
     unit=units.PercentUnit,
     description=(
-        "CPU used, of what its cap allows. Above the line the cap is what holds it back: give it more, or know that "
-        "its users wait."
+        "CPU used, divided by the cap. Above the line the cap limits it: raise it, or accept that its users wait."
     ),
     legend="{{vserver}}",
-    absent="No virtual server here has a cap. Each may use what its vCPUs and its neighbours leave it.",
+    absent="No virtual server on this host has a CPU cap.",
     decimals=0,
     high=0.9,
 )
 
 HELD_BACK = Signal(
-    name="Held back",
+    name="Throttled",
     expr=on_host("vserver:cpu_throttled:rate", vserver="$vserver"),
     unit=units.PercentUnit,
-    description="How long its cap held it back, in each second, summed over CPUs. Containers alone tell.",
+    description="Time per second that its cap throttled it, summed over CPUs. Known of containers.",
     legend="{{vserver}}",
-    absent="Containers alone tell how long their cap held them back.",
+    absent="Throttling is known of containers only.",
     decimals=1,
 )
 
@@ -124,11 +119,11 @@ WEIGHT = Signal(
     expr=on_host("vserver:cpu_weight:shares", vserver="$vserver"),
     unit=units.NoUnit,
     description=(
-        "What it gets of a CPU that others want too, against their weights: with twice as much, twice the time. Xen's "
-        "default is 256, that of containers 1024."
+        "Its share of a contended CPU relative to the others' weights: twice the weight, twice the time. Xen's default "
+        "is 256, that of containers 1024."
     ),
     legend="{{vserver}}",
-    absent="Xen tells weights through xl, and cAdvisor those of containers; here nobody does.",
+    absent="Weights are known on Xen (xl) and of containers (cAdvisor).",
     decimals=0,
 )
 
@@ -136,9 +131,9 @@ NETWORK = Signal(
     name="Network",
     expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:network_bytes:rate', vserver='$vserver')})",
     unit=units.BytesPerSecondSI,
-    description="What it receives and sends, together.",
+    description="Bytes received and sent.",
     legend="{{vserver}}",
-    absent="Network traffic is told of guests with a device of their own: docs/vocabulary.md, Network and disk.",
+    absent="Network traffic is known of guests with a device of their own: docs/vocabulary.md.",
     decimals=1,
 )
 
@@ -146,8 +141,8 @@ DISK = Signal(
     name="Disk",
     expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:disk_bytes:rate', vserver='$vserver')})",
     unit=units.BytesPerSecondSI,
-    description="What it reads from disks and writes to them, together.",
+    description="Bytes read from disks and written to them.",
     legend="{{vserver}}",
-    absent="Nobody tells what goes to disks here: docs/vocabulary.md, Network and disk.",
+    absent="Disk traffic is not known here: docs/vocabulary.md.",
     decimals=1,
 )
