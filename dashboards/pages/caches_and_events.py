@@ -20,7 +20,8 @@ def make() -> dashboard.Dashboard:
         question="Which virtual servers miss the caches on this host?",
         answer=(
             "Cache and TLB misses per 1,000 instructions (MPKI) and instructions per cycle (IPC) of each virtual "
-            "server, how much of that was measured, and why an event is missing. The page Profile shows the code behind them."
+            "server, how much of that was measured, and why an event is missing. The page Profile shows the code behind "
+            "them."
         ),
         annotations=[marks.changes(), marks.alerts()],
         rows=[

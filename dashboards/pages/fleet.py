@@ -61,8 +61,8 @@ def _hosts() -> table.Panel:
     panel = panels.columns(
         "Hosts by severity",
         "A row for each host and platform. Burn rate: the highest of the host's applications. Headroom: applications "
-        "that still fit in busy hours. LLC MPKI: last-level cache misses per 1,000 instructions. Where there is no value, the "
-        "page that the column leads to says why.",
+        "that still fit in busy hours. LLC MPKI: last-level cache misses per 1,000 instructions. Where there is no "
+        "value, the page that the column leads to says why.",
         {"host": "Host", "platform": "Platform", "app": "Worst app"},
         [
             fleet.SEVERITY,

@@ -223,8 +223,8 @@ LAST_BREACH = Signal(
     ),
     unit=units.DateTimeFromNow,
     description=(
-        "Alerts about objectives in the time shown, pending ones included, the latest on top: a row for each cause that "
-        "was the most likely one in that time."
+        "Alerts about objectives in the time shown, pending ones included, the latest on top: a row for each cause "
+        "that was the most likely one in that time."
     ),
     absent=_NONE_BROKEN,
 )
@@ -249,8 +249,8 @@ EVIDENCE = Signal(
     ),
     unit=units.NoUnit,
     description=(
-        "Highest score of each cause while an objective was missed: from 1 on there is evidence for it. If for several, "
-        "the order is self, neighbour, load, hypervisor (docs/alerting.md)."
+        "Highest score of each cause while an objective was missed: from 1 on there is evidence for it. If for "
+        "several, the order is self, neighbour, load, hypervisor (docs/alerting.md)."
     ),
     absent=_NONE_BROKEN,
     decimals=2,
@@ -299,8 +299,8 @@ CAPPED = Signal(
     ),
     unit=units.NoUnit,
     description=(
-        "Evidence for self. Above the line one of its virtual servers uses 90 % of its CPU limit, or is throttled by it "
-        "for half as long as it runs. Raise the cap, or find what uses the CPU."
+        "Evidence for self. Above the line one of its virtual servers uses 90 % of its CPU limit, or is throttled by "
+        "it for half as long as it runs. Raise the cap, or find what uses the CPU."
     ),
     legend="{{vserver}}",
     absent="No virtual server of these applications has a CPU cap.",
@@ -329,8 +329,8 @@ NEIGHBOURS = Signal(
     expr=on_host("app:neighbours_cpu:rate", app="$app"),
     unit=CPUS,
     description=(
-        "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on. The page "
-        "Host names them."
+        "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on. The "
+        "page Host names them."
     ),
     legend="{{app}}",
     absent=_NO_TIERS,

@@ -39,8 +39,8 @@ def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
         expr=f"({whole.expr}) / on () group_left () (max({baseline}) > 0)",
         unit=units.NoUnit,
         description=(
-            f"{whole.description} Divided by the value of $base_vserver on $base_host at the same moment: 2 is twice as "
-            "much."
+            f"{whole.description} Divided by the value of $base_vserver on $base_host at the same moment: 2 is twice "
+            "as much."
         ),
         absent="The baseline has no value, or it is 0: choose another under Baseline.",
         decimals=2,

@@ -71,8 +71,8 @@ BUSY_HOURS = Signal(
     expr=f"floor({on_host('host:headroom:apps_p10_1d')})",
     unit=units.NoUnit,
     description=(
-        "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like the "
-        "mean of those that are here, before the CPU is used up or the first objective is missed."
+        "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like "
+        "the mean of those that are here, before the CPU is used up or the first objective is missed."
     ),
     absent="Known after eight hours with requests.",
     gap="after 8 hours",
@@ -233,8 +233,8 @@ def _against_apps(quantity: Signal, parts: _Parts | None) -> Signal:
         name=f"{quantity.name} by applications",
         expr=_mean(quantity, parts, mean),
         description=(
-            f"{quantity.description} The mean over the time shown for each number of applications; in the lab a line for "
-            "each placement, else one (as found)."
+            f"{quantity.description} The mean over the time shown for each number of applications; in the lab a line "
+            "for each placement, else one (as found)."
         ),
         absent=quantity.absent or _NO_APPS,
     )
@@ -262,8 +262,8 @@ def _against_clients(quantity: Signal, parts: _Parts | None) -> Signal:
         name=f"{quantity.name} by clients",
         expr=_mean(quantity, parts, mean),
         description=(
-            f"{quantity.description} The last minute of each step of the lab, against the clients of each application: a "
-            "line for each number of applications and placement."
+            f"{quantity.description} The last minute of each step of the lab, against the clients of each application: "
+            "a line for each number of applications and placement."
         ),
         absent="No step of the lab was measured in this time range: docs/lab.md.",
     )

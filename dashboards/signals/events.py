@@ -110,8 +110,8 @@ DTLB_MISSES = Signal(
     expr=_per_thousand("vserver:dtlb_misses_per_instruction:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description=(
-        "Data TLB misses per 1,000 instructions (MPKI). They rise where virtual servers take turns on a CPU, or use more "
-        "memory than the TLB covers."
+        "Data TLB misses per 1,000 instructions (MPKI). They rise where virtual servers take turns on a CPU, or use "
+        "more memory than the TLB covers."
     ),
     legend="{{vserver}}",
     absent=_NOT_COUNTED,

@@ -51,8 +51,8 @@ CPU_USED_RATIO = Signal(
     expr=f"1 - {on_host('host:cpu_free:cpus')} / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
     description=(
-        "CPU used by the host and all its guests, divided by the machine's capacity; what a hypervisor below it gave to "
-        "others counts as used. Near 100 % guests wait for one another."
+        "CPU used by the host and all its guests, divided by the machine's capacity; what a hypervisor below it gave "
+        "to others counts as used. Near 100 % guests wait for one another."
     ),
     absent=_NO_DATA,
     decimals=1,

@@ -77,8 +77,8 @@ SHARE = Signal(
     expr=_most(PLACE, _CHOSEN, ""),
     unit=units.PercentUnit,
     description=(
-        "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. The "
-        "symbol (other) stands for those without a series."
+        "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. "
+        "The symbol (other) stands for those without a series."
     ),
     absent=_NONE,
     decimals=2,

@@ -171,9 +171,9 @@ SOURCE_ERRORS = Signal(
     ),
     unit=units.NoUnit,
     description=(
-        "Scrapes in which a source failed, in the time shown, by reason; docs/runbooks/SourceFailing.md explains each. Of "
-        "access logs, lines that don't parse: a few are malformed requests; if all are, docs/sensors.md doesn't have "
-        "their format."
+        "Scrapes in which a source failed, in the time shown, by reason; docs/runbooks/SourceFailing.md explains each. "
+        "Of access logs, lines that don't parse: a few are malformed requests; if all are, docs/sensors.md doesn't "
+        "have their format."
     ),
     absent="No source has failed in this time range.",
     decimals=0,

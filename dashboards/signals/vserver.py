@@ -72,8 +72,8 @@ WAIT = Signal(
     expr=on_host("vserver:cpu_wait:rate", vserver="$vserver"),
     unit=units.PercentUnit,
     description=(
-        "Time per second that it was ready to run while others had the CPU; 100 % is one vCPU or process that waits all "
-        "the time. If many wait at once, the host is overloaded or a neighbour takes more than its share."
+        "Time per second that it was ready to run while others had the CPU; 100 % is one vCPU or process that waits "
+        "all the time. If many wait at once, the host is overloaded or a neighbour takes more than its share."
     ),
     legend="{{vserver}}",
     absent=_NO_WAIT,
