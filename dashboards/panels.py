@@ -44,21 +44,26 @@ from dashboards.signals import SEVERITY_POINTS, Signal
 from dashboards.variables import DATASOURCE
 
 _GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
-_HEADER_LETTER, _HEADER_REST = 8, 32  # pixels: of a header, a letter and the padding with the arrow of a sorted column
+_HEADER_LETTER, _HEADER_PADDING, _SORT_ARROW = 8, 13, 20  # pixels
 _NUMBER_WIDTH = 88  # pixels: "12.34 CPUs"
-_BAR_WIDTH = 130
+_SORTED_BY = 2  # columns
 NAME_WIDTHS = {
     "Alert": 210,
-    "Host": 120,
-    "Virtual server": 130,
-    "Platform": 84,
-    "Role": 64,
-    "Severity": 88,
+    "Host": 110,
+    "Virtual server": 122,
+    "Platform": 78,
+    "Role": 56,
+    "Worst app": 100,
+    "Severity": 96,
     "State": 76,
     "Cause": 100,
     "Objective": 100,
     "Symbol": 170,
     "Reason": 100,
+    "Event": 135,
+    "Group": 70,
+    "PMU": 60,
+    "Address": 125,
 }
 """Pixels that a column of names takes at least, by its header; else `NAME_WIDTH`."""
 
@@ -362,17 +367,20 @@ def columns(
         )
         .no_value(signals[0].absent)
         .thresholds(_steps([dashboard.Threshold(None, palette.NONE)]))
-        .sort_by([common.TableSortByFieldState().display_name(signal.name).desc(True) for signal in signals[:2]])
+        .sort_by(
+            [common.TableSortByFieldState().display_name(signal.name).desc(True) for signal in signals[:_SORTED_BY]]
+        )
     )
     for label in labels.values():
         # The panel's own text for no value is a sentence. Columns of names share the width that numbers leave.
         width = NAME_WIDTHS.get(label, NAME_WIDTH)
         panel.override_by_name(label, [_property("noValue", "-"), _property("custom.minWidth", width)])
-    for signal in signals:
+    for number, signal in enumerate(signals):
+        header = _HEADER_LETTER * len(signal.name) + _HEADER_PADDING + (_SORT_ARROW if number < _SORTED_BY else 0)
         properties = [
             _property("unit", signal.unit),
             _property("noValue", "-"),
-            _property("custom.width", max(_NUMBER_WIDTH, _HEADER_REST + _HEADER_LETTER * len(signal.name))),
+            _property("custom.width", max(_NUMBER_WIDTH, header)),
             *judged(signal),
         ]
         if signal.decimals is not None:
@@ -493,12 +501,12 @@ def in_words(words: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]:
     return [_property("mappings", [dashboard.ValueMap(mapped)])]
 
 
-def as_bar(colour: str) -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that shows a table's column of ratios as bars, full at 1."""
+def as_bar(colour: str, width: int = 110) -> list[dashboard.DynamicConfigValue]:
+    """The properties of an override that shows a table's column of ratios as bars, full at 1; in pixels."""
     return [
         *coloured(colour),
         _property("custom.cellOptions", TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)),
-        _property("custom.width", _BAR_WIDTH),
+        _property("custom.width", width),
         _property("min", 0),
         _property("max", 1),
     ]

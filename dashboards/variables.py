@@ -1,4 +1,4 @@
-"""What is chosen at the top of a dashboard, each narrowing the next: platform, host, application, virtual server.
+"""What is chosen at the top of a dashboard, narrowing the next: platform, host, then application or virtual server.
 
 Links between dashboards hand a choice on by its variable's name, so that a name means the same on all of them: `host`
 is always one host, `hosts` any set of them.
@@ -153,11 +153,7 @@ def _app(hosts: str) -> QueryVariable:
 
 
 def _vserver(hosts: str) -> QueryVariable:
-    """Virtual servers; of a chosen application, those that alerts/objectives/ says are its."""
-    # All applications, ".*", is no application as well: then whatever is known counts, else vserver:app:info alone.
-    known = f'{_KNOWN_VSERVERS[:-1]}|vserver:app:info"'
-    query = f'label_values({{{known}, {hosts}, app=~"$app"}}, vserver)'
-    return _any(_asked("vserver", "Virtual server", query), ".*")
+    return _any(_asked("vserver", "Virtual server", f"label_values({{{_KNOWN_VSERVERS}, {hosts}}}, vserver)"), ".*")
 
 
 def _any(variable: QueryVariable, everything: str) -> QueryVariable:

@@ -54,9 +54,9 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Causes",
                 [
+                    panels.states(application.BREACHES, application.CAUSES, palette.CAUSES).span(24).height(8),
                     _last_breach(),
                     _evidence(),
-                    panels.states(application.BREACHES, application.CAUSES, palette.CAUSES).span(12).height(8),
                     _scores(),
                 ],
             ),
@@ -144,7 +144,7 @@ def _last_breach() -> table.Panel:
         .override_by_name("Alert", panels.links(panels.RUNBOOK))
         .override_by_name("Cause", panels.on_grounds(palette.CAUSES))
         .override_by_name(application.LAST_BREACH.name, panels.as_wide(140))
-        .span(15)
+        .span(24)
         .height(12)
     )
 
@@ -159,8 +159,8 @@ def _evidence() -> table.Panel:
         )
         .override_by_name("Cause", panels.on_grounds(palette.CAUSES))
         .override_by_name(application.EVIDENCE.name, panels.as_bar(palette.GUESTS))
-        .span(9)
-        .height(12)
+        .span(12)
+        .height(8)
     )
 
 

@@ -28,10 +28,15 @@ def make() -> dashboard.Dashboard:
             Row(
                 "",
                 [
-                    panels.board(fleet.WORST).span(16).height(6),
+                    panels.board(fleet.WORST).grid_pos(dashboard.GridPos(x=0, y=2, w=16, h=6)),
                     *(
-                        panels.number(signal).span(4).height(3)
-                        for signal in (fleet.HOSTS, fleet.SILENT, fleet.CRITICAL, fleet.WARNINGS)
+                        panels.number(signal).grid_pos(dashboard.GridPos(x=x, y=y, w=4, h=3))
+                        for signal, x, y in (
+                            (fleet.HOSTS, 16, 2),
+                            (fleet.SILENT, 20, 2),
+                            (fleet.CRITICAL, 16, 5),
+                            (fleet.WARNINGS, 20, 5),
+                        )
                     ),
                     _hosts(),
                     panels.alerts(
@@ -90,6 +95,5 @@ def _hosts() -> table.Panel:
         .override_by_name(fleet.CPU_USED.name, [*panels.as_bar(palette.GUESTS), *to_host])
         .override_by_name(fleet.LLC_MISSES.name, to_events)
         .override_by_name(fleet.HEADROOM.name, to_consolidation)
-        .span(24)
-        .height(6)
+        .grid_pos(dashboard.GridPos(x=0, y=8, w=24, h=6))
     )

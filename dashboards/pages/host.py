@@ -115,7 +115,7 @@ def _virtual_servers() -> table.Panel:
                 )
             ],
         )
-        .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS))
+        .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS, 130))
         .span(24)
         .height(10)
     )

@@ -48,11 +48,11 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Rules and storage of Prometheus",
                 [
+                    panels.number(stack.SAMPLES).span(12).height(3),
+                    panels.number(stack.MEMORY).span(12).height(3),
                     panels.lines(stack.RULES).span(12).height(8),
                     panels.over_time(stack.SERIES).span(6).height(8),
                     panels.over_time(stack.DISK).title("Storage").axis_soft_max(2**20).span(6).height(8),
-                    panels.number(stack.SAMPLES).span(6).height(3),
-                    panels.number(stack.MEMORY).span(6).height(3),
                 ],
             ),
         ],
@@ -67,7 +67,7 @@ def _targets() -> table.Panel:
             {"host": "Host", "job": "Job", "instance": "Address"},
             [stack.DOWN, stack.TARGET_SECONDS, stack.TARGET_SAMPLES],
         )
-        .span(14)
+        .span(24)
         .height(9)
     )
 
@@ -77,9 +77,9 @@ def _sources() -> table.Panel:
         panels.columns(
             "Source failures",
             stack.SOURCE_ERRORS.description,
-            {"host": "Host", "source": "Source", "reason": "Reason"},
+            {"host": "Host", "job": "Job", "source": "Source", "reason": "Reason"},
             [stack.SOURCE_ERRORS],
         )
-        .span(10)
-        .height(9)
+        .span(24)
+        .height(7)
     )

@@ -55,7 +55,7 @@ def _virtual_servers() -> table.Panel:
         replace(top_now(signal, beside.CPU), name=name)
         for name, signal in {
             "CPU used": beside.CPU,
-            "CPU / baseline": beside.relative(beside.CPU),
+            "CPU ratio": beside.relative(beside.CPU),
             "CPU wait": beside.WAIT,
             "Memory": beside.MEMORY,
             "Network": beside.NETWORK,
@@ -67,8 +67,8 @@ def _virtual_servers() -> table.Panel:
     return (
         panels.columns(
             "Virtual servers",
-            "The fifty busiest of those chosen. Role host is Dom0, what a host of containers uses itself, or a bare "
-            "machine. A dash: not known on this platform.",
+            "The fifty busiest of those chosen. CPU ratio: CPU used, divided by that of the baseline. Role host is "
+            "Dom0, what a host of containers uses itself, or a bare machine. A dash: not known on this platform.",
             titles,
             signals,
         )

@@ -124,10 +124,13 @@ USED_UP = Signal(
 )
 
 MISSES = Signal(
-    name="LLC misses per 1,000 instructions",
+    name="LLC MPKI",
     expr=f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
     unit=units.NoUnit,
-    description="Of the host and all its guests: the more of them share the cache, the more often each misses it.",
+    description=(
+        "LLC misses per 1,000 instructions (MPKI) of the host and all its guests: the more of them share the cache, "
+        "the more often each misses it."
+    ),
     absent="LLC misses are not counted here: the page Caches and events says why.",
     legend="{{platform}}",
 )

@@ -40,7 +40,7 @@ HOST_IPC = Signal(
 )
 
 COVERED = Signal(
-    name="Counted share of CPU (host)",
+    name="Counted share of CPU",
     expr=on_host("host:events_covered:ratio"),
     unit=units.PercentUnit,
     description=(

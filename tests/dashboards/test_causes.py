@@ -51,8 +51,8 @@ def test_the_state_of_an_objective_is_the_cause_of_that_moment(tmp_path: Path) -
         for objective in ("latency", "availability")
     }
     for minute, states in {
-        5: {late: number["kept"], fails: number["kept"]},
-        15: {late: number["self"], fails: number["kept"]},
+        5: {late: number["met"], fails: number["met"]},
+        15: {late: number["self"], fails: number["met"]},
         25: {late: number["neighbour"], fails: number["unknown"]},
     }.items():
         assert_answers(tmp_path, application.BREACHES.expr, minute, states, HISTORY | promises)

@@ -1,11 +1,11 @@
-"""Each kind of change that graphs mark is found in series that have it, and nothing is marked in those that stay."""
+"""Each kind of event that graphs mark is found once and by name, and many are merged into a few marks."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 import yaml
 
 from dashboards import marks
@@ -34,32 +34,81 @@ SERIES = {
     f"vserver:cpu_usage:rate{{{of('gone')}}}": "1x2 stale _x6",
     f"vserver:starts:count1h{{{of('again')}}}": "0x2 1x6",
 }
-ON_THE_HOST = "vCPUs came or went"
-MARKED = {
-    "reallocations": {
-        "Cap of changed changed": "changed",
-        "Cap of given given": "given",
-        "Cap of taken taken away": "taken",
-        "Weight of heavier changed": "heavier",
-        ON_THE_HOST: "",
-    },
-    "starts_and_ends": {"new came": "new", "gone went": "gone", "again was started again": "again"},
+MARKED = [
+    "changed: cap changed",
+    "given: cap set",
+    "taken: cap removed",
+    "heavier: weight changed",
+    "vCPUs changed",
+    "new started",
+    "gone ended",
+    "again restarted",
+]
+ALERTS = {
+    'ALERTS{host="h1",alertname="CapBindsLong",alertstate="firing",severity="warning",vserver="changed"}': "_x3 1x6",
+    'ALERTS{host="h1",alertname="CapBindsLong",alertstate="firing",severity="warning",vserver="taken"}': "_x3 1x6",
+    'ALERTS{host="h1",alertname="GuestCrashed",alertstate="pending",severity="critical"}': "_x3 1x6",
+    'ALERTS{host="h1",alertname="Watchdog",alertstate="firing",severity="none"}': "_x3 1x6",
+    'ALERTS{host="h2",alertname="HostDown",alertstate="firing",severity="critical"}': "_x3 1x6",
 }
 
 
-@pytest.mark.parametrize(("kind", "marked"), MARKED.items(), ids=MARKED)
-def test_every_change_is_marked_once_and_by_name(kind: str, marked: dict[str, str], tmp_path: Path) -> None:
-    annotation = getattr(marks, kind)().to_json()
-    assert annotation["titleFormat"] == "{{what}}"
-    expr = str(annotation["expr"]).replace("$host_platform", "xen").replace("$host", "h1").replace("$__interval", STEP)
-    told = [f'{{{of(vserver) if vserver else HOST},what="{what}"}}' for what, vserver in marked.items()]
-    names = f"group by (platform, host, vserver, role, what) ({expr})"
+def test_every_change_is_marked_once_and_by_name(tmp_path: Path) -> None:
+    expected = {CHANGED_AT: MARKED, AFTER: []}
+    assert_marks(tmp_path, marks.changes(), expected, range_seconds=3600)
+
+
+def test_alerts_are_marked_where_they_begin_to_fire(tmp_path: Path) -> None:
+    expected = {CHANGED_AT: ["CapBindsLong"], AFTER: []}
+    assert_marks(tmp_path, marks.alerts(), expected, range_seconds=3600)
+    of_any = {CHANGED_AT: ["h1 CapBindsLong", "h2 HostDown"], AFTER: []}
+    assert_marks(tmp_path, marks.alerts(any_hosts=True), of_any, range_seconds=3600)
+
+
+def test_beyond_an_hour_a_tenth_of_the_range_has_one_mark(tmp_path: Path) -> None:
+    expected = {CHANGED_AT: [], "12m": ["8 starts, ends and reallocations"], "13m": []}
+    assert_marks(tmp_path, marks.changes(), expected, range_seconds=7200)
+
+
+def test_a_host_with_many_changes_within_the_hour_has_as_few_marks(tmp_path: Path) -> None:
+    many = {f"vserver:cpu_usage:rate{{{of(f'job-{number}')}}}": "_x3 1x6" for number in range(20)}
+    expected = {CHANGED_AT: [], "6m": ["28 starts, ends and reallocations"], "7m": []}
+    assert_marks(tmp_path, marks.changes(), expected, range_seconds=3600, more=many)
+
+
+def assert_marks(
+    folder: Path,
+    annotation: marks.Marks,
+    expected: Mapping[str, list[str]],
+    *,
+    range_seconds: int,
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Fail unless these are marked at these times since the beginning of SERIES, on a graph of so many seconds."""
+    fields = annotation.to_json()
+    assert fields["titleFormat"] == "{{what}}"
+    expr = str(fields["expr"])
+    for variable, value in {
+        "$host_platform": "xen",
+        "$hosts": "h1|h2",
+        "$host": "h1",
+        "${__range_s}": str(range_seconds),
+        "$__range_s": str(range_seconds),
+        "$__range": f"{range_seconds}s",
+        "$__interval_ms": "60000",
+        "$__interval": STEP,
+    }.items():
+        expr = expr.replace(variable, value)
     tests = [
-        {"expr": names, "eval_time": CHANGED_AT, "exp_samples": [{"labels": labels, "value": 1} for labels in told]},
-        {"expr": names, "eval_time": AFTER, "exp_samples": []},
+        {
+            "expr": f"group by (what) ({expr})",
+            "eval_time": moment,
+            "exp_samples": [{"labels": f'{{what="{what}"}}', "value": 1} for what in events],
+        }
+        for moment, events in expected.items()
     ]
-    series = [{"series": name, "values": values} for name, values in SERIES.items()]
-    file = tmp_path / "marks.yml"
+    series = [{"series": name, "values": values} for name, values in {**SERIES, **ALERTS, **(more or {})}.items()]
+    file = folder / "marks.yml"
     file.write_text(yaml.safe_dump({"tests": [{"interval": STEP, "input_series": series, "promql_expr_test": tests}]}))
     run = subprocess.run(
         [program_path("promtool"), "test", "rules", file], capture_output=True, text=True, timeout=60, check=False

@@ -34,11 +34,17 @@ HISTORY = {
 WANTED = {
     "Mean response": (20 + 2) / (100 + 1),
     "CPU per request": (1.5 + 0.15) / (100 + 1),
-    "LLC misses per 1,000 instructions": (1e6 + 5e6) / (1e6 + 1e4),
+    "LLC MPKI": (1e6 + 5e6) / (1e6 + 1e4),
 }
 
 
 @pytest.mark.parametrize("name", WANTED)
 def test_for_each_number_of_applications_it_weighs_each_request_alike(tmp_path: Path, name: str) -> None:
-    (signal,) = (signal for signal in consolidation.AGAINST_APPS if signal.name == f"{name}, by applications")
-    assert_answers(tmp_path, f"round({signal.expr}, 0.0001)", 29, {'{apps="2"}': round(WANTED[name], 4)}, HISTORY)
+    (signal,) = (signal for signal in consolidation.AGAINST_APPS if signal.name == f"{name} by applications")
+    assert_answers(
+        tmp_path,
+        f"round({signal.expr}, 0.0001)",
+        29,
+        {'{apps="2",placement="as found"}': round(WANTED[name], 4)},
+        HISTORY,
+    )

@@ -1,47 +1,123 @@
-"""Series are told apart by the colours and line styles of their names, which Grafana's overrides find."""
+"""Colours can be read and seen in both of Grafana's themes, and those of severity stand for nothing else."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import colorsys
+import itertools
+import json
+from typing import Any
 
 import pytest
 
 from dashboards import palette
+from tests.dashboards.queries import FOLDER, panels
+
+PANEL_GROUNDS = {"dark": "#181B1F", "light": "#FFFFFF"}  # of Grafana 11 to 13
+PANEL_TEXT = {"dark": "#CCCCDC", "light": "#24292E"}
+TEXT, LINE = 4.5, 3.0  # WCAG 2.2, 1.4.3 and 1.4.11
+JUDGED = {palette.FINE, palette.WARNING, palette.CRITICAL, palette.NO_DATA}
+NAMED = {palette.PLAIN, palette.NONE}
+PAGES = [json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))]
+ALL_PANELS = [panel for page in PAGES for panel in panels(page)]
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        [f"auction-{number}-{tier}" for number in range(1, 5) for tier in ("web", "db")],
-        [str(ctid) for ctid in range(101, 111)],
-        [f"node{number:02}" for number in range(1, 11)],
-        ["web", "db", "app", "mail", "proxy", "cache"],
-        ["demo-xen: auction-1-web", "demo-openvz: auction-1-web", "demo-base: demo-base"],
-    ],
-    ids=lambda names: names[0],
-)
-def test_series_that_stand_side_by_side_look_different(names: list[str]) -> None:
-    assert len({look(name) for name in names}) == len(names)
+@pytest.mark.parametrize("ground", [*JUDGED, *palette.SERIES])
+def test_text_can_be_read_on_the_ground_of_a_tile_or_cell(ground: str) -> None:
+    assert contrast(text_on(ground), ground) >= TEXT
 
 
-def test_a_virtual_server_has_its_colour_wherever_it_is_and_its_host_changes_the_line() -> None:
-    assert look("web-1")[0] == look("xen1: web-1")[0] == look("vz1: web-1")[0]
-    assert look("demo-xen: web-1")[1] != look("demo-openvz: web-1")[1]
+@pytest.mark.parametrize("theme", PANEL_GROUNDS)
+def test_lines_can_be_seen_on_a_panel(theme: str) -> None:
+    for line in [*palette.SERIES, palette.CRITICAL]:
+        assert contrast(line, PANEL_GROUNDS[theme]) >= LINE, line
 
 
-@pytest.mark.parametrize("name", ["", "7", "x", 'größer "quoted"', "/docker/4f2a: b", "日本", "a: b: c", "Domain-0"])
-def test_every_name_has_one_colour(name: str) -> None:
-    assert look(name)
+@pytest.mark.parametrize("theme", PANEL_GROUNDS)
+def test_flags_on_the_themes_text_colour_can_be_read(theme: str) -> None:
+    ground = PANEL_TEXT[theme]
+    assert contrast(text_on(ground), ground) >= TEXT
+    assert contrast(ground, PANEL_GROUNDS[theme]) >= TEXT
 
 
-def look(name: str) -> tuple[str, str]:
-    """The one colour and the line style of a series of this name."""
-    (colour,) = matching(palette.colours_by_name(), name)
-    styles = matching(palette.styles_by_name(), name)
-    assert len(styles) <= 1
-    return colour, str(styles)
+def test_each_severity_has_another_hue_than_every_series() -> None:
+    for judged, series in itertools.product(JUDGED - {palette.NO_DATA}, palette.SERIES):
+        apart = abs(hue(judged) - hue(series))
+        assert min(apart, 360 - apart) >= 30, (judged, series)
+    assert saturation(palette.NO_DATA) < 0.2
+    assert all(saturation(series) > 0.5 for series in palette.SERIES)
 
 
-def matching(by_pattern: Mapping[str, object], name: str) -> list[str]:
-    return [str(value) for pattern, value in by_pattern.items() if re.search(pattern[1:-2], name, re.IGNORECASE)]
+def test_no_series_and_no_flag_has_a_colour_of_severity() -> None:
+    """The words of a state timeline are judgements as those of a cell are."""
+    for panel in ALL_PANELS:
+        fixed = {
+            each["fixedColor"] for each in found(panel, "color") if isinstance(each, dict) and "fixedColor" in each
+        }
+        if panel["type"] != "state-timeline":
+            assert fixed <= {*palette.SERIES, *NAMED}, panel.get("title")
+        if panel.get("title") == "":
+            words = panel.get("fieldConfig", {}).get("defaults", {}).get("mappings", [])
+            flagged = {word["color"] for each in words if each["type"] == "value" for word in each["options"].values()}
+            assert flagged <= NAMED
+
+
+def test_every_colour_is_of_the_palette() -> None:
+    for panel in ALL_PANELS:
+        colours = {each for each in [*found(panel, "color"), *found(panel, "fixedColor")] if isinstance(each, str)}
+        assert colours <= {*palette.SERIES, *JUDGED, *NAMED}, panel.get("title")
+
+
+def test_series_that_vary_have_the_colour_that_grafana_gives_their_name() -> None:
+    """By name and not by their order: a virtual server has its colour on all panels and pages."""
+    several = [
+        panel for panel in ALL_PANELS if panel["type"] == "timeseries" and panel["options"]["legend"]["showLegend"]
+    ]
+    assert several
+    for panel in several:
+        assert panel["fieldConfig"]["defaults"]["color"] == {"mode": "palette-classic-by-name"}, panel.get("title")
+
+
+def test_no_data_and_an_unknown_cause_look_different() -> None:
+    assert palette.CAUSES["unknown"] not in {palette.NO_DATA, palette.CAUSES["met"]}
+    assert len(set(palette.CAUSES.values())) == len(palette.CAUSES)
+
+
+def found(tree: Any, key: str) -> list[Any]:
+    """All that a key stands for, anywhere in a tree."""
+    if isinstance(tree, list):
+        return [each for branch in tree for each in found(branch, key)]
+    if isinstance(tree, dict):
+        return [
+            each for name, branch in tree.items() for each in ([branch] if name == key else []) + found(branch, key)
+        ]
+    return []
+
+
+def text_on(ground: str) -> str:
+    """The colour of text that Grafana chooses (getTextColorForAlphaBackground in @grafana/ui)."""
+    red, green, blue = (255 * part for part in parts(ground))
+    return "#202226" if (299 * red + 587 * green + 114 * blue) / 1000 > 180 else "#F7F8FA"
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG's ratio, from 1 to 21."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts(colour))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def hue(colour: str) -> float:
+    return 360 * colorsys.rgb_to_hls(*parts(colour))[0]
+
+
+def saturation(colour: str) -> float:
+    return colorsys.rgb_to_hls(*parts(colour))[2]
+
+
+def parts(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue

@@ -10,7 +10,15 @@ import pytest
 
 from tests.dashboards import consolidated, counted, hosts
 from tests.dashboards.excused import EXCUSED
-from tests.dashboards.queries import CACHES_AND_EVENTS, FOLDER, HOST, PROFILE, Answer, run_queries
+from tests.dashboards.queries import (
+    CACHES_AND_EVENTS,
+    FOLDER,
+    HOST,
+    PROFILE,
+    Answer,
+    resolve_variables,
+    run_queries,
+)
 from tests.live import Prometheus
 
 
@@ -75,7 +83,7 @@ def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, plat
 def test_lines_of_access_logs_that_do_not_parse_are_shown(prometheus: Prometheus) -> None:
     """Of the one application that has such lines, beside what fails of exporters."""
     answers = run_queries(prometheus.url, FOLDER / "monitor.json", {"host": "lab1"})
-    (failures,) = [answer for answer in answers if answer.panel == "Sources that failed"]
+    (failures,) = [answer for answer in answers if answer.panel == "Source failures"]
     found = prometheus.query(failures.expr)
     shown = {(each["metric"]["host"], each["metric"]["source"], each["metric"]["reason"]) for each in found}
     assert ("lab1", "access log of auction-1", "unparsed") in shown
@@ -86,16 +94,16 @@ def test_lines_of_access_logs_that_do_not_parse_are_shown(prometheus: Prometheus
 def test_the_panels_show_one_host_alone(prometheus: Prometheus) -> None:
     series = series_by_panel(run_queries(prometheus.url, HOST, {"host": "xen1"}))
     assert series["Overhead ratio"] == {"A": 1}
-    assert series["CPU used, against capacity"] == {"A": 1, "B": 3, "C": 0, "D": 1, "E": 0}, (
+    assert series["CPU usage and capacity"] == {"A": 1, "B": 3, "C": 0, "D": 1, "E": 0}, (
         "Dom0, three guests, the capacity"
     )
-    assert series["Guests, and the host itself"] == {"A": 4, "B": 4, "C": 4, "D": 2, "E": 0, "F": 4, "G": 4}
+    assert series["Virtual servers"] == {"A": 4, "B": 4, "C": 4, "D": 2, "E": 0, "F": 4, "G": 4}
 
 
 def test_events_are_shown_of_dom0_and_of_the_guests_that_count(prometheus: Prometheus) -> None:
     series = series_by_panel(run_queries(prometheus.url, CACHES_AND_EVENTS, {"host": "xen1"}))
-    assert series["LLC misses per 1,000 instructions, over time"] == {"A": 2}, "Dom0, one guest"
-    assert series["Of CPU, counted"] == {"A": 1}
+    assert series["LLC MPKI"] == {"A": 2}, "Dom0, one guest"
+    assert series["Counted share of CPU"] == {"A": 1}
 
 
 def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
@@ -106,8 +114,8 @@ def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
     assert series["Symbols: $other_event on $other_host, ${other_time:text}"] == {"A": places}
     images = len({image for image, _, _ in counted.SAMPLES})
     assert series["Images: $event on $host"] == {"A": 2 * images}
-    assert series["Largest: $event on $host"] == {"A": 7}, "of both domains"
-    assert series["Largest: $other_event on $other_host, ${other_time:text}"] == {"A": places}
+    assert series["Top symbols: $event on $host"] == {"A": 7}, "of both domains"
+    assert series["Top symbols: $other_event on $other_host, ${other_time:text}"] == {"A": places}
     shares = next(answer.expr for answer in answers if answer.panel == "Symbols: $event on $host")
     of_dom0 = {
         row["metric"]["symbol"]: float(row["value"][1])
@@ -119,9 +127,32 @@ def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
 
 def test_a_host_of_which_nothing_is_known_shows_its_alert(prometheus: Prometheus) -> None:
     series = series_by_panel(run_queries(prometheus.url, HOST, {"host": "mute1"}))
-    assert set(series["Guests, and the host itself"].values()) == {0}
-    assert series["Alerts of this host"] == {"A": 1}
-    assert series["The monitor's own CPU, by job"] == {"A": 1}
+    assert set(series["Virtual servers"].values()) == {0}
+    assert series["Alerts"] == {"A": 1}
+    assert series["Monitoring CPU by job"] == {"A": 1}
+
+
+def test_a_page_opens_on_the_host_with_the_severest_alerts(prometheus: Prometheus) -> None:
+    points = '1000 * count by (host) (ALERTS{alertstate="firing", severity="critical"}) or '
+    points += '1 * count by (host) (ALERTS{alertstate="firing", severity="warning"})'
+    worst = max(prometheus.query(points), key=lambda row: float(row["value"][1]))["metric"]["host"]
+    chosen = resolve_variables(prometheus.url, json.loads(HOST.read_text()), {})
+    assert chosen["host"] == worst
+
+
+def test_the_board_has_the_worst_alert_of_each_host_the_severest_first(prometheus: Prometheus) -> None:
+    (board,) = [
+        answer
+        for answer in run_queries(prometheus.url, FOLDER / "fleet.json")
+        if answer.panel == "Hosts that need attention"
+    ]
+    tiles = prometheus.query(board.expr)
+    assert [tile["metric"]["host"] for tile in tiles].count("xen1") == 1
+    severities = [int(float(tile["value"][1]) >= 1) + int(float(tile["value"][1]) >= 1000) for tile in tiles]
+    assert severities == sorted(severities, reverse=True)
+    assert all(
+        ("alertname" in tile["metric"]) == bool(severity) for tile, severity in zip(tiles, severities, strict=True)
+    )
 
 
 def test_platform_narrows_the_choice_of_hosts(prometheus: Prometheus) -> None:
