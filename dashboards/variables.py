@@ -25,15 +25,7 @@ _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 def of_one_host() -> list[DatasourceVariable | QueryVariable]:
     """The variables of a dashboard that shows one host at a time."""
-    return [
-        _datasource(),
-        _platform(),
-        _host(),
-        _host_platform(),
-        _app(ONE_HOST),
-        _vserver(ONE_HOST),
-        _prometheus(),
-    ]
+    return [_datasource(), _platform(), _host(), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
 def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
@@ -45,7 +37,6 @@ def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
         _host(),
         _app(ANY_HOSTS),
         _vserver(ANY_HOSTS),
-        _prometheus(),
     ]
 
 
@@ -95,6 +86,29 @@ def other_time() -> CustomVariable:
     )
 
 
+def prometheus() -> QueryVariable:
+    """Find the address by which Prometheus scrapes itself, under which it serves the runbooks."""
+    return _asked("prometheus", "Prometheus", 'label_values(up{job="prometheus"}, instance)').hide(
+        VariableHide.HIDE_VARIABLE
+    )
+
+
+def _host_platform() -> QueryVariable:
+    """As which of the chosen platforms the host is shown, if it is known by two: as what it has its guests by."""
+    known = 'last_over_time({__name__=~"host:cpu_capacity:cpus|monitor:cpu_usage:rate", host="$host"%s}[$__range])'
+    chosen = ', platform=~"$platform"'
+    virtual, either = known % (chosen + ', platform!="base"'), known % chosen
+    return (
+        _asked(
+            "host_platform",
+            "Platform of the host",
+            f"query_result(topk(1, group by (platform) ({virtual}) or 0 * group by (platform) ({either})))",
+        )
+        .regex('/platform="([^"]+)"/')
+        .hide(VariableHide.HIDE_VARIABLE)
+    )
+
+
 def _datasource() -> DatasourceVariable:
     """Offer every Prometheus data source of the Grafana that shows the dashboard; its default is taken at first."""
     # Grafana has an option of this value where its default fits; without it, the first one by name would be taken.
@@ -122,29 +136,6 @@ def _host() -> QueryVariable:
         _asked("host", "Host", f"query_result({severest_first})")
         .regex('/host="([^"]+)"/')
         .sort(VariableSort.DISABLED)  # Prometheus has done so
-    )
-
-
-def _prometheus() -> QueryVariable:
-    """The address by which Prometheus scrapes itself, under which it serves the runbooks."""
-    return _asked("prometheus", "Prometheus", 'label_values(up{job="prometheus"}, instance)').hide(
-        VariableHide.HIDE_VARIABLE
-    )
-
-
-def _host_platform() -> QueryVariable:
-    """As which of the chosen platforms the host is shown, if it is known by two: as what it has its guests by."""
-    known = 'last_over_time({__name__=~"host:cpu_capacity:cpus|monitor:cpu_usage:rate", host="$host"%s}[$__range])'
-    chosen = ', platform=~"$platform"'
-    virtual, either = known % (chosen + ', platform!="base"'), known % chosen
-    return (
-        _asked(
-            "host_platform",
-            "Platform of the host",
-            f"query_result(topk(1, group by (platform) ({virtual}) or 0 * group by (platform) ({either})))",
-        )
-        .regex('/platform="([^"]+)"/')
-        .hide(VariableHide.HIDE_VARIABLE)
     )
 
 

@@ -59,14 +59,19 @@ local replaced(text, old, new) =
   },
 
   local inJson(text) = local quoted = std.escapeStringJson(text); std.substr(quoted, 1, std.length(quoted) - 2),
+  // Prometheus' own address for the runbooks, which dashboards find out, is known to alerts as $externalURL.
+  local runbook(pattern) = inJson(pattern % '${__data.fields["Alert"]}'),
+  local runbooks(json) =
+    if std.startsWith(config.runbookURLPattern, '{{ $externalURL }}') then json
+    else std.strReplace(json, runbook('http://${prometheus}/user/runbooks/%s.md'), runbook(config.runbookURLPattern)),
   local dashboard(json) = std.parseJson(
-    std.strReplace(json, inJson('job="prometheus"'), inJson(config.prometheusSelector))
+    runbooks(std.strReplace(json, inJson('job="prometheus"'), inJson(config.prometheusSelector)))
   ) {
     title: config.dashboardNamePrefix + super.title,
     tags: config.dashboardTags,
     timezone: config.dashboardTimezone,
     refresh: config.dashboardRefresh,
-    links: [link { tags: config.dashboardTags[:1] } for link in super.links],
+    links: [if link.type == 'dashboards' then link { tags: config.dashboardTags[:1] } else link for link in super.links],
     templating+: {
       list: [
         if variable.type == 'datasource' && config.datasourceFilterRegex != ''

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels
+from dashboards import marks, palette, panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, application, host
 
@@ -20,6 +20,7 @@ def make() -> dashboard.Dashboard:
             "Response of each application on this host against its objectives, the burn rate of its error budget, and "
             "the cause of each breach with the evidence for it."
         ),
+        own_variables=[variables.prometheus()],
         annotations=[marks.alerts(), marks.changes()],
         rows=[
             Row(

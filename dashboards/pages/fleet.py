@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels
+from dashboards import marks, palette, panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import fleet, highest
 
@@ -23,6 +23,7 @@ def make() -> dashboard.Dashboard:
             "virtualisation, cache misses. Click a value to see what is behind it."
         ),
         any_hosts=True,
+        own_variables=[variables.prometheus()],
         annotations=[marks.alerts(any_hosts=True)],
         rows=[
             Row(

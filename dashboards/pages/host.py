@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels
+from dashboards import marks, palette, panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, highest, host, monitor, others, unfiltered, vserver
 
@@ -20,6 +20,7 @@ def make() -> dashboard.Dashboard:
             "CPU used by the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in CPUs; "
             "who uses the rest, waits or is capped; and what monitoring adds."
         ),
+        own_variables=[variables.prometheus()],
         annotations=[marks.changes(), marks.alerts()],
         rows=[
             Row(

@@ -121,10 +121,11 @@ def of_another_prometheus(expected: Mixin) -> None:
     ):
         rule = alert(expected, name)
         rule["expr"] = rule["expr"].replace('job="prometheus"', 'job=~"prom.+"')
-    page = json.dumps(expected.dashboards["virtscope-monitor.json"])
-    assert '{job=\\"prometheus\\"' in page
-    changed = page.replace('job=\\"prometheus\\"', 'job=~\\"prom.+\\"')
-    expected.dashboards["virtscope-monitor.json"] = json.loads(changed)
+    for name in (f"virtscope-{page}.json" for page in ("monitor", "fleet", "host", "applications")):
+        page = json.dumps(expected.dashboards[name])
+        assert '{job=\\"prometheus\\"' in page
+        changed = page.replace('job=\\"prometheus\\"', 'job=~\\"prom.+\\"')
+        expected.dashboards[name] = json.loads(changed)
 
 
 def of_another_alertmanager(expected: Mixin) -> None:
@@ -148,6 +149,12 @@ def with_runbooks_elsewhere(expected: Mixin) -> None:
     for rule in expected.every_rule():
         if "alert" in rule:
             rule["annotations"]["runbook_url"] = f"https://wiki.example.org/{rule['alert']}"
+    alert = json.dumps('${__data.fields["Alert"]}')[1:-1]
+    for name, dashboard in expected.dashboards.items():
+        text = json.dumps(dashboard).replace(
+            f"http://${{prometheus}}/user/runbooks/{alert}.md", f"https://wiki.example.org/{alert}"
+        )
+        expected.dashboards[name] = json.loads(text)
 
 
 def with_links_to_grafana(expected: Mixin) -> None:
@@ -164,7 +171,7 @@ def with_names_of_its_own(expected: Mixin) -> None:
 def with_other_tags(expected: Mixin) -> None:
     for dashboard in expected.dashboards.values():
         dashboard["tags"] = ["virt", "prod"]
-        dashboard["links"][0]["tags"] = ["virt"]
+        dashboard["links"][1]["tags"] = ["virt"]
 
 
 def with_another_time_zone(expected: Mixin) -> None:

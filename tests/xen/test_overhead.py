@@ -22,17 +22,15 @@ _IDLE_NETWORK = "its guests hardly send anything"
 _NO_WAIT = "only XAPI tells how long guests wait"
 _NO_CAP = "none of its guests has a cap"
 NOT_OF_THIS_HOST = {
-    ("CPU used, against capacity", "C"): "ten guests and fewer are all shown",
-    ("CPU used, against capacity", "E"): "no guest has ended here for minutes",
+    ("CPU usage and capacity", "C"): "ten guests and fewer are all shown",
+    ("CPU usage and capacity", "E"): "no guest has ended here for minutes",
     ("Overhead per request", "A"): _NO_APPLICATION,
-    ("Overhead per request, over time", "A"): _NO_APPLICATION,
     ("Overhead per GB", "A"): _IDLE_NETWORK,
-    ("Overhead per GB, over time", "A"): _IDLE_NETWORK,
-    ("Waiting for a CPU", "A"): _NO_WAIT,
-    ("CPU used, of the cap", "A"): _NO_CAP,
-    ("Guests, and the host itself", "C"): _NO_WAIT,
-    ("Guests, and the host itself", "D"): _NO_CAP,
-    ("Guests, and the host itself", "E"): "Xen doesn't tell how long a cap held a guest back",
+    ("CPU wait", "A"): _NO_WAIT,
+    ("CPU cap utilisation", "A"): _NO_CAP,
+    ("Virtual servers", "C"): _NO_WAIT,
+    ("Virtual servers", "D"): _NO_CAP,
+    ("Virtual servers", "E"): "Xen doesn't tell how long a cap held a guest back",
 }
 """Panels, and their queries, that may be empty here, and why."""
 
