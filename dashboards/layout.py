@@ -103,7 +103,7 @@ def _fleet() -> build.DashboardLink:
         build.DashboardLink("Fleet")
         .type(dashboard.DashboardLinkType.LINK)
         .url(f"/d/virtscope-fleet?${{datasource:queryparam}}&{undone}")
-        .icon("apps")
+        .icon("dashboard")
         .tooltip("All hosts, with no filter")
         .keep_time(True)
     )
