@@ -1,8 +1,8 @@
-"""Grafana dashboards, from what is asked to what is seen; each layer knows those above it alone.
+"""Grafana dashboards, from query to screen; each layer imports those above it only.
 
 signals/      a quantity: its query, unit and meaning, said once
 panels.py     how a quantity looks: a number, a line, a stack, a table
 layout.py     rows of panels under the question that a dashboard answers; the variables of all (variables.py)
 pages/        the dashboards
-build.py      writes them to json/, which Grafana reads as provisioning/ tells it
+build.py      writes them to json/, from which Grafana is provisioned (provisioning/)
 """

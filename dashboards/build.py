@@ -48,7 +48,7 @@ def render(dashboard: Dashboard) -> str:
 
 
 def stale() -> list[Path]:
-    """Files whose content is not what the sources say, missing and left-over ones included."""
+    """Files whose content differs from what the sources make, missing and left-over ones included."""
     wanted = {FOLDER / name: render(make()) for name, make in DASHBOARDS.items()}
     found = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     return sorted(path for path in wanted | found if wanted.get(path) != found.get(path))

@@ -42,11 +42,11 @@ def changes() -> Marks:
     """Virtual servers that started or ended; caps, weights and vCPUs that changed, while the host was monitored."""
     # Prometheus is asked once for each $__interval: each answer compares with the one before. The function changes()
     # would need two samples in that time.
-    watched = f"on (host, platform) ({_CAPACITY} and {_CAPACITY} offset $__interval)"
+    monitored = f"on (host, platform) ({_CAPACITY} and {_CAPACITY} offset $__interval)"
     each = _in_words(
         {
-            "$1 started": f"({_ALIVE} unless {_ALIVE} offset $__interval) and {watched}",
-            "$1 ended": f"({_ALIVE} offset $__interval unless {_ALIVE}) and {watched}",
+            "$1 started": f"({_ALIVE} unless {_ALIVE} offset $__interval) and {monitored}",
+            "$1 ended": f"({_ALIVE} offset $__interval unless {_ALIVE}) and {monitored}",
             "$1 restarted": f"{_STARTS} > {_STARTS} offset $__interval",
             "$1: cap changed": f"{_CAP} != {_CAP} offset $__interval",
             "$1: cap set": f"({_CAP} unless {_CAP} offset $__interval) and {_ALIVE} offset $__interval",

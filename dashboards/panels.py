@@ -147,7 +147,7 @@ def over_time(signal: Signal) -> timeseries.Panel:
 
 
 def no_sentence() -> list[dashboard.DynamicConfigValue]:
-    """The property of an override without which tooltips tell, of a series' every gap, why the panel may be empty."""
+    """The property of an override without which tooltips fill gaps of a series with the panel's text for no value."""
     return [_property("noValue", None)]
 
 
@@ -240,8 +240,8 @@ def _against(
     signal: Signal, x_field: str, axis: str, transformations: Sequence[dashboard.DataTransformerConfig]
 ) -> trend.Panel:
     # Without data this kind of panel breaks; given a field X that isn't there it complains of that; a bar chart says
-    # "No data in response". It tells what it was given to tell of no value if it gets a field, the first that is a
-    # number, and no row of it: so it is sent one, and that is left out.
+    # "No data in response". It shows its text for no value if it gets a field, the first that is a number, and no
+    # row of it: so it is sent one, and that is left out.
     never_empty = replace(signal, expr=f"{signal.expr} or on () vector(NaN)")
     return (
         trend.Panel()
@@ -312,7 +312,7 @@ def columns(
     """A table with a row for each set of labels, the highest values of the first two signals on top.
 
     labels: their names, and their columns' headers; a column for each signal follows.
-    whose: labels that say whose figure one of the signals is; each stands right before that.
+    whose: labels that say what one of the signals is of; each stands right before that.
     """
     values = (
         {f"Value #{ref_id(i)}": signal for i, signal in enumerate(signals)}
@@ -328,9 +328,9 @@ def columns(
         .description(description)
         .datasource(DATASOURCE)
         .targets([query(s, i).instant().format(PromQueryFormat.TABLE) for i, s in enumerate(signals)])
-        # Before the merge: rows that differ in a label nobody sees (a record's name) would not become one. Time, the
-        # same in all, stays until then: it is what a signal without series has in common with the others, and without
-        # anything in common there is no merge.
+        # Before the merge: rows that differ in a label that is not shown (a record's name) would not become one. Time,
+        # the same in all, stays until then: it is what a signal without series has in common with the others, and
+        # without anything in common there is no merge.
         .with_transformation(
             dashboard.DataTransformerConfig(
                 id_val="filterFieldsByName", options={"include": {"names": ["Time", *shown]}}
@@ -458,7 +458,7 @@ def on_grounds(colours: Mapping[str, str]) -> list[dashboard.DynamicConfigValue]
 
 
 def as_severity() -> list[dashboard.DynamicConfigValue]:
-    """The properties of an override that tells a column's severity points (`SEVERITY_POINTS`) in words."""
+    """The properties of an override that puts a column's severity points (`SEVERITY_POINTS`) in words."""
     return [_property("custom.cellOptions", _GROUND), _property("mappings", _severity_words())]
 
 

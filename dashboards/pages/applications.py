@@ -65,7 +65,7 @@ def make() -> dashboard.Dashboard:
                 "Evidence for each cause",
                 [
                     panels.small(panels.lines(application.CAPPED)),
-                    panels.small(_against(application.WAITS_USUALLY, application.WAITS.name, application.WAITS)),
+                    panels.small(_against(application.WAITS_MEDIAN, application.WAITS.name, application.WAITS)),
                     panels.small(panels.lines(application.NEIGHBOURS)),
                     panels.small(
                         _against(application.MOST_REQUESTS, "Request rate and past maximum", application.REQUESTS)
@@ -140,7 +140,7 @@ def _last_breach() -> table.Panel:
             "Latest breaches",
             application.LAST_BREACH.description,
             {"alertname": "Alert", "app": "Application", "objective": "Objective", "cause": "Cause"},
-            [application.LAST_BREACH, application.BROKEN_FOR],
+            [application.LAST_BREACH, application.MISSED_FOR],
         )
         .override_by_name("Alert", panels.links(panels.RUNBOOK))
         .override_by_name("Cause", panels.on_grounds(palette.CAUSES))

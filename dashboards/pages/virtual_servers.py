@@ -27,7 +27,7 @@ def make() -> dashboard.Dashboard:
         rows=[
             Row("", [*_pair(beside.CPU), _virtual_servers()]),
             Row("Caches", [*_pair(beside.LLC_MISSES), *_pair(beside.IPC)]),
-            # Not against the baseline: a bare machine waits for nobody.
+            # Not against the baseline: a bare machine has no CPU wait.
             Row("CPU contention", [_graph(highest(beside.WAIT)).span(24).height(8)]),
             Row(
                 "Memory, network, disk",

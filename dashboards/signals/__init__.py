@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 ONE_HOST = 'platform="$host_platform", host="$host"'
 ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
 
-# A host whose exporter runs but has nothing to say is known by the monitor's cost alone. It can be chosen too: that is
-# when someone looks. Of virtual servers there are thousands; each of these has a few series for a host.
+# A host whose exporter runs but whose sources fail is known by the cost of monitoring alone. It can be chosen too, as it
+# is one to look at. Of virtual servers there are thousands; each of these has a few series for a host.
 KNOWN_HOSTS = '__name__=~"host:cpu_capacity:cpus|host:guests:count|monitor:cpu_usage:rate"'
 
 SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
@@ -21,7 +21,7 @@ SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
 
 CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
 
-_LINES = 10  # that can be told apart, and named beside a graph without scrolling
+_LINES = 10  # that a graph has room for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Signal:
     """Grafana's identifier of the unit: one of ``grafana_foundation_sdk.models.units``, or ``CPUS``."""
 
     description: str
-    """What the number means and how it is made, for someone who sees it for the first time."""
+    """What the number means and how it is computed, for a reader who sees it for the first time."""
 
     absent: str
     """One line that an empty panel shows: why there is nothing, or where that is said, and what to do about it."""

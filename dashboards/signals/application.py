@@ -208,36 +208,36 @@ WITHIN = Signal(
 CAUSES = {0: "met", 1: "self", 2: "neighbour", 3: "load", 4: "hypervisor", 5: "unknown"}
 """Why an objective is missed, in docs/alerting.md's order, and the number that stands for each on a graph."""
 
-_BROKEN = f'ALERTS{{{ONE_HOST}, app=~"$app", objective!=""}}'
+_MISSED = f'ALERTS{{{ONE_HOST}, app=~"$app", objective!=""}}'
 _CAUSE = on_host("app:objective_cause:info", app="$app")
 _OF_OBJECTIVE = "on (host, platform, app, objective)"
 # Of the user's own alerts about objectives, which no cause is recorded for, the cause stays empty.
-_BROKEN_BY = f"({with_cause(_BROKEN, _CAUSE)})"
-_NONE_BROKEN = "No objective was missed in this time range."
+_MISSED_BY = f"({with_cause(_MISSED, _CAUSE)})"
+_NONE_MISSED = "No objective was missed in this time range."
 
 LAST_BREACH = Signal(
     name="Last seen",
     expr=(
         "1000 * max by (app, objective, cause, alertname) "
-        f"(max_over_time(timestamp({_BROKEN_BY})[$__range:$__interval]))"
+        f"(max_over_time(timestamp({_MISSED_BY})[$__range:$__interval]))"
     ),
     unit=units.DateTimeFromNow,
     description=(
         "Alerts about objectives in the time shown, pending ones included, the latest on top: a row for each cause "
         "that was the most likely one in that time."
     ),
-    absent=_NONE_BROKEN,
+    absent=_NONE_MISSED,
 )
 
-BROKEN_FOR = Signal(
+MISSED_FOR = Signal(
     name="Duration",
     expr=(
         "sum by (app, objective, cause, alertname) "
-        f"(count_over_time({_BROKEN_BY}[$__range:$__interval])) * $__interval_ms / 1000"
+        f"(count_over_time({_MISSED_BY}[$__range:$__interval])) * $__interval_ms / 1000"
     ),
     unit=units.Seconds,
     description="How long the objective was missed in the time shown, with this cause.",
-    absent=_NONE_BROKEN,
+    absent=_NONE_MISSED,
     decimals=0,
 )
 
@@ -245,14 +245,14 @@ EVIDENCE = Signal(
     name="Score",
     expr=(
         f"max by (app, cause) (max_over_time(({on_host('app:cause:score', app='$app')}"
-        f" and on (host, platform, app) {_BROKEN})[$__range:$__interval]))"
+        f" and on (host, platform, app) {_MISSED})[$__range:$__interval]))"
     ),
     unit=units.NoUnit,
     description=(
         "Highest score of each cause while an objective was missed: from 1 on there is evidence for it. If for "
         "several, the order is self, neighbour, load, hypervisor (docs/alerting.md)."
     ),
-    absent=_NONE_BROKEN,
+    absent=_NONE_MISSED,
     decimals=2,
 )
 
@@ -263,7 +263,7 @@ BREACHES = Signal(
     expr=(
         "max by (app, objective) ("
         + " or ".join(
-            f'{number} * ({_BROKEN} and {_OF_OBJECTIVE} {_CAUSE[:-1]}, cause="{cause}"}})'
+            f'{number} * ({_MISSED} and {_OF_OBJECTIVE} {_CAUSE[:-1]}, cause="{cause}"}})'
             for number, cause in CAUSES.items()
             if number
         )
@@ -320,9 +320,7 @@ WAITS = Signal(
     high=0.5,
 )
 
-WAITS_USUALLY = replace(
-    WAITS, expr=on_host("app:cpu_wait_per_cpu:ratio_median1w", app="$app"), legend="{{app}}, median"
-)
+WAITS_MEDIAN = replace(WAITS, expr=on_host("app:cpu_wait_per_cpu:ratio_median1w", app="$app"), legend="{{app}}, median")
 
 NEIGHBOURS = Signal(
     name="CPU usage of neighbours",

@@ -16,13 +16,13 @@ _OF = {"vserver": "Guest", "domain": "Domain"}
 host itself."""
 
 PLACE = {"symbol": "Symbol", "image": "Image", "space": "Space", **_OF}
-"""What tells one place from another, and what it is called in a table."""
+"""Labels that distinguish places, and their headers in a table."""
 
 IMAGE = {"image": "Image", **_OF}
 """The same of a program, library or kernel as a whole."""
 
 _ROWS = 40  # of each domain; the exporter has about as many
-_LINES = 7  # of all domains together: as many as colours that everyone tells apart
+_LINES = 7  # of all domains together
 
 
 def _fell(chosen: str, window: str) -> str:
@@ -62,7 +62,7 @@ def _most_over_time(chosen: str, offset: str) -> str:
     return f"({_share(PLACE, chosen, f'[$__rate_interval]{offset}')}) * on ({place}) group_left (_rank) {ranks}"
 
 
-# What a host's profiler sees of itself bears no guest's name, and is shown whichever are chosen.
+# The host's own samples have no guest's name, and are shown whichever guests are chosen.
 _CHOSEN = 'host="$host", event="$event", vserver=~"$vserver|"'
 _BESIDE = 'host="$other_host", event="$other_event", vserver=~"$other_vserver|"'
 _EARLIER = " offset $other_time"

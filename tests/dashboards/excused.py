@@ -10,10 +10,10 @@ _NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
 _NONE_ENDED = "no guest has ended"
 _NO_OTHERS = "ten guests and fewer are all shown"
 _NO_CAP = "a bare machine has no cap"
-_NOT_YET_USUAL = "what is usual is known after a day"
+_NO_MEDIAN_YET = "the median of a week is known after a day"
 _TOO_YOUNG = "known of applications that have been asked for an hour"
 _NO_TIERS = "alerts/objectives/ does not say where its application runs"
-_NOT_FROM_OUTSIDE = "only what is itself a guest can tell"
+_NOT_FROM_OUTSIDE = "steal is known inside of a guest only"
 
 _OF_TIERS = {
     ("Applications", "G"): _NO_TIERS,
@@ -23,14 +23,14 @@ _OF_TIERS = {
     ("CPU usage of neighbours", "A"): _NO_TIERS,
 }
 _OF_LATER = {
-    ("CPU wait per CPU second (neighbour)", "B"): _NOT_YET_USUAL,
+    ("CPU wait per CPU second (neighbour)", "B"): _NO_MEDIAN_YET,
     ("Request rate and past maximum", "B"): _TOO_YOUNG,
 }
 _NO_LAB = "the lab has not run there"
 
 _OF_CROWDS_LATER = {
-    ("Headroom (apps)", "A"): "known after eight hours at work",
-    ("Headroom in a week (apps)", "A"): "known after three days at work",
+    ("Headroom (apps)", "A"): "known after eight hours with requests",
+    ("Headroom in a week (apps)", "A"): "known after three days with requests",
 }
 _OF_CROWDS = {
     **_OF_CROWDS_LATER,
@@ -60,9 +60,9 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("CPU usage and capacity", "E"): _NO_GUESTS,
             ("Overhead per request", "A"): _NO_OVERHEAD,
             ("Overhead per GB", "A"): _NO_OVERHEAD,
-            ("CPU wait", "A"): "a bare machine waits for nobody",
+            ("CPU wait", "A"): "a bare machine has no other guests to wait for",
             ("CPU cap utilisation", "A"): _NO_CAP,
-            ("Virtual servers", "C"): "a bare machine waits for nobody",
+            ("Virtual servers", "C"): "a bare machine has no other guests to wait for",
             ("Virtual servers", "D"): _NO_CAP,
             ("Virtual servers", "E"): _NO_CAP,
             ("Virtual servers", "F"): "without others, weights mean nothing",
@@ -70,7 +70,7 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
         "xen": {
             ("CPU usage and capacity", "C"): _NO_OTHERS,
             ("CPU usage and capacity", "E"): _NONE_ENDED,
-            ("Virtual servers", "E"): "Xen doesn't tell how long a cap held a guest back",
+            ("Virtual servers", "E"): "throttling is not known on Xen",
         },
         "cgroup": {
             ("CPU usage and capacity", "C"): _NO_OTHERS,
@@ -78,9 +78,9 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
         },
     },
     "caches-and-events": {
-        "base": {("Misses per 1,000 instructions", "B"): _NOT_YET_USUAL},
-        "xen": {("Misses per 1,000 instructions", "B"): _NOT_YET_USUAL},
-        "cgroup": {("Misses per 1,000 instructions", "B"): _NOT_YET_USUAL},
+        "base": {("Misses per 1,000 instructions", "B"): _NO_MEDIAN_YET},
+        "xen": {("Misses per 1,000 instructions", "B"): _NO_MEDIAN_YET},
+        "cgroup": {("Misses per 1,000 instructions", "B"): _NO_MEDIAN_YET},
     },
     "applications": {
         "base": {**_OF_TIERS, **_OF_LATER, ("Host overhead ratio (hypervisor)", "A"): _NO_OVERHEAD},

@@ -21,7 +21,7 @@ COMPARED = {
 
 
 @pytest.mark.parametrize("signal", COMPARED, ids=lambda signal: signal.name)
-def test_host_overhead_high_fires_where_the_panel_turns_to_trouble(signal: Signal) -> None:
+def test_host_overhead_high_fires_from_where_the_panel_warns(signal: Signal) -> None:
     compared = re.search(rf"{re.escape(COMPARED[signal])} > ([0-9.]+)", alert("HostOverheadHigh"))
     assert compared, f"HostOverheadHigh does not compare {COMPARED[signal]} with a number"
     assert float(compared[1]) == signal.high

@@ -23,7 +23,7 @@ HISTORY = {
 }
 
 
-def test_a_breach_is_told_with_each_cause_that_stood_while_it_lasted(tmp_path: Path) -> None:
+def test_a_breach_is_shown_with_each_cause_that_stood_while_it_lasted(tmp_path: Path) -> None:
     late = 'app="shop",alertname="ObjectiveBurnsFast",objective="latency"'
     fails = 'app="shop",alertname="ObjectiveBurnsFast",objective="availability"'
     own = '{app="shop",alertname="ShopSlow",objective="own"}'
@@ -40,13 +40,13 @@ def test_a_breach_is_told_with_each_cause_that_stood_while_it_lasted(tmp_path: P
         f'{{{fails},cause="unknown"}}': 41 * 60.0,
         own: 600.0,
     }
-    assert_answers(tmp_path, application.BROKEN_FOR.expr, 60, seconds, HISTORY)
+    assert_answers(tmp_path, application.MISSED_FOR.expr, 60, seconds, HISTORY)
 
 
 def test_the_state_of_an_objective_is_the_cause_of_that_moment(tmp_path: Path) -> None:
     number = {cause: float(number) for number, cause in application.CAUSES.items()}
     late, fails = '{app="shop",objective="latency"}', '{app="shop",objective="availability"}'
-    promises = {
+    objectives = {
         f'app:slo_objective:ratio{{{SHOP},objective="{objective}"}}': "0.99x60"
         for objective in ("latency", "availability")
     }
@@ -55,10 +55,10 @@ def test_the_state_of_an_objective_is_the_cause_of_that_moment(tmp_path: Path) -
         15: {late: number["self"], fails: number["met"]},
         25: {late: number["neighbour"], fails: number["unknown"]},
     }.items():
-        assert_answers(tmp_path, application.BREACHES.expr, minute, states, HISTORY | promises)
+        assert_answers(tmp_path, application.BREACHES.expr, minute, states, HISTORY | objectives)
 
 
-def test_tables_of_alerts_name_the_cause_and_leave_out_what_nobody_is_told(tmp_path: Path) -> None:
+def test_tables_of_alerts_name_the_cause_and_leave_out_those_for_programs(tmp_path: Path) -> None:
     """One cause, the newer, even where a restart of Prometheus has left another behind."""
     active = {
         f"ALERTS{{{SHOP},{LATE}}}": "1x10",

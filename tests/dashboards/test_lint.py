@@ -53,7 +53,7 @@ NATIVE = {
     "prometheus_tsdb_(storage_blocks|(wal|head_chunks)_storage_size)_bytes": _OF_THE_MONITOR,
     "(xentop|vestat|perf)_source_errors_total": _OF_THE_MONITOR,
     "(xentop|vestat|perf)_source_up": _OF_THE_MONITOR,
-    "(xentop|vestat)_source_info": "whether a host is replayed is not said of what is watched",
+    "(xentop|vestat)_source_info": "whether a host is replayed is in no record",
     "lab_step_info": "the lab's own word of what it tries",
     "requests:duration_seconds_bucket:rate1m": "a heat map is of buckets, which the vocabulary has percentiles of",
     "requests:duration_seconds_sum:rate1m": "a mean over hours is of both, which the vocabulary has one of",
