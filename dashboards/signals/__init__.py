@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 ONE_HOST = 'platform="$host_platform", host="$host"'
 ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
 
-# A host whose exporter runs but whose sources fail is known by the cost of monitoring alone. It can be chosen too, as it
-# is one to look at. Of virtual servers there are thousands; each of these has a few series for a host.
+# A host whose exporter runs but whose sources fail is known by the cost of monitoring alone. It can be chosen too, as
+# it is one to look at. Of virtual servers there are thousands; each of these has a few series for a host.
 KNOWN_HOSTS = '__name__=~"host:cpu_capacity:cpus|host:guests:count|monitor:cpu_usage:rate"'
 
 SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
