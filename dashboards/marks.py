@@ -89,13 +89,16 @@ def _in_words(looks: Mapping[str, str]) -> str:
 def _thinned(events: str, kind: str) -> str:
     """Each event by its name, if the graph shows an hour at most and not too many of them.
 
-    Else their number in each tenth of what is shown, so that there never are more than a few lines.
+    Else their number in each fifth of what is shown, so that there never are more than a few lines.
     """
     many = f"sum(sum_over_time(count({events})[$__range:$__interval] @ end()))"
     few = f"on () (vector($__range_s) <= {_HOUR} unless on () ({many} > {_MANY}))"
     tenth = "${__range_s}00ms"  # a tenth of so many seconds
-    number = f"sum_over_time(count({events})[{tenth}:$__interval])"
-    once = "on () (vector(time()) % ($__range_s / 10) < $__interval_ms / 1000)"
+    later, earlier = (
+        f"sum_over_time(count({events})[{tenth}:$__interval]{offset})" for offset in ("", f" offset {tenth}")
+    )
+    number = f"({later} + {earlier} or {later} or {earlier})"
+    once = "on () (vector(time()) % ($__range_s / 5) < $__interval_ms / 1000)"
     counted = f'label_replace(count_values("n", {number}), "what", "$1 {kind}", "n", "(.*)")'
     return f"({events}) and {few} or (group by (what) ({counted}) and {once}) unless {few}"
 

@@ -45,29 +45,26 @@ from dashboards.variables import DATASOURCE
 
 _GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
 _HEADER_LETTER, _HEADER_PADDING, _SORT_ARROW = 8, 13, 20  # pixels
-_NUMBER_WIDTH = 88  # pixels: "12.34 CPUs"
+_NUMBER_WIDTH = 86  # pixels: "12.34 CPUs"
 _SORTED_BY = 2  # columns
-NAME_WIDTHS = {
+WORD_WIDTHS = {
     "Alert": 210,
-    "Host": 110,
-    "Virtual server": 122,
     "Platform": 78,
     "Role": 56,
-    "Worst app": 100,
-    "Severity": 96,
-    "State": 76,
+    "Severity": 98,
+    "State": 72,
     "Cause": 100,
-    "Objective": 100,
-    "Symbol": 170,
+    "Objective": 90,
     "Reason": 100,
-    "Event": 135,
     "Group": 70,
     "PMU": 60,
+    "Space": 70,
+    "Domain": 70,
     "Address": 125,
 }
-"""Pixels that a column of names takes at least, by its header; else `NAME_WIDTH`."""
+"""Pixels that a column takes of words which are known, by its header. Columns of names share what is left."""
 
-NAME_WIDTH = 110
+NAME_WIDTH = 95  # at least
 
 
 def note(markdown: str) -> text.Panel:
@@ -113,10 +110,7 @@ def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
 def board(signal: Signal) -> stat.Panel:
     """A tile for each series: its severity in a word that is read from afar, and above it what it is about."""
     return (
-        number(signal)
-        .mappings([*_severity_words(), _no_value(signal.gap)])
-        .text_mode(BigValueTextMode.VALUE_AND_NAME)
-        .text(common.VizTextDisplayOptions().title_size(20).value_size(36))
+        number(signal).mappings([*_severity_words(), _no_value(signal.gap)]).text_mode(BigValueTextMode.VALUE_AND_NAME)
     )
 
 
@@ -214,6 +208,7 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
                 _no_value("no data"),
             ]
         )
+        .fill_opacity(100)  # the palette's own colours
         .color_scheme(_fixed(palette.NO_DATA))  # by thresholds it would show these and not the words
         .legend(legend_below())
         .override_by_regexp("/.*/", no_sentence())
@@ -372,9 +367,14 @@ def columns(
         )
     )
     for label in labels.values():
-        # The panel's own text for no value is a sentence. Columns of names share the width that numbers leave.
-        width = NAME_WIDTHS.get(label, NAME_WIDTH)
-        panel.override_by_name(label, [_property("noValue", "-"), _property("custom.minWidth", width)])
+        # The panel's own text for no value is a sentence.
+        words = WORD_WIDTHS.get(label)
+        width = (
+            _property("custom.width", words)
+            if words
+            else _property("custom.minWidth", max(NAME_WIDTH, _HEADER_LETTER * len(label) + 5))
+        )
+        panel.override_by_name(label, [_property("noValue", "-"), width])
     for number, signal in enumerate(signals):
         header = _HEADER_LETTER * len(signal.name) + _HEADER_PADDING + (_SORT_ARROW if number < _SORTED_BY else 0)
         properties = [

@@ -70,7 +70,7 @@ def make() -> dashboard.Dashboard:
                     panels.small(
                         _against(application.MOST_REQUESTS, "Request rate and past maximum", application.REQUESTS)
                     ),
-                    panels.over_time(host.OVERHEAD_RATIO).title("Host overhead ratio (hypervisor)").span(8).height(8),
+                    panels.over_time(host.OVERHEAD_RATIO).title("Host overhead (hypervisor)").span(8).height(8),
                     panels.over_time(host.STEAL).axis_soft_max(0.1).span(8).height(8),
                 ],
                 collapsed=True,
@@ -130,7 +130,7 @@ def _objectives() -> table.Panel:
             ],
         )
         .span(24)
-        .height(7)
+        .height(9)
     )
 
 

@@ -19,9 +19,8 @@ def make() -> dashboard.Dashboard:
         title="Caches and events",
         question="Which virtual servers miss the caches on this host?",
         answer=(
-            "Cache and TLB misses per 1,000 instructions (MPKI) and instructions per cycle (IPC) of each virtual "
-            "server, how much of that was measured, and why an event is missing. The page Profile shows the code "
-            "behind them."
+            "Cache and TLB misses per 1,000 instructions (MPKI) and instructions per cycle (IPC) of each, how much of "
+            "that was measured, and why an event is missing."
         ),
         annotations=[marks.changes(), marks.alerts()],
         rows=[
@@ -103,7 +102,7 @@ def _supported() -> table.Panel:
             {"event": "Event", "group": "Group", "pmu": "PMU", "vserver": "Guest", "reason": reason},
             [events.SUPPORTED],
         )
-        .override_by_name(reason, [*panels.as_wide(285), *panels.in_words(events.REASONS), *panels.wrapped()])
+        .override_by_name(reason, [*panels.as_wide(270), *panels.in_words(events.REASONS), *panels.wrapped()])
         .sort_by([common.TableSortByFieldState().display_name(events.SUPPORTED.name).desc(False)])
         .span(18)
         .height(9)

@@ -17,8 +17,8 @@ def make() -> dashboard.Dashboard:
         title="Consolidation",
         question="How many more applications fit on this host?",
         answer=(
-            "In busy hours, before the CPU is used up or the first objective is missed; and response, throughput, CPU, "
-            "overhead and cache misses by the number of applications and of their clients. Steps of the lab are marked."
+            "Headroom in busy hours, before the CPU is used up or the first objective is missed; and response, CPU and "
+            "cache misses by the number of applications."
         ),
         annotations=[marks.lab_crowds(), marks.lab_steps(), marks.alerts()],
         rows=[

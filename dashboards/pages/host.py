@@ -17,8 +17,8 @@ def make() -> dashboard.Dashboard:
         title="Host",
         question="What does virtualisation itself cost on this host?",
         answer=(
-            "CPU used by the host itself (Dom0 on Xen) instead of its guests, as a share of all CPU used and in CPUs; "
-            "which virtual servers use the rest, wait or are capped; and what monitoring adds."
+            "CPU used by the host itself (Dom0 on Xen), as a share of all CPU used and in CPUs; which virtual servers "
+            "use the rest, wait or are capped; and what monitoring adds."
         ),
         own_variables=[variables.prometheus()],
         annotations=[marks.changes(), marks.alerts()],

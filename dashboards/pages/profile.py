@@ -20,8 +20,8 @@ def make() -> dashboard.Dashboard:
         title="Profile",
         question="Which code do the misses belong to?",
         answer=(
-            "The share of each program and symbol in an event (left), beside that of another host, event or time "
-            "(right): what a hypervisor adds shows against base, what a change did against the day before."
+            "The share of each program and symbol in an event, and below or beside it that of another host, event or "
+            "time: base shows what a hypervisor adds, the day before what a change did."
         ),
         own_variables=[
             variables.profiled_event(),
@@ -41,7 +41,7 @@ def make() -> dashboard.Dashboard:
 def _over_time(of: str, top: Signal) -> timeseries.Panel:
     # Whole rounds of the profiler, one a minute, as its scrape interval: within less, most places have no sample.
     rounds = panels.query(top).range().interval("1m")
-    return panels.lines(top).title(f"Top symbols: {of}").targets([rounds]).span(12).height(11)
+    return panels.lines(top).title(f"Top: {of}").targets([rounds]).span(12).height(11)
 
 
 def _by_symbol(of: str, share: Signal) -> table.Panel:

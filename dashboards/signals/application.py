@@ -187,7 +187,7 @@ BUDGET_LEFT = Signal(
     critically_low=0,
 )
 
-MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min error budget left", expr=f"min({BUDGET_LEFT.expr})")
+MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min budget left", expr=f"min({BUDGET_LEFT.expr})")
 
 OBJECTIVE = Signal(
     name="Target",
@@ -308,7 +308,7 @@ CAPPED = Signal(
 )
 
 WAITS = Signal(
-    name="CPU wait per CPU second (neighbour)",
+    name="CPU wait ratio (neighbour)",
     expr=on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
     unit=units.Seconds,
     description=(

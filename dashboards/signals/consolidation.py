@@ -25,7 +25,7 @@ APPS = Signal(
 )
 
 HEADROOM = Signal(
-    name="Headroom now (apps)",
+    name="Headroom now",
     expr=f"floor({on_host('host:headroom:apps')})",
     unit=units.NoUnit,
     description=(
@@ -82,8 +82,8 @@ BUSY_HOURS = Signal(
 )
 
 IN_A_WEEK = Signal(
-    name="Headroom in a week (apps)",
-    expr=on_host("host:headroom_in_a_week:apps"),
+    name="Headroom in a week",
+    expr=f"floor({on_host('host:headroom_in_a_week:apps')})",
     unit=units.NoUnit,
     description=(
         "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
@@ -92,7 +92,7 @@ IN_A_WEEK = Signal(
     absent="Known after three days with requests.",
     gap="after 3 days",
     legend="in a week",
-    decimals=1,
+    decimals=0,
     low=1,
 )
 
@@ -233,7 +233,7 @@ def _against_apps(quantity: Signal, parts: _Parts | None) -> Signal:
 
     return replace(
         quantity,
-        name=f"{quantity.name} by applications",
+        name=f"{quantity.name} by apps",
         expr=_mean(quantity, parts, mean),
         description=(
             f"{quantity.description} The mean over the time shown for each number of applications; in the lab a line "

@@ -54,7 +54,7 @@ COVERED = Signal(
 )
 
 MEASURED_LEAST = Signal(
-    name="Min measured share (host)",
+    name="Min measured share",
     expr=f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
     unit=units.PercentUnit,
     description=(

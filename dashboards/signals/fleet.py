@@ -75,7 +75,7 @@ HOSTS = Signal(
 )
 
 SILENT = Signal(
-    name="Hosts down",
+    name="Down",
     expr=f"count(max by (host) ({on_hosts('up')}) == 0) or 0 * count({on_hosts('up')})",
     unit=units.NoUnit,
     description="Hosts of which no target answers: they are down, or can't be reached.",
@@ -85,7 +85,7 @@ SILENT = Signal(
 )
 
 CRITICAL = Signal(
-    name="Critical alerts",
+    name="Critical",
     expr=f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({on_hosts("up")})',
     unit=units.NoUnit,
     description="Firing alerts that need action now.",

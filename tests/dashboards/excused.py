@@ -19,28 +19,28 @@ _OF_TIERS = {
     ("Applications", "G"): _NO_TIERS,
     ("Applications", "H"): _NO_TIERS,
     ("CPU cap (self)", "A"): _NO_TIERS,
-    ("CPU wait per CPU second (neighbour)", "A"): _NO_TIERS,
+    ("CPU wait ratio (neighbour)", "A"): _NO_TIERS,
     ("CPU usage of neighbours", "A"): _NO_TIERS,
 }
 _OF_LATER = {
-    ("CPU wait per CPU second (neighbour)", "B"): _NO_MEDIAN_YET,
+    ("CPU wait ratio (neighbour)", "B"): _NO_MEDIAN_YET,
     ("Request rate and past maximum", "B"): _TOO_YOUNG,
 }
 _NO_LAB = "the lab has not run there"
 
 _OF_CROWDS_LATER = {
     ("Headroom (apps)", "A"): "known after eight hours with requests",
-    ("Headroom in a week (apps)", "A"): "known after three days with requests",
+    ("Headroom in a week", "A"): "known after three days with requests",
 }
 _OF_CROWDS = {
     **_OF_CROWDS_LATER,
-    ("Headroom now (apps)", "A"): _NO_TIERS,
+    ("Headroom now", "A"): _NO_TIERS,
     ("Headroom over time", "A"): _NO_TIERS,
     ("Headroom over time", "B"): _NO_TIERS,
     ("CPU usage by application", "A"): _NO_TIERS,
     ("CPU per request", "A"): _NO_TIERS,
-    ("Application CPU by applications", "A"): _NO_TIERS,
-    ("CPU per request by applications", "A"): _NO_TIERS,
+    ("Application CPU by apps", "A"): _NO_TIERS,
+    ("CPU per request by apps", "A"): _NO_TIERS,
     ("Mean response by clients", "A"): _NO_LAB,
     ("Throughput by clients", "A"): _NO_LAB,
     ("Application CPU by clients", "A"): _NO_LAB,
@@ -83,7 +83,7 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
         "cgroup": {("Misses per 1,000 instructions", "B"): _NO_MEDIAN_YET},
     },
     "applications": {
-        "base": {**_OF_TIERS, **_OF_LATER, ("Host overhead ratio (hypervisor)", "A"): _NO_OVERHEAD},
+        "base": {**_OF_TIERS, **_OF_LATER, ("Host overhead (hypervisor)", "A"): _NO_OVERHEAD},
         "xen": {**_OF_TIERS, **_OF_LATER, ("Host CPU steal (hypervisor)", "A"): _NOT_FROM_OUTSIDE},
         "cgroup": _OF_LATER,
     },
@@ -92,7 +92,7 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             **_OF_CROWDS,
             ("CPU usage by application", "B"): _NO_OVERHEAD,
             ("Overhead ratio", "A"): _NO_OVERHEAD,
-            ("Overhead by applications", "A"): _NO_OVERHEAD,
+            ("Overhead by apps", "A"): _NO_OVERHEAD,
         },
         "xen": _OF_CROWDS,
         "cgroup": _OF_CROWDS_LATER,

@@ -16,8 +16,8 @@ LAPTOP = 1366 - 300 - 2 * 16 - 8  # pixels beside the docked menu, between the p
 WALL = 1080 - 2 * 16  # pixels from top to bottom in kiosk mode
 GRID, GAP, UNIT = 24, 8, 38  # columns; pixels between them; pixels of a unit of height with its gap
 PANEL_PADDING = 2 * 8 + 2
-TITLE_REST = 16 + 28  # a title's padding, and the sign of the description
-LETTER, BOLD = 7.2, 7.7  # pixels
+TITLE_REST = 100  # a title's padding, the sign of the description, and room for the menu
+LETTER, BOLD = 7.2, 7.4  # pixels
 CELL_PADDING, ROW, HEADER, TITLE = 13, 36, 36, 40
 SORT_ARROW = 20
 TILE_REASON = 16  # letters
@@ -45,7 +45,13 @@ def test_a_title_fits_its_panel(panel: Panel) -> None:
 
 @pytest.mark.parametrize("panel", TABLES)
 def test_the_columns_of_a_table_fit_its_panel(panel: Panel) -> None:
-    assert sum(columns(panel).values()) <= width(panel) - PANEL_PADDING
+    """Grafana gives equal shares of what is left to columns without a width, but none less than its least."""
+    fixed, least = columns(panel, "custom.width"), columns(panel, "custom.minWidth")
+    least = {header: pixels for header, pixels in least.items() if header not in fixed}
+    left = width(panel) - PANEL_PADDING - sum(fixed.values())
+    assert left >= 0
+    if least:
+        assert left / len(least) >= max(least.values())
 
 
 @pytest.mark.parametrize("panel", TABLES)
@@ -67,6 +73,12 @@ def test_the_longest_name_of_an_alert_fits_its_column() -> None:
     for _, panel in ALL_TABLES:
         if "Alert" in columns(panel):
             assert LETTER * len(longest) + CELL_PADDING <= columns(panel)["Alert"], panel["title"]
+
+
+@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_the_sentences_at_the_top_take_two_lines(page: Any) -> None:
+    (text,) = [each for each in panels(json.loads(page.read_text())) if each["type"] == "text"]
+    assert LETTER * len(text["options"]["content"]) <= 2 * (width(text) - PANEL_PADDING)
 
 
 @pytest.mark.parametrize("page", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
@@ -132,11 +144,11 @@ def width(panel: Panel) -> float:
     return units * (LAPTOP - (GRID - 1) * GAP) / GRID + (units - 1) * GAP
 
 
-def columns(panel: Panel) -> dict[str, int]:
-    """Pixels that each column takes at least, by its header."""
+def columns(panel: Panel, *kinds: str) -> dict[str, int]:
+    """Pixels that each column takes, or takes at least, by its header; or one of these kinds alone."""
     widths: dict[str, int] = {}
     for override in panel["fieldConfig"]["overrides"]:
         for each in override["properties"]:
-            if each["id"] in {"custom.width", "custom.minWidth"}:
+            if each["id"] in (kinds or {"custom.width", "custom.minWidth"}):
                 widths[override["matcher"]["options"]] = each["value"]
     return widths

@@ -61,6 +61,7 @@ NATIVE = {
 }
 
 OF_THE_HOST = {
+    "Min measured share": "of all that are counted",
     "Counted share of CPU": "of all that the host uses",
     "Events": "perf-exporter counts or can't count an event for whatever runs",
     "Events not counted": "likewise",

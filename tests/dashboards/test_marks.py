@@ -65,14 +65,14 @@ def test_alerts_are_marked_where_they_begin_to_fire(tmp_path: Path) -> None:
     assert_marks(tmp_path, marks.alerts(any_hosts=True), of_any, range_seconds=3600)
 
 
-def test_beyond_an_hour_a_tenth_of_the_range_has_one_mark(tmp_path: Path) -> None:
-    expected = {CHANGED_AT: [], "12m": ["8 starts, ends and reallocations"], "13m": []}
+def test_beyond_an_hour_a_fifth_of_the_range_has_one_mark(tmp_path: Path) -> None:
+    expected = {CHANGED_AT: [], "24m": ["8 starts, ends and reallocations"], "25m": []}
     assert_marks(tmp_path, marks.changes(), expected, range_seconds=7200)
 
 
 def test_a_host_with_many_changes_within_the_hour_has_as_few_marks(tmp_path: Path) -> None:
     many = {f"vserver:cpu_usage:rate{{{of(f'job-{number}')}}}": "_x3 1x6" for number in range(20)}
-    expected = {CHANGED_AT: [], "6m": ["28 starts, ends and reallocations"], "7m": []}
+    expected = {CHANGED_AT: [], "12m": ["28 starts, ends and reallocations"], "13m": []}
     assert_marks(tmp_path, marks.changes(), expected, range_seconds=3600, more=many)
 
 

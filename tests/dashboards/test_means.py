@@ -40,7 +40,7 @@ WANTED = {
 
 @pytest.mark.parametrize("name", WANTED)
 def test_for_each_number_of_applications_it_weighs_each_request_alike(tmp_path: Path, name: str) -> None:
-    (signal,) = (signal for signal in consolidation.AGAINST_APPS if signal.name == f"{name} by applications")
+    (signal,) = (signal for signal in consolidation.AGAINST_APPS if signal.name == f"{name} by apps")
     assert_answers(
         tmp_path,
         f"round({signal.expr}, 0.0001)",

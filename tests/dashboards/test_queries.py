@@ -114,8 +114,8 @@ def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
     assert series["Symbols: $other_event on $other_host, ${other_time:text}"] == {"A": places}
     images = len({image for image, _, _ in counted.SAMPLES})
     assert series["Images: $event on $host"] == {"A": 2 * images}
-    assert series["Top symbols: $event on $host"] == {"A": 7}, "of both domains"
-    assert series["Top symbols: $other_event on $other_host, ${other_time:text}"] == {"A": places}
+    assert series["Top: $event on $host"] == {"A": 7}, "of both domains"
+    assert series["Top: $other_event on $other_host, ${other_time:text}"] == {"A": places}
     shares = next(answer.expr for answer in answers if answer.panel == "Symbols: $event on $host")
     of_dom0 = {
         row["metric"]["symbol"]: float(row["value"][1])
