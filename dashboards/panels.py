@@ -35,6 +35,7 @@ from grafana_foundation_sdk.models.common import (
     TableColoredBackgroundCellOptions,
     TooltipDisplayMode,
     VisibilityMode,
+    VizOrientation,
 )
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
@@ -108,9 +109,13 @@ def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
 
 
 def board(signal: Signal) -> stat.Panel:
-    """A tile for each series: its severity in a word that is read from afar, and above it what it is about."""
+    """A row for each series: what it is about, and its severity in a word, to be read from afar."""
     return (
-        number(signal).mappings([*_severity_words(), _no_value(signal.gap)]).text_mode(BigValueTextMode.VALUE_AND_NAME)
+        number(signal)
+        .mappings([*_severity_words(), _no_value(signal.gap)])
+        .text_mode(BigValueTextMode.VALUE_AND_NAME)
+        .orientation(VizOrientation.HORIZONTAL)
+        .text(common.VizTextDisplayOptions().title_size(22).value_size(28))
     )
 
 
