@@ -68,7 +68,7 @@ _BESIDE = 'host="$other_host", event="$other_event", vserver=~"$other_vserver|"'
 _EARLIER = " offset $other_time"
 
 _LEGEND = "{{_rank}}. {{vserver}}{{domain}} {{symbol}} {{image}}"
-_NONE = "No profile of this host and event in this time range: docs/perf-exporter.md."
+_NONE = "No profile of this host and event in this time range: docs/profiles.md."
 _NONE_BESIDE = 'No profile of that host and event at that time: choose another under "Compare".'
 _SAME_BESIDE = 'The same of the host, event and time that are chosen under "Compare".'
 
