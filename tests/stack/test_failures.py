@@ -148,9 +148,7 @@ def test_port_taken_after_the_look_at_it(stopped: Checkout) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_up_takes_back_what_it_started(stopped: Checkout, number: signal.Signals) -> None:
     with stopped.making("up") as up:
-        assert eventually(
-            lambda: any("/usr/bin/prometheus " in command for command in stopped.processes().values()), 60
-        )
+        assert eventually(lambda: any("supervisord" in command for command in stopped.processes().values()), 60)
         os.killpg(up.pid, number)
         os.killpg(up.pid, number)  # make passes a SIGTERM on to us, and people press Ctrl-C twice
         output, _ = up.communicate(timeout=60)
@@ -180,9 +178,7 @@ def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkou
 
 def test_one_up_at_a_time(stopped: Checkout) -> None:
     with stopped.making("up") as first:
-        assert eventually(
-            lambda: any("/usr/bin/prometheus " in command for command in stopped.processes().values()), 60
-        )
+        assert eventually(lambda: any("supervisord" in command for command in stopped.processes().values()), 60)
         second = stopped.make("up")
         output, _ = first.communicate(timeout=120)
     assert first.returncode == 0, output

@@ -124,7 +124,7 @@ def test_dom0_is_watched_by_xentop_exporter_and_grafana_is_used(stopped: Checkou
     assert stopped.url("XENTOP_PORT") in up.stdout
     assert eventually(lambda: stopped.query('up{job="xentop", host="dom0", platform="xen"} == 1') != [])
     # There is no Xen here, and that is what the exporter found.
-    assert "xentop-exporter doesn't get all its figures" in up.stdout
+    assert "xentop-exporter doesn't get data from all its sources" in up.stdout
 
     assert stopped.url("GRAFANA_PORT") in up.stdout
     settings = requests.get(stopped.url("GRAFANA_PORT"), timeout=10).json()
@@ -143,7 +143,7 @@ def test_an_openvz_host_is_watched_by_vestat_exporter(stopped: Checkout) -> None
     answering = 'up{host="vz1", platform="openvz"} == 1'
     assert eventually(lambda: {"vestat", "node"} <= {series["metric"]["job"] for series in stopped.query(answering)})
     # There is no OpenVZ here, and that is what the exporter found.
-    assert "vestat-exporter doesn't get all its figures" in up.stdout
+    assert "vestat-exporter doesn't get data from all its sources" in up.stdout
     # Back to the machine as it is.
     again = stopped.make("up")
     assert again.returncode == 0, again.stdout

@@ -203,7 +203,7 @@ def test_logs_show_the_part_that_is_asked_for(running: Checkout) -> None:
     unknown = running.make("logs", "NAME=rpometheus")
     assert unknown.returncode != 0
     for name in ("alertmanager", "node_exporter", "prometheus", "supervisord"):
-        assert name in unknown.stdout.partition("there are: ")[2]
+        assert name in unknown.stdout.partition("choose from: ")[2]
 
 
 def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
