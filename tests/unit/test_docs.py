@@ -50,7 +50,7 @@ def test_words_that_have_better_ones_are_found_in_text_and_not_in_code(
     monkeypatch.setattr(wording, "ROOT", tmp_path)
     assert list(wording.findings(("page.md", "code.py"))) == [
         'page.md:2: "figures": write values, samples, numbers, metrics',
-        'code.py:1: "malformed": write malformed, invalid, garbled',
+        'code.py:1: "rubbish": write malformed, invalid, garbled',
         'code.py:4: "told": write notified, reported, known; "by default" instead of "unless told otherwise"',
         'code.py:4: "Nobody is told": write no notification is sent',
     ]
