@@ -21,7 +21,7 @@ PAGES = [json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))]
 ALL_PANELS = [panel for page in PAGES for panel in panels(page)]
 
 
-@pytest.mark.parametrize("ground", [*JUDGED, *palette.SERIES])
+@pytest.mark.parametrize("ground", [*sorted(JUDGED), *palette.SERIES])
 def test_text_can_be_read_on_the_ground_of_a_tile_or_cell(ground: str) -> None:
     assert contrast(text_on(ground), ground) >= TEXT
 

@@ -117,7 +117,8 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     at_last, last_look = seconds_by_xl(xen.dom0("xl list")), time.time()
     xen.dom0(f"xl unpause {busy}")
     time.sleep(3 * INTERVAL)  # for the scrapes after the last one
-    guests = sum(of_ended.values()) + at_last[busy] - at_first[busy]
+    there_all_along = sum(at_last[domid] - seconds for domid, seconds in at_first.items() if domid != "0")
+    guests = sum(of_ended.values()) + there_all_along
     return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests))
 
 
