@@ -315,8 +315,8 @@ COLUMNS = "# Overhead  Samples  Shared Object  Symbol\n"
     ("text", "words"),
     [
         ("", "no output of perf report"),
-        ("hello\n", "no line tells of an event"),
-        ("# just a comment\n", "no line tells of an event"),
+        ("hello\n", "no line names an event"),
+        ("# just a comment\n", "no line names an event"),
         (
             heading() + "    50.00%  100  web  [.] main\n",
             "line 6 of perf report stands before the names of the columns",

@@ -199,7 +199,7 @@ def test_what_is_wrong_with_an_answer_costs_only_what_is_wrong() -> None:
     known = understand(raw)
     assert known.guests[1].share.weight == 256
     assert [(problem.command, problem.reason) for problem in known.problems] == [
-        ("sched-credit", "complaint"),
+        ("sched-credit", "stderr"),
         ("vcpu-list", "error"),
         ("cpupool-list", "malformed"),
         ("list -l", "malformed"),

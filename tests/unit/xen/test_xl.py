@@ -105,7 +105,7 @@ def test_commands_that_a_version_does_not_know_are_no_problem(fake: FakeXl) -> N
 def test_complaints_are_told(fake: FakeXl) -> None:
     fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
     [problem] = understand(Xl().read()).problems
-    assert problem == ("sched-credit", "complaint", "libxl_domain_sched_params_get failed.")
+    assert problem == ("sched-credit", "stderr", "libxl_domain_sched_params_get failed.")
 
 
 @pytest.mark.usefixtures("fake")
