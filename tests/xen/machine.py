@@ -20,7 +20,7 @@ AGENT_PORT = 7000
 EXPORTER_PORT = 10290
 SECOND_EXPORTER_PORT = 10291
 BOOT_SECONDS = 400  # about 30 on a quiet machine
-SAVE_SECONDS = 300  # about 10 on a quiet machine
+SAVE_SECONDS = 300
 
 
 class MachineError(Exception):

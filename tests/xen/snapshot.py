@@ -2,7 +2,7 @@
 
 Booting an emulated host and its guests takes one to three minutes and proves nothing of the project's own: the exporter
 is installed afterwards. The snapshot is kept in the cache under a hash of all that makes it, so that a change of any of
-that boots anew.
+that boots again.
 """
 
 from __future__ import annotations
@@ -57,5 +57,5 @@ def boot(plan: HostPlan, image: Image, workdir: Path, state: Path) -> None:
 
 
 def resumed(plan: HostPlan, image: Image, workdir: Path) -> Machine:
-    """The planned host, to be used as a context manager: it goes on from its snapshot, at today's time."""
+    """The planned host, to be used as a context manager: it goes on from its snapshot."""
     return Machine(image, plan.setup, workdir, snapshot(plan, image))
