@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from demo import history, jobs, model, story, xen
+from demo import history, jobs, model, past, story, xen
 from demo.targets import Ports, stage, targets
 from tests.demo.playing import Demo, playing
 from tests.live.program import program_path
@@ -105,6 +105,14 @@ def test_an_application_used_in_any_five_minutes_what_it_used(demo: Demo, host: 
     truth = {at: used(host, at).apps.get(app, 0) for at in minutes(demo)}
     assert found.keys() >= {at for at, cpus in truth.items() if cpus}
     assert found == pytest.approx({at: truth[at] for at in found}, rel=0.05)
+
+
+@pytest.mark.parametrize("job", jobs.JOBS, ids=str)
+def test_the_last_sample_of_a_guest_no_longer_stands_at_the_next_evaluation(job: jobs.Job) -> None:
+    """However close samples are at its end, which depends on when the demo is started."""
+    for step in (history.STEP, history.LIVE_STEP):
+        last = (job.end - 1) // step * step
+        assert (last // past.STEP + 1) * past.STEP - last >= history.STEP
 
 
 def test_guests_are_there_in_the_history_as_long_as_they_live(demo: Demo) -> None:
