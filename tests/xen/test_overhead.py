@@ -64,6 +64,7 @@ def test_a_busy_dom0_raises_the_overhead_and_somebody_is_told(
             alert_for=ALERT_FOR,
         ) as judge,
     ):
+        judge.watch("prometheus", [{"targets": [judge.url.removeprefix("http://")]}])
         [alert] = overhead_alerts(webhook.wait_for(lambda message: bool(overhead_alerts(message)), seconds=180))
         assert alert["labels"]["host"] == "xen-lab"
         assert "Domain-0 uses " in alert["annotations"]["description"]
