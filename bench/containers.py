@@ -94,6 +94,6 @@ class Containers:
             if not limited and resource not in {"physpages", "swappages"}:
                 barrier = limit = _NO_LIMIT
             uid = f"{ctid:>10}: " if not rows else " " * 12
-            figures = (held, highest, barrier, limit, 0)
-            rows.append(f"{uid}{resource:12}" + "".join(f" {figure:20}" for figure in figures))
+            values = (held, highest, barrier, limit, 0)
+            rows.append(f"{uid}{resource:12}" + "".join(f" {value:20}" for value in values))
         return "\n".join(rows)

@@ -194,7 +194,7 @@ class Fleet:
         for number in range(hosts):
             kind, nth = number % len(PLATFORMS), number // len(PLATFORMS)
             platform, job = list(PLATFORMS.items())[kind]
-            machine = "base" if platform == "cgroup" else platform  # as whom node_exporter and perf-exporter see it
+            machine = "base" if platform == "cgroup" else platform  # what node_exporter and perf-exporter see
             watched = {job: (job, platform), "perf": ("perf", machine)}
             if nth % REQUESTS_COUNTED_EVERY == 0:
                 watched["telegraf"] = ("telegraf", platform)
@@ -202,8 +202,8 @@ class Fleet:
                 watched["node"] = ("node", machine)
             if platform == "cgroup" and nth % CGROUPS_COUNTED_EVERY == 0:
                 watched["perf"] = ("perf_of_cgroups", machine)
-            for of_job, (exporter, told) in watched.items():
-                labels = {"host": f"host{number}", "platform": told, "instance": f"host{number}"}
+            for of_job, (exporter, shown_as) in watched.items():
+                labels = {"host": f"host{number}", "platform": shown_as, "instance": f"host{number}"}
                 group = {"targets": [self._server.address], "labels": labels | {"__metrics_path__": f"/{exporter}"}}
                 jobs.setdefault(of_job, []).append(group)
         return jobs

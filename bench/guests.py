@@ -24,7 +24,7 @@ def _events(number: int) -> float:
 
 
 # Twenty series a guest, after the manner of xentop-exporter: name, label beside the guest's own, kind of value.
-FIGURES: list[tuple[str, str, Count]] = [
+KINDS: list[tuple[str, str, Count]] = [
     *((f"xen_domain_cpu_{what}seconds", "", _seconds) for what in ("", "wait_")),
     *((f"xen_vcpu_cpu_{what}seconds", "vcpu", _seconds) for what in ("", "wait_")),
     *((f"xen_domain_network_{way}_bytes", "vif", _bytes) for way in ("receive", "transmit")),
@@ -41,7 +41,7 @@ class Guests:
 
     def __init__(self, series: int) -> None:
         self.series = series
-        self._guests = range(series // len(FIGURES))
+        self._guests = range(series // len(KINDS))
         self._collections = 0
 
     def collect(self) -> list[Metric]:
@@ -52,7 +52,7 @@ class Guests:
             "": guests,
             **{extra: [{**guest, extra: "0"} for guest in guests] for extra in ("vcpu", "vif", "vbd")},
         }
-        return [self._family(name, labels[extra], count) for name, extra, count in FIGURES]
+        return [self._family(name, labels[extra], count) for name, extra, count in KINDS]
 
     def _family(self, name: str, labels: list[dict[str, str]], count: Count) -> Metric:
         family = CounterMetricFamily(name, f"{name} of a guest.")

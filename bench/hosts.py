@@ -173,8 +173,8 @@ def _measure_recording(count: int, watched: _Watched, other: float | None) -> No
         _Row(count, "replayed", exporter, seconds, other).print()
 
 
-def _verdict(figure: float, bar: float) -> str:
-    return "met" if figure <= bar else "MISSED"
+def _verdict(value: float, bar: float) -> str:
+    return "met" if value <= bar else "MISSED"
 
 
 def _every_second() -> None:

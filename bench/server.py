@@ -14,7 +14,7 @@ from virtscope.toolkit.server import Server
 
 
 def ours(guests: Guests) -> None:
-    """Serve through the shell that all our exporters share."""
+    """Serve through the toolkit that all our exporters share."""
     server = Server(("127.0.0.1", 0), "/metrics", None, Exporter("bench", [Source("guests", guests.collect, str)]))
     print(server.server_address[1], flush=True)
     serve_until_stopped(server)

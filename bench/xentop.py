@@ -14,7 +14,7 @@ PROGRAM = "usr/lib/xen-4.17/bin/xentop"
 
 
 class XentopError(Exception):
-    """There is no xentop to be had; the message says why."""
+    """xentop isn't available; the message says why."""
 
 
 def find_xentop() -> Path:

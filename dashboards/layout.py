@@ -53,7 +53,7 @@ def page(
         .uid(uid)
         .description(f"{question} {answer}")
         .tags([TAG])
-        .readonly()  # generated: a change belongs into the sources
+        .readonly()  # generated: a change belongs in the sources
         .time("now-1h", "now")
         .refresh("10s")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
@@ -97,7 +97,7 @@ def page(
 
 
 def _fleet() -> build.DashboardLink:
-    """The way back to all hosts. What was chosen on the way is undone, that of variables which Fleet hides as well."""
+    """The link back to all hosts. It resets all choices, those of variables that Fleet hides as well."""
     undone = "&".join(f"var-{name}=$__all" for name in ("platform", "hosts", "app", "vserver"))
     return (
         build.DashboardLink("Fleet")

@@ -69,12 +69,12 @@ NAME_WIDTH = 95  # at least
 
 
 def note(markdown: str) -> text.Panel:
-    """A few words in the page's own voice: no frame, no title."""
+    """A few words on the page itself, without frame or title."""
     return text.Panel().transparent(True).content(markdown)
 
 
 def number(signal: Signal) -> stat.Panel:
-    """The signal now, as one big number on the ground of its severity, or on none if nothing judges it."""
+    """The signal now, as one big number on the ground of its severity, or on none if it has no thresholds."""
     panel = (
         stat.Panel()
         .title(signal.name)
@@ -544,7 +544,7 @@ def small(panel: timeseries.Panel) -> timeseries.Panel:
 
 
 def _severity_steps(signal: Signal) -> list[dashboard.Threshold]:
-    """The grounds of a value from where it is high or low; none, if nothing judges it."""
+    """The grounds of a value from where it is high or low; none if it has no thresholds."""
     if signal.low is not None:
         steps = [dashboard.Threshold(None, palette.WARNING), dashboard.Threshold(signal.low, palette.FINE)]
         if signal.critically_low is not None:

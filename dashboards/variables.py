@@ -94,7 +94,7 @@ def prometheus() -> QueryVariable:
 
 
 def _host_platform() -> QueryVariable:
-    """As which of the chosen platforms the host is shown, if it is known by two: as what it has its guests by."""
+    """The platform that the host is shown as: of two chosen ones, the one that it has its guests by."""
     known = 'last_over_time({__name__=~"host:cpu_capacity:cpus|monitor:cpu_usage:rate", host="$host"%s}[$__range])'
     chosen = ', platform=~"$platform"'
     virtual, either = known % (chosen + ', platform!="base"'), known % chosen

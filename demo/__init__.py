@@ -1,4 +1,4 @@
-"""The study's consolidation experiment, played: hosts that never were, made from published numbers (study.yml).
+"""The study's consolidation experiment, played: made-up hosts, from published numbers (study.yml).
 
 study     what was published, and what was chosen where nothing was
 story     which step of the experiment is on at a moment

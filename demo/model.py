@@ -1,6 +1,6 @@
 """What a host does in a step, as rates, and what its counters have come to at a moment. Pure functions.
 
-A counter is a rate summed up over the steps, so back-filled and live samples are of one curve, whoever asks and when.
+A counter is a rate summed up over the steps, so back-filled and live samples are of one curve, at whatever time.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Counters:
         self._numbers = {
             life: number for number, life in enumerate([*((0, name) for name in for_ever), *sorted(lives)])
         }
-        # Of the span asked for last: when it began, what had been done by then, and the counters of who is there.
+        # Of the span asked for last: when it began, what had been done by then, and the counters of those in it.
         self._at_span: tuple[float, State, State] = (-1, State({}, {}), State({}, {}))
 
     def at(self, seconds: float) -> State:
@@ -263,12 +263,12 @@ class Counters:
     def _births_by_span(self) -> list[dict[str, int]]:
         """When those that are there in each span were started, in seconds of its hour: below 0 in the hour before.
 
-        Who is always there has no start.
+        One that is always there has no start.
         """
         there = [set(state.work) for state in self._rates]
         births: list[dict[str, int]] = []
         alive: dict[str, int] = {}
-        for hour in (-story.CYCLE, 0):  # who is there when an hour begins is known from the one before
+        for hour in (-story.CYCLE, 0):  # which are there when an hour begins is known from the one before
             for number, span in enumerate(self._spans):
                 alive = {name: begin for name, begin in alive.items() if name in there[number]}
                 alive |= dict.fromkeys(there[number] - there[number - 1], hour + span.begin)
@@ -277,7 +277,7 @@ class Counters:
         return births
 
     def _since(self, number: int, seconds: float) -> tuple[float, State, State]:
-        """When this span began, what had been done by then, and the counters of who is there."""
+        """When this span began, what had been done by then, and the counters of those that are there."""
         began = seconds // story.CYCLE * story.CYCLE + self._spans[number].begin
         if self._at_span[0] != began:
             done = self._done(began)
@@ -309,7 +309,7 @@ def _over(state: State, span: Span) -> State:
 
 def _times(state: State, factor: float) -> State:
     return State(
-        {name: Work(*(factor * figure for figure in work)) for name, work in state.work.items()},
+        {name: Work(*(factor * value for value in work)) for name, work in state.work.items()},
         {
             app: Answers(factor * a.requests, factor * a.seconds, tuple(factor * count for count in a.within))
             for app, a in state.answers.items()

@@ -1,4 +1,4 @@
-"""demo-openvz as its kernel's files would tell of it, for a recording of vestat-exporter.
+"""demo-openvz as its kernel's files would show it, for a recording of vestat-exporter.
 
 Containers are called by name, as the kernel of Virtuozzo 7 allows: so the file that maps Xen's guests to applications,
 alerts/objectives/rubis.yml, maps them as well. One that is started again has its name again, and counters from 0; one

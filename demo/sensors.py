@@ -51,7 +51,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                     [*_events({"cpu": "0"}, work, ages[name]), *_profile(table, work, ages[name])],
                 )
         return
-    if platform == "openvz":  # where nothing on the host tells a container's network, a node_exporter inside does
+    if platform == "openvz":  # where nothing on the host shows a container's network, a node_exporter inside does
         for name, work in state.work.items():
             if name != HOST:
                 yield Page("guest", {**labels, "vserver": name}, _network(work))

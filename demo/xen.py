@@ -1,4 +1,4 @@
-"""demo-xen as libxenstat, the hypervisor's runstates and xl would tell of it, for a recording of xentop-exporter."""
+"""demo-xen as libxenstat, the hypervisor's runstates and xl would show it, for a recording of xentop-exporter."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def toolstack(counters: Counters, seconds: float) -> RawToolstack:
         listed.append(f"{shown:<40} {life.number:>5} {memory(name) >> 20:>5} {1:>5}     ------  {work.cpu:>8.1f}")
         shares.append(f"{shown:<33} {life.number:>4} {CHOSEN['xen_scheduler_weight']:>6} {0:>4}")
     answers = {"list": listed, "info": ["xen_scheduler          : credit"], "sched-credit": shares}
-    told = (Answer(command, "\n".join([*lines, ""]).encode(), "", False) for command, lines in answers.items())
-    return RawToolstack("xl", tuple(told))
+    given = (Answer(command, "\n".join([*lines, ""]).encode(), "", False) for command, lines in answers.items())
+    return RawToolstack("xl", tuple(given))
 
 
 def _domains(counters: Counters, seconds: float) -> list[tuple[Life, str, Work]]:

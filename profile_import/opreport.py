@@ -108,7 +108,7 @@ class _Columns(NamedTuple):
 
     @property
     def names(self) -> int:
-        """How many there are; 0 where the titles don't tell."""
+        """How many there are; 0 where the titles don't show it."""
         return sum(title.endswith(" name") for title in self.titles)
 
     def row(self, number: int, line: str) -> _Row | None:
@@ -319,7 +319,7 @@ def _goes_on(row: _Row, above: str, columns: _Columns) -> bool:
 
 
 def _cut(line: str) -> bool:
-    """Whether the line is dots and the like alone, in place of rows that somebody left out."""
+    """Whether the line is dots and the like alone, in place of rows that were left out."""
     return line.strip(" .…[]()<>*~:-") in {"", "snip", "snipped", "cut"} and any(
         dots in line for dots in ("..", "…", ". ", "snip", "cut")
     )

@@ -198,7 +198,7 @@ def _frame(line: str) -> _Frame | None:
 
 
 def _space(address: int, image: str) -> str:
-    """Tell whose the sample is, as perf script doesn't: a kernel's addresses are the upper half, its modules in []."""
+    """Find a sample's space, which isn't printed: a kernel's addresses are the upper half, its modules in []."""
     if image.startswith("[guest.kernel"):
         return "guest_kernel"
     if _USERS.match(image):

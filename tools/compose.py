@@ -86,7 +86,7 @@ def demo() -> None:
     try:
         _run([*compose, "up", "--detach", "--build", *DEMO_SERVICES, GRAFANA.name], variables)
     except StackError:
-        # Compose tells no more than that it ended; its reason would go with it.
+        # Compose reports only that it ended; the reason would be lost with its container.
         subprocess.run([*compose, "logs", "--no-color", DEMO_HISTORY], cwd=CHECKOUT, env=variables, check=False)
         down()
         raise

@@ -45,7 +45,7 @@ class NoAnswerError(StackError):
 
 
 class PartFailedError(StackError):
-    """A part did not become, or did not stay, what it should be: `part` says whose log tells more."""
+    """A part did not become, or did not stay, what it should be: `part` says whose log has more."""
 
     def __init__(self, part: Part, message: str) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class PartFailedError(StackError):
 
 
 def printable(text: str) -> str:
-    """Text of somebody else's, as a terminal may get it: what could move the cursor or hide text is written out."""
+    """Text from elsewhere, safe for a terminal: what could move the cursor or hide text is written out."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
@@ -151,7 +151,7 @@ def gets_all_data(exporter: Part, port: int) -> bool:
 
 
 def is_refused(perf_exporter_port: int) -> bool:
-    """Whether the kernel lets perf-exporter count nothing for want of a right."""
+    """Whether the kernel lets perf-exporter count nothing, as it lacks a privilege."""
     page = _get(perf_exporter_port, "/metrics") or b""
     return b'reason="no_permission"' in page and b"\nperf_events_total{" not in page
 

@@ -23,7 +23,7 @@ Every metric of the exporters, as they write them; this page is generated from t
 kernel gives what, and what is missing where, is on each exporter's own page.
 """
 
-# Which page of this folder tells more, and how the names of an exporter's metrics begin.
+# Which page of this folder has more, and how the names of an exporter's metrics begin.
 EXPORTERS = {
     "xentop-exporter": ("xen_", "xentop_"),
     "vestat-exporter": ("openvz_", "vestat_"),

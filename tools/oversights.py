@@ -72,4 +72,4 @@ def _why_unreadable(file: str, part: Part) -> str:
     may = subprocess.run(["setpriv", *user, "test", "-r", file], cwd=CHECKOUT, check=False)
     if may.returncode == 0:
         return ""
-    return f"{'user nobody, as whom it is read,' if user else 'you'} can't read"
+    return f"{'user nobody, which reads it,' if user else 'you'} can't read"

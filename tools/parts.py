@@ -36,7 +36,7 @@ VESTAT_EXPORTER = Part(
 PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
-# adm is Debian's group for who reads logs.
+# adm is Debian's group for users who read logs.
 TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics", groups=("adm",))
 CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
 

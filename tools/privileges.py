@@ -50,17 +50,17 @@ def _bounding_set() -> int:
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What programs that are nobody get of the environment of who starts them: nothing that could be a secret of his.
+    """The part of our environment that programs run as nobody get: nothing that could be a secret.
 
-    Proxies may hold a password, but whoever is to use them must know it.
+    Proxies may hold a password, but a program can't use them without it.
     """
     return {name: value for name, value in given.items() if _FOR_ALL.fullmatch(name)}
 
 
 def hand_over(folder: Path) -> None:
-    """As root, make the folder in which a part keeps its data, and give it with all in it to who the part will be.
+    """As root, make the folder in which a part keeps its data, and give it with all in it to the part's user.
 
-    What is nobody's already is not entered: whoever is nobody may put a link, or a file of root's under another name,
+    What is nobody's already is not entered: nobody's processes may put a link, or a file of root's under another name,
     in there at any moment. So each folder becomes nobody's after all that is in it, and whatever is interrupted is
     completed the next time. Files with several names keep their owner, as the other names may be anywhere.
     """

@@ -319,7 +319,7 @@ def _check_configuration(plan: Plan) -> None:
         ("promtool", ["check", "config", "prometheus/prometheus.yml"]),
         ("amtool", ["check-config", "alerts/alertmanager.yml"]),
     ):
-        # As who Prometheus and Alertmanager will be, and from where they start: root could read more.
+        # As their own user, and from where they start: root could read more.
         unpacked = str(programs.path(program).relative_to(CHECKOUT))
         command = ["setpriv", *privileges.setpriv(), unpacked, *arguments]
         environment = privileges.environment(os.environ)
@@ -328,7 +328,7 @@ def _check_configuration(plan: Plan) -> None:
             said = check.stderr if "FAILED:" in check.stderr else check.stdout
             if privileges.setpriv() and "permission denied" in (check.stdout + check.stderr).lower():
                 raise StackError(
-                    f"user nobody, as whom root starts Prometheus and Alertmanager, can't read {arguments[-1]} and "
+                    f"user nobody, which Prometheus and Alertmanager run as, can't read {arguments[-1]} and "
                     "what it names: chmod go+x . && chmod -R go+rX alerts docs prometheus"
                 )
             complaint = said.partition("FAILED:")[2].partition("FAILED:")[0] or said
@@ -405,7 +405,7 @@ def _refresh(plan: Plan) -> None:
 
 
 def _write_targets(plan: Plan) -> None:
-    """Have Prometheus scrape the parts that can answer; a Telegraf that is being built tells by itself when it can."""
+    """Have Prometheus scrape the parts that can answer; a Telegraf that is being built adds itself when it can."""
     unknown = {TELEGRAF} & (set(plan.parts) - set(plan.ready))
     jobs = {job: part for job, part in targets.JOBS.items() if part not in unknown}
     targets.write(plan.machine, {part.name: plan.ports[part.name] for part in plan.ready}, jobs=jobs)

@@ -89,7 +89,7 @@ def start(environment: Mapping[str, str]) -> None:
 
 
 def start_program(name: str) -> None:
-    """Start a program unless it is running; its fate is seen in `processes`."""
+    """Start a program unless it is running; its state is in `processes`."""
     try:
         _call("startProcess", name, False)
     except xmlrpc.client.Fault as fault:
@@ -134,7 +134,7 @@ def stop() -> None:
 
 
 def _call(method: str, *arguments: Any) -> Any:  # supervisord answers with whatever the method is made for
-    """Call a method of supervisord's XML-RPC interface; `NoAnswerError` if there is nobody to answer it.
+    """Call a method of supervisord's XML-RPC interface; `NoAnswerError` if nothing answers.
 
     Raises another `StackError` if supervisord is there and doesn't answer in time.
     """

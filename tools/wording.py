@@ -3,7 +3,7 @@
 python -m tools.wording            FILE:LINE: "WORDS": write BETTER ONES; exits with 1 if there are any
 python -m tools.wording PATH ...   only in these files and folders
 
-Of Python, comments and strings are read; of Perl everything but names; of other files everything.
+Of Python, comments, strings and the names of tests are read; of Perl everything but names; of other files everything.
 """
 
 from __future__ import annotations
@@ -31,17 +31,30 @@ PLACES = (
     "pyproject.toml",
     "alerts",
     "bench",
+    "dashboards",
     "demo",
     "docs",
     "exporters",
     "lab",
     "mixin",
+    "profile_import",
     "prometheus",
     "requirements",
     "telegraf",
+    "tests/compose",
+    "tests/dashboards",
+    "tests/demo",
+    "tests/e2e",
+    "tests/fuzz",
+    "tests/mixin",
+    "tests/perf",
+    "tests/report",
+    "tests/stack",
+    "tests/telegraf",
+    "tests/unit",
     "tools",
 )
-SKIPPED = ("tools/wording.yml", "tools/go")
+SKIPPED = ("tests/unit/test_docs.py", "tools/go", "tools/wording.yml")  # the first tests what is found
 
 
 def better_words() -> dict[re.Pattern[str], str]:
@@ -70,6 +83,8 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
             for token in tokenize.generate_tokens(source.readline):
                 if token.type in (tokenize.COMMENT, tokenize.STRING):
                     yield from enumerate(token.string.split("\n"), token.start[0])
+                elif token.type == tokenize.NAME and token.string.startswith("test_"):
+                    yield token.start[0], token.string.replace("_", " ")
     elif file.suffix == ".md":
         for number, line in enumerate(file.read_text().split("\n"), 1):
             yield number, re.sub(r"`[^`]*`", "``", line)  # names, and what programs print

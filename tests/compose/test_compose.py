@@ -18,7 +18,7 @@ from tools import go_programs, grafana, parts
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "/etc/virtscope/"
 
-# How each program is told where to listen; a service that is not here has not been thought about.
+# How each program is given its address to listen on; a service that is missing here fails the tests.
 LISTENS = {
     "prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
     "alertmanager": "--web.listen-address=127.0.0.1:{ALERTMANAGER_PORT}",
@@ -129,8 +129,8 @@ def test_pinned_and_confined(name: str, services: dict[str, dict[str, Any]]) -> 
 def test_the_demo_plays_what_its_history_ends_with(services: dict[str, dict[str, Any]]) -> None:
     history = services[ENDS]
     assert history["restart"] == "no"
-    (told,) = [word.removeprefix("--ports=") for word in history["command"] if word.startswith("--ports=")]
-    assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(told).items()} == {
+    (ports,) = [word.removeprefix("--ports=") for word in history["command"] if word.startswith("--ports=")]
+    assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(ports).items()} == {
         "PROMETHEUS_PORT": PORTS["PROMETHEUS_PORT"],
         "XENTOP_PORT": PORTS["XENTOP_PORT"],
         "VESTAT_PORT": PORTS["VESTAT_PORT"],

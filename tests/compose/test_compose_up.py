@@ -1,4 +1,4 @@
-"""`make compose-up` and `compose-demo`: what they tell Docker of the machine, and what they say where they can't."""
+"""`make compose-up` and `compose-demo`: what they pass to Docker about the machine, and their errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_without_compose_it_says_what_is_missing(tmp_path: Path) -> None:
     ]
 
 
-def test_docker_that_does_not_answer_costs_one_line(tmp_path: Path) -> None:
+def test_docker_that_does_not_answer_is_reported_in_one_line(tmp_path: Path) -> None:
     for name in ("docker", "docker-compose"):
         fake = tmp_path / name
         fake.write_text(
@@ -75,7 +75,7 @@ def test_docker_that_does_not_answer_costs_one_line(tmp_path: Path) -> None:
 
 
 class Docker:
-    """A Docker that starts nothing, remembers what it is told, and says that these services are running.
+    """A Docker that starts nothing, logs its commands, and says that these services are running.
 
     The one that the variable RECREATES names is another container after `up`.
     """
@@ -105,8 +105,8 @@ esac
         program.chmod(0o755)
 
     @property
-    def told(self) -> list[str]:
-        """What it was told to do: the profiles, and the words after `docker`."""
+    def commands(self) -> list[str]:
+        """The commands it was given: the profiles, and the words after `docker`."""
         return self._log.read_text().splitlines()
 
 
@@ -130,43 +130,43 @@ DEMO = "demo: compose up --detach --build " + " ".join([*compose.DEMO_SERVICES, 
 def test_the_stack_takes_the_demo_s_place(docker: Callable[..., Docker]) -> None:
     engine = docker("demo-prometheus", "grafana")
     compose.up()
-    assert engine.told == [DOWN, UP]
+    assert engine.commands == [DOWN, UP]
 
 
 def test_what_goes_on_reads_its_files_again(docker: Callable[..., Docker]) -> None:
-    """Rules that were made anew, an edited receiver, a new sensor: compose sees none of these change."""
+    """Rewritten rules, an edited receiver, a new sensor: compose sees none of these change."""
     engine = docker("prometheus", "alertmanager", "telegraf", "grafana")
     compose.up()
-    assert engine.told == [UP, ": compose kill -s SIGHUP prometheus alertmanager telegraf"]
+    assert engine.commands == [UP, ": compose kill -s SIGHUP prometheus alertmanager telegraf"]
 
 
 def test_what_isn_t_running_or_has_just_been_started_gets_no_signal(
     docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would end by it."""
+    """The signal would end it."""
     monkeypatch.setenv("RECREATES", "prometheus")
     engine = docker("prometheus", "alertmanager", "grafana")
     compose.up()
-    assert engine.told == [UP, ": compose kill -s SIGHUP alertmanager"]
+    assert engine.commands == [UP, ": compose kill -s SIGHUP alertmanager"]
 
 
 def test_the_first_start_sends_no_signal(docker: Callable[..., Docker]) -> None:
     engine = docker()
     compose.up()
-    assert engine.told == [UP]
+    assert engine.commands == [UP]
 
 
 def test_the_demo_does_not_take_the_stack_s_place(docker: Callable[..., Docker]) -> None:
     engine = docker("prometheus", "grafana")
     with pytest.raises(StackError, match="the stack is running on the demo's ports: make compose-down first"):
         compose.demo()
-    assert engine.told == []
+    assert engine.commands == []
 
 
-def test_the_demo_begins_anew(docker: Callable[..., Docker]) -> None:
+def test_the_demo_starts_over(docker: Callable[..., Docker]) -> None:
     engine = docker("demo-history", "grafana")
     compose.demo()
-    assert engine.told == [DOWN, DEMO]
+    assert engine.commands == [DOWN, DEMO]
 
 
 def test_a_demo_that_fails_says_why_and_leaves_nothing(
@@ -176,7 +176,7 @@ def test_a_demo_that_fails_says_why_and_leaves_nothing(
     engine = docker()
     with pytest.raises(StackError, match="failed with status 1"):
         compose.demo()
-    assert engine.told == [DEMO, "demo: compose logs --no-color demo-history", DOWN]
+    assert engine.commands == [DEMO, "demo: compose logs --no-color demo-history", DOWN]
 
 
 def test_a_port_that_is_taken_is_named_before_anything_starts(
@@ -189,7 +189,7 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(
         message = f"demo-sensors needs port {port}, .* e.g. make compose-demo DEMO_PORT="
         with pytest.raises(StackError, match=message):
             compose.demo()
-    assert engine.told == []
+    assert engine.commands == []
 
 
 def run(command: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""`make compose-demo` as a person lives with it, where a Docker engine is."""
+"""`make compose-demo` as its users see it, where there is a Docker engine."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_without_xen_it_answers_and_says_so(port: int) -> None:
     assert "\nxentop_up 0.0\n" in requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
 
 
-def test_it_stops_when_told_to(container: str) -> None:
+def test_it_stops_on_sigterm(container: str) -> None:
     docker("stop", "--time=10", container)
     assert docker("inspect", "--format={{.State.ExitCode}}", container).stdout.strip() == "0"
 

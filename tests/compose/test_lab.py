@@ -94,7 +94,7 @@ def run(command: list[str], seconds: float = 60) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def running() -> Iterator[tuple[list[str], dict[str, int]]]:
-    """How to give compose an order, and the port of each instance."""
+    """A function that runs a compose command, and the port of each instance."""
     compose_file.require_engine()
     ports = {instance: free_port() for instance in INSTANCES}
     environment = {f"{instance.upper().replace('-', '_')}_PORT": str(port) for instance, port in ports.items()}

@@ -1,9 +1,9 @@
-"""A machine of the lab as its exporters show it: four sites of which one, two, then four are visited, ever again.
+"""A machine of the lab as its exporters show it: four sites of which one, two, then four are visited, over and over.
 
     lab = Lab(step_seconds=8)
     Ticking(lab.cadvisor), Ticking(lab.telegraf), ...
 
-Figures are made up, so that what more applications do shows: answers late, caches missed, a host at work.
+Values are made up to show what more applications do: slow answers, cache misses, a busy host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CPU = {"web": 3e-4, "db": 4e-5}  # of a site's tier, for each of its clients
 CAP = 0.3  # of the first site's web tier
 REQUESTS = 0.05  # per second, of each client
 
-FAST, LATE = 0.04, 0.4  # seconds that an answer takes
+FAST, SLOW = 0.04, 0.4  # seconds that an answer takes
 EDGES = (0.025, 0.05, 0.1, 0.3, 0.5, 1, 10)
 INSTRUCTIONS = 1.2e9  # of a CPU second
 CYCLES = 1.5e9
@@ -37,12 +37,12 @@ STEPS = [Step(instances, clients) for instances in (1, 2, 4) for clients in (500
 
 
 def neighbours(step: Step) -> float:
-    """By how much a site disturbs the others, and the host works for it."""
+    """How much a site disturbs the others, and how much it costs the host itself."""
     return step.instances
 
 
-def late(step: Step) -> float:
-    """The share of answers that come late."""
+def slow_share(step: Step) -> float:
+    """The share of slow answers."""
     return {1: 0.0, 2: 0.05, 4: 0.4}[step.instances] * step.clients / 800
 
 
@@ -94,14 +94,14 @@ class Lab:
         lines = []
         for site in range(1, SITES + 1):
             asked = REQUESTS * self._visits(seconds, site)
-            slow = REQUESTS * self._visits(seconds, site, late)
+            slow = REQUESTS * self._visits(seconds, site, slow_share)
             of = f'app="auction-{site}",tier="web",method="GET",status="2xx"'
             for edge in EDGES:
-                below = asked if edge >= LATE else asked - slow if edge >= FAST else 0
+                below = asked if edge >= SLOW else asked - slow if edge >= FAST else 0
                 lines.append(f'app_request_duration_seconds_bucket{{{of},le="{edge}"}} {below}')
             lines += [
                 f'app_request_duration_seconds_bucket{{{of},le="+Inf"}} {asked}',
-                f"app_request_duration_seconds_sum{{{of}}} {asked * FAST + slow * (LATE - FAST)}",
+                f"app_request_duration_seconds_sum{{{of}}} {asked * FAST + slow * (SLOW - FAST)}",
                 f"app_request_duration_seconds_count{{{of}}} {asked}",
                 f'app_log_lines_unparsed_total{{app="auction-{site}",tier="web"}} {seconds if site == 1 else 0}',
             ]

@@ -1,4 +1,4 @@
-"""What perf-exporter says of a machine whose processor counts so and so much: real families of made-up counts."""
+"""What perf-exporter exposes on a machine with given event counts: real families of made-up counts."""
 
 from __future__ import annotations
 

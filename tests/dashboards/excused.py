@@ -1,6 +1,6 @@
 """Queries of panels that may be empty: by dashboard and platform, (panel, query) and the reason. No others may.
 
-A query that is excused and brings series is as wrong as one that is not and brings none.
+An excused query that returns series is as wrong as any other that returns none.
 """
 
 from __future__ import annotations

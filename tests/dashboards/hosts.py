@@ -1,4 +1,4 @@
-"""Three hosts as their exporters show them: a Xen host whose Dom0 is busy, one that is mute, and a bare machine."""
+"""Three hosts as their exporters show them: a Xen host with a busy Dom0, one whose sources fail, a bare machine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def base(seconds: float) -> str:
 
 
 class Ticking(Exposition):
-    """An exporter whose counters go on counting: its page is a function of the seconds since it was made."""
+    """An exporter whose counters keep counting: its page is a function of the seconds since it was made."""
 
     def __init__(self, text_after: Callable[[float], str]) -> None:
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""What panels' queries bring, of a history that is written down, by promtool."""
+"""What panels' queries return for a given history, by promtool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = {"$__range": "60m", "$__interval_ms": "60000", "$__interval": "1m"}
 def assert_answers(
     folder: Path, expr: str, minute: int, wanted: Mapping[str, float], history: Mapping[str, str]
 ) -> None:
-    """That a panel's query brings these series at that minute of a history with a sample a minute."""
+    """A test that a panel's query returns these series at that minute of a history with a sample a minute."""
     for variable, value in {**NAMES, **TIMES}.items():
         expr = expr.replace(variable, value)
     case: dict[str, Any] = {

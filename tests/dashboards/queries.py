@@ -41,7 +41,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)(?::\w+)?\})")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one query of one panel brought: how many series it would draw."""
+    """What one query of one panel returned: how many series it would draw."""
 
     panel: str
     ref_id: str
@@ -133,8 +133,8 @@ def _is_regex(variable: Mapping[str, Any]) -> bool:
 def _values(prometheus: str, query: str, pattern: str) -> list[str]:
     if result := _QUERY_RESULT.fullmatch(query):
         rows = _get(prometheus, "query", {"query": result["expr"], "time": time.time()})["result"]
-        told = ("{" + ",".join(f'{name}="{value}"' for name, value in row["metric"].items()) + "}" for row in rows)
-        return [match[1] for row in told for match in [re.search(pattern.strip("/"), row)] if match]
+        labels = ("{" + ",".join(f'{name}="{value}"' for name, value in row["metric"].items()) + "}" for row in rows)
+        return [match[1] for row in labels for match in [re.search(pattern.strip("/"), row)] if match]
     match = _LABEL_VALUES.fullmatch(query)
     if match is None:
         raise ValueError(f"only query_result(EXPR) and label_values(SELECTOR, LABEL) are understood: {query}")

@@ -1,4 +1,4 @@
-"""Panels and alerts judge by the same records and the same thresholds."""
+"""Panels and alerts use the same records and the same thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts have no label of their cause; panels join the one that stood at each moment."""
+"""Alerts have no label of their cause; panels join the one that applied at each moment."""
 
 from __future__ import annotations
 

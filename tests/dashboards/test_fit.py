@@ -109,7 +109,7 @@ def test_an_empty_graph_or_table_says_why_in_one_line(panel: Panel) -> None:
 
 
 @pytest.mark.parametrize("panel", ALL)
-def test_a_gap_in_a_series_is_not_filled_with_the_reason_why_a_panel_may_be_empty(panel: Panel) -> None:
+def test_a_gap_in_a_series_is_not_filled_with_the_text_for_no_value(panel: Panel) -> None:
     if panel["type"] in {"timeseries", "state-timeline"}:
         (of_all,) = [each for each in panel["fieldConfig"]["overrides"] if each["matcher"]["options"] == "/.*/"]
         assert of_all["properties"] == [{"id": "noValue"}], "no value: Grafana removes the panel's own"

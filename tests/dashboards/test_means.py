@@ -10,7 +10,7 @@ from dashboards.signals import consolidation
 from tests.dashboards.promtool import assert_answers
 
 # Two applications for half an hour. In the first half blog is asked nine times as often as shop, and answers in 0.1 s
-# where shop takes 1.1 s; in the second half hardly anybody asks, all answers take 2 s, and requests cost ten times as
+# where shop takes 1.1 s; in the second half there are hardly any requests, all take 2 s, and they cost ten times as
 # much. Misses are many where hardly anything is done.
 XEN = 'host="xen1",platform="xen"'
 ANSWERS = 'tier="web",method="GET",status="2xx"'

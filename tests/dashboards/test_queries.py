@@ -1,4 +1,4 @@
-"""Every query of every panel, sent to a live Prometheus with the project's own rules, must bring series."""
+"""Every query of every panel, sent to a live Prometheus with the project's own rules, must return series."""
 
 from __future__ import annotations
 

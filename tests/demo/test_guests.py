@@ -224,7 +224,7 @@ def test_counters_begin_at_0_with_their_guest_and_go_with_it(host: str) -> None:
         assert job.name not in counters.at(begin - 1).work
         began, ended = counters.at(begin).work[job.name].cpu, counters.at(end - 1).work[job.name].cpu
         assert ended - began == pytest.approx(job.cpus * (end - 1 - begin))
-        # Who comes from another host has a new domain there, and on OpenVZ brings what it used here before.
+        # A guest that comes from another host has a new domain there, and on OpenVZ brings what it used here before.
         assert (began == pytest.approx(0, abs=1e-6)) == (host == "demo-xen" or not job.migrates)
         assert job.name not in counters.at(end).work
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from demo.study import CHECKOUT
 
 
-def test_a_promtool_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_failing_promtool_is_reported_with_its_own_output(tmp_path: Path) -> None:
     promtool = tmp_path / "promtool"
     promtool.write_text("#!/bin/sh\necho 'write samples: no space left on device' >&2\nexit 1\n")
     promtool.chmod(0o755)

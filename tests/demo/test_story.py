@@ -112,7 +112,7 @@ def test_the_database_tier_needs_between_0_01_and_0_04_cpus(demo: Demo) -> None:
     for clients in (500, 800):
         at = demo.moment(ONE_NODE, 1, clients)
         used = [float(series["value"][1]) for series in demo.query('app:tier_cpu_usage:rate{tier="db"}', at)]
-        assert len(used) == 2, "a machine without guests doesn't tell its tiers apart"
+        assert len(used) == 2, "a machine without guests can't distinguish its tiers"
         assert all(0.0099 < cpus < 0.0404 for cpus in used)
 
 
@@ -138,7 +138,7 @@ def test_throughput_is_linear_in_the_clients_and_the_same_for_all(demo: Demo) ->
             assert answered == pytest.approx([clients / 7.06] * len(answered), rel=0.02)
 
 
-def test_xen_is_full_with_four_instances_and_openvz_bears_six(demo: Demo, four: int) -> None:
+def test_xen_is_full_with_four_instances_and_openvz_with_six(demo: Demo, four: int) -> None:
     """As far as the headroom's model goes, with the second CPU that the four had."""
     assert demo.value('host:headroom:apps{host="demo-xen"}', four) == 0
     assert 4 + demo.value('host:headroom:apps{host="demo-openvz"}', four) > 6

@@ -1,6 +1,6 @@
 """Holds as many connections to a server as it lets one client have: `attacker.py PORT SOURCE_ADDRESS COUNT HOW`.
 
-Whenever one is closed it is opened anew. Says "attacking" once all have been open. Runs until it is killed.
+A closed connection is opened again. Says "attacking" once all have been open. Runs until it is killed.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tests.live import Alertmanager, Exposition, Prometheus, Webhook
 class Dom0:
     """What xentop-exporter shows of a host whose domains burn a constant number of CPUs each.
 
-    A large host: a rate over a minute takes that minute to reach its height, and the alert shall need only seconds.
+    A large host: a rate over a minute takes that minute to reach its height, and the alert should need only seconds.
     """
 
     def __init__(self, cpus: dict[str, float]) -> None:
@@ -87,7 +87,7 @@ def test_overhead_of_two_hosts_arrives_as_two_messages_and_is_resolved(
 
             webhook.wait_for(lambda message: message["receiver"] == "watchdog", 30)
 
-            # The guests of one host leave: nobody is served there, nobody loses. The other host's alert stays.
+            # The guests of one host leave: overhead slows no guest then. The other host's alert stays.
             xen1.cpus = {"Domain-0": 9.0}
             resolved = webhook.wait_for(lambda message: "HostOverheadHigh" in names(message, "resolved"), 60)
             assert resolved["groupLabels"] == {"host": "xen1"}
@@ -97,7 +97,7 @@ def test_overhead_of_two_hosts_arrives_as_two_messages_and_is_resolved(
     assert {"host": "calm"} not in [message["groupLabels"] for message in webhook.messages]
 
 
-def test_an_exporter_that_goes_down_silences_what_follows_from_it(
+def test_an_exporter_that_goes_down_inhibits_what_follows_from_it(
     tmp_path: Path, webhook: Webhook, alertmanager: Alertmanager
 ) -> None:
     dom0 = Dom0({"Domain-0": 9.0, "web": 8.0})
@@ -113,7 +113,7 @@ def test_an_exporter_that_goes_down_silences_what_follows_from_it(
     ):
         webhook.wait_for(lambda message: names(message, "firing") == {"HostOverheadHigh"}, 60)
 
-        # Down. The average of the overhead lasts for minutes more, and so does its alert; what is told is the cause.
+        # Down. The overhead's average and its alert last for minutes more; the notification is about the cause.
         exporter.text = None
         webhook.wait_for(lambda message: names(message, "firing") == {"ExporterDown"}, 60)
         assert prometheus.query('ALERTS{alertname="HostOverheadHigh",alertstate="firing"}')
@@ -134,7 +134,7 @@ def test_a_host_that_goes_down_is_one_page(tmp_path: Path, webhook: Webhook) -> 
     with (
         Exposition(dom0) as xentop,
         Exposition("telegraf_up 1\n") as telegraf,
-        # Long enough for what falls silent at the same time, a scrape sooner or later.
+        # Long enough for targets that go down together, a scrape apart.
         Alertmanager(tmp_path, webhook.url, group_wait="5s") as alertmanager,
         Prometheus(
             tmp_path,
@@ -152,7 +152,7 @@ def test_a_host_that_goes_down_is_one_page(tmp_path: Path, webhook: Webhook) -> 
         expected = {"ExporterDown"}
         assert suppressed(alertmanager, expected) == expected
 
-        # The first that answers again ends it, and what still doesn't is told.
+        # The first that answers again resolves it, and an alert is sent about those that still don't.
         xentop.text = dom0
         webhook.wait_for(lambda message: names(message, "resolved") == {"HostDown"}, 60)
         webhook.wait_for(lambda message: "ExporterDown" in names(message, "firing"), 60)
@@ -219,7 +219,7 @@ UNREACHABLE = {"alertname": "HostsUnreachable", "severity": "critical"}
 
 
 @pytest.mark.parametrize(
-    ("firing", "other", "silenced"),
+    ("firing", "other", "inhibited"),
     [
         pytest.param(HOST_DOWN, PAGE, True, id="host down: its applications"),
         pytest.param(HOST_DOWN, TICKET, True, id="host down: its applications' tickets"),
@@ -249,21 +249,21 @@ UNREACHABLE = {"alertname": "HostsUnreachable", "severity": "critical"}
         pytest.param(EXPORTER_DOWN, OVERHEAD_HIGH, True, id="exporter down: overhead of its host"),
         pytest.param(EXPORTER_DOWN, {**OVERHEAD_HIGH, "host": "xen2"}, False, id="exporter down: not of another host"),
         pytest.param(
-            {**EXPORTER_DOWN, "job": "node"}, OVERHEAD_HIGH, False, id="exporter down: not what another tells"
+            {**EXPORTER_DOWN, "job": "node"}, OVERHEAD_HIGH, False, id="exporter down: not what another exposes"
         ),
-        pytest.param(EXPORTER_DOWN, CRASHED, True, id="exporter down: a crash that it told of"),
+        pytest.param(EXPORTER_DOWN, CRASHED, True, id="exporter down: a crash that it exposed"),
         pytest.param(OVERHEAD_HIGH, OVERHEAD_GROWS, True, id="much overhead: that it grows"),
         pytest.param(OVERCOMMIT, HEADROOM, True, id="too many vCPUs: that nothing more will fit"),
-        pytest.param(OVERCOMMIT, STARVED, True, id="too many vCPUs: who waits for it"),
-        pytest.param(EXPORTER_DOWN, PAGE, False, id="exporter down: not what its applications' sensors tell"),
+        pytest.param(OVERCOMMIT, STARVED, True, id="too many vCPUs: a guest that waits for it"),
+        pytest.param(EXPORTER_DOWN, PAGE, False, id="exporter down: not what its applications' sensors expose"),
     ],
 )
-def test_what_silences_what(
-    alertmanager: Alertmanager, webhook: Webhook, firing: dict[str, str], other: dict[str, str], silenced: bool
+def test_what_inhibits_what(
+    alertmanager: Alertmanager, webhook: Webhook, firing: dict[str, str], other: dict[str, str], inhibited: bool
 ) -> None:
     alertmanager.tell({"labels": firing}, {"labels": other})
     webhook.wait_for(lambda message: firing["alertname"] in names(message, "firing"), 30)
-    expected = {other["alertname"]} if silenced else set()
+    expected = {other["alertname"]} if inhibited else set()
     assert suppressed(alertmanager, expected) == expected
 
 
@@ -271,7 +271,7 @@ CACHE = {**STARVED, "alertname": "CacheMissesUnusual"}
 
 
 @pytest.mark.parametrize(
-    ("cause", "other", "silenced"),
+    ("cause", "other", "inhibited"),
     [
         pytest.param(BY_ITSELF, CAPPED, True, id="self: the cap"),
         pytest.param(BY_ITSELF, {**CAPPED, "host": "xen2"}, False, id="self: not a cap on another host"),
@@ -286,16 +286,16 @@ CACHE = {**STARVED, "alertname": "CacheMissesUnusual"}
         pytest.param(BY_HOST, OVERHEAD_GROWS, True, id="hypervisor: that it grows"),
     ],
 )
-def test_a_page_silences_what_it_names_as_the_cause(
-    alertmanager: Alertmanager, webhook: Webhook, cause: dict[str, str], other: dict[str, str], silenced: bool
+def test_a_page_inhibits_the_alert_about_its_cause(
+    alertmanager: Alertmanager, webhook: Webhook, cause: dict[str, str], other: dict[str, str], inhibited: bool
 ) -> None:
     alertmanager.tell({"labels": PAGE}, {"labels": cause}, {"labels": other})
     webhook.wait_for(lambda message: "ObjectiveBurnsFast" in names(message, "firing"), 30)
-    expected = {other["alertname"]} if silenced else set()
+    expected = {other["alertname"]} if inhibited else set()
     assert suppressed(alertmanager, expected) == expected
 
 
-def test_a_page_whose_cause_changes_is_told_once_and_silences_what_the_new_one_is_about(
+def test_a_page_whose_cause_changes_is_notified_once_and_inhibits_the_new_causes_alert(
     alertmanager: Alertmanager, webhook: Webhook
 ) -> None:
     alertmanager.tell({"labels": PAGE, "annotations": {"cause": "self"}}, {"labels": BY_ITSELF}, {"labels": CAPPED})
@@ -306,7 +306,7 @@ def test_a_page_whose_cause_changes_is_told_once_and_silences_what_the_new_one_i
         {"labels": BY_NEIGHBOUR},
         {"labels": STARVED},
     )
-    # The cap is told now, as nothing holds it back any more; who waits isn't.
+    # CapBindsLong is sent now, as nothing inhibits it any more; VirtualServerStarved isn't.
     webhook.wait_for(lambda message: names(message, "firing") == {"CapBindsLong"}, 30)
     expected = {"VirtualServerStarved"}
     assert suppressed(alertmanager, expected) == expected
@@ -319,15 +319,15 @@ def to(receiver: str, host: str) -> Callable[[dict[str, Any]], bool]:
     return lambda message: (message["receiver"], message["groupLabels"]["host"]) == (receiver, host)
 
 
-def test_one_breaking_host_is_one_message_for_each_who_is_told(alertmanager: Alertmanager, webhook: Webhook) -> None:
+def test_one_breaking_host_is_one_message_per_receiver(alertmanager: Alertmanager, webhook: Webhook) -> None:
     pages = [{**PAGE, "app": app} for app in ("shop", "blog", "wiki")]
     alertmanager.tell(*({"labels": labels} for labels in [*pages, OVERHEAD_HIGH, {**PAGE, "host": "xen2"}]))
     for receiver, host in (("page", "xen1"), ("page", "xen2"), ("ticket", "xen1")):
         webhook.wait_for(to(receiver, host), 30)
-    told = sorted(
+    sent = sorted(
         (message["receiver"], message["groupLabels"]["host"], len(message["alerts"])) for message in webhook.messages
     )
-    assert told == [("page", "xen1", 3), ("page", "xen2", 1), ("ticket", "xen1", 1)]
+    assert sent == [("page", "xen1", 3), ("page", "xen2", 1), ("ticket", "xen1", 1)]
 
 
 def suppressed(alertmanager: Alertmanager, expected: set[str]) -> set[str]:

@@ -64,7 +64,7 @@ def test_it_is_scraped_all_the_same(tmp_path: Path, how: str, sources: tuple[str
 
 
 @pytest.mark.parametrize("how", ["silent", "guesses"])
-def test_so_it_is_with_tls_and_a_password(tmp_path: Path, how: str) -> None:
+def test_it_is_scraped_all_the_same_with_tls_and_a_password(tmp_path: Path, how: str) -> None:
     """Behind TLS "silent" is a handshake that never comes, and so are guesses in plain HTTP without it."""
     ca = trustme.CA()
     issued = ca.issue_cert("127.0.0.1")

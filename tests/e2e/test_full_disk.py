@@ -1,4 +1,4 @@
-"""A full data disk, on which Prometheus can store nothing: what it judged before must not end as if all were well."""
+"""A full data disk, on which Prometheus can store nothing: alerts that fired before must not resolve."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def fill(file: Path) -> None:
                 raise
 
 
-def told(webhook: Webhook, name: str, status: str) -> list[dict[str, Any]]:
-    """What was told of an alert, "firing" or "resolved"."""
+def notified(webhook: Webhook, name: str, status: str) -> list[dict[str, Any]]:
+    """The notifications of an alert, "firing" or "resolved"."""
     return [
         alert
         for message in webhook.messages
@@ -67,7 +67,7 @@ def wait_until_over(prometheus: Prometheus, name: str, seconds: float) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_on_a_full_disk_nothing_passes_for_being_over(tmp_path: Path) -> None:
+def test_on_a_full_disk_no_alert_is_resolved(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         webhook = stack.enter_context(Webhook())
         alertmanager = stack.enter_context(Alertmanager(tmp_path, webhook.url))
@@ -84,20 +84,20 @@ def test_on_a_full_disk_nothing_passes_for_being_over(tmp_path: Path) -> None:
         data = prometheus.folder / "data"
         stack.enter_context(small_disk(data))
         stack.enter_context(prometheus)
-        webhook.wait_for(lambda _: bool(told(webhook, "ExporterDown", "firing")), 60)
-        webhook.wait_for(lambda _: bool(told(webhook, "Watchdog", "firing")), 30)
-        assert told(webhook, "SamplesNotStored", "firing") == []
+        webhook.wait_for(lambda _: bool(notified(webhook, "ExporterDown", "firing")), 60)
+        webhook.wait_for(lambda _: bool(notified(webhook, "Watchdog", "firing")), 30)
+        assert notified(webhook, "SamplesNotStored", "firing") == []
 
         fill(data / "filler")
-        webhook.wait_for(lambda _: bool(told(webhook, "SamplesNotStored", "firing")), 120)
+        webhook.wait_for(lambda _: bool(notified(webhook, "SamplesNotStored", "firing")), 120)
         wait_until_over(prometheus, "ExporterDown", 60)  # Prometheus itself has forgotten it
         wait_until_over(prometheus, "Watchdog", 10)
-        time.sleep(5)  # in which Alertmanager would tell of it
-        assert told(webhook, "ExporterDown", "resolved") == []
+        time.sleep(5)  # in which Alertmanager would send it
+        assert notified(webhook, "ExporterDown", "resolved") == []
         assert firing(prometheus) == {"SamplesNotStored"}
 
         (data / "filler").unlink()
-        webhook.wait_for(lambda _: bool(told(webhook, "SamplesNotStored", "resolved")), 30)
+        webhook.wait_for(lambda _: bool(notified(webhook, "SamplesNotStored", "resolved")), 30)
         prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing"}', 30)
         assert "Watchdog" in firing(prometheus)
-        assert told(webhook, "ExporterDown", "resolved") == []
+        assert notified(webhook, "ExporterDown", "resolved") == []

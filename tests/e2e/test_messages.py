@@ -1,4 +1,4 @@
-"""What people are told: the mails and the chat messages that the real Alertmanager sends, with the shipped templates.
+"""What people receive: the mails and the chat messages that the real Alertmanager sends, with the shipped templates.
 
 The receivers are those of the example in alerts/alertmanager.yml, with the addresses of this test in them.
 """
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 Alert: TypeAlias = dict[str, Any]
 
-# Told to the ticket receiver by mail and to the page receiver in the chat; a story each, on a host of its own.
+# Sent to the ticket receiver by mail and to the page receiver in the chat; each test on a host of its own.
 RUNBOOKS = "http://prometheus.example.org:9090/user/runbooks"
 ALLOWED = "objective: at most 1%"
 
@@ -91,8 +91,8 @@ def is_about(host: str, text: str) -> bool:
     return re.search(rf"\b[Hh]ost {host}\b", text) is not None
 
 
-class Told:
-    """Both ends: whom Alertmanager tells, and what it is told."""
+class Messages:
+    """Both ends: the alerts that Alertmanager gets, and the messages that it sends."""
 
     def __init__(self, alertmanager: Alertmanager, mailbox: Mailbox, chat: Webhook) -> None:
         self.alertmanager = alertmanager
@@ -100,9 +100,9 @@ class Told:
         self.chat = chat
 
     def mail(self, host: str, *alerts: Alert, containing: str = "") -> str:
-        """The first mail about a host that contains this text, after Alertmanager is told of the alerts.
+        """The first mail about a host that contains this text, after Alertmanager gets the alerts.
 
-        Alerts that began long ago don't wait for company: a first mail may tell of some of them only.
+        Alerts that began long ago don't wait for others: a first mail may have only some of them.
         """
         self.alertmanager.tell(*alerts)
 
@@ -133,8 +133,8 @@ def readable(mail: email.message.EmailMessage) -> str:
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    folder = tmp_path_factory.mktemp("told")
+def messages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Messages]:
+    folder = tmp_path_factory.mktemp("messages")
     with Mailbox() as mailbox, Webhook() as chat, pytest.MonkeyPatch.context() as environment:
         environment.setenv("TZ", "UTC")
         page, ticket, watchdog, nobody = example_receivers()
@@ -143,7 +143,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         ticket["email_configs"][0] |= {"smarthost": mailbox.address, "require_tls": False}
         watchdog["webhook_configs"][0]["url"] = chat.url
         with Alertmanager(folder, [page, ticket, watchdog, nobody], program=request.param) as alertmanager:
-            yield Told(alertmanager, mailbox, chat)
+            yield Messages(alertmanager, mailbox, chat)
 
 
 def assert_golden(name: str, message: str) -> None:
@@ -155,81 +155,81 @@ def assert_golden(name: str, message: str) -> None:
     assert message == file.read_text()
 
 
-def test_a_mail_about_one_alert_and_that_it_is_over(told: Told) -> None:
+def test_a_mail_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
     alert = objective("one", "shop", "neighbour", "warning")
-    assert_golden("one-firing", told.mail("one", alert))
-    assert_golden("one-resolved", told.mail("one", over(alert), containing="RESOLVED"))
+    assert_golden("one-firing", messages.mail("one", alert))
+    assert_golden("one-resolved", messages.mail("one", over(alert), containing="RESOLVED"))
 
 
-def test_a_chat_message_about_one_alert_and_that_it_is_over(told: Told) -> None:
+def test_a_chat_message_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
     alert = objective("chat", "shop", "self")
-    firing = told.post("chat", alert)
+    firing = messages.post("chat", alert)
     assert firing["title"] == f"[PAGE] {alert['annotations']['summary']}"
     assert firing["fallback"] == firing["title"]
     assert firing["color"] == "danger"
     assert_golden("chat-firing", firing["text"])
-    resolved = told.post("chat", over(alert), title="RESOLVED")
+    resolved = messages.post("chat", over(alert), title="RESOLVED")
     assert resolved["title"] == f"[RESOLVED] after 25m: {alert['annotations']['summary']}"
     assert resolved["color"] == "good"
     assert_golden("chat-resolved", resolved["text"])
 
 
-def test_a_host_that_is_down_is_a_short_message(told: Told) -> None:
-    page = told.post("down", host_down("down"))
+def test_a_host_that_is_down_is_a_short_message(messages: Messages) -> None:
+    page = messages.post("down", host_down("down"))
     assert page["title"] == "[PAGE] Host down is down or unreachable: nothing on it answers."
     assert_golden("host-down", page["text"])
 
 
-def test_a_few_alerts_of_a_host_are_told_in_full_and_in_one_message(told: Told) -> None:
+def test_a_few_alerts_of_a_host_are_one_message_with_each_in_full(messages: Messages) -> None:
     alerts = [objective("few", "shop", "hypervisor", "warning"), overhead("few")]
-    assert_golden("few-firing", told.mail("few", *alerts, containing="2 alerts"))
+    assert_golden("few-firing", messages.mail("few", *alerts, containing="2 alerts"))
     # One is over, the other goes on.
-    assert_golden("few-one-resolved", told.mail("few", alerts[0], over(alerts[1]), containing="Resolved at"))
+    assert_golden("few-one-resolved", messages.mail("few", alerts[0], over(alerts[1]), containing="Resolved at"))
 
 
-def test_many_alerts_of_a_host_are_a_line_each(told: Told) -> None:
+def test_many_alerts_of_a_host_are_a_line_each(messages: Messages) -> None:
     alerts = [objective("many", f"shop-{number:02}", "neighbour", "warning") for number in range(1, 13)]
-    assert_golden("many-firing", told.mail("many", *alerts, containing="12 alerts"))
-    assert_golden("many-resolved", told.mail("many", *map(over, alerts), containing="RESOLVED"))
+    assert_golden("many-firing", messages.mail("many", *alerts, containing="12 alerts"))
+    assert_golden("many-resolved", messages.mail("many", *map(over, alerts), containing="RESOLVED"))
 
 
-def test_many_alerts_of_several_kinds_name_each_cause_and_each_runbook_once(told: Told) -> None:
+def test_many_alerts_of_several_kinds_name_each_cause_and_each_runbook_once(messages: Messages) -> None:
     apps = [objective("kinds", app, cause, "warning") for app, cause in (("blog", "self"), ("shop", "unknown"))]
     slow = objective("kinds", "shop", "unknown", "warning", objective="availability")
-    assert_golden("kinds-firing", told.mail("kinds", *apps, slow, overhead("kinds"), containing="4 alerts"))
+    assert_golden("kinds-firing", messages.mail("kinds", *apps, slow, overhead("kinds"), containing="4 alerts"))
 
 
-def test_virtual_servers_are_named_first_whatever_they_are_called(told: Told) -> None:
+def test_virtual_servers_are_named_first_whatever_they_are_called(messages: Messages) -> None:
     """A container is called by the 12 digits that Docker shows, of 64; nothing of a name is lost."""
     container = f"docker-{'0123456789ab' + 52 * 'c'}.scope"
     names = [container, 'kunde "müller" <b>&', "web 1", "web 2"]
     alerts = [*(starved("names", name) for name in names), overhead("names")]
-    assert_golden("names-firing", told.mail("names", *alerts, containing="5 alerts"))
+    assert_golden("names-firing", messages.mail("names", *alerts, containing="5 alerts"))
 
 
-def test_a_changed_cause_is_no_message_and_the_next_one_has_it(told: Told) -> None:
+def test_a_changed_cause_is_no_message_and_the_next_one_has_it(messages: Messages) -> None:
     before = objective("changed", "shop", "unknown", "warning")
-    assert "Most likely cause: unknown." in told.mail("changed", before)
+    assert "Most likely cause: unknown." in messages.mail("changed", before)
     after = objective("changed", "shop", "load", "warning")
-    told.alertmanager.tell(after)
-    told.mail("after-changed", overhead("after-changed"))  # a whole interval later: group_wait is as long as that
-    told.mail("after-changed", over(overhead("after-changed")), containing="RESOLVED")
-    assert_golden("changed-cause", told.mail("changed", over(after), containing="Most likely cause: its load"))
-    assert len([mail for mail in told.mailbox.mails if is_about("changed", readable(mail))]) == 2
+    messages.alertmanager.tell(after)
+    messages.mail("after-changed", overhead("after-changed"))  # a whole interval later: group_wait is as long as that
+    messages.mail("after-changed", over(overhead("after-changed")), containing="RESOLVED")
+    assert_golden("changed-cause", messages.mail("changed", over(after), containing="Most likely cause: its load"))
+    assert len([mail for mail in messages.mailbox.mails if is_about("changed", readable(mail))]) == 2
 
 
 @pytest.mark.parametrize("cause", ["self", "neighbour", "hypervisor", "load", "unknown"])
-def test_each_cause_is_put_into_words(told: Told, cause: str) -> None:
-    mail = told.mail(f"by-{cause}", objective(f"by-{cause}", "shop", cause, "warning"))
+def test_each_cause_is_put_into_words(messages: Messages, cause: str) -> None:
+    mail = messages.mail(f"by-{cause}", objective(f"by-{cause}", "shop", cause, "warning"))
     (line,) = re.findall("^Most likely cause: (.+)$", mail, re.MULTILINE)
     assert re.fullmatch(r"[a-zA-Z ]+\. [A-Z].+\.", line)
 
 
-def test_failures_that_nothing_on_the_host_explains_lead_to_the_log(told: Told) -> None:
-    mail = told.mail("fails", objective("fails", "shop", "unknown", "warning", objective="availability"))
+def test_failures_that_nothing_on_the_host_explains_lead_to_the_log(messages: Messages) -> None:
+    mail = messages.mail("fails", objective("fails", "shop", "unknown", "warning", objective="availability"))
     assert "look at the application itself. Begin with its error log.\n" in mail
 
 
-def test_an_alert_of_the_users_own_without_our_annotations_is_told_too(told: Told) -> None:
+def test_a_users_own_alert_without_our_annotations_is_sent_too(messages: Messages) -> None:
     alert = {"labels": {"alertname": "DiskFull", "host": "own"}, "startsAt": "2026-03-02T08:12:00Z"}
-    assert_golden("own-rule", told.mail("own", alert))
+    assert_golden("own-rule", messages.mail("own", alert))

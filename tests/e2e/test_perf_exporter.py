@@ -80,21 +80,21 @@ def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
     assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
 
 
-def test_what_does_not_fit_under_the_ceiling_is_said(tmp_path: Path) -> None:
+def test_what_does_not_fit_under_the_ceiling_is_reported(tmp_path: Path) -> None:
     with running(tmp_path, "--perf.max-counters=1") as exporter:
         page = exporter.get().text
     assert 'reason="too_many_files"} 0.0\n' in page
     assert "\nperf_up 1.0\n" in page
 
 
-def test_it_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_it_ends_on_sigterm(tmp_path: Path) -> None:
     with running(tmp_path) as exporter:
         exporter.get()
         exporter.process.send_signal(signal.SIGTERM)
         assert exporter.process.wait(30) == 0
 
 
-def test_a_slip_of_the_pen_in_the_events_is_one_line(tmp_path: Path) -> None:
+def test_a_mistyped_event_is_reported_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "events.yml"
     file.write_text("groups:\n  cache: [cycles, cache-mises]\n")
     assert refused(f"--events={file}") == (
@@ -104,7 +104,7 @@ def test_a_slip_of_the_pen_in_the_events_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--profile.seconds=10s", "--profile.event=cpu-clock", "--profile.symbols=5"])
-def test_a_flag_of_profiles_without_profiles_is_one_line(flag: str) -> None:
+def test_a_flag_of_profiles_without_profiles_is_reported_in_one_line(flag: str) -> None:
     name = flag.partition("=")[0]
     assert refused(flag) == (
         f"perf-exporter: {name} without --profile.interval: add --profile.interval=60s to take profiles\n"
@@ -116,7 +116,7 @@ def test_profiles_may_be_turned_off_and_keep_their_flags(tmp_path: Path) -> None
         assert 'source="profile"' not in exporter.get().text
 
 
-def test_profiles_that_would_overlap_are_one_line() -> None:
+def test_profiles_that_would_overlap_are_reported_in_one_line() -> None:
     assert refused("--profile.interval=10s", "--profile.seconds=1m") == (
         "perf-exporter: --profile.seconds (60 s) exceeds --profile.interval (10 s): a profile has to end before the "
         "next one begins\n"

@@ -108,7 +108,7 @@ def test_counters_rise_from_0_at_the_begin_to_all_at_the_end(tmp_path: Path) -> 
     assert 'host="dl385"' in done.stdout
 
 
-def test_the_files_time_is_the_end_unless_told_otherwise(tmp_path: Path) -> None:
+def test_the_files_time_is_the_end_by_default(tmp_path: Path) -> None:
     file = tmp_path / "report"
     file.write_text(PERF_SCRIPT)
     os.utime(file, (1172754000, 1172754000))
@@ -136,7 +136,7 @@ def test_what_is_no_such_report_is_refused_in_one_line(tmp_path: Path, kind: str
         ("perf-script", "# ========\n\n"),
     ],
 )
-def test_a_report_of_nothing_is_no_import(tmp_path: Path, kind: str, text: str) -> None:
+def test_an_empty_report_is_not_imported(tmp_path: Path, kind: str, text: str) -> None:
     file, output = tmp_path / "report", tmp_path / "output"
     file.write_text(text)
     done = imported(kind, file, "--output", output)
@@ -169,7 +169,7 @@ def test_events_lose_their_modifiers_unless_two_would_get_one_name(tmp_path: Pat
         (["{file}", "--output=/nonexistent/folder/file"], "No such file"),
     ],
 )
-def test_what_cant_be_done_is_said(tmp_path: Path, flags: list[str], words: str) -> None:
+def test_what_cant_be_done_is_reported(tmp_path: Path, flags: list[str], words: str) -> None:
     file = tmp_path / "report"
     file.write_text(PERF_SCRIPT)
     done = imported("perf-script", *[flag.format(file=file) for flag in flags])

@@ -187,7 +187,7 @@ def test_a_perf_that_is_killed_costs_its_round_and_is_counted(tmp_path: Path) ->
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path, number: signal.Signals) -> None:
-    """Told to stop, it ends perf; killed, it can't, but perf ends by itself. What it recorded is gone either way."""
+    """On SIGTERM it ends perf; killed, it can't, but perf ends by itself. What it recorded is gone either way."""
     seconds = "60" if number == signal.SIGTERM else "3"
     with running_exporter(tmp_path, f"--profile.seconds={seconds}", "--profile.interval=1m") as exporter:
         running = perf_of(exporter)

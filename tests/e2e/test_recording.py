@@ -65,7 +65,7 @@ def replaying(folder: Path, package: str, file: Path, *flags: str) -> RunningExp
     return RunningExporter(folder, f"--source=replay:{file}", *flags, package=f"virtscope.{package}")
 
 
-def figures(page: str, prefix: str) -> list[str]:
+def samples(page: str, prefix: str) -> list[str]:
     """The page's series of these names, without the mark of a replay."""
     unmarked = re.sub(r',?replayed="[^"]*"', "", page).replace("{,", "{").replace("{}", "")
     return [line for line in unmarked.splitlines() if line.startswith(prefix)]
@@ -81,13 +81,13 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
     with replaying(tmp_path, "openvz", file) as exporter:
         replayed = exporter.get().text
         (said,) = exporter.log_lines("replaying a recording: no value is live")
-    assert figures(replayed, "openvz_") == figures(live, "openvz_") != []
+    assert samples(replayed, "openvz_") == samples(live, "openvz_") != []
     assert all('replayed="host"' in line for line in replayed.splitlines() if line.startswith("openvz_"))
     assert f'vestat_source_info{{detail="replay:{file}",source="vestat"}} 1.0' in replayed
     assert said["file"] == str(file)
 
 
-def test_a_host_that_cant_be_read_is_said_so(tmp_path: Path) -> None:
+def test_a_host_that_cant_be_read_is_reported(tmp_path: Path) -> None:
     done = record("openvz", tmp_path / "host.jsonl.gz", "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}")
     assert done.returncode == 1
     (failure,) = [line for line in done.stderr.splitlines() if "source failed" in line]  # once, although it goes on
@@ -135,9 +135,9 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     assert "what xl tells" in done.stdout
     with replaying(tmp_path, "xen", file) as exporter:
         replayed = page_with(exporter, "xen_domain_scheduler_weight{")
-    series = [line.rpartition(" ")[0] for line in figures(live, "xen_")]
-    assert [line.rpartition(" ")[0] for line in figures(replayed, "xen_")] == series
-    assert figures(replayed, "xen_domain_runnable") == figures(live, "xen_domain_runnable") != []
+    series = [line.rpartition(" ")[0] for line in samples(live, "xen_")]
+    assert [line.rpartition(" ")[0] for line in samples(replayed, "xen_")] == series
+    assert samples(replayed, "xen_domain_runnable") == samples(live, "xen_domain_runnable") != []
     assert "xen_vcpu_affinity_info{" in replayed
 
     private = tmp_path / "private.jsonl.gz"
@@ -223,7 +223,7 @@ def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
         (["--replay.speed=0"], "is not a factor above 0"),
     ],
 )
-def test_what_cannot_be_played_is_one_clear_line(flags: list[str], complaint: str) -> None:
+def test_what_cannot_be_played_is_reported_in_one_line(flags: list[str], complaint: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "virtscope.openvz", *flags],
         cwd=EXPORTERS / "virtscope/openvz",

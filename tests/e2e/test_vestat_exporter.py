@@ -69,7 +69,7 @@ def test_the_units_and_what_they_rest_on_are_in_the_log_once(tmp_path: Path) -> 
 
 
 def test_units_once_decided_are_kept(tmp_path: Path) -> None:
-    """The container that told them stops, and a young one alone could not tell: its counters go on all the same."""
+    """The container that showed them stops. The young one is no evidence by itself, but its counters go on."""
     young = fake_host.row("2", 2, per_second=2_000_000_000)
     fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600, per_second=2_000_000_000), young]))
     with running(tmp_path, tmp_path) as exporter:
@@ -80,7 +80,7 @@ def test_units_once_decided_are_kept(tmp_path: Path) -> None:
     assert 'ctid="1"' not in page
 
 
-def test_units_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
+def test_unknown_units_are_not_guessed(tmp_path: Path) -> None:
     fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600, hz=250, per_second=3_000_000_000)]))
     with running(tmp_path, tmp_path) as exporter:
         page = exporter.get().text
@@ -106,7 +106,7 @@ def test_a_kernel_that_does_not_count_waits_has_none_to_show(tmp_path: Path) -> 
     assert 'openvz_container_schedulings_total{ctid="2"} 1.0\n' in counting
 
 
-def test_a_row_that_makes_no_sense_costs_only_itself(tmp_path: Path) -> None:
+def test_a_malformed_row_costs_only_itself(tmp_path: Path) -> None:
     text = fake_host.vestat([fake_host.row("1", 3600)])
     fake_host.write(tmp_path, vestat=f"{text}2 cut\n", veinfo="1 0 5\n2 0\n")
     with running(tmp_path, tmp_path) as exporter:
@@ -116,7 +116,7 @@ def test_a_row_that_makes_no_sense_costs_only_itself(tmp_path: Path) -> None:
     assert "openvz_veinfo_refused_rows 1.0\n" in page
 
 
-def test_a_figure_below_zero_is_absent(tmp_path: Path) -> None:
+def test_a_negative_value_is_absent(tmp_path: Path) -> None:
     """The kernel subtracts, and prints the result without a sign."""
     row = fake_host.row("1", 3600)
     fake_host.write(tmp_path, vestat=fake_host.vestat([row._replace(idle=2**64 - 5)]))
@@ -128,7 +128,7 @@ def test_a_figure_below_zero_is_absent(tmp_path: Path) -> None:
 
 def test_a_source_that_fails_costs_only_its_own_metrics(tmp_path: Path) -> None:
     fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600)]))
-    (tmp_path / "user_beancounters").write_text("rubbish\n")
+    (tmp_path / "user_beancounters").write_text("malformed\n")
     with running(tmp_path, tmp_path) as exporter:
         page = exporter.get().text
     assert "\nvestat_up 0.0\n" in page

@@ -1,4 +1,4 @@
-"""xentop-exporter with --web.config.file: what gets in, what stays out, and Prometheus among those who get in."""
+"""xentop-exporter with --web.config.file: which clients are accepted, Prometheus among them, and which refused."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_other_certificates_than_the_allowed_one_are_refused(folder: Folder, exp
     assert folder.get(exporter, folder.client).status_code == 200
 
 
-def test_plain_http_is_refused_and_harms_nobody(folder: Folder, exporter: RunningExporter) -> None:
+def test_plain_http_is_refused_and_does_no_harm(folder: Folder, exporter: RunningExporter) -> None:
     with pytest.raises(requests.ConnectionError):
         exporter.get()
     host, port = exporter.address.split(":")

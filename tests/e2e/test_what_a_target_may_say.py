@@ -185,7 +185,7 @@ OF_PROMETHEUS = "up|scrape_.*|target:.*|ALERTS.*"
 
 
 @pytest.mark.parametrize("host", ["everything", "everything in guest"])
-def test_each_job_brings_its_own_metrics_and_nobody_else_s(prometheus: Prometheus, host: str) -> None:
+def test_each_job_brings_its_own_metrics_and_no_others(prometheus: Prometheus, host: str) -> None:
     brought: dict[str, set[str]] = {}
     for labels in labels_of(
         prometheus,

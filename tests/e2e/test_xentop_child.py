@@ -1,4 +1,4 @@
-"""The source xentop through the real exporter, with a program in xentop's place that dies, hangs and prints rubbish."""
+"""The source xentop through the real exporter, with a fake xentop that dies, hangs and prints malformed text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CPU = 'xen_domain_cpu_seconds_total{domain="web01",domid=""}'
 
 
 class FakeXentop:
-    """A folder for PATH with a xentop in it, which does what it is told at its next start."""
+    """A folder for PATH with a xentop in it, whose next start can be scripted."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -95,7 +95,7 @@ def value(text: str, series: str) -> float | None:
 
 
 def up(exporter: RunningExporter) -> str:
-    """The first page with figures."""
+    """The first page with values."""
     return wait_for(lambda: text if value(text := page(exporter), "xentop_up") == 1 else "")
 
 
@@ -125,7 +125,7 @@ def test_a_killed_child_is_started_again(xentop: FakeXentop, exporter: RunningEx
         killed = xentop.child()
         os.kill(killed, signal.SIGKILL)
         wait_for(lambda: value(page(exporter), "xentop_child_starts_total") == 2)
-        wait_for(lambda: len(xentop.starts()) == 2)  # which the new one tells in its own time
+        wait_for(lambda: len(xentop.starts()) == 2)  # which the new one notes a little later
         up(exporter)
         assert not alive(killed), "a zombie"
         assert "signal 9" in exporter.log_lines("xentop ended")[0]["err"]
@@ -137,7 +137,7 @@ def test_a_stopped_child_is_dropped_and_replaced(xentop: FakeXentop, exporter: R
         stopped = xentop.child()
         os.kill(stopped, signal.SIGSTOP)
         wait_for(lambda: value(page(exporter), "xentop_up") == 0)
-        assert "xen_domain_cpu_seconds_total{" not in page(exporter), "old figures must not pass for new ones"
+        assert "xen_domain_cpu_seconds_total{" not in page(exporter), "old values must not pass for new ones"
         error(exporter, "timeout", "no whole iteration")
         wait_for(lambda: not alive(stopped))
         up(exporter)
@@ -155,7 +155,7 @@ def test_half_an_iteration_is_not_served(xentop: FakeXentop, exporter: RunningEx
     assert 2 not in seen
 
 
-def test_death_is_told_with_its_last_words(xentop: FakeXentop, exporter: RunningExporter) -> None:
+def test_a_childs_death_is_reported_with_its_last_output(xentop: FakeXentop, exporter: RunningExporter) -> None:
     xentop.say("dies")
     with exporter:
         error(exporter, "error", "ended with status 1: ERROR: Can't find hypervisor information in sysfs!")
@@ -204,7 +204,7 @@ def test_the_default_is_xentop_where_there_is_no_library(xentop: FakeXentop, tmp
         assert 'xentop_source_up{source="libxenstat"} 0.0' in page(exporter)
 
 
-def test_no_xentop_is_one_clear_line(xentop: FakeXentop, tmp_path: Path) -> None:
+def test_no_xentop_is_reported_in_one_line(xentop: FakeXentop, tmp_path: Path) -> None:
     if shutil.which("xentop"):
         pytest.skip("this machine has a xentop; the message for those without can't be had here")
     (xentop.folder / "xentop").unlink()

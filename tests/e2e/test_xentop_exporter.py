@@ -40,14 +40,17 @@ WEB = FakeDomain(
 )
 HARD_TO_QUOTE = FakeDomain(2, 'say "hi" \\o/ käse'.encode(), cpu_ns=(1 << 63) | 2_000_000_000, state="paused")
 LONG = FakeDomain(3, b"n" * 200, state="")
-TWINS = [FakeDomain(4, b"twin", cpu_ns=4_000_000_000), FakeDomain(5, b"twin", cpu_ns=5_000_000_000, state="crashed")]
+SAME_NAME = [
+    FakeDomain(4, b"copy", cpu_ns=4_000_000_000),
+    FakeDomain(5, b"copy", cpu_ns=5_000_000_000, state="crashed"),
+]
 
 
 @pytest.fixture
 def xen(tmp_path: Path) -> FakeXen:
     fake = FakeXen(tmp_path)
     fake.build_libxenctrl("-DSTOCK")
-    fake.show(DOM0, WEB, HARD_TO_QUOTE, LONG, *TWINS)
+    fake.show(DOM0, WEB, HARD_TO_QUOTE, LONG, *SAME_NAME)
     return fake
 
 
@@ -96,7 +99,7 @@ def page_with(exporter: RunningExporter, series: str) -> str:
     return page
 
 
-def test_what_the_toolstack_tells(xen: FakeXen, tmp_path: Path) -> None:
+def test_values_from_the_toolstack(xen: FakeXen, tmp_path: Path) -> None:
     xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
     environment = {**xen.environment(), "PATH": xl.path}
     flags = [*xen.flags, "--xl.interval=0.2s"]
@@ -105,7 +108,7 @@ def test_what_the_toolstack_tells(xen: FakeXen, tmp_path: Path) -> None:
         assert "xentop_up 1.0" in page
         assert 'xen_domain_scheduler_weight{domain="web01",domid="1"} 256.0' in page
         assert 'uuid="586d02b6-9100-4965-a4ea-f600cf10add6"' in page
-        assert 'xen_domain_scheduler_weight{domain="twin",domid="4"}' not in page  # a guest that xl doesn't list
+        assert 'xen_domain_scheduler_weight{domain="copy",domid="4"}' not in page  # a guest that xl doesn't list
         assert 'xentop_source_age_seconds{source="xl"}' in page
         shares = (xl.answers / "sched-credit").read_text()
         xl.answer("sched-credit", shares.replace("1    256    0", "1    256   50"))
@@ -116,7 +119,7 @@ def test_what_the_toolstack_tells(xen: FakeXen, tmp_path: Path) -> None:
         assert "web01" not in exporter.get().text  # at once, whatever xl listed
 
 
-def test_a_toolstack_that_refuses_costs_its_own_figures_alone(xen: FakeXen, tmp_path: Path) -> None:
+def test_a_toolstack_that_refuses_costs_its_own_values_alone(xen: FakeXen, tmp_path: Path) -> None:
     (tmp_path / "answers").mkdir()
     xl = FakeXl(tmp_path, tmp_path / "answers")
     for command in ("list -v -c", "list -v", "list"):
@@ -197,7 +200,7 @@ def test_networks_of_libxenstat_where_the_file_can_not_be_read(xen: FakeXen, exp
         assert len(exporter.log_lines("networks are libxenstat's no more")) == 1
 
 
-def test_how_long_domains_waited(xen: FakeXen, tmp_path: Path) -> None:
+def test_runnable_time_of_domains(xen: FakeXen, tmp_path: Path) -> None:
     xen.build_libxenctrl()
     seconds = [number * 10**9 for number in (900, 12, 3, 4, 5, 6)]
     waited = (0, 7, 930 * 10**9, *seconds, 8 * 10**9, 10**9, 0)
@@ -212,7 +215,7 @@ def test_how_long_domains_waited(xen: FakeXen, tmp_path: Path) -> None:
     assert "xentop_up 1.0" in page
 
 
-def test_who_waits_is_told_while_libxenstat_hangs(xen: FakeXen, tmp_path: Path) -> None:
+def test_runnable_time_is_exposed_while_libxenstat_hangs(xen: FakeXen, tmp_path: Path) -> None:
     xen.build_libxenctrl()
     account = "runstate 1 0 7 0 1 2 3 4 5 6 0 0 0"
     xen.show(FakeDomain(1, b"web01"), FakeDomain(2, b"db01"))
@@ -226,7 +229,7 @@ def test_who_waits_is_told_while_libxenstat_hangs(xen: FakeXen, tmp_path: Path) 
     assert missed == ['xen_domain_runstate_missed_changes_total{domain="web01",domid="1"} 7.0']
 
 
-def test_where_xen_does_not_tell_who_waits_it_says_what_to_do(exporter: RunningExporter) -> None:
+def test_without_runnable_time_it_says_what_to_do(exporter: RunningExporter) -> None:
     with exporter:
         page = exporter.get().text
     assert "xen_domain_runstate_seconds_total{" not in page
@@ -344,24 +347,24 @@ def test_a_requests_body_is_not_taken_for_the_next_request(exporter: RunningExpo
     assert b"\r\nConnection: close\r\n" in answer
 
 
-def test_a_silent_client_holds_nobody_up(exporter: RunningExporter) -> None:
+def test_a_silent_client_delays_no_other(exporter: RunningExporter) -> None:
     with exporter:
         host, port = exporter.address.split(":")
         with socket.create_connection((host, int(port))):  # says nothing
             assert "xentop_up 1.0" in exporter.get(timeout=5).text
 
 
-def test_rubbish_requests_do_no_harm(exporter: RunningExporter) -> None:
+def test_malformed_requests_do_no_harm(exporter: RunningExporter) -> None:
     with exporter:
         host, port = exporter.address.split(":")
-        for rubbish in (b"\0\xff\r\n\r\n", b"GET\r\n\r\n", b"GET /metrics HTTP/9.9\r\n\r\n", b"A" * 100_000):
+        for malformed in (b"\0\xff\r\n\r\n", b"GET\r\n\r\n", b"GET /metrics HTTP/9.9\r\n\r\n", b"A" * 100_000):
             with socket.create_connection((host, int(port)), timeout=10) as connection:
-                connection.sendall(rubbish)
+                connection.sendall(malformed)
         assert exporter.get(X_Prometheus_Scrape_Timeout_Seconds="-inf").status_code == 200
         assert exporter.log_lines("connection broke") == []
 
 
-def test_a_taken_port_is_one_clear_line(exporter: RunningExporter) -> None:
+def test_a_taken_port_is_reported_in_one_line(exporter: RunningExporter) -> None:
     with exporter:
         second = subprocess.run(
             [sys.executable, "-m", "virtscope.xen", f"--web.listen-address={exporter.address}"],

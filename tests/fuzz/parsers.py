@@ -67,7 +67,7 @@ class Parser(NamedTuple):
     """A parser under test: it reads any bytes, or raises one of `refusals`.
 
     seeds: text as it really is, to be mutated.
-    largest: bytes of the largest text it is given; what is so small or so slow that more would tell nothing has less.
+    largest: bytes of the largest text it is given; less where more would show nothing, as the format is small or slow.
     """
 
     name: str
@@ -100,7 +100,7 @@ def _xentop(data: bytes) -> None:
 
 
 def _toolstack(command: str, data: bytes) -> None:
-    """Read it as xl's answer to this command, beside an answer to "list" as xl gives it."""
+    """Read it as xl's answer to this command, together with an answer to "list" as xl gives it."""
     answers = [Answer("list", _XL_LIST, "", False), Answer(command, data, "", False)]
     known = understand(RawToolstack("xl", tuple(answers), ((1, data),)))
     domains = [
@@ -294,7 +294,7 @@ _DOMAIN = RawDomain(
     (RawVcpu(1, 10**9),), (_NETWORK,), (_VBD,), 1, b"web", 10**9, 2**28, 2**64 - 1, 0, *[0, 0, 0, 0, 0, 1]
 )
 _NODE = RawNode((_DOMAIN,), b"4.17.7", 4, 2_400_000_000, 2**34, 2**30)
-_TOLD = RawToolstack(
+_RAW_TOOLSTACK = RawToolstack(
     "/usr/sbin/xl",
     tuple(
         Answer(path.name.removesuffix(" -v"), path.read_bytes(), "", False)
@@ -302,7 +302,9 @@ _TOLD = RawToolstack(
     ),
 )
 _RECORDINGS = [
-    _recorded("xentop", [("xl", _TOLD), ("libxenstat", Snapshot(_NODE, Failed("unavailable", "no such call")))] * 2),
+    _recorded(
+        "xentop", [("xl", _RAW_TOOLSTACK), ("libxenstat", Snapshot(_NODE, Failed("unavailable", "no such call")))] * 2
+    ),
     _recorded("xentop", [("libxenstat", Snapshot(_NODE, (RawRunstate(1, 1, 0, (1, 2, 3, 4, 5, 6), 7),)))] * 2),
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]

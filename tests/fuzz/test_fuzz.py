@@ -1,7 +1,7 @@
 """Every parser reads arbitrary bytes and mutated real text, or refuses them as it says, at a cost of the input's size.
 
 `make fuzz` goes on for longer (FUZZ_MINUTES). What a parser fails on is saved to tests/fuzz/found/ under its name. It
-is tried first from then on, and belongs into the commit that mends the parser.
+is tried first from then on, and belongs in the commit that fixes the parser.
 """
 
 from __future__ import annotations

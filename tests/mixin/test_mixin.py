@@ -80,7 +80,7 @@ def test_without_settings_it_is_the_stacks_own_files(unchanged: Mixin) -> None:
 
 
 def test_no_group_of_rules_and_of_alerts_has_the_same_name(unchanged: Mixin) -> None:
-    """Who puts both into one file or one PrometheusRule, as kube-prometheus does, would be refused."""
+    """Prometheus refuses such groups in one file or PrometheusRule, which is how kube-prometheus loads both."""
     assert set(unchanged.rules) & set(unchanged.alerts) == set()
 
 

@@ -89,8 +89,8 @@ class Cgroup:
 
     def cpu_seconds(self) -> float:
         """What the kernel's accounting says, which knows nothing of perf events."""
-        figures = dict(line.split() for line in (self.folder / "cpu.stat").read_text().splitlines())
-        return int(figures["usage_usec"]) / 1e6
+        values = dict(line.split() for line in (self.folder / "cpu.stat").read_text().splitlines())
+        return int(values["usage_usec"]) / 1e6
 
     def remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -132,7 +132,7 @@ def make_cgroup() -> Iterator[Make]:
 
 @contextlib.contextmanager
 def in_hierarchy(lock: int) -> Iterator[Path]:
-    """The hierarchy that perf_event counts by, held by a lock: one test moves the controller away for a while."""
+    """The hierarchy that perf_event counts by, under a lock: one test moves the controller away for a while."""
     try:
         root = hierarchy(Path("/proc"))
     except SourceUnavailable as error:

@@ -1,4 +1,4 @@
-"""A program that does what it is told, a line at a time on its standard input, and says when it has done it.
+"""A program that takes commands, a line each on its standard input, and says when each is done.
 
 busy SECONDS SHARE    computes for that share of the time
 fault PAGES           touches so many pages for the first time

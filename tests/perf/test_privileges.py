@@ -55,7 +55,7 @@ def test_the_unit_s_capabilities_are_enough_for_hosts_and_cgroups(
 def test_the_unit_s_capabilities_are_enough_for_profiles_of_the_kernel(everybody_s: Path, tmp_path: Path) -> None:
     require_perf()
     if int(KPTR_RESTRICT.read_text()) > 1:
-        pytest.skip("kernel.kptr_restrict is 2: nobody is told the kernel's addresses")
+        pytest.skip("kernel.kptr_restrict is 2: the kernel's addresses are hidden from all")
     flags = ("--profile.interval=10s", "--profile.seconds=1s", "--profile.event=cpu-clock")
     with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, Load() as load:
         deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""A real Prometheus that knows what a test has written down."""
+"""A real Prometheus with the samples that a test has written."""
 
 from __future__ import annotations
 

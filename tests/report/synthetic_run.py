@@ -1,4 +1,4 @@
-"""A run of the lab whose true figures are known, as the samples that Prometheus would have of it.
+"""A run of the lab whose true values are known, as the samples that Prometheus would have of it.
 
 Loads are held in phases: a step, before it its warm-up at the same load, a pause. Every counter grows at a constant
 rate within a phase, and is scraped every 5 s, each target at its own moment; records are rates over the minute before.
@@ -54,7 +54,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Absent:
-    """What nobody recorded: metrics by their name's beginning, and applications without a sensor."""
+    """What was not recorded: metrics by their name's beginning, and applications without a sensor."""
 
     metrics: tuple[str, ...] = ()
     sensors: tuple[str, ...] = ()

@@ -117,7 +117,7 @@ class TestHtml:
         )
         assert references <= set(ids)
 
-    def test_every_figure_has_its_queries_below_it(self, text: str) -> None:
+    def test_every_chart_has_its_queries_below_it(self, text: str) -> None:
         for section in re.findall(r'<section id="section-.*?</section>', text, re.DOTALL)[:-1]:
             if "<svg" in section:
                 assert section.index("</svg>") < section.index("<pre>")
@@ -133,22 +133,22 @@ class TestHtml:
         ):
             assert said in text
 
-    def test_figures_are_described_for_those_who_cannot_see_them(self, text: str) -> None:
+    def test_charts_are_described_for_those_who_cannot_see_them(self, text: str) -> None:
         page = Page(text)
-        figures = [tag for tag, name, value in page.attributes if (tag, name, value) == ("svg", "role", "img")]
-        assert len(figures) == len(
+        charts = [tag for tag, name, value in page.attributes if (tag, name, value) == ("svg", "role", "img")]
+        assert len(charts) == len(
             [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label"]
         )
         assert "1 instance, one group" in text
 
 
 class TestMarkdown:
-    def test_renders_with_all_tables_and_figures(self, folder: Path) -> None:
+    def test_renders_with_all_tables_and_charts(self, folder: Path) -> None:
         text = (folder / "report.md").read_text()
         html = MarkdownIt("commonmark").enable("table").render(text)
-        figures = re.findall(r'<img src="([^"]+)"', html)
-        assert len(figures) >= 6
-        assert all((folder / figure).read_text().startswith("<svg") for figure in figures)
+        charts = re.findall(r'<img src="([^"]+)"', html)
+        assert len(charts) >= 6
+        assert all((folder / chart).read_text().startswith("<svg") for chart in charts)
         page = (folder / "report.html").read_text()
         # The one table more is that of facts, which is a list on the page.
         assert html.count("<table>") == page.count("<table>") + 1
@@ -170,7 +170,7 @@ class TestCommand:
         assert f"there are, newest first: {NEW.name}, {OLD.name}" in done.stderr
         assert "Traceback" not in done.stderr
 
-    def test_without_prometheus_it_says_whom_it_asked(self) -> None:
+    def test_without_prometheus_it_names_the_address_it_asked(self) -> None:
         done = report("--prometheus", "http://127.0.0.1:9")
         assert done.returncode == 1
         assert "no Prometheus answers at http://127.0.0.1:9" in done.stderr
@@ -192,7 +192,7 @@ class TestCharts:
         assert self.markers(self.svg(with_gap)) == 2
         assert self.markers(self.svg(as_zero)) == 3
 
-    def test_every_marker_is_whole_though_the_figures_hardly_differ(self) -> None:
+    def test_every_marker_is_whole_though_the_values_hardly_differ(self) -> None:
         svg = self.svg(Curve("curve", (Point(500, (0.0,)), Point(600, (98.9,)), Point(700, (99.0,))), 0, 0))
         [bottom, top] = re.findall(r'patch_2">\s*<path d="M \S+ (\S+) .*? L \S+ \S+ +L \S+ (\S+) ', svg)[0]
         places = [float(y) for y in re.findall(rf'<use [^>]*y="([^"]+)" style="fill: {SHADES[0].lower()}', svg)]
@@ -208,7 +208,7 @@ class TestCharts:
         assert 0 < places["short"] - float(end) < 10
         assert places["long"] > places["short"] + 100
 
-    def test_the_same_figures_give_the_same_file(self) -> None:
+    def test_the_same_values_give_the_same_file(self) -> None:
         curve = Curve("curve", (Point(500, (10.0, 12.0)),), 0, 0)
         assert self.svg(curve) == self.svg(curve)
 

@@ -1,4 +1,4 @@
-"""Ratios of a step are what was used in all of it over what was done in all of it, by whoever."""
+"""Ratios of a step are what was used in all of it over what was done in all of it, by all virtual servers."""
 
 from __future__ import annotations
 

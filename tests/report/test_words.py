@@ -73,7 +73,7 @@ class TestVerdict:
         said = verdict(found(step(500, instance(0.3, causes={"unknown": 1.0}))))
         assert said[-1] == "Cause unknown: no evidence (for 100 % of the time)."
 
-    def test_placements_are_told_apart(self) -> None:
+    def test_placements_are_named_apart(self) -> None:
         said = verdict(
             found(step(800, instance(0.02), placement="two nodes"), step(800, instance(0.2), placement="one node"))
         )

@@ -1,4 +1,4 @@
-"""A checkout of one's own, in which the stack is started by the very commands that a person gives."""
+"""A checkout of the tests' own, in which the stack is started by the same commands that a person gives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOBODY = 65534  # Debian's user and group nobody
 
 
 class Checkout:
-    """A copy of this checkout with ports of its own. `user` is who gives the commands; None is who runs the tests."""
+    """A copy of this checkout with ports of its own. `user` gives the commands; None is the user who runs the tests."""
 
     def __init__(self, folder: Path, user: int | None = None) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ class Checkout:
         return result
 
     def processes(self) -> dict[int, str]:
-        """All processes at work in this checkout: command line by pid."""
+        """All processes that run in this checkout: command line by pid."""
         found = {}
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""`make demo` as a person lives with it."""
+"""`make demo` as its users see it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def assert_refused(up: subprocess.CompletedProcess[str], checkout: Checkout, *wo
     assert checkout.processes() == {}
 
 
-def test_taken_port_is_named_with_who_has_it_and_the_way_around(stopped: Checkout) -> None:
+def test_taken_port_is_named_with_its_process_and_the_way_around(stopped: Checkout) -> None:
     port = stopped.ports["ALERTMANAGER_PORT"]
     with socket.create_server(("127.0.0.1", port)):
         up = stopped.make("up")
@@ -79,19 +79,19 @@ def test_no_network_for_python_packages(fresh: Checkout, tmp_path: Path) -> None
     assert_refused(up, fresh, "cannot download the Python packages", "check the network")
 
 
-def test_too_old_python_is_told_at_once(fresh: Checkout) -> None:
+def test_too_old_python_is_reported_at_once(fresh: Checkout) -> None:
     old = fresh.python("-c", "import sys; sys.hexversion = 0x03090000; import tools")
     assert old.returncode != 0
     assert re.fullmatch(r"error: Python \S+ is too old, the stack needs 3\.11 or newer .*\n", old.stdout)
 
 
-def test_debian_python_without_venv_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debian_python_without_venv_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(StackError, match="apt-get install python3-venv"):
         python_packages.Environment(python_packages.STACK.requirements, tmp_path / "absent").require_venv()
 
 
-def test_too_long_path_is_told(tmp_path: Path) -> None:
+def test_too_long_path_is_reported(tmp_path: Path) -> None:
     deep = Checkout(tmp_path / ("d" * 100))
     assert_refused(deep.make("up"), deep, "path of this checkout is too long")
 
@@ -106,7 +106,7 @@ def test_broken_configuration_is_named_before_anything_starts(stopped: Checkout)
         file.write_text(before)
 
 
-def test_a_checkout_that_only_root_can_read_is_told(stopped: Checkout) -> None:
+def test_a_checkout_that_only_root_can_read_is_reported(stopped: Checkout) -> None:
     """Root's Prometheus is nobody. A umask of 077 makes such checkouts."""
     if os.geteuid() != 0:
         pytest.skip("only root's stack has another user: run this as root")

@@ -71,13 +71,13 @@ def test_a_failed_build_says_why_and_what_it_had_done_counts_the_next_time(go: G
     assert first == second
 
 
-def test_no_network_is_told(go: Go) -> None:
+def test_no_network_is_reported(go: Go) -> None:
     go.go_on('go: module: Get "https://example.org/": dial tcp: lookup example.org: no such host\n')
     with pytest.raises(GoProgramsError, match="check the network"):
         go_programs.path("sloth")
 
 
-def test_too_small_a_disk_is_told_before_it_is_full(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_small_a_disk_is_reported_before_it_is_full(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go_programs, "NEEDED_BYTES", 10**18)
     with pytest.raises(GoProgramsError, match=r"GB are free in .* and building telegraf needs 1000000000 GB"):
         go_programs.path("telegraf")

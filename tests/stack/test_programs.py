@@ -85,7 +85,7 @@ def test_damaged_package_in_the_cache_is_never_unpacked(fresh: Checkout, mirror:
     shutil.copytree(CACHE / "debian", cache)
     damaged = next(cache.glob("libjs-d3_*.deb"))
     damaged.write_bytes(damaged.read_bytes()[:-1])
-    # Downloaded anew, in vain here, since this mirror has another version.
+    # Downloaded again, in vain here, since this mirror has another version.
     assert_refused(fresh.python(FETCH, **mirror.environment), fresh, "no longer has a pinned version", "libjs-d3")
 
 

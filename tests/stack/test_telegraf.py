@@ -42,7 +42,7 @@ def built() -> Path:
 
 @pytest.fixture
 def sensor(checkout: Checkout) -> Iterator[Path]:
-    """Where a sensor can be put, and its log, which only its owner and the readers of logs may read, as on Debian."""
+    """Where a sensor can be put, and its log, which only its owner and the group adm may read, as on Debian."""
     log = checkout.folder / LOG
     log.parent.mkdir(exist_ok=True)
     log.write_text("7\n")
@@ -65,13 +65,13 @@ def row(checkout: Checkout, **environment: str) -> str:
 
 
 def addresses(checkout: Checkout) -> list[str]:
-    """What Prometheus is told to scrape of the stack's own Telegraf."""
+    """The stack's own Telegraf in Prometheus's targets."""
     file = checkout.folder / "prometheus" / "targets" / "local" / "telegraf.yml"
     return [address for group in yaml.safe_load(file.read_text()) for address in group["targets"]]
 
 
 def is_scraped(checkout: Checkout) -> bool:
-    """Whether Prometheus gets its figures, now: what it has recorded may be an earlier test's."""
+    """Whether Prometheus gets its samples, now: what it has recorded may be an earlier test's."""
     return any(target.up for target in health.targets(checkout.ports["PROMETHEUS_PORT"]) if target.job == "telegraf")
 
 
@@ -146,7 +146,7 @@ def test_a_broken_sensor_is_named_and_the_stack_goes_on(
     assert running.pid("/usr/bin/prometheus ") == before
 
 
-def test_a_taken_port_is_told_before_the_first_sensor_is_read(running: Checkout, sensor: Path) -> None:
+def test_a_taken_port_is_reported_before_the_first_sensor_is_read(running: Checkout, sensor: Path) -> None:
     """Another's answer on it would pass for Telegraf's."""
     sensor.write_text("[[inputs.internal]]\n")
     with socket.create_server(("127.0.0.1", running.ports["TELEGRAF_PORT"])):
@@ -178,7 +178,7 @@ def test_it_is_built_beside_the_running_stack(built: Path, stopped: Checkout, se
     assert len(go.builds()) == 1
 
 
-def test_a_failed_build_is_told_and_waits_for_the_next_up(
+def test_a_failed_build_is_reported_and_waits_for_the_next_up(
     built: Path, stopped: Checkout, sensor: Path, tmp_path: Path
 ) -> None:
     go, cache = go_without_telegraf(stopped, tmp_path, built)
@@ -208,7 +208,7 @@ def test_down_ends_a_build(built: Path, stopped: Checkout, sensor: Path, tmp_pat
 
 
 def go_without_telegraf(checkout: Checkout, folder: Path, telegraf: Path) -> tuple[Go, dict[str, str]]:
-    """A Go that builds nothing before it is told to, and what `make` has to be given to use it."""
+    """A Go that builds nothing before the test lets it, and what `make` has to be given to use it."""
     for copy in (checkout.folder / ".stack" / "programs").glob("telegraf-*"):
         copy.unlink()
     go = Go(folder, {"telegraf": telegraf})
@@ -218,7 +218,7 @@ def go_without_telegraf(checkout: Checkout, folder: Path, telegraf: Path) -> tup
 
 
 def processes_of(go: Go) -> dict[int, str]:
-    """The builds that are at work: command line by pid."""
+    """The builds that are running: command line by pid."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""`make up`, `status`, `logs` and `down` as a person lives with them."""
+"""`make up`, `status`, `logs` and `down` as their users see them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_killed_program_is_started_again(running: Checkout) -> None:
     assert running.pid("prometheus-alertmanager") != killed
 
 
-def test_killed_supervisor_takes_its_programs_along_and_up_starts_anew(running: Checkout) -> None:
+def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running: Checkout) -> None:
     os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
     up = running.make("up")
     assert up.returncode == 0, up.stdout

@@ -76,7 +76,7 @@ FORMATS = [
     *("apache common", "apache combined", "apache vhost_combined"),
     *("nginx common", "nginx combined", "nginx main", "nginx vhost_main", "nginx named", "nginx named_common"),
 ]
-# What nginx says of its upstreams: none, one, several, several after a redirect.
+# What nginx logs of its upstreams: none, one, several, several after a redirect.
 UPSTREAMS = [b"-", b"0.004", b"0.000, 0.012", b"0.000, 0.012 : 0.001"]
 
 

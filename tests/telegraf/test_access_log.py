@@ -53,7 +53,7 @@ def test_rotation_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path) -
                 rotate(log)
                 time.sleep(
                     0.3
-                )  # until logrotate's postrotate tells the server, which goes on in the old file meanwhile
+                )  # until logrotate's postrotate signals the server, which goes on in the old file meanwhile
                 server.reopen()
                 # A day goes by before the next rotation takes the old file away.
                 agent.wait_for_more_lines_than(server.lines)
@@ -102,7 +102,7 @@ def test_several_sensors_do_not_disturb_each_other(tmp_path: Path) -> None:
         assert agent.wait_for_lines(1, app="again").count == 1
 
 
-def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     agent = Agent(tmp_path)
     agent.add_access_log(tmp_path / "missing.log")
     with agent:
@@ -122,15 +122,15 @@ class Server:
         self.lines = 0
         self._log = log
         self._open = log.open("ab", buffering=0)
-        self._told = threading.Event()
+        self._signalled = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def reopen(self) -> None:
         """What the server does on logrotate's signal; returns when it has been done."""
-        self._told.set()
-        while self._told.is_set():
+        self._signalled.set()
+        while self._signalled.is_set():
             time.sleep(0.001)
 
     def stop(self) -> None:
@@ -141,10 +141,10 @@ class Server:
 
     def _run(self) -> None:
         while not self._ended.wait(0.001):
-            if self._told.is_set():
+            if self._signalled.is_set():
                 self._open.close()
                 self._open = self._log.open("ab", buffering=0)
-                self._told.clear()
+                self._signalled.clear()
             self._open.write(PLAIN % self.lines)
             self.lines += 1
 

@@ -22,7 +22,7 @@ def check(*logs: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("form", lines.FORMATS)
-def test_every_format_that_is_counted_is_right(tmp_path: Path, form: str) -> None:
+def test_every_format_that_is_counted_passes(tmp_path: Path, form: str) -> None:
     log = tmp_path / "access.log"
     log.write_bytes(lines.text(lines.some_lines(form, 500, seed=3, garbage=0)))
     found = check(log)
@@ -33,7 +33,7 @@ def test_every_format_that_is_counted_is_right(tmp_path: Path, form: str) -> Non
 @pytest.mark.parametrize(
     "garbage", [line for line in lines.GARBAGE if line], ids=lambda line: line[:120][-50:].decode("ascii", "replace")
 )
-def test_no_garbage_is_right(tmp_path: Path, garbage: bytes) -> None:
+def test_no_garbage_passes(tmp_path: Path, garbage: bytes) -> None:
     (tmp_path / "access.log").write_bytes(garbage + b"\n")
     assert "0 of the last 1 lines parse\n  1: " in check(tmp_path / "access.log").stdout
 
@@ -53,7 +53,7 @@ def test_no_garbage_is_right(tmp_path: Path, garbage: bytes) -> None:
         (b'{"request_time": 0.123}', "not the common format: client, identity, user, [day/Mon/year:time zone]"),
     ],
 )
-def test_what_to_do_is_said(tmp_path: Path, line: bytes, advice: str) -> None:
+def test_it_says_what_to_do(tmp_path: Path, line: bytes, advice: str) -> None:
     log = tmp_path / "access.log"
     log.write_bytes((MAIN + b" 0.123\n") * 7 + (line + b"\n") * 2)
     found = check(log)
@@ -78,7 +78,7 @@ def test_a_line_can_do_nothing_to_a_terminal(tmp_path: Path) -> None:
     assert "    \\x1B[2J\\xC3\\xA4\n" in check(tmp_path / "access.log").stdout
 
 
-def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     found = check(tmp_path / "missing.log", tmp_path / "empty.log")
     assert f"cannot read {tmp_path}/missing.log: No such file" in found.stdout

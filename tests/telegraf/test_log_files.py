@@ -82,7 +82,7 @@ def test_renamed_with_lines_that_come_late(sensor: Sensor) -> None:
     assert sensor.count() == 3
     sensor.write(2)
     rotated = sensor.path.rename(sensor.path.with_name("access.log.1"))
-    sensor.write(4, rotated)  # the server hasn't been told yet
+    sensor.write(4, rotated)  # the server hasn't got the signal yet
     sensor.write(1)
     assert sensor.count() == 10
     sensor.write(2, rotated)  # one of its processes still answers a long request
@@ -134,7 +134,7 @@ def test_gone_and_back_again(sensor: Sensor) -> None:
     assert sensor.count() == 8
 
 
-def test_deleted_and_made_anew(sensor: Sensor) -> None:
+def test_deleted_and_created_again(sensor: Sensor) -> None:
     sensor.write(6)
     assert sensor.count() == 6
     sensor.path.unlink()
@@ -239,7 +239,7 @@ def test_no_place_for_its_state(sensor: Sensor) -> None:
     assert f"cannot write {sensor.state}" in result.stderr
 
 
-def test_a_damaged_state_is_told_once(sensor: Sensor) -> None:
+def test_a_damaged_state_is_reported_once(sensor: Sensor) -> None:
     sensor.write(3)
     assert sensor.count() == 3
     (state,) = (path for path in sensor.state.iterdir() if path.suffix != ".lock")
@@ -278,7 +278,7 @@ def test_what_a_log_had_before_it_could_be_read_is_not_counted(tmp_path: Path) -
     assert sensor.count() == 1
 
 
-def test_a_log_that_is_named_twice_is_told_instead_of_counted_twice(sensor: Sensor) -> None:
+def test_a_log_that_is_named_twice_is_reported_instead_of_counted_twice(sensor: Sensor) -> None:
     link = sensor.path.with_name("link.log")
     link.symlink_to(sensor.path)
     for again in (sensor.path, link):

@@ -42,15 +42,18 @@ def sections(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_words_that_have_better_ones_are_found_in_text_and_not_in_code(
+def test_words_that_have_better_ones_are_found_in_text_and_names_of_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "page.md").write_text("Fine.\nThe figures of `host:figures:rate`, by two-figures.\n")
-    (tmp_path / "code.py").write_text('figures = 1  # rubbish\n"""One.\n\nNobody is told."""\n')
+    (tmp_path / "code.py").write_text(
+        'figures = 1  # rubbish\n"""One.\n\nNobody is told."""\ndef test_it_begins_anew(): ...\n'
+    )
     monkeypatch.setattr(wording, "ROOT", tmp_path)
     assert list(wording.findings(("page.md", "code.py"))) == [
         'page.md:2: "figures": write values, samples, numbers, metrics',
         'code.py:1: "rubbish": write malformed, invalid, garbled',
         'code.py:4: "told": write notified, reported, known; "by default" instead of "unless told otherwise"',
         'code.py:4: "Nobody is told": write no notification is sent',
+        'code.py:5: "anew": write again; "restart" instead of "start anew"',
     ]

@@ -1,4 +1,4 @@
-"""What `make rules` refuses is told in one line: the file, the line, the key, what is wrong and what would be right."""
+"""What `make rules` refuses is reported in one line: file, line, key, what is wrong and what would be right."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ def test_two_files_for_one_application(tmp_path: Path, app: str, refused: bool) 
 
 
 @pytest.mark.parametrize(
-    ("app", "told"),
+    ("app", "reported"),
     [
         ("sho.*", True),
         ("shop-[a-z]+-eu", True),
@@ -341,13 +341,13 @@ def test_two_files_for_one_application(tmp_path: Path, app: str, refused: bool) 
         ("rubis-[0-9]+", False),
     ],
 )
-def test_two_patterns_that_may_mean_one_application_are_told(tmp_path: Path, app: str, told: bool) -> None:
+def test_two_patterns_that_may_mean_one_application_are_reported(tmp_path: Path, app: str, reported: bool) -> None:
     first = SHOP.replace(" shop-", " x{app}-").replace("app: shop", "app: shop-.*")
     second = SHOP.replace(" shop-", " x{app}-").replace("app: shop", f"app: {app}")
     elsewhere = second.replace("host: xen1", "host: xen2")
     lines = doubtful_overlaps(read(checkout(tmp_path / "one", first=first, second=second)).applications)
     assert [line.partition(" may mean ")[0] for line in lines] == (
-        [f"alerts/objectives/second.yml:1: app: {app}"] if told else []
+        [f"alerts/objectives/second.yml:1: app: {app}"] if reported else []
     )
     assert doubtful_overlaps(read(checkout(tmp_path / "other", first=first, second=elsewhere)).applications) == []
 
@@ -385,7 +385,7 @@ def test_a_sensor_that_may_not_be_read_hides_no_application(tmp_path: Path) -> N
     assert line.startswith("telegraf/local/shop.conf: No such file or directory: ")
 
 
-def test_an_application_that_no_sensor_of_this_machine_names_is_told_of(tmp_path: Path) -> None:
+def test_an_application_that_no_sensor_of_this_machine_names_is_reported(tmp_path: Path) -> None:
     folder = checkout(
         tmp_path,
         shpo=SHOP.replace("app: shop", "app: shpo"),

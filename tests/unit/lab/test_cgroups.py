@@ -95,7 +95,7 @@ def test_controllers_of_version_1_that_limit_nothing_leave_version_2_in_charge()
         (HYBRID.replace("cgroup rw,cpuset", "cgroup rw,net_cls"), "lacks a mount of cpuset"),
     ],
 )
-def test_machine_without_what_is_needed_is_told(mounts: str, complaint: str) -> None:
+def test_machine_without_what_is_needed_is_reported(mounts: str, complaint: str) -> None:
     with pytest.raises(CgroupError, match=complaint):
         parse_mounts(mounts)
 

@@ -42,7 +42,7 @@ def test_a_run_does_not_go_on_with_another_scenario(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"scale": {"clients": 3}}'])
-def test_what_is_remembered_badly_is_said_to_be(tmp_path: Path, content: str) -> None:
+def test_a_damaged_state_is_reported(tmp_path: Path, content: str) -> None:
     file = State.begin(SCENARIO, NOON, tmp_path).folder / "state.json"
     file.write_text(content)
     with pytest.raises(LabError, match=r"state\.json is damaged.*NEW=1"):

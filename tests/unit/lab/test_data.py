@@ -30,7 +30,7 @@ def test_same_seed_same_data_and_another_seed_others() -> None:
     ("table", "count"),
     [("categories", data.category_count()), ("items", data.item_count()), ("users", data.USERS)],
 )
-def test_ids_are_one_to_the_number_that_clients_are_told(table: str, count: int, tables: dict[str, Rows]) -> None:
+def test_ids_are_one_to_the_number_that_clients_know(table: str, count: int, tables: dict[str, Rows]) -> None:
     assert [row[0] for row in tables[table]] == list(range(1, count + 1))
 
 

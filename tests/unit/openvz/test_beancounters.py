@@ -1,4 +1,4 @@
-"""The beancounters, from the kernel's text to samples: fixture hosts of our own, real recordings, rubbish."""
+"""The beancounters, from the kernel's text to samples: fixture hosts of our own, real recordings, malformed text."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ HEAD = f"Version: 2.5\n{'uid':>10}  {'resource':12}" + "".join(
 )
 
 
-def row(resource: str, *figures: int, uid: str = "") -> str:
-    return f"{uid:>10}{':' if uid else ' '} {resource:12}" + "".join(f" {figure:20}" for figure in figures)
+def row(resource: str, *values: int, uid: str = "") -> str:
+    return f"{uid:>10}{':' if uid else ' '} {resource:12}" + "".join(f" {value:20}" for value in values)
 
 
 def table(*rows: str, head: str = HEAD) -> str:
     return "\n".join([head, *rows, ""])
 
 
-def figures(text: str) -> Mapping[tuple[str, str, str], float]:
+def exposed(text: str) -> Mapping[tuple[str, str, str], float]:
     """Every sample of a table: by name without openvz_beancounter_, ctid and resource."""
     return {
         (
@@ -56,8 +56,8 @@ def fixture(host: str, file: str = "bc/resources") -> str:
     return (HOSTS / host / "proc" / file).read_text()
 
 
-def test_figures_of_a_32_bit_host() -> None:
-    found = figures(fixture("i386-2.6.18-cycles"))
+def test_values_of_a_32_bit_host() -> None:
+    found = exposed(fixture("i386-2.6.18-cycles"))
     assert found["held_bytes", "101", "privvmpages"] == 1809 * 4096
     assert found["maxheld_bytes", "101", "privvmpages"] == 14818 * 4096
     assert found["barrier_bytes", "101", "privvmpages"] == 49152 * 4096
@@ -77,8 +77,8 @@ def test_figures_of_a_32_bit_host() -> None:
     assert len({ctid for _, ctid, _ in found}) == 4
 
 
-def test_figures_of_a_64_bit_host() -> None:
-    found = figures(fixture("x86_64-2.6.32-nanoseconds"))
+def test_values_of_a_64_bit_host() -> None:
+    found = exposed(fixture("x86_64-2.6.32-nanoseconds"))
     assert found["held_bytes", "3400", "kmemsize"] == 51483648
     assert ("barrier_bytes", "3400", "kmemsize") not in found
     assert ("limit_bytes", "3400", "kmemsize") not in found
@@ -91,8 +91,8 @@ def test_figures_of_a_64_bit_host() -> None:
     assert ("held_bytes", "3400", "swappages") in found
 
 
-def test_figures_of_containers_named_by_uuid() -> None:
-    found = figures(fixture("virtuozzo7-uuids"))
+def test_values_of_containers_named_by_uuid() -> None:
+    found = exposed(fixture("virtuozzo7-uuids"))
     assert found["held_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 1 << 30
     assert found["limit_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 2 << 30
     assert found["failures_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 5
@@ -101,7 +101,7 @@ def test_figures_of_containers_named_by_uuid() -> None:
 
 @pytest.mark.parametrize("host", ["i386-2.6.18-cycles", "x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"])
 def test_both_files_give_the_same_but_for_resources_that_only_one_knows(host: str) -> None:
-    new, old = figures(fixture(host)), figures(fixture(host, "user_beancounters"))
+    new, old = exposed(fixture(host)), exposed(fixture(host, "user_beancounters"))
     assert {key: value for key, value in new.items() if key[2] != "swappages"} == old
     assert not any(resource == "dummy" for *_, resource in old)
 
@@ -111,7 +111,7 @@ def test_both_files_give_the_same_but_for_resources_that_only_one_knows(host: st
     [("kmemsize", 1), ("dcachesize", 1), ("othersockbuf", 1), ("dgramrcvbuf", 1), ("swappages", 4096)],
 )
 def test_resources_with_a_size_are_in_bytes(resource: str, in_bytes: int) -> None:
-    found = figures(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
+    found = exposed(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
     assert found == {
         ("held_bytes", "101", resource): in_bytes,
         ("maxheld_bytes", "101", resource): 2 * in_bytes,
@@ -123,7 +123,7 @@ def test_resources_with_a_size_are_in_bytes(resource: str, in_bytes: int) -> Non
 
 @pytest.mark.parametrize("resource", ["numfile", "numiptent", "quantumfoam"])
 def test_the_others_and_unknown_ones_are_counts(resource: str) -> None:
-    found = figures(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
+    found = exposed(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
     assert found == {
         ("held", "101", resource): 1,
         ("maxheld", "101", resource): 2,
@@ -149,23 +149,23 @@ def test_no_container_and_not_even_the_host() -> None:
 @pytest.mark.parametrize("version", ["2.3", "2.4", "2.6", "3.0"])
 def test_other_versions_are_read_and_shown(version: str) -> None:
     text = table(row("numproc", 1, 2, 3, 4, 5, uid="7"), head=HEAD.replace("2.5", version))
-    assert figures(text)["held", "7", "numproc"] == 1
+    assert exposed(text)["held", "7", "numproc"] == 1
     assert f'\nopenvz_beancounters_info{{version="{version}"}} 1.0\n' in page(text)
 
 
 def test_an_unknown_column_is_passed_over_and_counted() -> None:
     head = HEAD.replace("             barrier", "   novelty             barrier")
     text = f"{head}\n7: numproc 1 2 99 3 4 5\nnumfile 6 7 99 8 9 10\n"
-    assert figures(text)["maxheld", "7", "numproc"] == 2
-    assert figures(text)["barrier", "7", "numproc"] == 3
-    assert figures(text)["failures_total", "7", "numfile"] == 10
+    assert exposed(text)["maxheld", "7", "numproc"] == 2
+    assert exposed(text)["barrier", "7", "numproc"] == 3
+    assert exposed(text)["failures_total", "7", "numfile"] == 10
     assert "\nopenvz_beancounters_unknown_columns 1.0\n" in page(text)
     assert "\nopenvz_beancounters_unknown_columns 0.0\n" in page(GOOD)
 
 
-def test_a_known_column_that_is_missing_costs_its_own_figures() -> None:
+def test_a_known_column_that_is_missing_costs_its_own_values() -> None:
     text = f"{HEAD.replace('barrier', '').replace('failcnt', '')}\n7: numproc 1 2 3\nkmemsize 6 7 8\n"
-    assert figures(text) == {
+    assert exposed(text) == {
         ("held", "7", "numproc"): 1,
         ("maxheld", "7", "numproc"): 2,
         ("limit", "7", "numproc"): 3,
@@ -176,13 +176,13 @@ def test_a_known_column_that_is_missing_costs_its_own_figures() -> None:
 
 
 def test_a_column_that_comes_twice_is_not_guessed() -> None:
-    assert ("held", "101", "numproc") not in figures(GOOD.replace("maxheld", "   held"))
-    assert figures(GOOD.replace("maxheld", "   held"))["barrier", "101", "numproc"] == 8
+    assert ("held", "101", "numproc") not in exposed(GOOD.replace("maxheld", "   held"))
+    assert exposed(GOOD.replace("maxheld", "   held"))["barrier", "101", "numproc"] == 8
 
 
 def test_a_container_that_comes_twice_is_taken_as_it_was_last() -> None:
     text = table(row("numproc", 1, 1, 9, 9, 0, uid="7"), row("numproc", 2, 2, 9, 9, 0, uid="7"))
-    assert figures(text)["held", "7", "numproc"] == 2
+    assert exposed(text)["held", "7", "numproc"] == 2
 
 
 GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 9, 10), row("numfile", 1, 2, 3, 4, 55))
@@ -212,7 +212,7 @@ GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 
         (GOOD[:-30], "numfile"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_text(text: str, offending: str) -> None:
+def test_malformed_text_is_refused_and_quoted(text: str, offending: str) -> None:
     with pytest.raises(SourceMalformed, match=offending):
         beancounters.parse(text)
 
@@ -229,15 +229,15 @@ NEXT = row("numproc", 6, 7, 8, 9, 10, uid="102")
         row("numproc", 1, 2, 3, 4, 5),  # of no uid
     ],
 )
-def test_a_container_that_makes_no_sense_costs_only_itself(bad: str) -> None:
+def test_a_malformed_container_costs_only_itself(bad: str) -> None:
     text = table(bad, NEXT)
-    assert {ctid for _, ctid, _ in figures(text)} == {"102"}
+    assert {ctid for _, ctid, _ in exposed(text)} == {"102"}
     assert "\nopenvz_beancounters_refused_containers 1.0\n" in page(text)
     assert "\nopenvz_beancounters_refused_containers 0.0\n" in page(table(NEXT))
 
 
 def test_a_row_that_runs_into_the_next_uid_costs_both() -> None:
-    """Neither the last row of the one nor the uid of the other can be told."""
+    """Neither the last row of the one nor the uid of the other can be known."""
     whole = table(row("numproc", 1, 2, 3, 4, 5, uid="100"), row("numproc", 1, 2, 3, 4, 5, uid="101"), NEXT)
     found = beancounters.parse(whole.replace("5\n       101:", "5       101:"))
     assert ([each.ctid for each in found.containers], found.refused) == (["102"], 2)
@@ -264,9 +264,9 @@ def tables(draw: st.DrawFn) -> str:
     rows = []
     for uid in draw(st.lists(st.sampled_from(["0", "101", "205"]), max_size=4)):
         names = draw(st.sampled_from([["kmemsize", "numproc"], ["numproc", "kmemsize"], ["numproc"], ["dummy", "x"]]))
-        figures = st.sampled_from([0, 1, 7, NO_LIMIT, 10**21])
+        numbers = st.sampled_from([0, 1, 7, NO_LIMIT, 10**21])
         rows += [
-            row(name, *(draw(figures) for _ in range(5)), uid="" if index else uid) for index, name in enumerate(names)
+            row(name, *(draw(numbers) for _ in range(5)), uid="" if index else uid) for index, name in enumerate(names)
         ]
     return table(*rows, head=header)
 
@@ -346,7 +346,7 @@ def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monke
 def recording(name: str) -> Mapping[tuple[str, str, str], float]:
     if not RECORDINGS.is_dir():
         pytest.skip("the recordings of real hosts are not beside this checkout, in ../shared/samples")
-    return figures((RECORDINGS / name).read_text())
+    return exposed((RECORDINGS / name).read_text())
 
 
 def test_a_real_32_bit_host_of_2007() -> None:

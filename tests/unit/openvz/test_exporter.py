@@ -47,7 +47,7 @@ def unread(vz: Vz) -> list[float]:
     ],
 )
 @pytest.mark.parametrize("error", ["EACCES", "EIO"])
-def test_a_file_that_cannot_be_read_costs_its_own_figures(
+def test_a_file_that_cannot_be_read_costs_its_own_values(
     file: str, lost: set[str], error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     procfs = RecordedProcfs()

@@ -12,7 +12,7 @@ from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 
 
-def figures(host: str) -> dict[tuple[str, ...], float]:
+def exposed(host: str) -> dict[tuple[str, ...], float]:
     """Every sample of a host: by name without openvz_container_io_, and the values of its labels."""
     return {
         (sample.name.removeprefix("openvz_container_io_"), *sample.labels.values()): sample.value
@@ -22,8 +22,8 @@ def figures(host: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_figures_of_a_2_6_32_host() -> None:
-    found = figures("x86_64-2.6.32-nanoseconds")
+def test_values_of_a_2_6_32_host() -> None:
+    found = exposed("x86_64-2.6.32-nanoseconds")
     assert found["read_bytes_total", "3400"] == 104857600
     assert found["write_bytes_total", "3400"] == 52428800
     assert found["dirtied_bytes", "3400"] == 60817408
@@ -40,12 +40,12 @@ def test_figures_of_a_2_6_32_host() -> None:
     assert found["read_bytes_total", "0"] == 4 * 104857600  # the host's own
 
 
-def test_a_figure_that_the_kernel_gets_wrong_is_left_out() -> None:
-    assert not any(name.startswith("fdatasyncs_active") for name, *_ in figures("x86_64-2.6.32-nanoseconds"))
+def test_a_value_that_the_kernel_gets_wrong_is_left_out() -> None:
+    assert not any(name.startswith("fdatasyncs_active") for name, *_ in exposed("x86_64-2.6.32-nanoseconds"))
 
 
-def test_figures_of_virtuozzo_7() -> None:
-    found = figures("virtuozzo7-uuids")
+def test_values_of_virtuozzo_7() -> None:
+    found = exposed("virtuozzo7-uuids")
     assert found["fuse_bytes_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"] == 49152
     assert ("vfs_reads_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11") not in found
     # A name that nobody knew when this was written.
@@ -54,10 +54,10 @@ def test_figures_of_virtuozzo_7() -> None:
 
 def test_a_kernel_that_counts_nothing() -> None:
     with pytest.raises(SourceUnavailable, match="doesn't count I/O"):
-        figures("i386-2.6.18-cycles")
+        exposed("i386-2.6.18-cycles")
 
 
-def test_a_file_that_makes_no_sense_costs_only_its_container(tmp_path: Path) -> None:
+def test_a_malformed_file_costs_only_its_container(tmp_path: Path) -> None:
     for ctid, text in {"0": "\tread 1\n", "101": "\tread\n"}.items():
         (tmp_path / "bc" / ctid).mkdir(parents=True)
         (tmp_path / "bc" / ctid / "ioacct").write_text(text)
@@ -95,6 +95,6 @@ def test_a_forbidden_file_says_which_capabilities_it_takes(monkeypatch: pytest.M
         "\n",
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str) -> None:
+def test_malformed_text_is_refused(text: str) -> None:
     with pytest.raises(SourceMalformed):
         ioacct.parse(text)

@@ -18,7 +18,7 @@ def text_of(host: str) -> str:
     return (HOSTS / host / "proc/vz/latency").read_text()
 
 
-def figures(text: str, units: Units | None) -> dict[tuple[str, ...], float]:
+def exposed(text: str, units: Units | None) -> dict[tuple[str, ...], float]:
     """Every sample: by name without openvz_host_latency_, and its type."""
     return {
         (sample.name.removeprefix("openvz_host_latency_"), *sample.labels.values()): sample.value
@@ -28,7 +28,7 @@ def figures(text: str, units: Units | None) -> dict[tuple[str, ...], float]:
 
 
 def test_a_kernel_that_counts_cycles() -> None:
-    found = figures(text_of("one-container"), CYCLES)
+    found = exposed(text_of("one-container"), CYCLES)
     assert found["seconds_total", "scheduling"] == 3000
     assert found["max_seconds", "scheduling"] == pytest.approx(0.01)
     assert found["calls_total", "scheduling"] == 40_000_000
@@ -39,11 +39,11 @@ def test_a_kernel_that_counts_cycles() -> None:
 
 @pytest.mark.parametrize("host", ["x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"])
 def test_a_kernel_that_counts_nanoseconds(host: str) -> None:
-    found = figures(text_of(host), NANOSECONDS)
+    found = exposed(text_of(host), NANOSECONDS)
     assert found["seconds_total", "scheduling"] == 5123.7
     assert found["max_seconds", "scheduling"] == 0.008
     assert found["calls_total", "scheduling"] == 91355210
-    # These are cycles even there, of a clock that nobody tells.
+    # These are cycles even there, of a clock whose rate is not given.
     assert ("seconds_total", "swap_in") not in found
     assert ("max_seconds", "page_in") not in found
     assert found["calls_total", "swap_in"] == 6000
@@ -57,7 +57,7 @@ def test_sections_that_follow_are_not_taken_for_waits() -> None:
 
 
 def test_without_units_there_are_counts_alone() -> None:
-    assert {name for name, *_ in figures(text_of("one-container"), None)} == {
+    assert {name for name, *_ in exposed(text_of("one-container"), None)} == {
         "calls_total",
         "openvz_latency_refused_rows",
     }
@@ -67,7 +67,7 @@ def test_without_units_there_are_counts_alone() -> None:
     ("old", "new"),
     [("scheduling:  ", "scheduling"), (" 91355210", ""), (" 91355210", " -1"), ("aloclow:", "scheduling:")],
 )
-def test_a_row_that_makes_no_sense_costs_only_itself(old: str, new: str) -> None:
+def test_a_malformed_row_costs_only_itself(old: str, new: str) -> None:
     good, text = text_of("x86_64-2.6.32-nanoseconds"), text_of("x86_64-2.6.32-nanoseconds").replace(old, new, 1)
     found = latency.parse(text)
     assert (len(found.waits), found.refused) == (len(latency.parse(good).waits) - 1, 1)
@@ -75,9 +75,9 @@ def test_a_row_that_makes_no_sense_costs_only_itself(old: str, new: str) -> None
 
 def test_a_kind_and_a_column_to_come() -> None:
     text = "Version: 3.0\n\nLatencies:\nType Lat Total_lat Calls Hue\nfsync: 1 2000000000 3 4\n\n"
-    assert figures(text, NANOSECONDS)["seconds_total", "fsync"] == 2
+    assert exposed(text, NANOSECONDS)["seconds_total", "fsync"] == 2
 
 
 @pytest.mark.parametrize("text", ["", "malformed", "Version: 2.5\n\nLatencies:\nType Lat Calls\nscheduling: 1 2\n\n"])
-def test_what_makes_no_sense_is_counted(text: str) -> None:
+def test_malformed_text_is_counted(text: str) -> None:
     assert latency.parse(text) == ((), 1)

@@ -1,4 +1,4 @@
-"""Disk quotas, from the kernel's text to samples: fixture hosts of our own, a real recording, rubbish."""
+"""Disk quotas, from the kernel's text to samples: fixture hosts of our own, a real recording, malformed text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDING = TESTS.parents[1] / "shared/samples/ubc/vzquota-comment.txt"
 TEXT = (HOSTS / "i386-2.6.18-cycles/proc/vz/vzquota").read_text()
 
 
-def figures(text: str) -> dict[tuple[str, ...], float]:
+def exposed(text: str) -> dict[tuple[str, ...], float]:
     """Every sample: by name without openvz_quota_, and the values of its labels."""
     return {
         (sample.name.removeprefix("openvz_quota_"), *sample.labels.values()): sample.value
@@ -24,8 +24,8 @@ def figures(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_figures_of_a_32_bit_host() -> None:
-    found = figures(TEXT)
+def test_values_of_a_32_bit_host() -> None:
+    found = exposed(TEXT)
     assert found["used_bytes", "205"] == 734003 * 1024
     assert found["soft_limit_bytes", "205"] == 1048576 * 1024
     assert found["hard_limit_bytes", "205"] == 1153434 * 1024
@@ -43,7 +43,7 @@ def test_figures_of_a_32_bit_host() -> None:
 
 @pytest.mark.parametrize("unlimited", [0, 2**31 - 1, 2**32 - 1, 2**54 - 1])
 def test_no_limit_is_absent(unlimited: int) -> None:
-    found = figures(TEXT.replace(f"{1048576:15}{1153434:15}", f" {unlimited} {unlimited}"))
+    found = exposed(TEXT.replace(f"{1048576:15}{1153434:15}", f" {unlimited} {unlimited}"))
     assert found["used_bytes", "205"] == 734003 * 1024
     assert ("soft_limit_bytes", "205") not in found
     assert ("hard_limit_bytes", "205") not in found
@@ -54,7 +54,7 @@ def test_no_quota() -> None:
 
 
 def test_unknown_and_missing_columns() -> None:
-    found = figures("qid: path usage novelty hardlimit\n7: /vz\n 1k-blocks 5 99 6\n inodes 7 99 8\n")
+    found = exposed("qid: path usage novelty hardlimit\n7: /vz\n 1k-blocks 5 99 6\n inodes 7 99 8\n")
     assert found["used_bytes", "7"] == 5120
     assert found["hard_limit_inodes", "7"] == 8
     assert found["unknown_columns",] == 1
@@ -64,7 +64,7 @@ def test_unknown_and_missing_columns() -> None:
 @pytest.mark.parametrize(
     "bad", ["7: /vz\n", "7: /vz\n  1k-blocks 1 2 3 4 5\n", "7: /vz\n  1k-blocks 1 -2 3 4 5\n", "x\n"]
 )
-def test_a_quota_that_makes_no_sense_costs_only_itself(bad: str) -> None:
+def test_a_malformed_quota_costs_only_itself(bad: str) -> None:
     found = quota.parse(TEXT + bad)
     assert found.quotas == quota.parse(TEXT).quotas
     assert found.refused > 0
@@ -79,9 +79,9 @@ def test_a_cut_end_costs_only_the_last_quota() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n", "rubbish\n", TEXT.replace("qid:", "id:"), TEXT[: TEXT.index("\n")] + "\n7: /"]
+    "text", ["", "\n", "malformed\n", TEXT.replace("qid:", "id:"), TEXT[: TEXT.index("\n")] + "\n7: /"]
 )
-def test_what_makes_no_sense_is_refused(text: str) -> None:
+def test_malformed_text_is_refused(text: str) -> None:
     with pytest.raises(SourceMalformed, match="/proc/vz/vzquota"):
         quota.parse(text)
 
@@ -96,7 +96,7 @@ def test_a_kernel_without_quotas(tmp_path: Path) -> None:
 def test_a_real_host() -> None:
     if not RECORDING.is_file():
         pytest.skip("the recordings of real hosts are not beside this checkout, in ../shared/samples")
-    found = figures(RECORDING.read_text())
+    found = exposed(RECORDING.read_text())
     assert found["used_bytes", "111"] == 876364 * 1024
     assert found["soft_limit_bytes", "111"] == 1048576 * 1024
     assert found["hard_limit_inodes", "111"] == 220000

@@ -64,7 +64,7 @@ def test_an_id_has_the_same_stand_in_in_every_file() -> None:
         assert ids < folders
 
 
-def test_what_may_not_be_read_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forbidden_file_is_recorded_as_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root may read anything, so the kernel's refusal is made up."""
     (tmp_path / "vz").mkdir()
     (tmp_path / "vz/vestat").write_text("Version: 2.2\n")

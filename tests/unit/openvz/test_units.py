@@ -23,7 +23,7 @@ def off(hz: int, parts: float, jiffies: int = 10**12) -> Row:
     return up(1, 1, 1)._replace(uptime_jiffies=jiffies, uptime=round(jiffies * NANOSECONDS // hz * (1 + parts)))
 
 
-def test_nanoseconds_at_1000_hz_are_told_from_the_file() -> None:
+def test_nanoseconds_at_1000_hz_are_recognised_from_the_file() -> None:
     """Were they cycles, it would be of a clock of 1.0 GHz at 1000 Hz: the same seconds."""
     assert decide([up(DAY, 1000, NANOSECONDS)], None) == ("nanoseconds", NANOSECONDS, 1000, "/proc/vz/vestat")
 
@@ -66,8 +66,8 @@ def test_a_clock_below_1_ghz_is_not_likely_however_near() -> None:
         decide([off(1000, -1.01e-5)], None)
 
 
-@pytest.mark.parametrize(("more", "told"), [(-2, False), (-1, True), (1, True), (2, False)])
-def test_a_jiffy_more_or_less_is_no_other_unit(more: int, told: bool) -> None:
+@pytest.mark.parametrize(("more", "recognised"), [(-2, False), (-1, True), (1, True), (2, False)])
+def test_a_jiffy_more_or_less_is_no_other_unit(more: int, recognised: bool) -> None:
     """At the shortest uptime that counts, where a jiffy is a ten-thousandth; a clock of 1.0 GHz isn't as near."""
     row = up(10, 1000, NANOSECONDS)
     row = row._replace(uptime=row.uptime + more * 1_000_000)
@@ -75,7 +75,7 @@ def test_a_jiffy_more_or_less_is_no_other_unit(more: int, told: bool) -> None:
         decided = decide([row], None)
     except SourceMalformed:
         decided = None
-    assert (decided == ("nanoseconds", NANOSECONDS, 1000, "/proc/vz/vestat")) == told
+    assert (decided == ("nanoseconds", NANOSECONDS, 1000, "/proc/vz/vestat")) == recognised
 
 
 def test_the_two_uptimes_of_a_row_are_not_of_quite_the_same_moment() -> None:
@@ -95,7 +95,7 @@ def test_the_two_uptimes_of_a_row_are_not_of_quite_the_same_moment() -> None:
         (2_400_000_000, 250),
     ],
 )
-def test_cycles_are_told_where_only_one_clock_is_likely(clock: int, hz: int) -> None:
+def test_cycles_are_recognised_where_only_one_clock_is_likely(clock: int, hz: int) -> None:
     assert decide([up(DAY, hz, clock)], None) == ("cycles", round(clock, -5), hz, "/proc/vz/vestat")
 
 
@@ -143,7 +143,7 @@ def test_nearly_nanoseconds_are_cycles() -> None:
     assert decide([up(DAY, 250, 2_499_900_000)], None) == ("cycles", 2_499_900_000, 250, "/proc/vz/vestat")
 
 
-def test_it_takes_some_uptime_to_tell() -> None:
+def test_it_takes_some_uptime_to_decide() -> None:
     early = off(1000, 0, 9_999)
     with pytest.raises(SourceMalformed, match=r"too early .* up for more than 9999 jiffies; it takes 10000"):
         decide([off(1000, 0, 9_998), early], None)
@@ -254,7 +254,7 @@ def test_stats() -> None:
         "jiffies_per_second: 1000\n",
     ],
 )
-def test_stats_that_do_not_tell(text: str) -> None:
+def test_stats_that_do_not_name_the_unit(text: str) -> None:
     assert parse_stats(text) is None
 
 

@@ -64,7 +64,7 @@ def test_an_unknown_column_between_the_known_ones() -> None:
         "\n".join([*TEXT.splitlines()[:2], "malformed"]),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str) -> None:
+def test_malformed_text_is_refused(text: str) -> None:
     with pytest.raises(SourceMalformed, match="/proc/vz/vestat"):
         parse(text)
 

@@ -54,7 +54,7 @@ def test_golden_page() -> None:
     assert page == GOLDEN.read_text()
 
 
-def test_what_there_is_not_and_what_makes_no_sense() -> None:
+def test_absent_and_malformed_fields() -> None:
     assert vzlist.parse(b"") == ({}, 0)
     assert vzlist.parse(b"       101 -\n       102 \n       103\n") == ({}, 0)
     assert vzlist.parse(b"Container(s) not found\n       101 \xff\n") == ({"101": "\\xff"}, 1)

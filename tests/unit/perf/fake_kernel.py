@@ -43,7 +43,7 @@ class FakeKernel:
     def __init__(self, *, cpus: int = 2, counters: int = 4, most_files: int = 10**6) -> None:
         self.online = set(range(cpus))
         self.counters = counters
-        self.taken = 0  # of these, by someone else; who asks for a group isn't told of it
+        self.taken = 0  # of these, by someone else; the kernel doesn't say so when a group is opened
         self.most_files = most_files
         self.rates: Callable[[Attr], float] = lambda attr: 1000.0 * (1 + attr.config % 7)
         self.cgroup_share = 0.5  # of the time, that each cgroup runs on each CPU

@@ -335,7 +335,9 @@ def test_a_cgroup_in_which_nothing_has_run_has_no_count(make: Make) -> None:
     assert web.total == (0, 0, (None,) * 4)
 
 
-def test_who_is_counted_stays_counted_when_descriptors_run_out(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_cgroups_that_are_counted_stay_counted_when_descriptors_run_out(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     kernel = FakeKernel(cpus=2)
     setting = make(kernel, most_files=3 * 8, cache=CACHE)
     setting.after(1, MAIL, WEB)
@@ -343,7 +345,7 @@ def test_who_is_counted_stays_counted_when_descriptors_run_out(make: Make, caplo
         counts = setting.after(1, DB, MAIL, WEB)
         assert counts.left_out == [DB]
         assert {count.cgroup for count in counts.cgroups} == {MAIL, WEB}
-    setting.after(1, DB._replace(inode=99), MAIL, WEB)  # another one comes for it: the metric tells, not the log
+    setting.after(1, DB._replace(inode=99), MAIL, WEB)  # another one comes for it: the metric shows it, the log doesn't
     assert len([record for record in caplog.records if "not every cgroup" in record.getMessage()]) == 1
     setting.after(1, DB, WEB)
     assert {count.cgroup for count in setting.after(1, DB, WEB).cgroups} == {DB, WEB}
@@ -379,7 +381,7 @@ def test_the_host_comes_before_cgroups_when_a_cpu_comes(make: Make) -> None:
     assert len(counts.left_out) == 2
 
 
-def test_a_cgroup_that_goes_while_it_is_opened_is_no_news(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cgroup_that_goes_while_it_is_opened_is_not_logged(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     kernel = FakeKernel()
     setting = make(kernel, cache=CACHE)
     files = kernel.files

@@ -1,4 +1,4 @@
-"""Event names, on machines of several kinds (tests/fixtures/sysfs), into what the kernel wants to hear."""
+"""Event names, on machines of several kinds (tests/fixtures/sysfs), into what the kernel expects."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_what_is_no_event_on_any_machine(name: str) -> None:
     assert repr(name) in str(raised.value)
 
 
-def test_a_slip_of_the_pen_is_told_what_could_be_meant() -> None:
+def test_a_mistyped_event_gets_suggestions() -> None:
     with pytest.raises(EventError, match="but cache-misses is"):
         resolve("cache-mises", INTEL)
 

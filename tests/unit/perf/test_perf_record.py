@@ -1,4 +1,4 @@
-"""Rounds of a fake perf: what it is asked, and how each way in which it can fail is told."""
+"""Rounds of a fake perf: what it is asked, and how each of its failures is reported."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_the_report_is_not_bounded_as_the_recording_is(source: PerfRecord, perf:
     assert source.read().report.profile
 
 
-def test_a_report_that_fails_or_makes_no_sense(source: PerfRecord, perf: FakePerf) -> None:
+def test_a_report_that_fails_or_is_malformed(source: PerfRecord, perf: FakePerf) -> None:
     perf.report("echo 'incompatible file format' >&2; exit 1")
     with pytest.raises(SourceError, match="incompatible file format"):
         source.read()
@@ -193,7 +193,7 @@ def test_a_report_that_fails_or_makes_no_sense(source: PerfRecord, perf: FakePer
         source.read()
 
 
-def test_kernel_symbols_that_are_hidden_are_told(source: PerfRecord, perf: FakePerf) -> None:
+def test_hidden_kernel_symbols_are_reported(source: PerfRecord, perf: FakePerf) -> None:
     perf.report('echo "Check /proc/sys/kernel/kptr_restrict before running" >&2; cat "$folder/report"')
     source.read()
     assert "CAP_SYSLOG" in source.origin()

@@ -126,7 +126,7 @@ def test_the_header_that_perf_prints_when_asked() -> None:
     assert by_symbol(perf_report.parse(text).profile) == {"main": Hits(200, 1_000_000)}
 
 
-def test_samples_in_guests_are_nobodys_guest_in_particular() -> None:
+def test_samples_in_guests_are_of_no_particular_guest() -> None:
     text = heading() + (
         "# Overhead  Samples  Shared Object             Symbol\n"
         "    50.00%  100  [guest.kernel.kallsyms.42]  [g] copy_page\n"

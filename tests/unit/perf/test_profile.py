@@ -42,7 +42,7 @@ from virtscope.perf.profile import NO_SYMBOL, Hits, Place, event_name, in_base_u
         ("", ""),
     ],
 )
-def test_an_image_bears_the_same_name_in_every_process(printed: str, image: str) -> None:
+def test_an_image_has_the_same_name_in_every_process(printed: str, image: str) -> None:
     assert Place.named("cycles", printed, "main", "user").image == image
 
 

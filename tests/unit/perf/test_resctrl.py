@@ -90,7 +90,7 @@ def test_groups_come_and_go(sysfs: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "0x10", "²", "Available", "9" * 5000])
-def test_what_makes_no_sense_is_refused(sysfs: Path, text: str) -> None:
+def test_malformed_text_is_refused(sysfs: Path, text: str) -> None:
     file = sysfs / "fs/resctrl/web/mon_data/mon_L3_00/llc_occupancy"
     file.write_text(text)
     with pytest.raises(SourceMalformed, match=str(file)):

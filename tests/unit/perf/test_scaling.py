@@ -1,4 +1,4 @@
-"""Multiplexed groups: what is counted, what is estimated, and that no figure ever falls."""
+"""Multiplexed groups: what is counted, what is estimated, and that no value ever falls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECOND = 10**9
 
 
 class Group:
-    """One group opened once, or anew, on one CPU."""
+    """One group opened once, or again, on one CPU."""
 
     def __init__(self, events: int) -> None:
         self.sum = Sum(events)
@@ -88,7 +88,7 @@ def test_a_value_that_falls_without_a_wrap_adds_nothing() -> None:
     assert group.add(3 * SECOND, 3 * SECOND, 500).values == (1100.0,)
 
 
-def test_a_group_opened_anew_goes_on_from_its_total() -> None:
+def test_a_group_opened_again_goes_on_from_its_total() -> None:
     group = Group(1)
     group.add(SECOND, SECOND, 1000)
     group.reopen()
@@ -96,7 +96,7 @@ def test_a_group_opened_anew_goes_on_from_its_total() -> None:
     assert group.add(3 * SECOND, 3 * SECOND, 500) == (4.0, 4.0, (1500.0,))
 
 
-def test_a_group_whose_times_went_back_began_anew() -> None:
+def test_a_group_whose_times_went_back_has_restarted() -> None:
     group = Group(1)
     group.add(2 * SECOND, 2 * SECOND, 1000)
     assert group.add(SECOND, SECOND, 500) == (3.0, 3.0, (1500.0,))
@@ -107,7 +107,7 @@ stretches = st.lists(
         st.integers(0, 10**10),  # nanoseconds enabled
         st.floats(0, 1),  # the share of them that it ran
         st.integers(0, 2**50),  # counted meanwhile
-        st.booleans(),  # opened anew before it
+        st.booleans(),  # opened again before it
     ),
     min_size=1,
     max_size=50,
@@ -115,7 +115,7 @@ stretches = st.lists(
 
 
 @given(stretches, st.integers(0, 2**64 - 1))
-def test_no_figure_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, float, int, bool]], start: int) -> None:
+def test_no_value_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, float, int, bool]], start: int) -> None:
     """Each stretch adds what was counted, at least, and at most that times the time enabled over the time run.
 
     The time enabled is that since the last turn. Values begin anywhere, so they wrap.
@@ -127,8 +127,8 @@ def test_no_figure_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, f
     assert base is not None
     offset, least, most, waited = start, base, base, 0
     enabled = running = 1
-    for wanted, share, counted, anew in stretches:
-        if anew:
+    for wanted, share, counted, reopened in stretches:
+        if reopened:
             group.reopen()
             enabled = running = value = offset = waited = 0
         ran = int(wanted * share)
@@ -139,12 +139,12 @@ def test_no_figure_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, f
             most += counted * waited / ran
             waited = 0
         total = group.add(enabled, running, (offset + value) % 2**64)
-        (figure,) = total.values
-        assert figure is not None
-        assert figure >= last
-        assert least * (1 - 1e-9) <= figure <= most * (1 + 1e-9)
+        (estimate,) = total.values
+        assert estimate is not None
+        assert estimate >= last
+        assert least * (1 - 1e-9) <= estimate <= most * (1 + 1e-9)
         assert total.running_seconds <= total.enabled_seconds
-        last = figure
+        last = estimate
 
 
 @given(st.integers(1, 10**12), st.integers(1, 10**12), st.integers(0, 2**50))
@@ -166,6 +166,6 @@ def test_a_group_that_the_kernel_has_given_up(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\0" * 8, struct.pack("=4Q", 2, 10, 5, 1000), struct.pack("=5Q", 1, 1, 1, 1, 1)])
-def test_a_reading_that_makes_no_sense_is_refused(content: bytes) -> None:
+def test_a_malformed_reading_is_refused(content: bytes) -> None:
     with pytest.raises(SourceMalformed, match="is malformed"):
         parse_reading(content, 2)

@@ -1,4 +1,4 @@
-"""Why events are refused, by the kernel's error and the machine, and what the user is told to do."""
+"""Why events are refused, by the kernel's error and the machine, and what the user can do about it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_a_symbol_that_grows_heavy_gets_a_series_and_the_lightest_loses_its_own(
 
 
 def test_chance_moves_no_series() -> None:
-    """In the long tail symbols have a sample or two in some rounds: whoever has one more now is no heavier."""
+    """In the long tail symbols have a sample or two in some rounds: one more now doesn't make it heavier."""
     top = Top(2, 1)
     top.add(profile(heavy=50, some=2))
     for number in range(100):

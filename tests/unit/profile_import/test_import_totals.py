@@ -98,7 +98,7 @@ def opreport(found: list[Application], tab: str, headings: bool) -> str:
     width = len(found[0].counts())
     totals = [sum(column) for column in zip(*(each.counts() for each in found), strict=True)]
 
-    def figures(counts: list[int], of: list[int]) -> str:
+    def columns(counts: list[int], of: list[int]) -> str:
         return "".join(f"{count:9d} {percentage(count, whole)} " for count, whole in zip(counts, of, strict=True))
 
     def titles(before: str) -> list[str]:
@@ -107,10 +107,10 @@ def opreport(found: list[Application], tab: str, headings: bool) -> str:
     lines = [f"Counted E{n} events (desc) with a unit mask of 0x00 (None) count {n + 2}" for n in range(width)]
     lines += [*titles(""), *([] if headings else ["  samples|      %|" * width])]
     for each in found:
-        lines.append(figures(each.counts(), totals) + each.name)
+        lines.append(columns(each.counts(), totals) + each.name)
         if len(each.images) > 1:
             lines += titles(tab)
-            lines += [tab + figures(counts, each.counts()) + image for image, counts in each.images.items()]
+            lines += [tab + columns(counts, each.counts()) + image for image, counts in each.images.items()]
     return "CPU: Core 2, speed 2400 MHz (estimated)\n" + "\n".join(lines) + "\n"
 
 

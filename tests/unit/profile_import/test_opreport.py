@@ -140,7 +140,7 @@ def test_domains_watched_from_outside() -> None:
         ("xenstored", ""),
     ],
 )
-def test_whose_an_image_is_as_far_as_its_name_tells(image: str, space: str) -> None:
+def test_an_images_space_as_far_as_its_name_shows_it(image: str, space: str) -> None:
     text = CPU + MISSES + f"samples  %        app name                 symbol name\n7        1.0000   {image}  main\n"
     assert [place.space for place in opreport.parse(text)] == [space]
 
@@ -167,7 +167,7 @@ def test_names_with_blanks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "figures"),
+    ("header", "numbers"),
     [
         ("vma      samples  %        ", "c0123456 12       1.0000   "),
         ("vma      samples  %        ", "ffffffff80123456 12       1.0000   "),
@@ -177,9 +177,9 @@ def test_names_with_blanks() -> None:
         ("vma      samples  %        linenr info                 ", "c0123456 12       nan      /a/b/c.c:7 "),
     ],
 )
-def test_columns_beside_the_samples(header: str, figures: str) -> None:
+def test_columns_beside_the_samples(header: str, numbers: str) -> None:
     names = "image name               app name                 symbol name\n"
-    text = CPU + MISSES + header + names + figures + "libc-2.7.so              bash                     memcpy\n"
+    text = CPU + MISSES + header + names + numbers + "libc-2.7.so              bash                     memcpy\n"
     assert counts(text) == {("LLC_MISSES", "libc-2.7.so", "memcpy"): 12}
 
 
@@ -422,7 +422,7 @@ def test_real_reports_are_read_to_the_last_row(file: Path) -> None:
     assert total == every
 
 
-def test_columns_that_nobody_named_are_not_taken_for_one_event() -> None:
+def test_unnamed_columns_are_not_taken_for_one_event() -> None:
     """Two events that were added up would be a number of nothing."""
     with pytest.raises(SourceMalformed, match="rows have 2 counts"):
         opreport.parse("538 12.7973     11947 10.1256 domain2-apps\n", [Counted("LLC_MISSES", 6000)])

@@ -1,4 +1,4 @@
-"""perf script's lines, with the fields that it prints unless told otherwise and with fewer, and with call chains."""
+"""perf script's lines, with the fields that it prints by default and with fewer, and with call chains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def places(text: str) -> list[tuple[tuple[str, ...], Hits]]:
     return [(tuple(place), hits) for place, hits in perf_script.parse(text.splitlines(keepends=True)).items()]
 
 
-def test_what_it_prints_unless_told_otherwise() -> None:
+def test_what_it_prints_by_default() -> None:
     text = (
         "# ========\n# captured on: today\n#\n"
         "     pytest 2464 [000] 14806.57:   10101010     cpu-clock:      7f1a453ab6e9 memcpy+0x39 (/lib/libc.so.6)\n"
@@ -185,7 +185,7 @@ def test_an_address_of_data_above_a_call_chain_is_no_place() -> None:
     ]
 
 
-def test_what_an_image_tells_of_its_space() -> None:
+def test_an_images_space_by_its_name() -> None:
     spaces = {
         "[vdso]": "user",
         "[vsyscall]": "user",

@@ -82,6 +82,6 @@ def test_one_event_under_two_modifiers_keeps_them() -> None:
     ("kind", "text"),
     [("opreport", OPREPORT.replace("150 ", "0   ").replace("50 ", "0  ")), ("perf-report", PERF_REPORT[:120])],
 )
-def test_a_report_of_nothing_is_refused(kind: str, text: str) -> None:
+def test_an_empty_report_is_refused(kind: str, text: str) -> None:
     with pytest.raises(SourceMalformed, match=f"no samples in this {kind}"):
         samples(kind, text)

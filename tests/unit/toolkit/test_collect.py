@@ -47,13 +47,13 @@ def test_a_hanging_source_is_given_up_at_the_deadline_and_recovers() -> None:
 
     def read() -> str:
         assert let_go.wait(30)
-        return "figures"
+        return "values"
 
     reader = SourceReader("hanging", read)
     for _ in range(3):
         assert isinstance(reader.answer(reader.ask(), soon(0.02)), SourceTimeout)
     let_go.set()
-    assert reader.answer(reader.ask(), soon()) == "figures"
+    assert reader.answer(reader.ask(), soon()) == "values"
 
 
 def test_no_thread_piles_up_behind_a_hanging_source() -> None:
@@ -66,8 +66,8 @@ def test_no_thread_piles_up_behind_a_hanging_source() -> None:
     let_go.set()
 
 
-def test_a_scrape_never_gets_figures_from_before_it_came() -> None:
-    """The first read hangs from before the second scrape until after it: its figures are old by then."""
+def test_a_scrape_never_gets_values_from_before_it_came() -> None:
+    """The first read hangs from before the second scrape until after it: its values are old by then."""
     reads = iter(range(10))
     begun, let_go = threading.Event(), threading.Event()
 
@@ -153,7 +153,7 @@ def test_it_reads_on_its_interval_whoever_asks(start: Start) -> None:
     assert background.age() is not None
 
 
-def test_a_read_that_hangs_blocks_nobody_and_leaves_the_figures_of_the_one_before(start: Start) -> None:
+def test_a_read_that_hangs_blocks_no_scrape_and_leaves_the_values_of_the_one_before(start: Start) -> None:
     let_go, numbers = threading.Event(), count(1)
 
     def read() -> int:
@@ -244,7 +244,7 @@ def test_before_the_first_read_is_done_there_is_nothing_and_no_failure(start: St
     assert background.latest() == 1
 
 
-def test_a_failure_is_counted_at_once_and_told_when_the_figures_are_too_old(start: Start) -> None:
+def test_a_failure_is_counted_at_once_and_reported_when_the_values_are_too_old(start: Start) -> None:
     numbers = count(1)
 
     def read() -> int:

@@ -99,7 +99,7 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;
         "text/plain;version=1.0.0;q=1, application/openmetrics-text;version=1.0.0;q=0.1",
     ],
 )
-def test_openmetrics_for_who_asks_for_it(accept: str) -> None:
+def test_openmetrics_for_clients_that_ask_for_it(accept: str) -> None:
     assert negotiate(accept) is Format.OPENMETRICS
 
 
@@ -123,7 +123,7 @@ def test_openmetrics_for_who_asks_for_it(accept: str) -> None:
         "\udcff\x00",
     ],
 )
-def test_text_for_all_others(accept: str) -> None:
+def test_text_for_all_other_clients(accept: str) -> None:
     assert negotiate(accept) is Format.TEXT
 
 
@@ -143,9 +143,9 @@ def test_content_types() -> None:
         ("gzip;q=0", False),
         ("gzip; q=0.0, *", False),
         ("*;q=0", False),
-        ("gzip;q=rubbish", False),
+        ("gzip;q=malformed", False),
         ("gzippy", False),
     ],
 )
-def test_gzip_only_for_who_takes_it(accept_encoding: str, expected: bool) -> None:
+def test_gzip_only_for_clients_that_accept_it(accept_encoding: str, expected: bool) -> None:
     assert accepts_gzip(accept_encoding) is expected

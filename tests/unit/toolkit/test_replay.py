@@ -182,7 +182,7 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
             recorded_last.update(recorded)
             shown_last.update(shown)
             clock.now += 1
-        recorded_last.clear()  # the seam: what is recorded begins anew
+        recorded_last.clear()  # the seam: the recording starts over
 
 
 @given(st.integers(1, 9), st.lists(st.integers(0, 2**64), min_size=1).map(sorted), st.lists(st.floats(0, 9)))
@@ -290,7 +290,7 @@ def lines(*objects: object) -> Iterator[bytes]:
         ({"t": 5, "source": "guests", "failed": "tired"}, "'tired' for one of"),
     ],
 )
-def test_a_line_that_makes_no_sense_ends_the_play_with_its_number(
+def test_a_malformed_line_ends_the_replay_with_its_number(
     tmp_path: Path, clock: Clock, line: object, complaint: str
 ) -> None:
     path = tmp_path / "r.jsonl.gz"
@@ -318,7 +318,7 @@ def test_a_line_that_makes_no_sense_ends_the_play_with_its_number(
         ({"exporter": None}, '"exporter" and'),
     ],
 )
-def test_a_header_that_makes_no_sense(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
+def test_a_malformed_header(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
     path = tmp_path / "r.jsonl.gz"
     first = {**json.loads(next(lines())), **change}
     path.write_bytes(gzip.compress(json.dumps(first).encode() + b"\n"))
@@ -334,7 +334,7 @@ def test_no_recording_at_all(tmp_path: Path) -> None:
         Playback(tmp_path / "text", "test", 1, False)
 
 
-def test_a_bomb_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "r.jsonl.gz"
     path.write_bytes(gzip.compress(b"\n".join(lines(b" " * (8 << 20)))))

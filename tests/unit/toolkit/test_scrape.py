@@ -33,11 +33,11 @@ def scraped(*sources: Source) -> dict[str, float]:
 
 
 def giving() -> list[Metric]:
-    return [GaugeMetricFamily("figure", "A figure.", 1)]
+    return [GaugeMetricFamily("value", "A value.", 1)]
 
 
 def giving_another() -> list[Metric]:
-    return [GaugeMetricFamily("another", "Another figure.", 1)]
+    return [GaugeMetricFamily("another", "Another value.", 1)]
 
 
 def raising(error: Exception) -> Callable[[], list[Metric]]:
@@ -72,7 +72,7 @@ def test_any_other_failure_of_a_source_that_is_not_required_counts() -> None:
     assert series["demo_source_errors_total error extra"] == 1
 
 
-def test_absence_is_said_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_absence_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
     exporter = Exporter("demo", [absent])
     with caplog.at_level("INFO"):
@@ -91,7 +91,7 @@ def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCapt
 
     exporter = Exporter("demo", [GOOD, Source("cgroups", giving_another, origin)])
     pages = [exporter.scrape(Format.TEXT, 30).decode() for _ in range(3)]
-    assert "\nfigure 1.0\n" in pages[0]
+    assert "\nvalue 1.0\n" in pages[0]
     assert "\nanother 1.0\n" in pages[0]
     assert '\ndemo_source_info{detail="here",source="good"} 1.0\n' in pages[0]
     assert 'demo_source_info{detail="cgroup' not in pages[0]
@@ -111,7 +111,7 @@ def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
 
     monkeypatch.setattr(Process, "families", none_left)
     series = scraped(GOOD)
-    assert series["figure"] == series["demo_up"] == 1
+    assert series["value"] == series["demo_up"] == 1
     assert "process_open_fds" not in series
 
 
@@ -129,7 +129,7 @@ def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
     assert series["demo_source_background_errors_total slow timeout"] == 0
 
 
-def test_golden_page_of_what_every_exporter_tells_of_itself() -> None:
+def test_golden_page_of_an_exporters_own_metrics() -> None:
     """UPDATE_GOLDEN=1 rewrites it; values vary, so names, labels and help are what it holds."""
     background = Background("slow", lambda: 1, 600)
     background.start()

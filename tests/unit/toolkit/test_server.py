@@ -1,4 +1,4 @@
-"""The server among clients that send too much, too slowly or nonsense, and on a host that runs out of means."""
+"""The server among clients that send too much, too slowly or nonsense, and on a host that runs out of resources."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_answers_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         assert len(max(map(everything, sluggish), key=len)) > 8 << 20, "a large page to one client is all right"
 
 
-def test_a_request_that_waits_too_long_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_waits_too_long_is_asked_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering, "MOST_REQUESTS_OF_A_CLIENT", 1)
     monkeypatch.setattr(server, "TURN_SECONDS", 0.2)
     scraped = Scraped()

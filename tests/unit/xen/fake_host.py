@@ -102,7 +102,7 @@ class FakeXen:
 
     def show(self, *domains: FakeDomain) -> None:
         """Make this the host, at once: a reader sees either the old one or the new one."""
-        vifs = [(f"vif{domain.id}.{number}", figures) for domain in domains for number, *figures in domain.networks]
+        vifs = [(f"vif{domain.id}.{number}", counters) for domain in domains for number, *counters in domain.networks]
         write_net_dev(self.procfs, dict(vifs))
         lines = ["node 4.17.7 4 2400000000 17179869184 1073741824"]
         for domain in domains:

@@ -29,14 +29,14 @@ def test_a_small_fall_is_shown_as_standing_still_until_the_counter_has_caught_up
     assert seen(clocks, domain(4, 1.3, 1.29)) == [(1.3, 1.29)]
 
 
-def test_another_domain_begins_anew() -> None:
+def test_another_domain_starts_over() -> None:
     clocks = Clocks()
     seen(clocks, domain(4, 1.2, 1.2))
     assert seen(clocks, domain(5, 0.9, 0.9)) == [(0.9, 0.9)]
     assert seen(clocks, domain(4, 0.8, 0.8)) == [(0.8, 0.8)], "it was gone in between"
 
 
-def test_a_name_that_a_new_guest_took_over_begins_anew() -> None:
+def test_a_name_that_a_new_guest_took_over_starts_over() -> None:
     clocks = Clocks()
     seen(clocks, domain(None, 90.0, 90.0))
     assert seen(clocks, domain(None, 2.0, 2.0)) == [(2.0, 2.0)]
@@ -48,14 +48,14 @@ def test_whole_seconds_fall_by_one() -> None:
     assert seen(clocks, domain(None, 4.0, 2.0, None, 1.0)) == [(5.0, 3.0, None, 1.0)]
 
 
-def test_a_new_guest_of_a_name_begins_anew_with_all_its_vcpus() -> None:
+def test_a_new_guest_of_a_name_starts_over_with_all_its_vcpus() -> None:
     """Also where one of them has run nearly as long as that of the guest before."""
     clocks = Clocks()
     seen(clocks, domain(None, 90.5, 90.0, 0.5))
     assert seen(clocks, domain(None, 2.0, 2.0, 0.0)) == [(2.0, 2.0, 0.0)]
 
 
-def test_a_time_that_is_not_told_for_a_while_does_not_come_back_as_less() -> None:
+def test_a_time_that_is_absent_for_a_while_does_not_come_back_smaller() -> None:
     clocks = Clocks()
     seen(clocks, domain(4, 5.01, 3.01, 2.0))
     assert seen(clocks, domain(4, None, 3.02, None)) == [(None, 3.02, None)]
@@ -72,7 +72,7 @@ def waited(clocks: WaitingClocks, domid: int, runnable: float | None, *states: f
 def test_no_time_of_waiting_goes_back() -> None:
     clocks = WaitingClocks()
     assert waited(clocks, 4, 8.0, 500.0, 1.278300936) == (8.0, 500.0, 1.278300936)
-    # A change of state bears a moment before the last read.
+    # A change of state has a time before that of the last read.
     assert waited(clocks, 4, 7.999999, 500.7, 1.269222564) == (8.0, 500.7, 1.278300936)
     assert waited(clocks, 4, 8.000001, 500.8, 1.3) == (8.000001, 500.8, 1.3)
     assert waited(clocks, 4, None, 500.9, 1.3) == (None, 500.9, 1.3)
@@ -109,26 +109,26 @@ def test_a_name_of_its_own_needs_no_number() -> None:
         assert iterations.show(("web01", seconds), ("db01", 1)) == [None, None]
 
 
-def test_twins_are_numbered_in_their_order() -> None:
+def test_domains_of_one_name_are_numbered_in_their_order() -> None:
     iterations = Iterations()
-    assert iterations.show(("twin", 10), ("web01", 1), ("twin", 20)) == [1, None, 2]
-    assert iterations.show(("twin", 11), ("web01", 1), ("twin", 20)) == [1, None, 2]
+    assert iterations.show(("copy", 10), ("web01", 1), ("copy", 20)) == [1, None, 2]
+    assert iterations.show(("copy", 11), ("web01", 1), ("copy", 20)) == [1, None, 2]
 
 
-def test_the_one_that_is_left_takes_nobodys_number() -> None:
+def test_the_one_that_is_left_takes_no_others_number() -> None:
     iterations = Iterations()
-    assert iterations.show(("twin", 10)) == [None]
-    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
-    assert iterations.show(("twin", 20)) == [3]  # which of the two?
-    assert iterations.show(("twin", 21)) == [3]
+    assert iterations.show(("copy", 10)) == [None]
+    assert iterations.show(("copy", 10), ("copy", 20)) == [1, 2]
+    assert iterations.show(("copy", 20)) == [3]  # which of the two?
+    assert iterations.show(("copy", 21)) == [3]
     assert iterations.show() == []
-    assert iterations.show(("twin", 22)) == [4]
+    assert iterations.show(("copy", 22)) == [4]
 
 
-def test_a_twin_replaced_between_two_iterations() -> None:
+def test_one_of_two_of_a_name_replaced_between_two_iterations() -> None:
     iterations = Iterations()
-    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
-    assert iterations.show(("twin", 20), ("twin", 0)) == [3, 4]  # the first is gone, a third has come
+    assert iterations.show(("copy", 10), ("copy", 20)) == [1, 2]
+    assert iterations.show(("copy", 20), ("copy", 0)) == [3, 4]  # the first is gone, a third has come
 
 
 def test_dom0_has_an_id() -> None:
@@ -137,25 +137,25 @@ def test_dom0_has_an_id() -> None:
     assert [each.namesake for each in Namesakes().tell_apart(host).domains] == [None, None]
 
 
-def test_a_name_that_nobody_bears_any_more_is_forgotten_but_not_soon() -> None:
-    """Guests come and go under ever new names; a query's range may reach back to them for a while."""
+def test_an_unused_name_is_forgotten_but_not_soon() -> None:
+    """Guests come and go under new names again and again; a query's range may reach back to them for a while."""
     iterations = Iterations()
-    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    assert iterations.show(("copy", 10), ("copy", 20)) == [1, 2]
     for _ in range(600):
         iterations.show()
-    assert iterations.show(("twin", 30), ("twin", 40)) == [3, 4]
+    assert iterations.show(("copy", 30), ("copy", 40)) == [3, 4]
     for _ in range(5000):
         iterations.show()
-    assert iterations.show(("twin", 50)) == [None]
+    assert iterations.show(("copy", 50)) == [None]
 
 
-def test_a_name_that_is_borne_is_not_forgotten() -> None:
+def test_a_name_in_use_is_not_forgotten() -> None:
     iterations = Iterations()
-    assert iterations.show(("twin", 10), ("twin", 20)) == [1, 2]
+    assert iterations.show(("copy", 10), ("copy", 20)) == [1, 2]
     for _ in range(5000):
-        assert iterations.show(("twin", 20)) == [3]
+        assert iterations.show(("copy", 20)) == [3]
     assert iterations.show() == []
-    assert iterations.show(("twin", 20)) == [4]
+    assert iterations.show(("copy", 20)) == [4]
 
 
 class Interfaces:
@@ -189,7 +189,7 @@ def test_after_one_was_taken_out_the_one_behind_it_does_not_go_on_in_its_series(
     assert interfaces.show(904, 0) == ["0-4", "1-4"]  # both happened since the last look
 
 
-def test_a_reboot_begins_anew_in_the_same_series() -> None:
+def test_a_reboot_starts_over_in_the_same_series() -> None:
     interfaces = Interfaces()
     assert interfaces.show(5, 900, seconds=500.0) == ["0", "1"]
     assert interfaces.show(seconds=0.0) == []

@@ -40,15 +40,15 @@ def within_a_minute(happens: Callable[[], bool]) -> None:
 def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked_again(keeper: Keeper) -> None:
     name = "app-server-with-a-rather-long-name"
 
-    def told(seconds: float) -> bool:
+    def is_shown(seconds: float) -> bool:
         guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
         return any(keeper.add_to(Host(None, None, None, None, None, (guest,))).guests)
 
     within_a_minute(lambda: keeper.background.peek() is not None)
     toolstack = keeper.background.latest()
     used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
-    assert told(used)
+    assert is_shown(used)
     asked = keeper.background.cost.reads
-    assert not told(used - 0.5)  # CPU time that would do for the one before
+    assert not is_shown(used - 0.5)  # CPU time that would do for the one before
     within_a_minute(lambda: keeper.background.cost.reads > asked)
-    within_a_minute(lambda: told(used - 0.5))
+    within_a_minute(lambda: is_shown(used - 0.5))

@@ -91,8 +91,8 @@ def test_origin_names_the_library_in_use(xen: FakeXen) -> None:
 
 def test_the_running_version_is_known_without_the_library(xen: FakeXen, tmp_path: Path) -> None:
     xen.show()
-    told = _source(xen).read(None).xen_version
-    assert running_version(xen.sysfs) == (told or b"").decode()
+    version = _source(xen).read(None).xen_version
+    assert running_version(xen.sysfs) == (version or b"").decode()
     assert running_version(tmp_path / "elsewhere") is None
 
 
@@ -140,7 +140,7 @@ def test_without_permission_it_says_what_is_needed(xen: FakeXen) -> None:
         _source(xen).read(None)
 
 
-def test_a_count_without_an_array_behind_it_is_rubbish_and_no_crash(xen: FakeXen) -> None:
+def test_a_count_without_an_array_behind_it_is_malformed_and_no_crash(xen: FakeXen) -> None:
     source = _source(xen)
     xen.say("domain 1 - 0 0 0 0 0 0 0 0 0 0\nvcpus 4294967295")
     with pytest.raises(SourceMalformed, match="xenstat_domain_num_vcpus says 4294967295"):
@@ -149,7 +149,7 @@ def test_a_count_without_an_array_behind_it_is_rubbish_and_no_crash(xen: FakeXen
     assert len(source.read(None).domains) == 1
 
 
-def test_after_a_failure_it_begins_anew_and_recovers(xen: FakeXen) -> None:
+def test_after_a_failure_it_starts_over_and_recovers(xen: FakeXen) -> None:
     source = _source(xen)
     source.read(None)
     xen.say("fails 5")

@@ -62,7 +62,7 @@ def test_directions_are_the_guests() -> None:
     assert network.receive == model.Traffic(bytes=10, packets=20, errors=30, drops=40)
 
 
-def test_two_interfaces_that_nothing_tells_apart_are_not_shown() -> None:
+def test_two_indistinguishable_interfaces_are_not_shown() -> None:
     """libxenstat has vif3.0 and QEMU's vif3.0-emu under 0; their sum would go back when QEMU takes its own away."""
     own, qemus, other = RawNetwork(0, *range(8)), RawNetwork(0, *range(10, 90, 10)), RawNetwork(1, *range(8))
     assert [network.vif for network in domain(PLAIN._replace(networks=(own, qemus, other))).networks] == ["1"]
@@ -83,7 +83,7 @@ def test_a_block_device_without_statistics_has_no_counters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "counted"),
     [
         ("4.12.4", True),
         ("4.13.0-8.12.2", False),
@@ -95,13 +95,13 @@ def test_a_block_device_without_statistics_has_no_counters() -> None:
         ("4.15.1", True),
     ],
 )
-def test_sectors_read_are_left_out_of_releases_that_lose_them(version: str, told: bool) -> None:
+def test_sectors_read_are_left_out_of_releases_that_lose_them(version: str, counted: bool) -> None:
     """libxenstat 4.13.0 scanned them into another field; the value is whatever lay in memory."""
     of_text = xentop_text.parse(HEADER + row(b"web01") + VBD_LINE, version).host
     assert of_text.xen_version == version
     of_library = domain(PLAIN._replace(vbds=(RawVbd(1, 51712, 7, 154, 51, 11432, 3264, False),)), version.encode())
     for block in (of_library.blocks[0], of_text.domains[0].blocks[0]):
-        assert block.read == model.Requests(154, 11432 * 512 if told else None)
+        assert block.read == model.Requests(154, 11432 * 512 if counted else None)
         assert block.write == model.Requests(51, 3264 * 512)
 
 
@@ -112,7 +112,7 @@ def test_a_counter_that_wrapped_below_zero() -> None:
     assert block.write is None
 
 
-def test_a_library_too_old_to_tell_is_believed() -> None:
+def test_a_library_too_old_to_report_errors_is_trusted() -> None:
     assert domain(PLAIN._replace(vbds=(VBD._replace(error=None),))).blocks[0].read == model.Requests(2, 2048)
 
 
@@ -151,7 +151,7 @@ def test_block_devices_of_one_name_are_left_out_and_counted() -> None:
     [
         (b"Windows7 (Dev)", "Windows7 (Dev)"),
         ("bücher".encode(), "bücher"),
-        (b"cut \xc3", "cut \\xc3"),  # UTF-8 cut in the middle stays visible and can be told from another cut name
+        (b"cut \xc3", "cut \\xc3"),  # UTF-8 cut in the middle stays visible and differs from another cut name
         (b"", ""),
         (None, ""),
     ],

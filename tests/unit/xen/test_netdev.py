@@ -81,7 +81,7 @@ def test_wide_counters_leave_no_blank_after_the_colon(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", [b"vif2.0: 1 2 3", b"vif2.0" + b" 1" * 16, b"vif2.0: " + b"1 " * 17, b"vif2.0: " + b"-1 " * 16, b""]
 )
-def test_a_line_of_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path, line: bytes) -> None:
+def test_a_line_of_another_form_is_malformed_and_quoted(tmp_path: Path, line: bytes) -> None:
     path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
     with pytest.raises(SourceMalformed, match=f"another form: {line!r:.20}"):
         parse(path.read_bytes() + line + b"\n")
@@ -91,7 +91,7 @@ def test_old_kernels_have_names_with_colons(tmp_path: Path) -> None:
     assert _net_dev(tmp_path, **{"eth0:1": (9,) * 8, "vif1_0": COUNTED}).read() == {1: [_vif(0, *COUNTED)]}
 
 
-def test_another_form_is_rubbish_and_its_text_is_told(tmp_path: Path) -> None:
+def test_another_form_is_malformed_and_quoted(tmp_path: Path) -> None:
     path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
     path.write_text(path.read_text().replace("drop", "lost"))
     with pytest.raises(SourceMalformed, match="errs lost fifo"):

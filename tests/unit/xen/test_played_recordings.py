@@ -1,6 +1,6 @@
-"""A minute of a real Xen 4.17, played through the exporter's own code, against figures worked out by hand.
+"""A minute of a real Xen 4.17, played through the exporter's own code, against values worked out by hand.
 
-tests/xen/recordings/README.md tells what happened in it.
+tests/xen/recordings/README.md says what happened in it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_a_guest_comes_and_goes(played: Played) -> None:
     assert seen == {4.5: False, 12.5: True, 25: True, 39: True, 43: False}
 
 
-def test_a_guest_is_paused_with_its_figures_at_a_stand(played: Played) -> None:
+def test_a_paused_guests_values_stand_still(played: Played) -> None:
     for second in (31, 35):
         played.at(second)
         assert played.states("busy") == {"paused"}

@@ -1,6 +1,6 @@
 """A minute of a real Xen 4.17 (tests/xen/recordings), played round and round.
 
-No counter of who is there all along falls, who is started in a pass is started in each, and nobody lives on.
+No counter of a guest that is there all along falls; one started in a pass is started in each, and none lives on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def played(request: pytest.FixtureRequest) -> list[dict[Series, Sample]]:
     return list(pages(request.param))
 
 
-def test_no_counter_falls_while_its_domain_is_there_also_where_a_pass_begins_anew(
+def test_no_counter_falls_while_its_domain_is_there_also_where_a_pass_starts_over(
     played: list[dict[Series, Sample]],
 ) -> None:
     before: dict[Series, Sample] = {}

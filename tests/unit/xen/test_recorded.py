@@ -61,8 +61,8 @@ def test_an_older_recording_plays_with_the_defaults_of_newer_fields() -> None:
     assert "emulated" not in json.dumps(data)
     decoded = recorded.snapshot(data)
     assert decoded.node.domains[1].networks == (network._replace(emulated=None),)
-    told = RawToolstack("/usr/sbin/xl", (Answer("info", b"", "", False),), ((1, b"Debian"),))
-    assert recorded.toolstack(without_defaults(told)) == told._replace(os_names=())
+    raw = RawToolstack("/usr/sbin/xl", (Answer("info", b"", "", False),), ((1, b"Debian"),))
+    assert recorded.toolstack(without_defaults(raw)) == raw._replace(os_names=())
 
 
 def test_a_newer_recording_plays_without_the_fields_that_are_not_known() -> None:
@@ -139,26 +139,26 @@ def test_what_is_not_understood_holds_no_letter_of_a_name() -> None:
 ANSWERS = {
     path.name.removesuffix(" -v"): path.read_bytes() for path in (FIXTURES / "toolstack/xl-4.17-credit").iterdir()
 }
-TOLD = RawToolstack(
+RAW = RawToolstack(
     "/usr/sbin/xl", tuple(Answer(command, output, "", False) for command, output in ANSWERS.items()), ((1, b"\xff"),)
 )
 
 
-def test_what_the_toolstack_told_comes_back_as_it_was() -> None:
-    assert recorded.toolstack(json.loads(json.dumps(encode(TOLD)))) == TOLD
+def test_the_toolstacks_answers_come_back_as_they_were() -> None:
+    assert recorded.toolstack(json.loads(json.dumps(encode(RAW)))) == RAW
 
 
 def test_of_the_guests_configurations_only_what_is_shown_is_recorded() -> None:
     config = {"c_info": {"type": "hvm", "uuid": "u", "name": "n"}, "b_info": {"passwd": "secret"}, "disks": ["secret"]}
     listed = json.dumps([{"domid": 3, "config": config}, {"domid": 4, "config": {}}]).encode()
-    secret = TOLD._replace(answers=(Answer("list -l", listed, "", False),))
+    secret = RAW._replace(answers=(Answer("list -l", listed, "", False),))
     (answer,) = recorded.without_secrets(secret).answers
     assert b"secret" not in answer.output
     assert parse_details(answer.output) == parse_details(listed)
-    assert understand(recorded.without_secrets(TOLD)) == understand(TOLD)
+    assert understand(recorded.without_secrets(RAW)) == understand(RAW)
 
 
 @pytest.mark.parametrize("output", [b"(domain\n (passwd secret))\n", b'["secret"]', b"{", b""])
 def test_a_configuration_in_another_form_is_not_recorded(output: bytes) -> None:
-    secret = TOLD._replace(answers=(Answer("list -l", output, "", False),))
+    secret = RAW._replace(answers=(Answer("list -l", output, "", False),))
     assert recorded.without_secrets(secret).answers[0].output == b""

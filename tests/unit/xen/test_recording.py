@@ -40,7 +40,7 @@ def test_golden_page_of_a_real_host() -> None:
     assert page == GOLDEN.read_text()
 
 
-def test_figures_worked_by_hand() -> None:
+def test_values_worked_out_by_hand() -> None:
     host = recorded.host(recorded_node())
     by_id = {domain.domid: domain for domain in host.domains}
     assert (host.xen_version, host.cpus, host.memory_bytes) == ("4.17.7", 1, 1610084352)

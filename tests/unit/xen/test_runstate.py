@@ -66,7 +66,7 @@ def test_releases_before_autumn_2025_know_whole_domains_only(xen: FakeXen) -> No
     assert source.origin() == "libxenctrl.so.4.17, xc_get_runstate_info"
 
 
-def test_a_library_newer_than_the_running_hypervisor_has_no_figure_per_vcpu(xen: FakeXen) -> None:
+def test_a_library_newer_than_the_running_hypervisor_has_no_value_per_vcpu(xen: FakeXen) -> None:
     """0 waited would be a lie: that hypervisor doesn't fill in the field."""
     xen.show(FakeDomain(1, b"web", runstate=(*ACCOUNT[:9], 0, 0, 0)))
     assert _runstate(xen).read([1])[0].runnable is None
@@ -149,7 +149,7 @@ def test_an_answer_for_another_domain_is_malformed(xen: FakeXen) -> None:
         _runstate(xen).read([1])
 
 
-def test_after_a_failure_it_begins_anew(xen: FakeXen) -> None:
+def test_after_a_failure_it_starts_over(xen: FakeXen) -> None:
     source = _runstate(xen)
     xen.say("runstate-fails 5")
     with pytest.raises(SourceError, match=r"xc_get_runstate_info_ext failed for domain 1 \(Input/output error\)"):

@@ -1,4 +1,4 @@
-"""What a scrape shows of the toolstack's figures, and of whom: nobody else's, and nobody's who is gone."""
+"""What a scrape shows of the toolstack's values, and of which domains: of no other, and of none that has ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UUIDS = ["00000000-0000-0000-0000-00000000000" + str(digit) for digit in range(1
 
 
 def toolstack(*domains: tuple[int, str, float], weight: int = 256, cap: int = 0, uuid: int | None = None) -> Toolstack:
-    """Return what is told of these domains, each given by its id, name and CPU seconds."""
+    """Return the toolstack's values for these domains, each given by its id, name and CPU seconds."""
     rows = "".join(
         f"{name}  {domid}  96  1  -b----  {seconds:.1f} {UUIDS[domid if uuid is None else uuid]}  -  -  Pool-0\n"
         for domid, name, seconds in domains
@@ -47,8 +47,8 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
     )
 
 
-def told(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
-    """Return the uuid's last digit of each domain, "" where nothing is told."""
+def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
+    """Return the uuid's last digit of each domain, "" where it is not known."""
     return [guest.uuid[-1] if guest else "" for guest in joined(scraped, by, age).guests]
 
 
@@ -91,40 +91,40 @@ def test_the_name_is_the_one_of_the_scrape() -> None:
     assert "web01" not in shown
 
 
-def test_the_dead_and_the_new_have_no_figures() -> None:
+def test_ended_and_new_domains_have_no_values() -> None:
     listed = toolstack((0, "Domain-0", 99), (3, "web01", 10))
-    assert told(host((0, "Domain-0", 99), (4, "web01", 0)), listed) == ["0", ""]
+    assert uuids(host((0, "Domain-0", 99), (4, "web01", 0)), listed) == ["0", ""]
 
 
 def test_a_used_up_id_is_another_domain_when_its_counter_is_behind() -> None:
-    assert told(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
-    assert told(host((3, "web01", 101)), toolstack((3, "web01", 100))) == ["3"]
-    assert told(host((3, "web01", 2e9)), toolstack((3, "web01", 2e9 + 128))) == ["3"]  # rounded by xl
-    assert told(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # a bit that slipped
+    assert uuids(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
+    assert uuids(host((3, "web01", 101)), toolstack((3, "web01", 100))) == ["3"]
+    assert uuids(host((3, "web01", 2e9)), toolstack((3, "web01", 2e9 + 128))) == ["3"]  # rounded by xl
+    assert uuids(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # a bit that slipped
 
 
-def test_without_ids_names_tell_if_they_are_unique() -> None:
-    listed = toolstack((0, "Domain-0", 9), (3, "web01", 10), (4, "twin", 1), (5, "twin", 1), (6, "once", 1))
-    scraped = host((0, "Domain-0", 9), (None, "web01", 10), (None, "twin", 1), (None, "once", 1), (None, "once", 1))
-    assert told(scraped, listed) == ["0", "3", "", "", ""]
+def test_without_ids_unique_names_identify_domains() -> None:
+    listed = toolstack((0, "Domain-0", 9), (3, "web01", 10), (4, "copy", 1), (5, "copy", 1), (6, "once", 1))
+    scraped = host((0, "Domain-0", 9), (None, "web01", 10), (None, "copy", 1), (None, "once", 1), (None, "once", 1))
+    assert uuids(scraped, listed) == ["0", "3", "", "", ""]
 
 
-def test_without_ids_guests_that_swapped_names_are_told_by_their_cpu_time() -> None:
+def test_without_ids_guests_that_swapped_names_are_identified_by_their_cpu_time() -> None:
     listed = toolstack((3, "blue", 100), (4, "green", 5000))
-    assert told(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
-    assert told(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
-    assert told(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
+    assert uuids(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
+    assert uuids(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
+    assert uuids(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
 
 
-def test_without_ids_a_successor_of_the_same_name_is_told_by_its_cpu_time() -> None:
-    assert told(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]
+def test_without_ids_a_successor_of_the_same_name_is_identified_by_its_cpu_time() -> None:
+    assert uuids(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]
 
 
 def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
     """Both have used so little CPU time that it fits either."""
     listed = toolstack((3, "web01", 3), (4, "db01", 3))
     before = host((None, "web01", 3), (None, "db01", 3))
-    for gone in (host((None, "db01", 3)), before):  # its absence was seen, or only that it begins anew
+    for gone in (host((None, "db01", 3)), before):  # its absence was seen, or only that its counter starts over
         successors = Successors()
         assert not successors.note(before, now=100)
         successors.note(gone, now=110)
@@ -143,7 +143,7 @@ def test_with_ids_no_name_is_in_doubt() -> None:
     assert not successors.note(host((4, "web01", 1)), now=110)
 
 
-def test_what_the_source_does_not_tell_of_the_host() -> None:
+def test_what_the_source_does_not_report_of_the_host() -> None:
     filled = joined(host(), toolstack())
     assert (filled.cpus, filled.xen_version, filled.memory_bytes) == (4, "4.17", None)
     assert joined(host()._replace(cpus=8), toolstack()).cpus == 8
@@ -161,9 +161,9 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
     assert counted(toolstack((3, "web01", 2), weight=512)) == (1, 0)
     assert counted(toolstack((3, "renamed", 3), weight=512, cap=50)) == (1, 1)
     assert counted(toolstack((3, "renamed", 4), weight=256, cap=0)) == (2, 2)
-    untold = toolstack((3, "renamed", 5))
-    untold.guests[3] = untold.guests[3]._replace(share=untold.guests[3].share._replace(weight=None, cap=None))
-    assert counted(untold) == (2, 2)
+    unknown = toolstack((3, "renamed", 5))
+    unknown.guests[3] = unknown.guests[3]._replace(share=unknown.guests[3].share._replace(weight=None, cap=None))
+    assert counted(unknown) == (2, 2)
     assert counted(toolstack((3, "renamed", 6))) == (2, 2)
     assert counted(toolstack((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
 

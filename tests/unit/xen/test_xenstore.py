@@ -1,4 +1,4 @@
-"""XenStore's wire protocol, with a daemon of the test's own: values, none, refusal, silence, rubbish."""
+"""XenStore's wire protocol, with a daemon of the test's own: values, none, refusal, silence, malformed answers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_values_and_none(daemon: Start) -> None:
     assert read_values(["/a", "/b", "/c"]) == [b"first", None, b""]
 
 
-def test_refusal_is_told_in_its_own_word(daemon: Start) -> None:
+def test_a_refusal_is_reported_with_its_own_word(daemon: Start) -> None:
     daemon(lambda request, _: message(16, request, b"EACCES\0"))
     with pytest.raises(SourceError, match="refuses /a: EACCES"):
         read_values(["/a"])
@@ -76,7 +76,7 @@ def test_malformed(daemon: Start, answer: bytes) -> None:
         read_values(["/a"])
 
 
-def test_none_to_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "socket"))
     with pytest.raises(SourceUnavailable):
         read_values(["/a"])

@@ -344,14 +344,14 @@ def test_a_capture_that_broke_off_before_the_next() -> None:
     assert parse(row(b"db01")[:60] + second) == parse(second)._replace(unknown=(row(b"db01")[:60].strip(),))
 
 
-def test_complaints_in_between_cost_no_figure() -> None:
+def test_complaints_in_between_cost_no_value() -> None:
     complaint = b"Found interface vif7.0 but domain 7 does not exist.\n"
     found = parse(complaint + HEADER + row(b"web01") + VCPUS + complaint + row(b"db01") + VCPUS)
     assert [each.vcpus for each in found.host.domains] == [BOTH_VCPUS] * 2
     assert found.unknown == (complaint.rstrip(),) * 2
 
 
-def test_details_behind_an_unknown_line_are_nobodys() -> None:
+def test_details_behind_an_unknown_line_are_of_no_domain() -> None:
     broken = row(b"db01").replace(b"98304", b"9830?")
     found = parse(HEADER + row(b"web01") + broken + NET + row(b"next"))
     assert [(each.name, each.networks) for each in found.host.domains] == [("web01", ()), ("next", ())]
@@ -408,7 +408,7 @@ def test_devices_without_end_are_not_gathered() -> None:
 
 @pytest.mark.parametrize("text", [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))])
 def test_a_cut_makes_no_number(text: bytes) -> None:
-    """Cut at any byte, an iteration's figures are as they would have been, or absent."""
+    """Cut at any byte, an iteration's values are as they would have been, or absent."""
     whole, rest = whole_iterations(text)
     arriving, seen = b"", []
     for byte in range(len(text)):
@@ -466,7 +466,7 @@ def test_dom0_is_the_one_running_domain_of_its_name() -> None:
 
     assert domids(row(b"web01"), running) == [None, 0]
     assert domids(blocked) == [None]  # a guest: xentop runs in Dom0, which so is running when it asks
-    assert domids(running, blocked) == [None, None]  # a guest took the name, and nothing tells which
+    assert domids(running, blocked) == [None, None]  # a guest took the name, and nothing shows which
     page = Encoder().text(metrics.host_families(parse(HEADER + row(b"web01") + running).host)).decode()
     assert (
         'xen_domain_info{cpupool="",domain="Domain-0",domid="0",os="",role="dom0",ssid="7",type="",uuid=""} 1' in page

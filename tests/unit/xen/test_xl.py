@@ -102,7 +102,7 @@ def test_commands_that_a_version_does_not_know_are_no_problem(fake: FakeXl) -> N
     assert "cpupool-list" not in fake.asked()
 
 
-def test_complaints_are_told(fake: FakeXl) -> None:
+def test_complaints_are_reported(fake: FakeXl) -> None:
     fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
     [problem] = understand(Xl().read()).problems
     assert problem == ("sched-credit", "stderr", "libxl_domain_sched_params_get failed.")
@@ -192,9 +192,7 @@ def test_one_that_refuses_says_why(fake: FakeXl) -> None:
         Xl().read()
 
 
-def test_one_domain_under_change_does_not_cost_the_others_figures(
-    fake: FakeXl, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_domain_under_change_does_not_cost_the_others_values(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     """`xl list -l` waits for each domain's lock."""
     monkeypatch.setattr(xl, "TIMEOUT", 0.5)
     source = Xl()

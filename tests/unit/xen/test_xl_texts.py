@@ -194,7 +194,7 @@ def test_credit_of_xm_and_xl_4_1_has_no_pools_and_minus_one_is_unknown() -> None
     assert parse_shares(text) == ({0: Share(256, 0), 1: Share()}, {}, [])
 
 
-def test_credit2_without_caps_and_a_pool_whose_parameters_are_not_told() -> None:
+def test_credit2_without_caps_and_a_pool_whose_parameters_are_unknown() -> None:
     text = (
         b"Cpupool Pool-0: [sched params unavailable]\n"
         b"Name                                ID Weight\n"

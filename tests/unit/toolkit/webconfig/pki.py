@@ -44,7 +44,7 @@ class Pki:
             Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"passphrase")
         )
         (folder / "encrypted.key").write_bytes(encrypted)
-        (folder / "rubbish.pem").write_text("not a certificate\n")
+        (folder / "malformed.pem").write_text("not a certificate\n")
         (folder / "empty.pem").write_text("")
 
     def renew(self) -> None:

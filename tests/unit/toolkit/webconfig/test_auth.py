@@ -1,4 +1,4 @@
-"""Passwords: who gets in, and what a guess costs."""
+"""Passwords: which clients are accepted, and what a guess costs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_without_users_everyone_may_ask(pki: Pki) -> None:
     web = pki.load("")
     assert web.users == frozenset()
     assert web.allows(None)
-    assert web.allows("Basic rubbish")
+    assert web.allows("Basic malformed")
 
 
 @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2y$"])

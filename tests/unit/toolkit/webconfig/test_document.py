@@ -91,16 +91,16 @@ BAD = {
         'tls_server_config: {cert_file: "a\\0b", key_file: server.key}',
         "tls_server_config.cert_file: cannot read FOLDER/a\0b: No such file or directory",
     ),
-    "rubbish as certificate": (
-        "tls_server_config: {cert_file: rubbish.pem, key_file: server.key}",
+    "malformed as certificate": (
+        "tls_server_config: {cert_file: malformed.pem, key_file: server.key}",
         "tls_server_config.cert_file: holds no valid certificate; it must be in PEM (-----BEGIN CERTIFICATE-----)",
     ),
     "empty certificate": (
         "tls_server_config: {cert_file: empty.pem, key_file: server.key}",
         "tls_server_config.cert_file: holds no valid certificate; it must be in PEM (-----BEGIN CERTIFICATE-----)",
     ),
-    "rubbish as key": (
-        "tls_server_config: {cert_file: server.pem, key_file: rubbish.pem}",
+    "malformed as key": (
+        "tls_server_config: {cert_file: server.pem, key_file: malformed.pem}",
         "tls_server_config.key_file: holds no valid private key; it must be in PEM",
     ),
     "encrypted key": (
@@ -112,7 +112,7 @@ BAD = {
         "tls_server_config.key_file: is not the key of the certificate in cert_file; give the pair that belongs toge",
     ),
     "inline and file": (f"{TLS}, cert: x}}", "tls_server_config.cert: given besides cert_file; keep one of them"),
-    "rubbish inline": (
+    "malformed inline": (
         "tls_server_config: {cert: hunter2, key: hunter2}",
         "tls_server_config.cert: holds no valid certificate; it must be in PEM (-----BEGIN CERTIFICATE-----)",
     ),
@@ -140,8 +140,8 @@ BAD = {
         f"{TLS}, client_ca_file: none.pem, client_auth_type: RequireAndVerifyClientCert}}",
         "tls_server_config.client_ca_file: cannot read FOLDER/none.pem: No such file or directory; check the path",
     ),
-    "rubbish as CA": (
-        f"{TLS}, client_ca_file: rubbish.pem, client_auth_type: RequireAndVerifyClientCert}}",
+    "malformed as CA": (
+        f"{TLS}, client_ca_file: malformed.pem, client_auth_type: RequireAndVerifyClientCert}}",
         "tls_server_config.client_ca_file: holds no valid certificate; it must be in PEM",
     ),
     "allowed sans without certificates": (
@@ -265,7 +265,7 @@ STRICTER_THAN_TOOLKIT = {
     "RequireAnyClientCert": "the same",
     "policy without CA": "Go would trust every public CA",
     "allowed sans without certificates": "releases of the toolkit before that check ignore the names",
-    "rubbish as CA": "Go goes on with an empty list of CAs, and lets no client in",
+    "malformed as CA": "Go goes on with an empty list of CAs, and lets no client in",
     "TLS 1.0": "insecure",
     "versions crossed": "no client could connect; Go finds that out at the first handshake",
     "suite without forward secrecy": "Go 1.22 and newer refuse it too",
@@ -280,7 +280,7 @@ NEWER_THAN_PROMTOOL = {
     "allowed sans",
     "allowed sans without certificates",
     "inline and file",
-    "rubbish inline",
+    "malformed inline",
     "rate limit",
     "rate limit empty",
 }

@@ -1,4 +1,4 @@
-"""TLS: which clients get in, and on what terms."""
+"""TLS: which clients are accepted, and on what terms."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_suites_of_tls13_alone_mean_tls13_alone(pki: Pki) -> None:
 @pytest.mark.parametrize(
     ("prefer_server", "chosen"), [("true", "ECDHE-ECDSA-AES256-GCM-SHA384"), ("false", "ECDHE-ECDSA-AES128-GCM-SHA256")]
 )
-def test_who_prefers_the_cipher_suite(pki: Pki, prefer_server: str, chosen: str) -> None:
+def test_which_side_prefers_the_cipher_suite(pki: Pki, prefer_server: str, chosen: str) -> None:
     web = pki.load(
         f"{TLS}, prefer_server_cipher_suites: {prefer_server}, cipher_suites:"
         " [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]}"

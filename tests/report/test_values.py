@@ -1,4 +1,4 @@
-"""The report's figures against runs whose true figures are known, through promtool and a real Prometheus."""
+"""The report's values against runs whose true values are known, through promtool and a real Prometheus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WARMING = Load(requests=3, seconds=0.9, web=0.9, db=0.5, errors=2, waiting=5, ca
 
 
 def held(name: str, loads: Mapping[str, Load], clients: int, seconds: float = 180, repetition: int = 1) -> list[Phase]:
-    """A step after a warm-up that must not show in its figures, and a pause."""
+    """A step after a warm-up that must not show in its values, and a pause."""
     return [
         Phase(47, dict.fromkeys(loads, WARMING)),
         Phase(seconds, loads, name, instances=len(loads), clients=clients, repetition=repetition),
@@ -126,7 +126,7 @@ def paper(recording: Recording) -> Document:
     return write_up(recording, load(), "http://127.0.0.1:9090")
 
 
-class TestTrueFigures:
+class TestTrueValues:
     def test_steps_are_those_that_ran_in_their_order_without_warm_up(self, whole: Recording) -> None:
         assert [step.name for step in whole.run.steps] == ["1x500", "1x800", "2x500", "2x500 again", "2x800"]
         bounds = [bound for bound, phase in zip(WHOLE.bounds(), WHOLE.phases, strict=True) if phase.name]
@@ -217,7 +217,7 @@ class TestHarm:
         # auction-3 has not failed before: its series of status 5xx appears within the step.
         assert harmed["first failures"].of_instances("errors") == pytest.approx(0.01)
 
-    def test_a_sensor_that_began_anew_has_no_figures_of_the_step(self, harmed: Mapping[str, StepResult]) -> None:
+    def test_a_sensor_that_restarted_has_no_values_of_the_step(self, harmed: Mapping[str, StepResult]) -> None:
         step = harmed["sensor restarts"]
         assert step.of_instances("requests") is None
         assert "no sensor values of auction-8: the sensor restarted" in step.remarks
@@ -240,12 +240,12 @@ class TestHarm:
         assert step.of_instances("mean") == pytest.approx(CALM.seconds)
         assert "begun 2 times; the longest attempt counts" in step.remarks
 
-    def test_a_missing_instance_is_said(self, harmed: Mapping[str, StepResult]) -> None:
+    def test_a_missing_instance_is_reported(self, harmed: Mapping[str, StepResult]) -> None:
         step = harmed["one missing"]
         assert step.of_instances("requests") == pytest.approx(20)
         assert "clients used 1 of 2 instances (auction-1): means are over these" in step.remarks
 
-    def test_an_instance_without_sensor_has_no_figures_of_it(self, harmed: Mapping[str, StepResult]) -> None:
+    def test_an_instance_without_sensor_has_no_values_of_it(self, harmed: Mapping[str, StepResult]) -> None:
         step = harmed["no sensor"]
         seen, unseen = step.instances
         assert (seen.app, unseen.app) == ("auction-1", "auction-9")
@@ -260,7 +260,7 @@ class TestHarm:
     def test_a_run_that_came_to_no_end_says_so(self, prometheus: Prometheus) -> None:
         assert "The run is not complete: 9 of its 10 steps are recorded." in paper(record(prometheus, HARMED)).verdict
 
-    def test_what_is_absent_is_said_and_not_drawn(self, prometheus: Prometheus) -> None:
+    def test_what_is_absent_is_named_and_not_drawn(self, prometheus: Prometheus) -> None:
         parts = {part.key: part for part in paper(record(prometheus, HARMED)).parts}
         assert parts["misses"].figure is parts["overhead"].figure is None
         assert "hidden_by_hypervisor" in parts["misses"].absent

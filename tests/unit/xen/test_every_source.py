@@ -1,4 +1,4 @@
-"""A domain of which every source tells everything, against a golden page: no real host here tells it all."""
+"""A domain with all values of every source, against a golden page: no real host here has them all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from virtscope.xen.model import (
     Waiting,
 )
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden/xen-everything-told.prom"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden/xen-every-source.prom"
 
 GUEST = Guest(
     domid=3,
