@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -50,14 +49,14 @@ def _this_machine() -> None:
     with ExitStack() as running:
         targets = {
             "perf-exporter": scraping.Target(
-                [sys.executable, "-c", _PERF_EXPORTER, *_listen(port := _free_port())], port
+                [sys.executable, "-c", _PERF_EXPORTER, *_listen(port := scraping.free_port())], port
             ),
             "node_exporter --collector.perf": scraping.Target(
                 [
                     str(programs.path("node_exporter")),
                     "--collector.disable-defaults",
                     "--collector.perf",
-                    *_listen(port := _free_port()),
+                    *_listen(port := scraping.free_port()),
                 ],
                 port,
             ),
@@ -92,8 +91,3 @@ def _perf_stat() -> float:
 
 def _listen(port: int) -> list[str]:
     return [f"--web.listen-address=127.0.0.1:{port}"]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])

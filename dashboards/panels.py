@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from grafana_foundation_sdk.builders import (
     common,
@@ -44,6 +45,7 @@ from dashboards import palette
 from dashboards.signals import SEVERITY_POINTS, Signal
 from dashboards.variables import DATASOURCE
 
+_PanelT = TypeVar("_PanelT", heatmap.Panel, statetimeline.Panel, timeseries.Panel, trend.Panel)
 _GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
 _HEADER_LETTER, _HEADER_PADDING, _SORT_ARROW = 8, 13, 20  # pixels
 _NUMBER_WIDTH = 86  # pixels: "12.34 CPUs"
@@ -119,16 +121,22 @@ def board(signal: Signal) -> stat.Panel:
     )
 
 
+def _of(signal: Signal, panel: _PanelT, target: prometheus.Dataquery) -> _PanelT:
+    """The panel with what it takes of its signal; `target` is the signal's query, as this kind of panel needs it."""
+    return (
+        panel.title(signal.name)
+        .description(signal.description)
+        .datasource(DATASOURCE)
+        .with_target(target)
+        .unit(signal.unit)
+        .no_value(signal.absent)
+    )
+
+
 def over_time(signal: Signal) -> timeseries.Panel:
     """The signal over time, with zero, and with a dashed line where it becomes high."""
     panel = (
-        timeseries.Panel()
-        .title(signal.name)
-        .description(signal.description)
-        .datasource(DATASOURCE)
-        .with_target(query(signal).range())
-        .unit(signal.unit)
-        .no_value(signal.absent)
+        _of(signal, timeseries.Panel(), query(signal).range())
         .line_width(2)
         .fill_opacity(10)
         .color_scheme(_fixed(palette.SINGLE))
@@ -170,13 +178,7 @@ def stacked(signal: Signal) -> timeseries.Panel:
 def heat_map(buckets: Signal) -> heatmap.Panel:
     """How the counts of a histogram's buckets (`le`, in seconds) move over time."""
     return (
-        heatmap.Panel()
-        .title(buckets.name)
-        .description(buckets.description)
-        .datasource(DATASOURCE)
-        .with_target(query(buckets).range().format(PromQueryFormat.HEATMAP))
-        .unit(buckets.unit)
-        .no_value(buckets.absent)
+        _of(buckets, heatmap.Panel(), query(buckets).range().format(PromQueryFormat.HEATMAP))
         .color(
             heatmap.HeatmapColorOptions()
             .mode(HeatmapColorMode.SCHEME)
@@ -195,13 +197,7 @@ def heat_map(buckets: Signal) -> heatmap.Panel:
 def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str]) -> statetimeline.Panel:
     """From when to when each series was in which state: `words` for its numbers, and the colour of each word."""
     return (
-        statetimeline.Panel()
-        .title(signal.name)
-        .description(signal.description)
-        .datasource(DATASOURCE)
-        .with_target(query(signal).range())
-        .unit(signal.unit)
-        .no_value(signal.absent)
+        _of(signal, statetimeline.Panel(), query(signal).range())
         .mappings(
             [
                 dashboard.ValueMap(
@@ -244,11 +240,7 @@ def _against(
     # row of it: so it is sent one, and that is left out.
     never_empty = replace(signal, expr=f"{signal.expr} or on () vector(NaN)")
     return (
-        trend.Panel()
-        .title(signal.name)
-        .description(signal.description)
-        .datasource(DATASOURCE)
-        .with_target(query(never_empty).instant().format(PromQueryFormat.TABLE))
+        _of(signal, trend.Panel(), query(never_empty).instant().format(PromQueryFormat.TABLE))
         # The resolution at which a range is looked at: enough for steps of a minute within a day.
         .interval("15s")
         .max_data_points(5760)
@@ -266,9 +258,7 @@ def _against(
                 *transformations,
             ]
         )
-        .unit(signal.unit)
         .min(0)
-        .no_value(signal.absent)
         .color_scheme(_fixed(palette.SINGLE))
         .line_width(2)
         .fill_opacity(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import requests
 
 from tests.demo.playing import playing
 from tests.live import Exposition, Prometheus
+from tests.live.program import program_path
 from tools import go_programs, programs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -27,17 +27,8 @@ xen_domain_memory_bytes{domid="1",domain="web"} 1073741824
 """
 
 
-def built(name: str) -> Path:
-    try:
-        return go_programs.path(name)
-    except go_programs.GoProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
-
-
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [built("promtool3"), *arguments]
+    command = [program_path("promtool3"), *arguments]
     return subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=120)
 
 
@@ -66,7 +57,7 @@ def test_the_rules_unit_tests_pass(part: str) -> None:
 
 
 def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "path", {"prometheus": built("prometheus3")}.__getitem__)
+    monkeypatch.setattr(programs, "path", {"prometheus": program_path("prometheus3")}.__getitem__)
     with Exposition(XEN_GUEST) as exporter, Prometheus(tmp_path, {"xentop": [exporter.group("xen1")]}) as prometheus:
         (memory,) = prometheus.wait_for('vserver:memory:bytes{vserver="web"}', seconds=30)
         assert memory["metric"]["host"] == "xen1"
@@ -78,7 +69,7 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytes
 
 def test_it_makes_and_plays_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As compose.yaml's demo does: its promtool makes the blocks, and its ranges leave out the sample they begin at."""
-    monkeypatch.setattr(programs, "path", lambda name: built(f"{name}3"))
+    monkeypatch.setattr(programs, "path", lambda name: program_path(f"{name}3"))
     with playing(tmp_path, 2 * 3600 + 600) as demo:
         mean = 'avg(app:response_seconds:mean{host="demo-xen", tier="web"})'
         assert demo.value(mean, demo.moment("two nodes", 1, 800)) == pytest.approx(0.028, rel=0.02)

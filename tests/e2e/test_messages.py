@@ -6,7 +6,6 @@ The receivers are those of the example in alerts/alertmanager.yml, with the addr
 from __future__ import annotations
 
 import email.message
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.golden_pages import assert_golden
 from tests.live import Alertmanager, Mailbox, Webhook
 from tests.rules.test_alertmanager import example_receivers
 
@@ -146,19 +146,14 @@ def messages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             yield Messages(alertmanager, mailbox, chat)
 
 
-def assert_golden(name: str, message: str) -> None:
-    """UPDATE_GOLDEN=1 rewrites it."""
-    file = GOLDEN / f"{name}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(message)
-    assert message == file.read_text()
+def assert_message(name: str, message: str) -> None:
+    assert_golden(GOLDEN / f"{name}.txt", message)
 
 
 def test_a_mail_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
     alert = objective("one", "shop", "neighbour", "warning")
-    assert_golden("one-firing", messages.mail("one", alert))
-    assert_golden("one-resolved", messages.mail("one", over(alert), containing="RESOLVED"))
+    assert_message("one-firing", messages.mail("one", alert))
+    assert_message("one-resolved", messages.mail("one", over(alert), containing="RESOLVED"))
 
 
 def test_a_chat_message_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
@@ -167,36 +162,36 @@ def test_a_chat_message_about_one_alert_and_that_it_is_over(messages: Messages) 
     assert firing["title"] == f"[PAGE] {alert['annotations']['summary']}"
     assert firing["fallback"] == firing["title"]
     assert firing["color"] == "danger"
-    assert_golden("chat-firing", firing["text"])
+    assert_message("chat-firing", firing["text"])
     resolved = messages.post("chat", over(alert), title="RESOLVED")
     assert resolved["title"] == f"[RESOLVED] after 25m: {alert['annotations']['summary']}"
     assert resolved["color"] == "good"
-    assert_golden("chat-resolved", resolved["text"])
+    assert_message("chat-resolved", resolved["text"])
 
 
 def test_a_host_that_is_down_is_a_short_message(messages: Messages) -> None:
     page = messages.post("down", host_down("down"))
     assert page["title"] == "[PAGE] Host down is down or unreachable: nothing on it answers."
-    assert_golden("host-down", page["text"])
+    assert_message("host-down", page["text"])
 
 
 def test_a_few_alerts_of_a_host_are_one_message_with_each_in_full(messages: Messages) -> None:
     alerts = [objective("few", "shop", "hypervisor", "warning"), overhead("few")]
-    assert_golden("few-firing", messages.mail("few", *alerts, containing="2 alerts"))
+    assert_message("few-firing", messages.mail("few", *alerts, containing="2 alerts"))
     # One is over, the other goes on.
-    assert_golden("few-one-resolved", messages.mail("few", alerts[0], over(alerts[1]), containing="Resolved at"))
+    assert_message("few-one-resolved", messages.mail("few", alerts[0], over(alerts[1]), containing="Resolved at"))
 
 
 def test_many_alerts_of_a_host_are_a_line_each(messages: Messages) -> None:
     alerts = [objective("many", f"shop-{number:02}", "neighbour", "warning") for number in range(1, 13)]
-    assert_golden("many-firing", messages.mail("many", *alerts, containing="12 alerts"))
-    assert_golden("many-resolved", messages.mail("many", *map(over, alerts), containing="RESOLVED"))
+    assert_message("many-firing", messages.mail("many", *alerts, containing="12 alerts"))
+    assert_message("many-resolved", messages.mail("many", *map(over, alerts), containing="RESOLVED"))
 
 
 def test_many_alerts_of_several_kinds_name_each_cause_and_each_runbook_once(messages: Messages) -> None:
     apps = [objective("kinds", app, cause, "warning") for app, cause in (("blog", "self"), ("shop", "unknown"))]
     slow = objective("kinds", "shop", "unknown", "warning", objective="availability")
-    assert_golden("kinds-firing", messages.mail("kinds", *apps, slow, overhead("kinds"), containing="4 alerts"))
+    assert_message("kinds-firing", messages.mail("kinds", *apps, slow, overhead("kinds"), containing="4 alerts"))
 
 
 def test_virtual_servers_are_named_first_whatever_they_are_called(messages: Messages) -> None:
@@ -204,7 +199,7 @@ def test_virtual_servers_are_named_first_whatever_they_are_called(messages: Mess
     container = f"docker-{'0123456789ab' + 52 * 'c'}.scope"
     names = [container, 'kunde "müller" <b>&', "web 1", "web 2"]
     alerts = [*(starved("names", name) for name in names), overhead("names")]
-    assert_golden("names-firing", messages.mail("names", *alerts, containing="5 alerts"))
+    assert_message("names-firing", messages.mail("names", *alerts, containing="5 alerts"))
 
 
 def test_a_changed_cause_is_no_message_and_the_next_one_has_it(messages: Messages) -> None:
@@ -214,7 +209,7 @@ def test_a_changed_cause_is_no_message_and_the_next_one_has_it(messages: Message
     messages.alertmanager.tell(after)
     messages.mail("after-changed", overhead("after-changed"))  # a whole interval later: group_wait is as long as that
     messages.mail("after-changed", over(overhead("after-changed")), containing="RESOLVED")
-    assert_golden("changed-cause", messages.mail("changed", over(after), containing="Most likely cause: its load"))
+    assert_message("changed-cause", messages.mail("changed", over(after), containing="Most likely cause: its load"))
     assert len([mail for mail in messages.mailbox.mails if is_about("changed", readable(mail))]) == 2
 
 
@@ -232,4 +227,4 @@ def test_failures_that_nothing_on_the_host_explains_lead_to_the_log(messages: Me
 
 def test_a_users_own_alert_without_our_annotations_is_sent_too(messages: Messages) -> None:
     alert = {"labels": {"alertname": "DiskFull", "host": "own"}, "startsAt": "2026-03-02T08:12:00Z"}
-    assert_golden("own-rule", messages.mail("own", alert))
+    assert_message("own-rule", messages.mail("own", alert))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import time
@@ -17,7 +16,6 @@ import yaml
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.live.program import Program
-from tools import programs
 
 USER, PASSWORD = "prometheus", "correct horse"
 CLIENT_NAME = "prometheus.example"
@@ -129,12 +127,6 @@ def test_a_renewed_certificate_serves_the_next_scrape(folder: Folder, exporter: 
 
 
 def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> None:
-    try:
-        programs.path("prometheus")
-    except programs.ProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"no Prometheus to scrape with: {error}")
     scrape = {
         "job_name": "xentop",
         "scheme": "https",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -18,9 +17,9 @@ import pytest
 import requests
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.golden_pages import assert_golden, assert_lints
 from tests.unit.xen.fake_host import FakeDomain, FakeXen, write_net_dev
 from tests.unit.xen.fake_xl import FakeXl
-from tools import programs
 
 TESTS = Path(__file__).resolve().parents[1]
 GOLDEN = TESTS / "golden/xentop.prom"
@@ -60,15 +59,12 @@ def exporter(xen: FakeXen, tmp_path: Path) -> RunningExporter:
 
 
 def test_golden_exposition(xen: FakeXen, exporter: RunningExporter) -> None:
-    """The whole page, so that a change of any name, label, help text or unit shows. UPDATE_GOLDEN=1 rewrites it."""
     with exporter:
         page = exporter.get().text
     # What differs from run to run and from machine to machine.
     page = re.sub(r"(?m)^((?:process_\w+|xentop_\w*seconds_total(?:{.*})?) ).*$", r"\1VARIES", page)
     page = re.sub(r'python="[^"]*"', 'python="VARIES"', page).replace(str(xen.procfs), "/proc")
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(page)
-    assert page == GOLDEN.read_text()
+    assert_golden(GOLDEN, page)
 
 
 def test_promtool_finds_nothing_to_say(xen: FakeXen, tmp_path: Path) -> None:
@@ -83,10 +79,7 @@ def test_promtool_finds_nothing_to_say(xen: FakeXen, tmp_path: Path) -> None:
         page = page_with(exporter, "xen_domain_memory_bandwidth_bytes_per_second{")
     assert "xen_domain_runnable_seconds_total{" in page
     assert "xentop_toolstack_problems_total{" in page
-    lint = subprocess.run(
-        [programs.path("promtool"), "check", "metrics"], input=page.encode(), capture_output=True, check=False
-    )
-    assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
+    assert_lints(page)
 
 
 def page_with(exporter: RunningExporter, series: str) -> str:

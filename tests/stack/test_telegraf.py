@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.live.program import program_path
 from tests.stack.conftest import CACHE, Checkout, eventually
 from tests.stack.go import Go
-from tools import go_programs, health
+from tools import health
 
 pytestmark = pytest.mark.timeout(1800)  # where Telegraf isn't in the cache, it is built first
 
@@ -32,12 +33,7 @@ SENSOR = """
 @pytest.fixture(scope="module")
 def built() -> Path:
     """The real Telegraf."""
-    try:
-        return go_programs.path("telegraf")
-    except go_programs.GoProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
+    return program_path("telegraf")
 
 
 @pytest.fixture

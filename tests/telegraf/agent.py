@@ -11,12 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pytest
 import requests
 
-from tests.live.program import free_port
+from tests.live.program import free_port, program_path
 from tests.telegraf.page import Totals, totals
-from tools import go_programs
 
 FOLDER = Path(__file__).resolve().parents[2] / "telegraf"
 START_SECONDS = 60
@@ -26,12 +24,7 @@ WAIT_SECONDS = 60
 
 def telegraf() -> Path:
     """Telegraf, built if it is missing; skips the test on machines that can't have it, except in CI."""
-    try:
-        return go_programs.path("telegraf")
-    except go_programs.GoProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"no Telegraf: {error}")
+    return program_path("telegraf")
 
 
 class Agent:

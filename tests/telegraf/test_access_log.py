@@ -51,9 +51,8 @@ def test_rotation_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path) -
             for _ in range(4):
                 time.sleep(0.8)
                 rotate(log)
-                time.sleep(
-                    0.3
-                )  # until logrotate's postrotate signals the server, which goes on in the old file meanwhile
+                # Until logrotate's postrotate signals the server, it goes on in the old file.
+                time.sleep(0.3)
                 server.reopen()
                 # A day goes by before the next rotation takes the old file away.
                 agent.wait_for_more_lines_than(server.lines)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.golden_pages import assert_golden
 from virtscope.openvz import vzlist
 from virtscope.openvz.vzlist import Vzlist
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
@@ -46,12 +46,9 @@ def test_a_field_is_all_behind_the_id(line: str, value: str) -> None:
 
 
 def test_golden_page() -> None:
-    """UPDATE_GOLDEN=1 rewrites it."""
     fields = {field: vzlist.parse(f"       101 the {field}\n       205 -\n".encode()) for field in vzlist.LABELS}
-    page = Encoder().text(vzlist.families(fields, ["101", "205"])).decode()
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(page)
-    assert page == GOLDEN.read_text()
+    page = Encoder().text(vzlist.families(fields, ["101", "205"]))
+    assert_golden(GOLDEN, page)
 
 
 def test_absent_and_malformed_fields() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.golden_pages import assert_golden, assert_lints
 from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
-from tools import programs
 from virtscope.perf import groups
 from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import Counters
@@ -47,13 +46,7 @@ def page(folder: Path, machine: str) -> bytes:
 
 @pytest.mark.parametrize("machine", EVENTS)
 def test_golden_exposition(machine: str, tmp_path: Path) -> None:
-    """So that a change of any name, label, help text or unit shows. UPDATE_GOLDEN=1 rewrites it."""
     golden = TESTS / f"golden/perf-{machine}.prom"
     exposed = page(tmp_path, machine)
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_bytes(exposed)
-    assert exposed == golden.read_bytes()
-    lint = subprocess.run(
-        [programs.path("promtool"), "check", "metrics"], input=exposed, capture_output=True, check=False
-    )
-    assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
+    assert_golden(golden, exposed)
+    assert_lints(exposed)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from prometheus_client import Metric
 
-from tools import programs
+from tests.golden_pages import assert_golden, assert_lints
 from virtscope.perf import resctrl
 from virtscope.perf.profile import Hits, Place, Profiled, live_families
 from virtscope.perf.resctrl import Resctrl
@@ -40,13 +38,7 @@ def pages() -> dict[str, list[Metric]]:
 
 @pytest.mark.parametrize("source", ["resctrl", "profile"])
 def test_golden_exposition(source: str) -> None:
-    """So that a change of any name, label, help text or unit shows. UPDATE_GOLDEN=1 rewrites it."""
     golden = TESTS / f"golden/perf-{source}.prom"
     exposed = Encoder().text(pages()[source])
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_bytes(exposed)
-    assert exposed == golden.read_bytes()
-    lint = subprocess.run(
-        [programs.path("promtool"), "check", "metrics"], input=exposed, capture_output=True, check=False
-    )
-    assert (lint.returncode, lint.stdout + lint.stderr) == (0, b"")
+    assert_golden(golden, exposed)
+    assert_lints(exposed)

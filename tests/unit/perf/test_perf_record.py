@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.perf.fake_perf import FakePerf
+from tests.unit.waiting import within_a_minute
 from virtscope.perf import perf_record
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
@@ -221,13 +222,13 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(perf: FakePerf, sysfs: P
     profiler = Profiler(PerfRecord([CLOCK], 0.1, 99, "/proc", str(sysfs)), interval=0.2, symbols=10)
     profiler.start()
     try:
-        wait_for(lambda: profiler.background.cost.reads >= 1)
+        within_a_minute(lambda: profiler.background.cost.reads >= 1)
         perf.record("exit 7")
         begun = profiler.background.cost.reads
-        wait_for(lambda: profiler.background.failures["error"] >= 1)
+        within_a_minute(lambda: profiler.background.failures["error"] >= 1)
         perf.record('echo data > "$data"')
         failed = profiler.background.failures["error"]
-        wait_for(lambda: profiler.background.cost.reads >= begun + failed + 1)
+        within_a_minute(lambda: profiler.background.cost.reads >= begun + failed + 1)
         families = {sample.name: sample.value for family in profiler.read() for sample in family.samples}
         rounds = profiler.background.cost.reads - profiler.background.failures["error"]
         assert abs(families["perf_profile_lost_samples_total"] - 3 * rounds) <= 3  # another may be under way
@@ -245,18 +246,10 @@ def test_closing_ends_a_perf_that_runs(perf: FakePerf, sysfs: Path) -> None:
 
     reading = threading.Thread(target=read, daemon=True)
     reading.start()
-    wait_for(lambda: (perf.folder / "pid").exists() and (perf.folder / "pid").read_text().strip())
+    within_a_minute(lambda: (perf.folder / "pid").exists() and (perf.folder / "pid").read_text().strip())
     source.close()
     reading.join(30)
     assert is_gone(int((perf.folder / "pid").read_text()))
-
-
-def wait_for(happened: object) -> None:
-    assert callable(happened)
-    end = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def is_gone(pid: int) -> bool:

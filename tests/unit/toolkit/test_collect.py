@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from tests.unit.waiting import within_a_minute
 from virtscope.toolkit.collect import (
     Background,
     SourceError,
@@ -120,13 +121,6 @@ def test_reasons(error: Exception, reason: str) -> None:
 # --- In the background ------------------------------------------------------------------------------------------------
 
 
-def eventually(truth: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 30
-    while not truth() and time.monotonic() < end:
-        time.sleep(0.005)
-    return truth()
-
-
 @pytest.fixture
 def start() -> Iterator[Callable[[Callable[[], int], float], Background[int]]]:
     started: list[Background[int]] = []
@@ -148,7 +142,7 @@ Start = Callable[[Callable[[], int], float], Background[int]]
 def test_it_reads_on_its_interval_whoever_asks(start: Start) -> None:
     numbers = count(1)
     background = start(lambda: next(numbers), 0.01)
-    assert eventually(lambda: background.cost.reads >= 3)
+    within_a_minute(lambda: background.cost.reads >= 3)
     assert background.latest() >= 3
     assert background.age() is not None
 
@@ -162,12 +156,12 @@ def test_a_read_that_hangs_blocks_no_scrape_and_leaves_the_values_of_the_one_bef
         return number
 
     background = start(read, 0.3)
-    assert eventually(lambda: background.cost.reads == 1)
+    within_a_minute(lambda: background.cost.reads == 1)
     assert background.latest() == 1
     with pytest.raises(SourceTimeout):  # after three intervals
-        assert eventually(lambda: background.latest() != 1)
+        within_a_minute(lambda: background.latest() != 1)
     let_go.set()
-    assert eventually(lambda: background.cost.reads > 1)
+    within_a_minute(lambda: background.cost.reads > 1)
     assert background.latest() > 1
 
 
@@ -205,7 +199,7 @@ def test_a_read_slower_than_its_interval_is_served_until_it_hangs(start: Start, 
         return number
 
     background = start(read, 60)
-    assert eventually(lambda: background.cost.reads == 1)
+    within_a_minute(lambda: background.cost.reads == 1)
     assert background.latest() == 1
     assert second.wait(30)
     clock.now += 400
@@ -214,7 +208,7 @@ def test_a_read_slower_than_its_interval_is_served_until_it_hangs(start: Start, 
     with pytest.raises(SourceTimeout, match="no answer for 700 s"):
         background.latest()
     let_go.set()
-    assert eventually(lambda: background.cost.reads > 1)
+    within_a_minute(lambda: background.cost.reads > 1)
     assert background.latest() > 1
 
 
@@ -240,7 +234,7 @@ def test_before_the_first_read_is_done_there_is_nothing_and_no_failure(start: St
         background.latest()
     assert background.age() is None
     let_go.set()
-    assert eventually(lambda: background.age() is not None)
+    within_a_minute(lambda: background.age() is not None)
     assert background.latest() == 1
 
 
@@ -253,10 +247,10 @@ def test_a_failure_is_counted_at_once_and_reported_when_the_values_are_too_old(s
         raise SourceMalformed("what is this")
 
     background = start(read, 0.5)
-    assert eventually(lambda: background.failures["malformed"] >= 1)
+    within_a_minute(lambda: background.failures["malformed"] >= 1)
     assert background.latest() == 1
     with pytest.raises(SourceMalformed, match="what is this"):
-        assert eventually(lambda: background.latest() != 1)
+        within_a_minute(lambda: background.latest() != 1)
 
 
 def test_what_is_not_there_is_no_failure_and_is_looked_for_again(start: Start) -> None:
@@ -268,7 +262,7 @@ def test_what_is_not_there_is_no_failure_and_is_looked_for_again(start: Start) -
         return 42
 
     background = start(read, 0.01)
-    assert eventually(lambda: background.age() is not None)
+    within_a_minute(lambda: background.age() is not None)
     assert background.latest() == 42
     assert not any(background.failures.values())
 
@@ -278,7 +272,7 @@ def test_a_fault_of_ours_reaches_the_scrape_and_gathers_no_tracebacks(start: Sta
         raise ZeroDivisionError
 
     background = start(read, 60)
-    assert eventually(lambda: background.failures["error"] == 1)
+    within_a_minute(lambda: background.failures["error"] == 1)
     depths = set()
     for _ in range(3):
         with pytest.raises(ZeroDivisionError) as raised:
@@ -290,14 +284,14 @@ def test_a_fault_of_ours_reaches_the_scrape_and_gathers_no_tracebacks(start: Sta
 def test_waking_it_has_it_read_early(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("virtscope.toolkit.collect.REST", 0.01)
     background = start(lambda: 1, 600)
-    assert eventually(lambda: background.cost.reads == 1)
+    within_a_minute(lambda: background.cost.reads == 1)
     background.wake()
-    assert eventually(lambda: background.cost.reads == 2)
+    within_a_minute(lambda: background.cost.reads == 2)
 
 
 def test_waking_it_again_and_again_does_not_have_it_read_without_a_rest(start: Start) -> None:
     background = start(lambda: 1, 600)
-    assert eventually(lambda: background.cost.reads == 1)
+    within_a_minute(lambda: background.cost.reads == 1)
     for _ in range(50):
         background.wake()
         time.sleep(0.001)
@@ -308,16 +302,16 @@ def test_the_programs_it_runs_are_in_its_cost() -> None:
     spent = iter(range(0, 1000, 5))
     background = Background("slow", lambda: 1, 600, programs_cpu_seconds=lambda: next(spent))
     background.start()
-    assert eventually(lambda: background.cost.reads == 1)
+    within_a_minute(lambda: background.cost.reads == 1)
     background.close()
     assert background.cost.cpu_seconds >= 5
 
 
 def test_no_read_begins_after_its_end(start: Start) -> None:
     background = start(lambda: 1, 0.01)
-    assert eventually(lambda: background.cost.reads > 0)
+    within_a_minute(lambda: background.cost.reads > 0)
     background.close()
-    assert eventually(lambda: not any(thread.name == "background slow" for thread in threading.enumerate()))
+    within_a_minute(lambda: not any(thread.name == "background slow" for thread in threading.enumerate()))
 
 
 def test_errors_it_can_name_keep_their_words(start: Start) -> None:
@@ -325,6 +319,6 @@ def test_errors_it_can_name_keep_their_words(start: Start) -> None:
         raise SourceError("xl ended with status 1: permission denied")
 
     background = start(read, 60)
-    assert eventually(lambda: background.failures["error"] == 1)
+    within_a_minute(lambda: background.failures["error"] == 1)
     with pytest.raises(SourceError, match="permission denied"):
         background.latest()

@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
+from tests.golden_pages import assert_golden
 from virtscope.toolkit import scrape
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.toolkit.exposition import Format
@@ -130,7 +131,7 @@ def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
 
 
 def test_golden_page_of_an_exporters_own_metrics() -> None:
-    """UPDATE_GOLDEN=1 rewrites it; values vary, so names, labels and help are what it holds."""
+    """Values vary: names, labels and help are what the file holds."""
     background = Background("slow", lambda: 1, 600)
     background.start()
     end = time.monotonic() + 30
@@ -140,9 +141,7 @@ def test_golden_page_of_an_exporters_own_metrics() -> None:
     page = Exporter("every", [slow]).scrape(Format.TEXT, 30).decode()
     background.close()
     page = re.sub(r'python="[^"]*"', 'python="VARIES"', re.sub(r"(?m)^([^#].* ).*$", r"\1VARIES", page))
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(page)
-    assert page == GOLDEN.read_text()
+    assert_golden(GOLDEN, page)
 
 
 # --- Its process ------------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from tests.golden_pages import assert_golden
 from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics
 from virtscope.xen.model import (
@@ -64,7 +64,6 @@ WAITING = Waiting(3, "web01", {state: float(number) for number, state in enumera
 
 
 def test_golden_page() -> None:
-    """UPDATE_GOLDEN=1 rewrites it."""
     pool = Pool("Pool-0", "credit2", 8, Timing(0.03, 0.001))
     toolstack = Toolstack("xl", Info("4.17.7", "credit2", 8, 10**9, 1 << 34, 1 << 33), (pool,), {3: GUEST}, ())
     page = Encoder().text(
@@ -75,6 +74,4 @@ def test_golden_page() -> None:
             *metrics.toolstack_families(toolstack, {("sched-credit2", "complaint"): 1}),
         ]
     )
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_bytes(page)
-    assert page == GOLDEN.read_bytes()
+    assert_golden(GOLDEN, page)

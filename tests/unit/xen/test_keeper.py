@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.unit.waiting import within_a_minute
 from tests.unit.xen.fake_xl import FakeXl
 from virtscope.toolkit import collect
 from virtscope.xen import xl
@@ -28,13 +28,6 @@ def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
     keeper.start()
     yield keeper
     keeper.close()
-
-
-def within_a_minute(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked_again(keeper: Keeper) -> None:

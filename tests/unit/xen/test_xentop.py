@@ -6,12 +6,12 @@ import re
 import shutil
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.unit.waiting import within_a_minute
 from virtscope.toolkit.collect import SourceError, SourceMalformed
 from virtscope.xen import xentop, xentop_text
 from virtscope.xen.xentop import Xentop
@@ -51,13 +51,6 @@ def child(program: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Xentop]:
     child._closed = Pauses()
     yield child
     child.close()
-
-
-def within_a_minute(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def starts(child: Xentop) -> int:

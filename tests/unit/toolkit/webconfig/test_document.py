@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
+from tests.live.program import program_path
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, CLIENTS, TLS, Pki
-from tools import programs
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 
 GOOD = {
@@ -288,12 +287,7 @@ NEWER_THAN_PROMTOOL = {
 
 @pytest.fixture(scope="session")
 def promtool() -> Path:
-    try:
-        return programs.path("promtool")
-    except programs.ProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"no promtool to compare with: {error}")
+    return program_path("promtool")
 
 
 @pytest.mark.parametrize("name", [*GOOD, *BAD])
