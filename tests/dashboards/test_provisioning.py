@@ -19,4 +19,6 @@ def test_places_come_from_the_environment() -> None:
 
 def test_no_other_variable_is_needed() -> None:
     used = {name for file in PROVISIONING.rglob("*.yml") for name in re.findall(r"\$\{?(\w+)", file.read_text())}
-    assert used == {"PROMETHEUS_URL", "VIRTSCOPE_DASHBOARDS"}, "tell whoever starts Grafana: compose.yaml and tools/"
+    assert used == {"PROMETHEUS_URL", "VIRTSCOPE_DASHBOARDS"}, (
+        "set it where Grafana is started: compose.yaml and tools/"
+    )

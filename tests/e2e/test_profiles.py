@@ -1,4 +1,4 @@
-"""Profiles by the real perf: hot symbols in their known ratio, and nothing left behind whoever is killed."""
+"""Profiles by the real perf: hot symbols in their known ratio, and nothing left behind whichever process is killed."""
 
 from __future__ import annotations
 

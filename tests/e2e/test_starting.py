@@ -48,7 +48,7 @@ def test_one_signal_before_it_listens_ends_it_and_what_it_has_started(tmp_path: 
         f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\nwhile sleep 1; do echo an iteration; done\n"
     )
     xentop.chmod(0o755)
-    os.mkfifo(tmp_path / "web.yml")  # nobody writes, so the start doesn't get beyond it
+    os.mkfifo(tmp_path / "web.yml")  # nothing writes, so the start doesn't get beyond it
     command = [sys.executable, "-m", "virtscope.xen", "--source=xentop", f"--web.config.file={tmp_path / 'web.yml'}"]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     exporter = subprocess.Popen(command, cwd=EXPORTERS, env=environment, stderr=subprocess.DEVNULL)
@@ -64,6 +64,6 @@ def test_one_signal_before_it_listens_ends_it_and_what_it_has_started(tmp_path: 
         exporter.wait(30)
     child = Path("/proc", started.read_text().strip())
     deadline = time.monotonic() + 30
-    while child.exists():  # until its next line, which nobody reads
+    while child.exists():  # until its next line, which nothing reads
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -28,7 +28,7 @@ OWN = {"prometheus", "alertmanager"}  # the stack's own programs
 ON_HOSTS = ("xentop", "vestat", "perf", "node", "cadvisor", "telegraf", "app", "lab")
 IN_GUESTS = ("guest", "telegraf", "app")
 
-# Whose metrics are read: by the beginning of their names, the jobs that may bring them. The first that fits counts.
+# The metrics that are read: by the beginning of their names, the jobs that may bring them. The first that fits counts.
 SAID_BY: dict[str, set[str]] = {
     "perf_cgroup_": {"perf"},
     "perf_": {"perf", "guest"},
@@ -150,7 +150,7 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @contextmanager
 def redirecting() -> Iterator[str]:
-    """Address of a target that sends whoever asks to another one."""
+    """Address of a target that redirects to another one."""
     with Exposition("node_x 1\n") as there:
 
         class Handler(QuietHandler):

@@ -77,7 +77,7 @@ def wait_for(what: Callable[[], T], seconds: float = 40) -> T:
 
 
 def alive(pid: int) -> bool:
-    """Whether it is a running process of the fake; a zombie is one too, as nobody reaped it."""
+    """Whether it is a running process of the fake; a zombie is one too, as nothing has reaped it."""
     try:
         return "xentop" in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -147,7 +147,7 @@ def in_hierarchy(lock: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def cgroups(root: Path) -> Iterator[Make]:
-    """Something that makes cgroups; they are removed in the end, as long as nobody is in them."""
+    """Something that makes cgroups; they are removed in the end, once they are empty."""
     parent = root / f"virtscope-test-{os.getpid()}"
     try:
         parent.mkdir()

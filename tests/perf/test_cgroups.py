@@ -16,7 +16,7 @@ from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.perf.conftest import Cgroup, Load, Make, Page, cgroups, in_hierarchy
 
 MARGIN = 0.01
-CHURN = 120  # cgroups that come, each with one that nobody chose: twice what one a second for a minute would be
+CHURN = 120  # cgroups that come, each with one that isn't chosen: twice what one a second for a minute would be
 Start = Callable[..., RunningExporter]
 
 
@@ -122,8 +122,8 @@ def test_cgroups_that_come_and_go_leave_nothing_behind(exporter: Start, make_cgr
 def version_1(tmp_path: Path) -> Iterator[tuple[list[str], Path]]:
     """A command that runs others where version 1 of the controller perf_event is mounted, and its root seen from here.
 
-    There is only one perf_event: while it is there, nobody counts cgroups of version 2. So this is done where a machine
-    is for tests alone. The mount is in a namespace that ends with this test, however that ends.
+    There is only one perf_event: while it is there, nothing counts cgroups of version 2. So this is done where
+    a machine is for tests alone. The mount is in a namespace that ends with this test, however that ends.
     """
     if os.environ.get("CI") != "true":
         pytest.skip("takes perf_event away from cgroups of version 2 for some seconds: set CI=true where that may be")

@@ -24,7 +24,7 @@ from tools import sockets, stack
 sockets.require_free = lambda *_: None
 raise SystemExit(stack.main())
 """
-NO_NETWORK = "127.0.0.1:1"  # nobody listens on port 1
+NO_NETWORK = "127.0.0.1:1"  # nothing listens on port 1
 
 
 def assert_refused(up: subprocess.CompletedProcess[str], checkout: Checkout, *words: str) -> None:

@@ -90,7 +90,7 @@ def test_host_label_is_the_machine_s_name_whatever_it_holds(tmp_path: Path, host
 def test_each_platform_has_its_own_exporter_as_a_target(tmp_path: Path, platform: str, job: str | None) -> None:
     targets.write(Machine("vm", platform, ""), ports({}), tmp_path)
     written = {name: yaml.safe_load((tmp_path / f"{name}.yml").read_text()) for name in ("xentop", "vestat", "node")}
-    # What the host uses beside its guests is reckoned from both: so they must agree on who it is.
+    # What the host uses beside its guests is computed from both: so they must agree on its name.
     labels = {"host": "vm", "platform": platform}
     assert {name for name, groups in written.items() if [group["labels"] for group in groups] == [labels]} == (
         {"node", job} if job else {"node"}

@@ -264,7 +264,7 @@ def test_what_is_no_log(sensor: Sensor, log: str) -> None:
 
 
 def test_what_a_log_had_before_it_could_be_read_is_not_counted(tmp_path: Path) -> None:
-    """Whoever is root may read every file, but neither a folder nor a link to itself."""
+    """Root may read every file, but neither a folder nor a link to itself."""
     sensor = Sensor(tmp_path)
     sensor.path.mkdir()
     assert f"{sensor.path} is not a file" in sensor.run().stderr

@@ -45,7 +45,7 @@ REQUESTS = {
     request(b"BREW /pot HTTP/1.1"): "other",
     request(b"GET /" + b"x" * 7000 + b" HTTP/1.1"): "GET",
     request(b"GET /" + b"x" * 9000 + b" HTTP/1.1"): "GET",
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n": "other",  # somebody tries TLS
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n": "other",  # a TLS handshake
     b"GET /\r\n\r\n": "GET",
     b"nonsense\r\n\r\n": "other",
 }

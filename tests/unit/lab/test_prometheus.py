@@ -23,7 +23,7 @@ def answering(request: pytest.FixtureRequest) -> Iterator[str]:
             self.wfile.write(request.param)
 
         def log_message(self, *_: object) -> None:
-            """Nothing: nobody reads it."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)

@@ -48,7 +48,7 @@ def test_values_of_virtuozzo_7() -> None:
     found = exposed("virtuozzo7-uuids")
     assert found["fuse_bytes_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"] == 49152
     assert ("vfs_reads_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11") not in found
-    # A name that nobody knew when this was written.
+    # A name that was unknown when this was written.
     assert found["unknown", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "ploop_requests"] == 3
 
 

@@ -36,7 +36,7 @@ class Slow:
 
 
 def finished(answering: Answering[int], count: int) -> dict[int, bytes]:
-    """Return the contents of so many answers, by who asked."""
+    """Return the contents of so many answers, by client."""
     end = time.monotonic() + 30
     answers: dict[int, bytes] = {}
     while len(answers) < count:

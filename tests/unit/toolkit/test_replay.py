@@ -140,7 +140,7 @@ def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clo
 
 
 def test_a_seldom_scrape_misses_nothing_of_a_pass(tmp_path: Path, clock: Clock) -> None:
-    """The ends of a pass count also when nobody asked just then."""
+    """The ends of a pass count also without a scrape at that moment."""
     source = playing(write(tmp_path / "r.jsonl.gz", [(t, {"a": 10 * t}) for t in range(10)]), clock)
     counters(source)
     clock.now += 14  # in the fifth second of the second pass
