@@ -1,4 +1,4 @@
-"""An exporter under attack by two clients with 500 connections each: it is scraped on, and its memory stays small."""
+"""An exporter under attack by two clients with 500 connections each: it answers scrapes, and its memory stays small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The alerts about the stack read what the real Prometheus and Alertmanager show of themselves, in each release.
+"""The alerts about the stack read what the real Prometheus and Alertmanager expose about themselves, in each release.
 
 A metric that a release no longer has would leave its alert silent for good.
 """

@@ -1,4 +1,4 @@
-"""perf-exporter as a user runs it, on the machine that this is: software events count everywhere."""
+"""perf-exporter as a user runs it, on this machine: software events count everywhere."""
 
 from __future__ import annotations
 

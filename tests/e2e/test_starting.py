@@ -1,4 +1,4 @@
-"""Signals that come while an exporter starts, as when a user thinks better of it."""
+"""Signals while an exporter starts, such as an early Ctrl-C."""
 
 from __future__ import annotations
 

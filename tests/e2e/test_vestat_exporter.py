@@ -1,4 +1,4 @@
-"""vestat-exporter over HTTP, below folders that are machines: what a scraper and an operator see."""
+"""vestat-exporter over HTTP, with folders that stand for machines: what a scraper and an operator see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted against: the kernel this runs on, cgroups made for a test, and loads of a known size in them."""
+"""What counts are compared with: the kernel this runs on, cgroups made for a test, and known loads in them."""
 
 from __future__ import annotations
 

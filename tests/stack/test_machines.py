@@ -1,4 +1,4 @@
-"""The machines `make up` may find itself on: Dom0, a Xen guest, an OpenVZ host, one of an odd name, another user's."""
+"""Machines that `make up` may run on: Dom0, a Xen guest, an OpenVZ host, one with an odd name, another user's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hypothesis as it is to run in all unit tests."""
+"""Hypothesis's settings for all unit tests."""
 
 from hypothesis import HealthCheck, settings
 
