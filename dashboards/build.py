@@ -22,8 +22,10 @@ from dashboards.pages import (
     fleet,
     host,
     monitor,
+    openvz,
     profile,
     virtual_servers,
+    xen,
 )
 
 FOLDER = Path(__file__).parent / "json"
@@ -35,6 +37,8 @@ PAGES: list[ModuleType] = [
     profile,
     applications,
     consolidation,
+    xen,
+    openvz,
     monitor,
 ]
 DASHBOARDS: dict[str, Callable[[], Dashboard]] = {

@@ -39,12 +39,14 @@ def page(
     rows: Sequence[Row],
     *,
     any_hosts: bool = False,
+    platform: variables.Platform | None = None,
     own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
     annotations: Sequence[dashboard.AnnotationQuery] = (),
 ) -> dashboard.Dashboard:
     """Lay rows out under the question that the dashboard is for and a sentence on how it answers.
 
     any_hosts: it shows any set of hosts (`$hosts`) beside each other, instead of one (`$host`).
+    platform: it shows one host of this platform, in the platform's own words.
     own_variables: follow those that every dashboard has.
     annotations: events that its graphs mark.
     """
@@ -71,7 +73,11 @@ def page(
             panels.flag(origin.OF_ANY_HOSTS if any_hosts else origin.OF_ONE_HOST, origin.WORDS).span(4).height(2)
         )
     )
-    for variable in [*(variables.of_any_hosts() if any_hosts else variables.of_one_host()), *own_variables]:
+    if platform is not None:
+        chosen = variables.of_one_host_of(platform)
+    else:
+        chosen = variables.of_any_hosts() if any_hosts else variables.of_one_host()
+    for variable in [*chosen, *own_variables]:
         builder.with_variable(variable)
     for row in rows:
         if row.title:

@@ -64,6 +64,16 @@ WORD_WIDTHS = {
     "Space": 70,
     "Domain": 70,
     "Address": 125,
+    "ID": 50,
+    "vCPU": 56,
+    "Type": 60,
+    "OS": 155,
+    "CPU pool": 90,
+    "UUID": 285,
+    "Hard": 75,
+    "Soft": 75,
+    "Scheduler": 90,
+    "Limit of": 80,
 }
 """Pixels that a column takes of words which are known, by its header. Columns of names share what is left."""
 
@@ -416,14 +426,24 @@ def ref_id(index: int) -> str:
     return chr(ord("A") + index)
 
 
-def to_page(uid: str, title: str, choose: Mapping[str, str]) -> dashboard.DashboardLink:
+def to_page(uid: str, title: str, choose: Mapping[str, str], keep: Sequence[str] = ()) -> dashboard.DashboardLink:
     """A link from a table's cell to another dashboard; the time range and the data source stay.
 
     choose: its variables that the row decides, and the header of the column that each is read from.
+    keep: those that are as they are here.
     """
     chosen = [f'var-{variable}=${{__data.fields["{header}"]:percentencode}}' for variable, header in choose.items()]
-    url = "&".join([f"/d/{uid}?${{__url_time_range}}", "${datasource:queryparam}", *chosen])
+    kept = [f"${{{variable}:queryparam}}" for variable in ("datasource", *keep)]
+    url = "&".join([f"/d/{uid}?${{__url_time_range}}", *kept, *chosen])
     return dashboard.DashboardLink(title=title, url=url, type_val=None)
+
+
+def to_own_words(choose: Mapping[str, str], keep: Sequence[str] = ()) -> list[dashboard.DashboardLink]:
+    """Links from a virtual server to the pages that have its platform's own words: of these, one is right."""
+    return [
+        to_page("virtscope-xen", "Domain (Xen)", choose, keep),
+        to_page("virtscope-openvz", "Container (OpenVZ)", choose, keep),
+    ]
 
 
 _HOST = {"host": "Host"}

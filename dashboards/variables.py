@@ -6,6 +6,8 @@ is always one host, `hosts` any set of them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from grafana_foundation_sdk.builders.dashboard import CustomVariable, DatasourceVariable, QueryVariable
 from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
@@ -23,6 +25,21 @@ _KNOWN_VSERVERS = '__name__=~"vserver:cpu_usage:rate|vserver:instructions:rate"'
 _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 
+class Platform(NamedTuple):
+    """A platform that has a page in its own words, and how these name a virtual server."""
+
+    name: str
+    """The label `platform` of its hosts."""
+
+    vserver: str
+    """What it calls a virtual server."""
+
+    metric: str
+    """Has a series for each, with its name in `label`."""
+
+    label: str
+
+
 def of_one_host() -> list[DatasourceVariable | QueryVariable]:
     """The variables of a dashboard that shows one host at a time."""
     return [_datasource(), _platform(), _host(), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
@@ -38,6 +55,33 @@ def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
         _app(ANY_HOSTS),
         _vserver(ANY_HOSTS),
     ]
+
+
+def of_one_host_of(platform: Platform) -> list[DatasourceVariable | QueryVariable]:
+    """The same variables of a dashboard that is for one platform's hosts alone, with that platform's own names."""
+    its_hosts = f'platform="{platform.name}"'
+    as_its_own = _asked(
+        "host_platform", "Platform of the host", f"label_values({{{KNOWN_HOSTS}, {its_hosts}}}, platform)"
+    )
+    names = f"label_values({platform.metric}{{{ONE_HOST}}}, {platform.label})"
+    return [
+        _datasource(),
+        _platform(),
+        _host(its_hosts),
+        as_its_own.hide(VariableHide.HIDE_VARIABLE),
+        _app(ONE_HOST),
+        _any(_asked("vserver", platform.vserver, names), ".*"),
+    ]
+
+
+def container() -> QueryVariable:
+    """Choose one of the containers for the table of its beancounters, at first the one with most failed requests."""
+    failures = f'openvz_beancounter_failures_total{{{ONE_HOST}, ctid=~"$vserver"}}'
+    return (
+        _asked("ctid", "Beancounters of", f"query_result(sort_desc(sum by (ctid) ({failures})))")
+        .regex('/ctid="([^"]+)"/')
+        .sort(VariableSort.DISABLED)  # Prometheus has done so
+    )
 
 
 def base_host() -> QueryVariable:
@@ -120,12 +164,12 @@ def _platform() -> QueryVariable:
     return _any(_asked("platform", "Platform", f"label_values({{{KNOWN_HOSTS}}}, platform)"), ".+")
 
 
-def _host() -> QueryVariable:
-    """One host of the chosen platforms, at first the one with the severest alerts.
+def _host(platforms: str = 'platform=~"$platform"') -> QueryVariable:
+    """One host of these platforms, at first the one with the severest alerts.
 
     One: shares and capacities of several do not add up to anything.
     """
-    known = f'group by (host) (last_over_time({{{KNOWN_HOSTS}, platform=~"$platform"}}[$__range]))'
+    known = f"group by (host) (last_over_time({{{KNOWN_HOSTS}, {platforms}}}[$__range]))"
     points = " or ".join(
         f'{points} * count by (host, severity) (ALERTS{{alertstate="firing", severity="{severity}"}})'
         for severity, points in SEVERITY_POINTS.items()

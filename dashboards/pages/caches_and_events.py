@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, events
+from dashboards.signals import Signal, events, highest
 
 
 def make() -> dashboard.Dashboard:
@@ -52,6 +52,25 @@ def make() -> dashboard.Dashboard:
                 collapsed=True,
             ),
             Row("Event support", [panels.number(events.COVERED).span(6).height(9), _supported()]),
+            Row(
+                "Groups of resctrl",
+                [
+                    panels.small(panels.lines(highest(signal)))
+                    for signal in (events.GROUP_OCCUPANCY, events.GROUP_BANDWIDTH, events.GROUP_REMOTE)
+                ],
+                collapsed=True,
+            ),
+            Row(
+                "Memory traffic, power and clocks",
+                [
+                    panels.small(panels.lines(events.UNCORE_BYTES)),
+                    panels.small(panels.lines(events.POWER)),
+                    panels.small(panels.lines(events.CLOCKS)).with_target(
+                        panels.query(highest(events.CGROUP_CLOCKS), 1).range()
+                    ),
+                ],
+                collapsed=True,
+            ),
         ],
     )
 

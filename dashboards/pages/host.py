@@ -101,7 +101,8 @@ def _virtual_servers() -> table.Panel:
     return (
         panels.columns(
             "Virtual servers",
-            "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine.",
+            "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine. A "
+            "name leads to the page of its platform, Xen or OpenVZ.",
             {"vserver": "Virtual server", "role": "Role"},
             [
                 unfiltered(signal)
@@ -115,6 +116,9 @@ def _virtual_servers() -> table.Panel:
                     vserver.MEMORY,
                 )
             ],
+        )
+        .override_by_name(
+            "Virtual server", panels.links(*panels.to_own_words({"vserver": "Virtual server"}, keep=["host"]))
         )
         .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS, 130))
         .span(24)

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels
 from dashboards.layout import Row, page
-from dashboards.signals import highest, stack
+from dashboards.signals import exporters, highest, stack
 
 
 def make() -> dashboard.Dashboard:
@@ -55,6 +55,20 @@ def make() -> dashboard.Dashboard:
                     panels.over_time(stack.DISK).title("Storage").axis_soft_max(2**20).span(6).height(8),
                 ],
             ),
+            Row(
+                "Exporters in detail",
+                [
+                    _left_out(),
+                    _reads(),
+                    panels.lines(exporters.CPU_RATE).span(12).height(8),
+                    panels.lines(exporters.ENCODING).span(12).height(8),
+                    panels.small(panels.lines(exporters.ITERATION_AGE)),
+                    panels.small(panels.lines(exporters.COUNTERS)),
+                    panels.small(panels.lines(exporters.DESCRIPTORS)),
+                    _versions(),
+                ],
+                collapsed=True,
+            ),
         ],
     )
 
@@ -82,4 +96,48 @@ def _sources() -> table.Panel:
         )
         .span(24)
         .height(7)
+    )
+
+
+def _left_out() -> table.Panel:
+    metric = "Metric"
+    return (
+        panels.columns(
+            "Left out by exporters",
+            "Values that are in no series, as they were malformed, unknown or not readable, and problems that were "
+            "counted in the time shown. docs/metrics.md explains each metric; the exporter's log has the text.",
+            {"host": "Host", "job": "Job", "metric": metric, "what": "Of", "reason": "Reason"},
+            [exporters.LEFT_OUT, exporters.PROBLEMS],
+        )
+        .override_by_name(metric, panels.as_wide(320))
+        .span(24)
+        .height(7)
+    )
+
+
+def _reads() -> table.Panel:
+    return (
+        panels.columns(
+            "Reads of sources",
+            "Each source of each exporter, the slowest first: where its values come from, and what reading it takes. "
+            "Age: of sources that are read in the background.",
+            {"host": "Host", "job": "Job", "source": "Source", "detail": "From"},
+            [exporters.SECONDS, exporters.CPU, exporters.READS, exporters.AGE],
+        )
+        .override_by_name("From", [*panels.as_wide(230), *panels.wrapped()])
+        .span(24)
+        .height(9)
+    )
+
+
+def _versions() -> table.Panel:
+    return (
+        panels.columns(
+            "Versions of exporters",
+            exporters.VERSIONS.description,
+            {"job": "Job", "version": "Version", "python": "Python"},
+            [exporters.VERSIONS],
+        )
+        .span(24)
+        .height(6)
     )

@@ -34,14 +34,32 @@ def make() -> dashboard.Dashboard:
             Row("", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
             Row("By symbol", [_by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)]),
             Row("By image", [_by_image(_CHOSEN, profile.IMAGE_SHARE), _by_image(_BESIDE, profile.OTHER_IMAGE_SHARE)]),
+            Row("Sampling", [_sampled(), _rounds(profile.SAMPLED_CPUS), _rounds(profile.LOST)], collapsed=True),
         ],
     )
 
 
 def _over_time(of: str, top: Signal) -> timeseries.Panel:
+    return _rounds(top).title(f"Top: {of}").span(12).height(11)
+
+
+def _rounds(signal: Signal) -> timeseries.Panel:
     # Whole rounds of the profiler, one a minute, as its scrape interval: within less, most places have no sample.
-    rounds = panels.query(top).range().interval("1m")
-    return panels.lines(top).title(f"Top: {of}").targets([rounds]).span(12).height(11)
+    rounds = panels.query(signal).range().interval("1m")
+    return panels.lines(signal).targets([rounds]).span(12).height(8)
+
+
+def _sampled() -> table.Panel:
+    return (
+        panels.columns(
+            "Sampled events on $host",
+            profile.SAMPLED.description,
+            {"vserver": "Guest", "event": "Event", "pace": "Pace", "scope": "Scope"},
+            [profile.SAMPLED],
+        )
+        .span(24)
+        .height(5)
+    )
 
 
 def _by_symbol(of: str, share: Signal) -> table.Panel:

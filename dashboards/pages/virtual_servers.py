@@ -64,6 +64,7 @@ def _virtual_servers() -> table.Panel:
         }.items()
     ]
     titles = {"vserver": "Virtual server", "host": "Host", "platform": "Platform", "role": "Role"}
+    its_host = {"host": "Host", "vserver": "Virtual server"}
     return (
         panels.columns(
             "Virtual servers",
@@ -75,9 +76,8 @@ def _virtual_servers() -> table.Panel:
         .override_by_name(
             "Virtual server",
             panels.links(
-                panels.to_page(
-                    "virtscope-host", "Host", {"host": "Host", "platform": "Platform", "vserver": "Virtual server"}
-                )
+                panels.to_page("virtscope-host", "Host", {**its_host, "platform": "Platform"}),
+                *panels.to_own_words(its_host),
             ),
         )
         .span(24)

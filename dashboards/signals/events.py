@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import Signal, on_host
+from dashboards.signals import CPUS, Signal, on_host
 
 _NOT_COUNTED = "Not counted here: the table Events on the page Caches and events says why."
 _PER_SECOND = "si:/s"  # Grafana's spelling of a unit of its user's own, with k, M, G before it
@@ -202,4 +204,81 @@ SUPPORTED = Signal(
         "guest: on the host itself. See docs/perf-events.md."
     ),
     absent=NOT_COUNTED.absent,
+)
+
+# What the processor counts beside instructions and misses, as the exporter shows it, by host alone: see above.
+_NO_RESCTRL = "No resctrl file system on this host, or no monitoring on its processor: docs/perf-exporter.md."
+_NO_UNCORE = "No events outside of the cores are counted here: docs/perf-events.md."
+
+
+def _of_groups(metric: str) -> str:
+    """Its rate by group and cache."""
+    return f'avg by (group, cache) (rate({metric}{{host="$host"}}[$__rate_interval]))'
+
+
+GROUP_OCCUPANCY = Signal(
+    name="LLC occupancy (host)",
+    expr='max by (group, cache) (resctrl_llc_occupancy_bytes{host="$host"})',
+    unit=units.BytesIEC,
+    description="Bytes of each last-level cache that hold the data of a resctrl group, its monitoring groups included.",
+    legend="{{group}} cache {{cache}}",
+    absent=_NO_RESCTRL,
+)
+
+GROUP_BANDWIDTH = Signal(
+    name="Memory bandwidth (host)",
+    expr=_of_groups("resctrl_memory_bytes_total"),
+    unit=units.BytesPerSecondSI,
+    description="Bytes per second that a resctrl group moves between each cache and memory.",
+    legend="{{group}} cache {{cache}}",
+    absent=_NO_RESCTRL,
+)
+
+GROUP_REMOTE = Signal(
+    name="Remote share (host)",
+    expr=f"1 - {_of_groups('resctrl_local_memory_bytes_total')} / ({GROUP_BANDWIDTH.expr} > 0)",
+    unit=units.PercentUnit,
+    description="Share of a group's memory bandwidth to other nodes than the cache's own: it is slower.",
+    legend="{{group}} cache {{cache}}",
+    absent=_NO_RESCTRL,
+)
+
+
+def _by_event(metric: str) -> str:
+    """Its rate by event on all CPUs; of an event that is in several groups, the highest, as each counts all of it."""
+    of_groups = f'sum by (event, group, instance) (rate({metric}{{host="$host"}}[$__rate_interval]))'
+    return f"max by (event) ({of_groups})"
+
+
+UNCORE_BYTES = Signal(
+    name="Memory traffic (host)",
+    expr=_by_event("perf_event_bytes_total"),
+    unit=units.BytesPerSecondSI,
+    description="Bytes per second that the memory controllers count, by event.",
+    legend="{{event}}",
+    absent=_NO_UNCORE,
+)
+
+POWER = Signal(
+    name="Power (host)",
+    expr=_by_event("perf_event_joules_total"),
+    unit=units.Watt,
+    description="Power by event: joules per second that the processor counts.",
+    legend="{{event}}",
+    absent=_NO_UNCORE,
+)
+
+CLOCKS = Signal(
+    name="Clock events (host and cgroups)",
+    expr=_by_event("perf_event_seconds_total"),
+    unit=CPUS,
+    description="CPU time counted by events such as task-clock, of the host's CPUs and of each cgroup.",
+    legend="{{event}} (host)",
+    absent="No event that counts time, such as task-clock, is configured: docs/perf-events.md.",
+)
+
+CGROUP_CLOCKS = replace(
+    CLOCKS,
+    expr='max by (cgroup, event) (rate(perf_cgroup_event_seconds_total{host="$host"}[$__rate_interval]))',
+    legend="{{cgroup}} {{event}}",
 )

@@ -131,3 +131,32 @@ OTHER_TOP = Signal(
     legend=_LEGEND,
     absent=_NONE_BESIDE,
 )
+
+_OF_HOST = 'host="$host", vserver=~"$vserver|"'
+_NOT_LIVE = "Not sampled now: no perf-exporter profiles here, or the profile was imported (docs/profiles.md)."
+
+SAMPLED = Signal(
+    name="Sampled now",
+    expr=f"max by (vserver, event, pace, scope) (perf_profile_info{{{_OF_HOST}}})",
+    unit=units.BoolYesNo,
+    description="How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
+    absent=_NOT_LIVE,
+)
+
+SAMPLED_CPUS = Signal(
+    name="Time sampled on $host",
+    expr=f"sum by (vserver) (rate(perf_profile_seconds_total{{{_OF_HOST}}}[$__rate_interval]))",
+    unit=units.PercentUnit,
+    description="Share of the time in which the CPUs were sampled; a round takes a part of each minute.",
+    legend="{{vserver}}",
+    absent=_NOT_LIVE,
+)
+
+LOST = Signal(
+    name="Lost samples on $host",
+    expr=f"sum by (vserver) (rate(perf_profile_lost_samples_total{{{_OF_HOST}}}[$__rate_interval]))",
+    unit="suffix:/s",
+    description="Samples that perf came too late to keep: lower the frequency if there are many.",
+    legend="{{vserver}}",
+    absent=_NOT_LIVE,
+)

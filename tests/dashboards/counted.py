@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.dashboards import golden
 from virtscope.perf import groups, profile
 from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import CgroupCount, Counts, HostCount
@@ -35,6 +36,10 @@ SAMPLES = {
     ("xenstored", "do_read", "user"): 161,
     ("(other)", "(other)", ""): 3869,
 }
+
+# What is neither counted on this processor nor sampled by one that isn't there.
+_OTHER_PAGES = ("perf-intel-two-sockets", "perf-intel-hybrid", "perf-amd-two-caches", "perf-profile", "perf-resctrl")
+_OTHERS = r"resctrl_|perf_(cgroup_)?event_(seconds|bytes|joules)_|perf_profile_(info|seconds|lost)|process_(open|max)_"
 
 
 def perf(seconds: float) -> str:
@@ -70,7 +75,8 @@ def page(seconds: float, host: Mapping[str, float], cgroups: Mapping[str, Mappin
     )
     families = Families(plan.absent).of(counts)
     text = Encoder().text([*families, *profile.families(samples)])
-    return f"perf_up 1\nprocess_cpu_seconds_total {seconds * 0.003}\n{text.decode()}"
+    others = golden.page("perf", _OTHER_PAGES, seconds, _OTHERS)
+    return f"perf_up 1\nprocess_cpu_seconds_total {seconds * 0.003}\n{text.decode()}{others}"
 
 
 @functools.cache

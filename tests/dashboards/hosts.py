@@ -1,10 +1,12 @@
-"""Three hosts as their exporters show them: a Xen host with a busy Dom0, one whose sources fail, a bare machine."""
+"""Hosts as their exporters show them: a Xen host with a busy Dom0, one whose sources fail, a bare machine, and of Xen
+and OpenVZ one each that has every metric there is."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
+from tests.dashboards import golden
 from tests.live import Exposition
 
 # CPUs that each domain keeps busy. Dom0 takes 6 of 18 (a third), so HostOverheadHigh is soon pending: a rate over a
@@ -35,6 +37,17 @@ def xen(seconds: float) -> str:
             f'xen_domain_state{{{labels},state="dying"}} 0',
         ]
     return "\n".join(lines) + "\n"
+
+
+def told_xen(seconds: float) -> str:
+    """What xentop-exporter says where every source says all that it can."""
+    return golden.page("xentop", ("xentop", "xen-4.17", "xen-everything-told"), seconds)
+
+
+def openvz(seconds: float) -> str:
+    """What vestat-exporter says of containers with and without names, of an old and of a new kernel."""
+    pages = ("openvz-x86_64-2.6.32-nanoseconds", "openvz-virtuozzo7-uuids", "openvz-names")
+    return golden.page("vestat", pages, seconds)
 
 
 def mute_xen(seconds: float) -> str:

@@ -32,7 +32,7 @@ EVERY = [
 ALL = [pytest.param(panel, id=f"{path.stem}: {panel['title']}") for path, panel in EVERY]
 ALL_TABLES = [(path, panel) for path, panel in EVERY if panel["type"] == "table"]
 TABLES = [pytest.param(panel, id=f"{path.stem}: {panel['title']}") for path, panel in ALL_TABLES]
-VARIABLES = {"$other_event": 12, "$other_host": 12, "${other_time:text}": 15, "$event": 12, "$host": 12}
+VARIABLES = {"$other_event": 12, "$other_host": 12, "${other_time:text}": 15, "$event": 12, "$host": 12, "$ctid": 36}
 
 
 @pytest.mark.parametrize("panel", ALL)

@@ -21,6 +21,14 @@ from tests.dashboards.queries import (
 )
 from tests.live import Prometheus
 
+HOSTS = {"xen": "xen1", "base": "base1", "cgroup": "lab1"}
+ITS_OWN_HOST = {"xen": "xen2", "openvz": "vz1"}  # of the page of this platform, which offers no others
+PAGES_OF_HOSTS = [
+    pytest.param(path, platform, host, id=f"{path.stem}-{host}")
+    for path in sorted(FOLDER.glob("*.json"))
+    for platform, host in ([(path.stem, ITS_OWN_HOST[path.stem])] if path.stem in ITS_OWN_HOST else HOSTS.items())
+]
+
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
@@ -33,13 +41,16 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         hosts.Ticking(lab.perf) as lab_perf,
         hosts.Ticking(hosts.xen) as xen,
         hosts.Ticking(hosts.mute_xen) as mute,
+        hosts.Ticking(hosts.told_xen) as told,
+        hosts.Ticking(hosts.openvz) as openvz,
         hosts.Ticking(hosts.base) as base,
         hosts.Ticking(counted.perf) as perf,
     ):
         web = perf.group("xen1", "xen")
         web["labels"]["vserver"] = "web 1"
         targets = {
-            "xentop": [xen.group("xen1", "xen"), mute.group("mute1", "xen")],
+            "xentop": [xen.group("xen1", "xen"), mute.group("mute1", "xen"), told.group("xen2", "xen")],
+            "vestat": [openvz.group("vz1", "openvz")],
             "node": [base.group("base1", "base"), node.group("lab1", "base")],
             "perf": [perf.group("xen1", "xen"), perf.group("base1", "base"), lab_perf.group("lab1", "base")],
             "guest": [web],
@@ -65,12 +76,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             server.wait_for('ALERTS{alertname="SourceFailing", host="mute1"} and on (host) monitor:cpu_usage:rate', 90)
             evidence = 'app:cause:score{app="auction-4"} and on (host, platform, app) ALERTS{objective!=""}'
             server.wait_for(f"max_over_time((count(count by (host) ({evidence})) == 3)[1m:5s])", seconds=90)
+            server.wait_for(
+                "count(vserver:cpu_usage:rate{host=~'xen2|vz1'} and on (host) host:cpu_capacity:cpus) > 2", 90
+            )
             server.wait_for('app:slo_budget_left:ratio{host="lab1", app="auction-4"}', seconds=90)
             yield server
 
 
-@pytest.mark.parametrize("dashboard", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
-@pytest.mark.parametrize(("platform", "host"), [("xen", "xen1"), ("base", "base1"), ("cgroup", "lab1")])
+@pytest.mark.parametrize(("dashboard", "platform", "host"), PAGES_OF_HOSTS)
 def test_every_query_brings_series(prometheus: Prometheus, dashboard: Path, platform: str, host: str) -> None:
     answers = run_queries(prometheus.url, dashboard, {"host": host})
     assert answers
@@ -153,6 +166,30 @@ def test_the_board_has_the_worst_alert_of_each_host_the_severest_first(prometheu
     assert all(
         ("alertname" in tile["metric"]) == bool(severity) for tile, severity in zip(tiles, severities, strict=True)
     )
+
+
+@pytest.mark.parametrize(("page", "host"), [("xen", "vz1"), ("openvz", "xen2"), ("xen", "base1")])
+def test_the_page_of_a_platform_offers_its_own_hosts_alone(prometheus: Prometheus, page: str, host: str) -> None:
+    with pytest.raises(LookupError, match=f"can't be '{host}'"):
+        run_queries(prometheus.url, FOLDER / f"{page}.json", {"host": host})
+
+
+def test_the_page_of_a_platform_shows_the_chosen_virtual_server_alone(prometheus: Prometheus) -> None:
+    whole = series_by_panel(run_queries(prometheus.url, FOLDER / "xen.json", {"host": "xen2"}))
+    of_one = series_by_panel(run_queries(prometheus.url, FOLDER / "xen.json", {"host": "xen2", "vserver": "db01"}))
+    assert whole["Domains"]["A"] > of_one["Domains"]["A"] == 1
+    assert of_one["CPU pools of the host"] == whole["CPU pools of the host"]
+
+
+def test_beancounters_are_of_one_container_at_first_the_one_that_was_refused_most(prometheus: Prometheus) -> None:
+    (memory, *_) = [
+        answer
+        for answer in run_queries(prometheus.url, FOLDER / "openvz.json", {"host": "vz1"})
+        if answer.panel == "Memory of $ctid"
+    ]
+    assert 10 < memory.series < 30, "a row for each resource"
+    failures = 'sort_desc(sum by (ctid) (openvz_beancounter_failures_total{host="vz1"}))'
+    assert f'ctid="{prometheus.query(failures)[0]["metric"]["ctid"]}"' in memory.expr
 
 
 def test_platform_narrows_the_choice_of_hosts(prometheus: Prometheus) -> None:

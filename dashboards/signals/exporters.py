@@ -1,0 +1,182 @@
+"""The exporters in detail: what each read of a source costs, what they left out, and their versions.
+
+Metrics of the exporters about themselves; the same for each but for the name of the exporter before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import ANY_HOSTS, Signal, highest, on_hosts
+from dashboards.signals.native import described
+
+_NONE = "No exporter answers from these hosts: see the table Targets."
+
+
+def _of_each(metric: str) -> str:
+    """Select a metric that every exporter has."""
+    return f'{{__name__=~"(xentop|vestat|perf)_{metric}", {ANY_HOSTS}}}'
+
+
+# Each source
+
+_SOURCE = "host, job, source"
+
+
+def _growth(metric: str) -> str:
+    return f"sum by ({_SOURCE}) (increase({_of_each(metric)}[$__range]))"
+
+
+_READS = _growth("source_reads_total")
+
+SECONDS = Signal(
+    name="Seconds per read",
+    expr=described(f"({_growth('source_seconds_total')} / ({_READS} > 0))", _SOURCE, _of_each("source_info"), "detail"),
+    unit=units.Seconds,
+    description="Mean duration of the source's finished reads in the time shown.",
+    absent=_NONE,
+    decimals=1,
+)
+
+CPU = replace(
+    SECONDS,
+    name="CPU per read",
+    expr=f"{_growth('source_cpu_seconds_total')} / ({_READS} > 0)",
+    description="Mean CPU time of the source's finished reads in the time shown.",
+)
+
+READS = replace(
+    SECONDS,
+    name="Reads",
+    expr=_READS,
+    unit=units.Short,
+    description="Finished reads in the time shown.",
+    decimals=0,
+)
+
+AGE = replace(
+    SECONDS,
+    name="Age",
+    expr=f"max by ({_SOURCE}) ({_of_each('source_age_seconds')})",
+    description="Age of the values of a source that is read in the background.",
+)
+
+CPU_RATE = highest(
+    Signal(
+        name="CPU by source",
+        expr=f"sum by ({_SOURCE}) (rate({_of_each('source_cpu_seconds_total')}[$__rate_interval]))",
+        unit=units.PercentUnit,
+        description="CPU used by finished reads of each source; 100 % is one processor busy all the time.",
+        legend="{{host}}: {{source}}",
+        absent=_NONE,
+    )
+)
+
+ENCODING = highest(
+    Signal(
+        name="CPU of encoding",
+        expr=f"sum by (host, job) (rate({_of_each('encode_seconds_total')}[$__rate_interval]))",
+        unit=units.PercentUnit,
+        description="CPU used by writing expositions; 100 % is one processor busy all the time.",
+        legend="{{host}}: {{job}}",
+        absent=_NONE,
+    )
+)
+
+# What is missing
+
+_LEFT_OUT = "|".join(
+    [
+        "xentop_(missing_devices|iteration_unknown_lines)",
+        "openvz_(vestat|veinfo|latency|quota|vzlist)_refused_rows",
+        "openvz_beancounters_refused_containers",
+        "openvz_ioacct_refused_files",
+        "openvz_(vestat|beancounters|quota)_unknown_columns",
+        "openvz_vestat_unread_files",
+        "perf_cgroups_left_out",
+        "resctrl_missing_values",
+    ]
+)
+_ROW = "host, job, metric, what, reason"
+
+LEFT_OUT = Signal(
+    name="Now",
+    expr=(
+        f'sum by ({_ROW}) (label_replace(label_replace({{__name__=~"{_LEFT_OUT}", {ANY_HOSTS}}} > 0, '
+        '"metric", "$1", "__name__", "(.+)"), "what", "$1", "device", "(.+)"))'
+    ),
+    unit=units.NoUnit,
+    description="What the last scrape left out.",
+    absent="Nothing is left out now, and no such problem was counted in this time range.",
+    decimals=0,
+)
+
+
+def _problems(counter: str, name: str, what: str) -> str:
+    """Growth of a counter, with its name as `metric` and its label `what`, if it has one, called so."""
+    named = f'label_replace(increase({counter}[$__range]) > 0, "metric", "{name}", "", "")'
+    return f'sum by ({_ROW}) (label_replace({named}, "what", "$1", "{what}", "(.+)"))'
+
+
+PROBLEMS = replace(
+    LEFT_OUT,
+    name="In the time shown",
+    expr=" or ".join(
+        [
+            _problems(_of_each("encode_errors_total"), "encode_errors_total", ""),
+            _problems(_of_each("source_background_errors_total"), "source_background_errors_total", "source"),
+            _problems(on_hosts("xentop_toolstack_problems_total"), "xentop_toolstack_problems_total", "command"),
+            _problems(on_hosts("xentop_child_starts_total"), "xentop_child_starts_total", ""),
+            _problems(on_hosts("perf_groups_reopened_total"), "perf_groups_reopened_total", ""),
+        ]
+    ),
+    description="What was counted in the time shown.",
+)
+
+# Resources
+
+ITERATION_AGE = highest(
+    Signal(
+        name="Age of xentop's iteration",
+        expr=f"max by (host, job) ({on_hosts('xentop_iteration_age_seconds')})",
+        unit=units.Seconds,
+        description="Maximum age of the values of the source xentop, which prints them every second or two.",
+        legend="{{host}}: {{job}}",
+        absent="No xentop-exporter uses the source xentop: libxenstat is preferred.",
+    )
+)
+
+COUNTERS = highest(
+    Signal(
+        name="Open perf counters",
+        expr=f"sum by (host, job) ({on_hosts('perf_open_counters')})",
+        unit=units.Short,
+        description="Counters that perf-exporter has open; each takes a file descriptor.",
+        legend="{{host}}: {{job}}",
+        absent="No perf-exporter answers from these hosts: docs/perf-exporter.md.",
+    )
+)
+
+_FILES = "max by (host, job, instance) ({open} / {limit})"
+
+DESCRIPTORS = highest(
+    Signal(
+        name="File descriptors",
+        expr=_FILES.format(open=on_hosts("process_open_fds"), limit=on_hosts("process_max_fds")),
+        unit=units.PercentUnit,
+        description="File descriptors that each target's process has open, divided by its limit.",
+        legend="{{host}}: {{job}}",
+        absent=_NONE,
+    )
+)
+
+VERSIONS = Signal(
+    name="Targets",
+    expr=f"count by (job, version, python) ({_of_each('build_info')})",
+    unit=units.NoUnit,
+    description="Exporters of each version, and of the Python that runs them.",
+    absent=_NONE,
+    decimals=0,
+)

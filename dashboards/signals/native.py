@@ -1,0 +1,33 @@
+"""An exporter's own series, which no rule has reduced: to one for each set of labels, as a host may be scraped twice.
+
+These are of the chosen host, for the pages that show a platform in its own words (Xen, OpenVZ).
+"""
+
+from __future__ import annotations
+
+from dashboards.signals import on_host
+
+
+def latest(metric: str, by: str, **labels: str) -> str:
+    """The value of each.
+
+    >>> latest("xen_domain_vcpus", "domid, domain", domain="$vserver")
+    'max by (domid, domain) (xen_domain_vcpus{platform="$host_platform", host="$host", domain=~"$vserver"})'
+    """
+    return f"max by ({by}) ({on_host(metric, **labels)})"
+
+
+def rate(counter: str, by: str, **labels: str) -> str:
+    """How fast the counter of each grows, per second."""
+    return f"avg by ({by}) (rate({on_host(counter, **labels)}[$__rate_interval]))"
+
+
+def growth(counter: str, by: str, **labels: str) -> str:
+    """By how much the counter of each grew in the time that is shown."""
+    return f"avg by ({by}) (increase({on_host(counter, **labels)}[$__range]))"
+
+
+def described(expr: str, by: str, info: str, labels: str) -> str:
+    """The series of `expr`, with labels of the info metric that has the same of `by`; those without one stay as they
+    are."""
+    return f"{expr} * on ({by}) group_left ({labels}) topk by ({by}) (1, {info}) or ignoring ({labels}) {expr}"

@@ -1,0 +1,365 @@
+"""OpenVZ in its own words: containers, beancounters, disk I/O accounting, waits and quotas of one host.
+
+vestat-exporter's own series, not the vocabulary: that has what every platform has, and the page Host shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import CPUS, Signal, on_host
+from dashboards.signals.native import described, growth, latest, rate
+
+_CTID = "ctid"
+_CHOSEN = {"ctid": "$vserver"}
+_PER_SECOND = "suffix:/s"
+
+_NO_DATA = "No values from vestat-exporter: see the page Monitoring and docs/vestat-exporter.md."
+_NO_COUNTERS = "No beancounters of this container: docs/vestat-exporter.md says what reads them."
+_NO_IOACCT = "This kernel has no /proc/bc/CTID/ioacct, or no value of this kind in it."
+_NO_LATENCY = "This kernel does not count these waits, or not in a known unit: docs/vestat-exporter.md."
+_NO_QUOTA = "No container has a disk quota in /proc/vz/vzquota; Virtuozzo 7 limits disk images instead."
+
+# Containers
+
+LONGEST_WAIT = Signal(
+    name="Longest wait for a CPU",
+    expr=latest("openvz_container_scheduling_latency_max_seconds", _CTID, **_CHOSEN),
+    unit=units.Seconds,
+    description="Longest recent wait of one of the container's processes for a CPU.",
+    legend="{{ctid}}",
+    absent=_NO_LATENCY,
+    gap="not counted",
+    decimals=1,
+)
+
+LONGEST_OF_ALL = replace(LONGEST_WAIT, name="Max wait for a CPU", expr=f"max({LONGEST_WAIT.expr})")
+
+FAILURES = Signal(
+    name="Beancounter failures",
+    expr=f"sum({growth('openvz_beancounter_failures_total', 'ctid, resource', **_CHOSEN)})",
+    unit=units.NoUnit,
+    description=(
+        "Requests for a resource that the kernel refused to containers in the time shown: programs saw errors or "
+        "waited. The table of beancounters names the resource."
+    ),
+    absent=_NO_COUNTERS,
+    decimals=0,
+)
+
+PROCESSES = Signal(
+    name="Processes",
+    expr=latest("openvz_container_processes", _CTID, **_CHOSEN),
+    unit=units.NoUnit,
+    description="Processes of the container.",
+    absent="This kernel has no /proc/vz/veinfo.",
+    gap="no veinfo",
+    decimals=0,
+)
+
+ALL_PROCESSES = replace(PROCESSES, expr=f"sum({PROCESSES.expr})", description="Processes of all containers chosen.")
+
+DIRTY = Signal(
+    name="Dirty memory",
+    expr=latest("openvz_container_io_dirty_bytes", _CTID, **_CHOSEN),
+    unit=units.BytesIEC,
+    description="Bytes changed in memory by the container and not yet written to disk.",
+    legend="{{ctid}}",
+    absent=_NO_IOACCT,
+    gap="no ioacct",
+)
+
+ALL_DIRTY = replace(DIRTY, expr=f"sum({DIRTY.expr})", decimals=1)
+
+CONTAINERS = [
+    replace(
+        PROCESSES,
+        expr=described(PROCESSES.expr, _CTID, on_host("openvz_container_info", **_CHOSEN), "name, hostname, template"),
+    ),
+    Signal(
+        name="Idle",
+        expr=rate("openvz_container_cpu_idle_seconds_total", _CTID, **_CHOSEN),
+        unit=CPUS,
+        description="Virtual CPUs of the container that had nothing to do.",
+        absent=_NO_DATA,
+        decimals=2,
+    ),
+    Signal(
+        name="Addresses",
+        expr=latest("openvz_container_addresses", _CTID, **_CHOSEN),
+        unit=units.NoUnit,
+        description="IP addresses of the container.",
+        absent=_NO_DATA,
+        decimals=0,
+    ),
+    replace(LONGEST_WAIT, name="Max wait"),
+    Signal(
+        name="Uptime",
+        expr=latest("openvz_container_uptime_seconds", _CTID, **_CHOSEN),
+        unit=units.Seconds,
+        description="Time since the container was started.",
+        absent=_NO_DATA,
+        decimals=1,
+    ),
+]
+
+CPU_BY_MODE = Signal(
+    name="CPU used by mode",
+    expr=rate("openvz_container_cpu_seconds_total", "ctid, mode", **_CHOSEN),
+    unit=CPUS,
+    description="CPU used by each container in user mode, there by niced processes, and in the kernel (system).",
+    legend="{{ctid}} {{mode}}",
+    absent=_NO_DATA,
+)
+
+# Beancounters of one container: all of a host's would be thousands of rows.
+
+_ONE = {"ctid": "$ctid"}
+_RESOURCE = "resource"
+
+
+def _of_resource(name: str, kind: str, unit: str, bytes_or_not: str, description: str) -> Signal:
+    return Signal(
+        name=name,
+        expr=latest(f"openvz_beancounter_{kind}{bytes_or_not}", _RESOURCE, **_ONE),
+        unit=unit,
+        description=description,
+        absent=_NO_COUNTERS,
+    )
+
+
+def _beancounters(bytes_or_not: str, unit: str) -> list[Signal]:
+    """Failures and values of the resources that are counted in bytes (`_bytes`), or of the others ("")."""
+    held = _of_resource("Held", "held", unit, bytes_or_not, "What the container holds now.")
+    failed = growth("openvz_beancounter_failures_total", _RESOURCE, **_ONE)
+    return [
+        Signal(
+            name="Failed",
+            expr=f"{failed} and on ({_RESOURCE}) {held.expr}",
+            unit=units.NoUnit,
+            description="Requests for the resource that the kernel refused in the time shown.",
+            absent=_NO_COUNTERS,
+            decimals=0,
+        ),
+        held,
+        _of_resource("Max", "maxheld", unit, bytes_or_not, "What it has held at most."),
+        _of_resource("Barrier", "barrier", unit, bytes_or_not, "Above it only urgent requests are met."),
+        _of_resource("Limit", "limit", unit, bytes_or_not, "What it may hold at most."),
+    ]
+
+
+BYTES = _beancounters("_bytes", units.BytesIEC)
+NUMBERS = _beancounters("", units.Short)
+
+# Disk I/O
+
+
+def _io(name: str, counter: str, unit: str, description: str, series: str) -> Signal:
+    """`series`: what of the container the counter has, in the legend."""
+    return Signal(
+        name=name,
+        expr=rate(f"openvz_container_io_{counter}_total", _CTID, **_CHOSEN),
+        unit=unit,
+        description=description,
+        legend=f"{{{{ctid}}}} {series}",
+        absent=_NO_IOACCT,
+    )
+
+
+VFS_CALLS = [
+    _io(
+        "Calls of read() and write()",
+        "vfs_reads",
+        units.OpsPerSecond,
+        "Calls of read(), write() and the like.",
+        "reads",
+    ),
+    _io("Writes", "vfs_writes", units.OpsPerSecond, "Calls of write() and the like.", "writes"),
+]
+
+VFS_BYTES = [
+    _io(
+        "Bytes of read() and write()",
+        "vfs_read_bytes",
+        units.BytesPerSecondSI,
+        "Bytes that went through read(), write() and the like, to and from disk, cache, pipes or elsewhere.",
+        "read",
+    ),
+    _io("Written", "vfs_write_bytes", units.BytesPerSecondSI, "Bytes given to write() and the like.", "written"),
+]
+
+SYNCS = [
+    _io(
+        "Syncs",
+        "fsyncs",
+        units.OpsPerSecond,
+        "Calls of fsync(), fdatasync(), sync() and sync_file_range(): each waits for the disk.",
+        "fsync",
+    ),
+    _io("fdatasync()", "fdatasyncs", units.OpsPerSecond, "Calls of fdatasync().", "fdatasync"),
+    _io("sync()", "syncs", units.OpsPerSecond, "Calls of sync().", "sync"),
+    _io("sync_file_range()", "range_syncs", units.OpsPerSecond, "Calls of sync_file_range().", "sync_file_range"),
+]
+
+
+def _active(name: str, kind: str, series: str) -> Signal:
+    return Signal(
+        name=name,
+        expr=latest(f"openvz_container_io_{kind}_active", _CTID, **_CHOSEN),
+        unit=units.NoUnit,
+        description="Calls of fsync(), sync() and sync_file_range() that wait for the disk now.",
+        legend=f"{{{{ctid}}}} {series}",
+        absent=_NO_IOACCT,
+    )
+
+
+SYNCS_ACTIVE = [
+    _active("Syncs under way", "fsyncs", "fsync"),
+    _active("sync() under way", "syncs", "sync"),
+    _active("sync_file_range() under way", "range_syncs", "sync_file_range"),
+]
+
+_DIRTIED = on_host("openvz_container_io_dirtied_bytes", **_CHOSEN)
+WRITE_BACK = [
+    Signal(
+        name="Memory dirtied",
+        # A gauge: newer kernels step back a little.
+        expr=f"clamp_min(avg by ({_CTID}) (deriv({_DIRTIED}[$__rate_interval])), 0)",
+        unit=units.BytesPerSecondSI,
+        description=(
+            "Bytes changed in memory that are to be written (dirtied), that never had to be, as their file was cut or "
+            "deleted (cancelled), and that the kernel could not ascribe to the container in time (missed)."
+        ),
+        legend="{{ctid}} dirtied",
+        absent=_NO_IOACCT,
+    ),
+    _io("Cancelled", "cancelled_bytes", units.BytesPerSecondSI, "Bytes that never had to be written.", "cancelled"),
+    _io("Missed", "missed_bytes", units.BytesPerSecondSI, "Bytes not ascribed in time.", "missed"),
+]
+
+_NO_FUSE = "This kernel does not count FUSE: Virtuozzo 7 does."
+FUSE_REQUESTS = replace(
+    _io("FUSE requests", "fuse_requests", units.OpsPerSecond, "Requests to file systems outside of the kernel.", ""),
+    legend="{{ctid}}",
+    absent=_NO_FUSE,
+)
+FUSE_BYTES = replace(
+    _io("FUSE bytes", "fuse_bytes", units.BytesPerSecondSI, "Bytes to and from these file systems.", ""),
+    legend="{{ctid}}",
+    absent=_NO_FUSE,
+)
+
+UNKNOWN = Signal(
+    name="Value",
+    expr=latest("openvz_container_io_unknown", "ctid, field", **_CHOSEN),
+    unit=units.NoUnit,
+    description="As the kernel prints it, in a unit that is not known.",
+    absent="Every value of ioacct is known to vestat-exporter.",
+)
+
+# Waits
+
+SCHEDULINGS = Signal(
+    name="Schedulings",
+    expr=rate("openvz_container_schedulings_total", _CTID, **_CHOSEN),
+    unit=_PER_SECOND,
+    description="Times that one of the container's processes was given a CPU.",
+    legend="{{ctid}}",
+    absent=_NO_LATENCY,
+)
+
+_TYPE = "type"
+
+HOST_WAIT = Signal(
+    name="Time waited (host)",
+    expr=rate("openvz_host_latency_seconds_total", _TYPE),
+    unit="suffix: s/s",
+    description=(
+        "Seconds per second that processes of the whole host waited for a CPU (scheduling), for memory (aloc*), and "
+        "for pages from swap and disk (swap_in, page_in)."
+    ),
+    legend="{{type}}",
+    absent=_NO_LATENCY,
+)
+
+HOST_WAITS = replace(
+    HOST_WAIT,
+    name="Waits (host)",
+    expr=rate("openvz_host_latency_calls_total", _TYPE),
+    unit=_PER_SECOND,
+    description="Waits per second of the whole host's processes, by what for.",
+)
+
+HOST_LONGEST = replace(
+    HOST_WAIT,
+    name="Longest wait (host)",
+    expr=latest("openvz_host_latency_max_seconds", _TYPE),
+    unit=units.Seconds,
+    description="Longest recent wait of a process of the whole host, by what for.",
+)
+
+# Disk quotas
+
+
+def _quota(name: str, metric: str, unit: str, description: str) -> Signal:
+    return Signal(
+        name=name,
+        expr=latest(f"openvz_quota_{metric}", _CTID, **_CHOSEN),
+        unit=unit,
+        description=description,
+        absent=_NO_QUOTA,
+    )
+
+
+QUOTAS = [
+    _quota("Used", "used_bytes", units.BytesIEC, "Bytes of disk used."),
+    _quota("Inodes", "used_inodes", units.Short, "Inodes used."),
+    _quota("Soft limit", "soft_limit_bytes", units.BytesIEC, "Bytes that may be used but for a grace period."),
+    _quota("Hard limit", "hard_limit_bytes", units.BytesIEC, "Bytes that may be used at most."),
+    _quota("Soft (inodes)", "soft_limit_inodes", units.Short, "Inodes that may be used but for a grace period."),
+    _quota("Hard (inodes)", "hard_limit_inodes", units.Short, "Inodes that may be used at most."),
+    _quota("Enforced", "on", units.BoolYesNo, "Whether the quota is counted and enforced."),
+]
+
+_LIMIT = "ctid, limit"
+GRACE = [
+    Signal(
+        name="Grace period",
+        expr=latest("openvz_quota_grace_period_seconds", _LIMIT, **_CHOSEN),
+        unit=units.Seconds,
+        description="Time for which the container may exceed the soft limit.",
+        absent=_NO_QUOTA,
+    ),
+    Signal(
+        name="Ends in",
+        expr=f"{latest('openvz_quota_grace_end_timestamp_seconds', _LIMIT, **_CHOSEN)} - time()",
+        unit=units.Seconds,
+        description="Time until the container is held to the soft limit that it exceeds.",
+        absent=_NO_QUOTA,
+        signed=True,
+    ),
+]
+
+# What the kernel's files say of themselves
+
+
+def _of_file(info: str, file: str, labels: str) -> str:
+    return f'label_replace(group by ({labels}) ({on_host(info)}), "file", "{file}", "", "")'
+
+
+FILES = Signal(
+    name="Read",
+    expr=" or ".join(
+        [
+            _of_file("openvz_host_info", "/proc/vz/version", "version"),
+            _of_file("openvz_vestat_info", "/proc/vz/vestat", "version"),
+            _of_file("openvz_beancounters_info", "beancounters", "version"),
+            _of_file("openvz_vestat_units_info", "time in vestat", "unit, hz, decided_by"),
+        ]
+    ),
+    unit=units.BoolYesNo,
+    description="Whether it is read now.",
+    absent=_NO_DATA,
+)

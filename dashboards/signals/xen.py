@@ -1,0 +1,302 @@
+"""Xen in its own words: domains, vCPUs, scheduling, virtual interfaces and block devices of one host.
+
+xentop-exporter's own series, not the vocabulary: that has what every platform has, and the page Host shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grafana_foundation_sdk.models import units
+
+from dashboards.signals import CPUS, Signal, on_host
+from dashboards.signals.native import described, growth, latest, rate
+
+_DOMAIN, _VCPU, _VIF, _VBD = "domid, domain", "domid, domain, vcpu", "domid, domain, vif", "domid, domain, vbd"
+_ITS_DOMAINS = {"domain": "$vserver"}
+_PER_SECOND = "suffix:/s"
+
+_NO_DATA = "No values from xentop-exporter: see the page Monitoring and docs/xentop-exporter.md."
+_NO_TOOLSTACK = "Neither xl nor xm answers on this host, or it doesn't know: docs/xentop-exporter.md."
+_NO_VIF = "The chosen domains have no virtual interface."
+_NO_VBD = "The chosen domains have no virtual block device."
+_NO_MONITORING = "Only of domains attached by xl psr-cmt-attach, on processors that monitor caches."
+
+DOMAINS = Signal(
+    name="Domains on the host",
+    expr=latest("xen_host_domains", "host"),
+    unit=units.NoUnit,
+    description="Domains on the host, Dom0 included.",
+    absent=_NO_DATA,
+    decimals=0,
+)
+
+FREE_MEMORY = Signal(
+    name="Free memory (host)",
+    expr=latest("xen_host_memory_free_bytes", "host"),
+    unit=units.BytesIEC,
+    description="Memory that is given to no domain.",
+    absent=_NO_DATA,
+    decimals=1,
+)
+
+VCPUS = Signal(
+    name="vCPUs",
+    expr=described(
+        latest("xen_domain_vcpus", _DOMAIN, **_ITS_DOMAINS),
+        _DOMAIN,
+        on_host("xen_domain_info", **_ITS_DOMAINS),
+        "type, os, cpupool, uuid",
+    ),
+    unit=units.NoUnit,
+    description="vCPUs of the domain, online or not.",
+    absent=_NO_DATA,
+    decimals=0,
+)
+
+MEMORY = Signal(
+    name="Memory",
+    expr=latest("xen_domain_memory_bytes", _DOMAIN, **_ITS_DOMAINS),
+    unit=units.BytesIEC,
+    description="Memory that the domain has now.",
+    absent=_NO_DATA,
+    decimals=1,
+)
+
+VCPU_USED = Signal(
+    name="CPU used by vCPU",
+    expr=rate("xen_vcpu_cpu_seconds_total", _VCPU, **_ITS_DOMAINS),
+    unit=CPUS,
+    description="CPU used by each vCPU: 1 CPU is busy all the time.",
+    legend="{{domain}} vCPU {{vcpu}}",
+    absent=_NO_DATA,
+    decimals=2,
+)
+
+VCPU_ON = Signal(
+    name="On CPU",
+    expr=latest("xen_vcpu_cpu", _VCPU, **_ITS_DOMAINS),
+    unit=units.NoUnit,
+    description="Number of the physical CPU that the vCPU was last on.",
+    absent=_NO_TOOLSTACK,
+    decimals=0,
+)
+
+VCPU_PLACED = replace(
+    VCPU_USED,
+    name="CPU used",
+    expr=described(VCPU_USED.expr, _VCPU, on_host("xen_vcpu_affinity_info", **_ITS_DOMAINS), "hard, soft"),
+)
+
+CHANGES = Signal(
+    name="Changes",
+    expr=f"sum by ({_DOMAIN}) ({growth('xen_domain_scheduler_changes_total', f'{_DOMAIN}, what', **_ITS_DOMAINS)})",
+    unit=units.NoUnit,
+    description="Changes of the domain's weight or cap in the time shown.",
+    absent=_NO_TOOLSTACK,
+    decimals=0,
+)
+
+WEIGHT = Signal(
+    name="Weight",
+    expr=latest("xen_domain_scheduler_weight", _DOMAIN, **_ITS_DOMAINS),
+    unit=units.NoUnit,
+    description="The domain's weight against the others of its CPU pool (credit, credit2).",
+    absent=_NO_TOOLSTACK,
+    decimals=0,
+)
+
+CAP = Signal(
+    name="Cap",
+    expr=latest("xen_domain_cpu_limit_cpus", _DOMAIN, **_ITS_DOMAINS),
+    unit=CPUS,
+    description="CPUs that the domain may use at most (credit, credit2).",
+    absent=_NO_TOOLSTACK,
+    decimals=2,
+)
+
+BUDGET = Signal(
+    name="Budget",
+    expr=latest("xen_domain_scheduler_budget_seconds", _DOMAIN, **_ITS_DOMAINS),
+    unit=units.Seconds,
+    description="CPU time that each vCPU may use in a period (rtds).",
+    absent=_NO_TOOLSTACK,
+)
+
+PERIOD = replace(
+    BUDGET,
+    name="Period",
+    expr=latest("xen_domain_scheduler_period_seconds", _DOMAIN, **_ITS_DOMAINS),
+    description="Period of the budget (rtds).",
+)
+
+MISSED_CHANGES = Signal(
+    name="Missed changes of run states",
+    expr=rate("xen_domain_runstate_missed_changes_total", _DOMAIN, **_ITS_DOMAINS),
+    unit=_PER_SECOND,
+    description=(
+        "Changes of a domain's run state that the hypervisor did not record: time that belongs to the next state was "
+        "counted for the one before, so CPU wait is less exact."
+    ),
+    legend="{{domain}}",
+    absent="Run states of domains are not known on this hypervisor: docs/xentop-exporter.md.",
+)
+
+POOL_CPUS = Signal(
+    name="CPUs",
+    expr=described(latest("xen_cpupool_cpus", "cpupool"), "cpupool", on_host("xen_cpupool_info"), "scheduler"),
+    unit=units.NoUnit,
+    description="Physical CPUs of the pool.",
+    absent=_NO_TOOLSTACK,
+    decimals=0,
+)
+
+POOL_TIMESLICE = Signal(
+    name="Time slice",
+    expr=latest("xen_cpupool_timeslice_seconds", "cpupool"),
+    unit=units.Seconds,
+    description="How long a vCPU runs while others wait (credit).",
+    absent=_NO_TOOLSTACK,
+)
+
+POOL_RATELIMIT = Signal(
+    name="Rate limit",
+    expr=latest("xen_cpupool_ratelimit_seconds", "cpupool"),
+    unit=units.Seconds,
+    description="How long a vCPU runs at least before another may preempt it (credit, credit2).",
+    absent=_NO_TOOLSTACK,
+)
+
+
+def _packets(way: str, what: str, name: str, description: str, unit: str) -> Signal:
+    return Signal(
+        name=name,
+        expr=rate(f"xen_domain_network_{way}_{what}_total", _VIF, **_ITS_DOMAINS),
+        unit=unit,
+        description=description,
+        legend=f"{{{{domain}}}} vif {{{{vif}}}} {'received' if way == 'receive' else 'sent'}",
+        absent=_NO_VIF,
+    )
+
+
+PACKETS_RECEIVED = _packets(
+    "receive", "packets", "Packets received", "Packets that guests received.", units.PacketsPerSecond
+)
+PACKETS_SENT = _packets("transmit", "packets", "Packets sent", "Packets that guests sent.", units.PacketsPerSecond)
+ERRORS_RECEIVED = _packets(
+    "receive", "errors", "Network errors", "Errors on the way to guests and on what they sent.", _PER_SECOND
+)
+ERRORS_SENT = _packets("transmit", "errors", "Errors sent", "Errors on what guests sent.", _PER_SECOND)
+DROPS_RECEIVED = _packets(
+    "receive",
+    "drops",
+    "Dropped packets",
+    "Packets dropped on the way to guests and of what they sent: the guest, or Dom0's backend, was too slow to take "
+    "them.",
+    units.PacketsPerSecond,
+)
+DROPS_SENT = _packets("transmit", "drops", "Drops sent", "Packets dropped of what guests sent.", units.PacketsPerSecond)
+
+PACKETS_LOST = Signal(
+    name="Errors and drops",
+    expr=f"sum({' + '.join(each.expr for each in (ERRORS_RECEIVED, ERRORS_SENT, DROPS_RECEIVED, DROPS_SENT))})",
+    unit=_PER_SECOND,
+    description="Errors and dropped packets of all virtual interfaces; the row Network has each of them.",
+    absent=_NO_VIF,
+    gap="no interfaces",
+    decimals=1,
+)
+
+READS = Signal(
+    name="Block requests",
+    expr=rate("xen_domain_block_read_requests_total", _VBD, **_ITS_DOMAINS),
+    unit=units.IOOpsPerSecond,
+    description="Read and write requests of each virtual block device.",
+    legend="{{domain}} {{vbd}} reads",
+    absent=_NO_VBD,
+)
+
+WRITES = replace(
+    READS,
+    name="Writes",
+    expr=rate("xen_domain_block_write_requests_total", _VBD, **_ITS_DOMAINS),
+    legend="{{domain}} {{vbd}} writes",
+)
+
+OUT_OF_REQUESTS = Signal(
+    name="Out of requests",
+    expr=rate("xen_domain_block_out_of_requests_total", _VBD, **_ITS_DOMAINS),
+    unit=_PER_SECOND,
+    description=(
+        "Times that the back end had no request slot left for a virtual block device: its storage is slower than the "
+        "guest asks."
+    ),
+    legend="{{domain}} {{vbd}}",
+    absent=_NO_VBD,
+)
+
+ALL_OUT_OF_REQUESTS = replace(
+    OUT_OF_REQUESTS,
+    name="VBD out of requests",
+    expr=f"sum({OUT_OF_REQUESTS.expr})",
+    gap="no block device",
+    decimals=1,
+)
+
+DEVICES = [
+    replace(
+        OUT_OF_REQUESTS,
+        expr=described(OUT_OF_REQUESTS.expr, _VBD, on_host("xen_domain_block_info", **_ITS_DOMAINS), "type, device"),
+        decimals=1,
+    ),
+    replace(READS, name="Reads", decimals=1),
+    replace(WRITES, decimals=1),
+]
+
+CACHE = Signal(
+    name="LLC occupancy",
+    expr=latest("xen_domain_cache_occupancy_bytes", "domid, domain, socket", **_ITS_DOMAINS),
+    unit=units.BytesIEC,
+    description="Bytes of each socket's last-level cache (LLC) that hold the domain's data.",
+    legend="{{domain}} socket {{socket}}",
+    absent=_NO_MONITORING,
+)
+
+BANDWIDTH = Signal(
+    name="Memory bandwidth",
+    expr=latest("xen_domain_memory_bandwidth_bytes_per_second", "domid, domain, socket, memory", **_ITS_DOMAINS),
+    unit=units.BytesPerSecondSI,
+    description=(
+        "Memory bandwidth of each domain in a recent 10 ms: to all memory (total), and to that of the socket itself "
+        "(local). What lies between is remote."
+    ),
+    legend="{{domain}} socket {{socket}} {{memory}}",
+    absent=_NO_MONITORING,
+)
+
+HOST_CPUS = Signal(
+    name="CPUs",
+    expr=described(latest("xen_host_cpus", "host"), "host", on_host("xen_host_info"), "version"),
+    unit=units.NoUnit,
+    description="Physical CPUs of the host.",
+    absent=_NO_DATA,
+    decimals=0,
+)
+
+HOST_CLOCK = Signal(
+    name="Clock rate",
+    expr=latest("xen_host_cpu_hertz", "host"),
+    unit=units.Hertz,
+    description="Clock rate of the physical CPUs.",
+    absent=_NO_DATA,
+    decimals=2,
+)
+
+HOST_MEMORY = Signal(
+    name="Memory",
+    expr=latest("xen_host_memory_bytes", "host"),
+    unit=units.BytesIEC,
+    description="Memory of the host.",
+    absent=_NO_DATA,
+    decimals=1,
+)
