@@ -38,17 +38,21 @@ _LIVE_SECONDS = 120
 # two hours at most, and look back on these series for an hour.
 FOR_RULES = 4 * story.CYCLE
 _RULES, _PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml"), ("dashboards/**/*.py",)
+# A platform's own words are many series, and their pages look at what is now: an hour is what these show at first.
+_OWN_WORDS, _PLATFORMS = ("dashboards/signals/xen.py", "dashboards/signals/openvz.py"), ("xen_", "openvz_")
 
 
 def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
-    """What the targets would have shown until `end` (Unix time): since `begin` of what is on dashboards, and of what
-    rules read since a few hours before `end`."""
+    """What the targets would have shown until `end` (Unix time): since `begin` of what is on dashboards, of what rules
+    read since a few hours before `end`, and in the last hour of what only the page of a platform has."""
     two_hours = [at for at in range(end - 2 * story.CYCLE + 1, end + 1) if at % STEP == 0]
     moments = sorted({*two_hours, *range((end - _LIVE_SECONDS) // 60 * 60, end + 1, LIVE_STEP)})
-    on_panels = _words(_PANELS) | {"up"}
+    in_own_words = {word for word in _words(_OWN_WORDS) if word.startswith(_PLATFORMS)}
+    on_panels, for_rules = _words(_PANELS) - in_own_words | {"up"}, _words(_RULES)
     for name, values in _shown(targets, moments, origin).items():
-        since = begin if name.partition("{")[0] in on_panels else end - FOR_RULES
-        yield name, _since(since, values, end)
+        metric = name.partition("{")[0]
+        lasts = end - begin if metric in on_panels else FOR_RULES if metric in for_rules else story.CYCLE
+        yield name, _since(end - lasts, values, end)
 
 
 def latest(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:

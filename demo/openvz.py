@@ -7,11 +7,23 @@ that comes from another host brings its counters and its uptime.
 
 from __future__ import annotations
 
+from demo.jobs import NAMES
 from demo.model import HOST, Counters, Work, memory
+from demo.study import CHOSEN
 
 _HZ = 1000
 _PAGE = 4096
 _NO_LIMIT = 2**63 - 1
+_CALL, _SYNCED = 4096, 16384  # bytes of a read() or write(), and of what is written between two fsync()
+_NONE = (  # of ioacct: nobody calls sync(), each fsync() is over at once, and there are no FUSE file systems
+    *("cancel", "missed", "io_pbs", "fuse_requests", "fuse_bytes"),
+    *("syncs_total", "fdatasyncs_total", "range_syncs_total"),
+    *("syncs_active", "fsyncs_active", "fdatasyncs_active", "range_syncs_active"),
+)
+_KERNEL, _FILES = 65536, 12  # of each process: the kernel's memory for it in bytes, and files
+_KERNEL_BARRIER, _KERNEL_LIMIT = 32 << 20, 36 << 20
+_MOST_PROCESSES = 240
+_TURN, _LONGEST = 10**6, 2 * 10**6  # nanoseconds that a process waits each time: of most, and the longest recently
 _COLUMNS = "VEID user nice system uptime idle strv uptime used maxlat totlat numsched"
 
 
@@ -20,10 +32,13 @@ def files(counters: Counters, seconds: float) -> dict[str, bytes]:
     work = {name: work for name, work in sorted(counters.at(seconds).work.items()) if name != HOST}
     rows = [_row(name, of, seconds - counters.life(name, seconds).began) for name, of in work.items()]
     vestat = "\n".join(["Version: 2.2", _COLUMNS, *rows, ""])
+    waited = int(counters.machine_at(seconds).wait * 1e9)
     found = {
         "vz/version": "3.10.0-1160.90.1.vz7.200.7\n",
         "vz/stats": f"Version: 2.6\ncycles_per_jiffy: {10**9 // _HZ}\njiffies_per_second: {_HZ}\n",
         "vz/vestat": vestat,
+        "vz/veinfo": "".join(f"{name} 0 {_processes(name)} 192.0.2.{10 + at}\n" for at, name in enumerate(work)),
+        "vz/latency": _latency(waited),
         "bc/resources": _resources(list(work)),
         **{f"bc/{name}/ioacct": _ioacct(of) for name, of in work.items()},
     }
@@ -35,7 +50,18 @@ def _row(name: str, work: Work, up: float) -> str:
     user, system = int(work.cpu * 0.7 * _HZ), int(work.cpu * 0.3 * _HZ)
     idle = max(int(up * 1e9) - used, 0)
     waits = int(work.wait * 1e9)
-    return f"{name} {user} 0 {system} {int(up * _HZ)} {idle} 0 {int(up * 1e9)} {used} 2000000 {waits} {waits // 10**6}"
+    turns = waits // _TURN
+    return f"{name} {user} 0 {system} {int(up * _HZ)} {idle} 0 {int(up * 1e9)} {used} {_LONGEST} {waits} {turns}"
+
+
+def _processes(name: str) -> int:
+    return int(CHOSEN["processes"]["job" if name in NAMES else name.rpartition("-")[2]])
+
+
+def _latency(waited: int) -> str:
+    """The waits of the whole host's processes; memory is there at once."""
+    rows = [f"scheduling: {_LONGEST} {waited} {waited // _TURN}", "alocatomic: 0 0 0", "aloclow: 0 0 0"]
+    return "\n".join(["Version: 2.6", "", "Latencies:", "Type Lat Total_lat Calls", *rows, "", ""])
 
 
 def _resources(names: list[str]) -> str:
@@ -44,8 +70,25 @@ def _resources(names: list[str]) -> str:
         held = memory(name) // _PAGE
         lines.append(f"{name}: physpages {held} {held} 0 {_NO_LIMIT} 0")
         lines.append(f"privvmpages {held} {held} {_NO_LIMIT} {_NO_LIMIT} 0")
+        processes = _processes(name)
+        lines += [
+            f"kmemsize {processes * _KERNEL} {processes * _KERNEL} {_KERNEL_BARRIER} {_KERNEL_LIMIT} 0",
+            f"numproc {processes} {processes + 2} {_MOST_PROCESSES} {_MOST_PROCESSES} 0",
+            f"numfile {processes * _FILES} {processes * _FILES} {_NO_LIMIT} {_NO_LIMIT} 0",
+        ]
     return "\n".join([*lines, ""])
 
 
 def _ioacct(work: Work) -> str:
-    return f"read {int(work.read)}\nwrite {int(work.written)}\ndirty {int(work.written)}\ncancel 0\nmissed 0\n"
+    read, written = int(work.read), int(work.written)
+    lines = [
+        f"read {read}",
+        f"write {written}",
+        f"dirty {written}",
+        f"fsyncs_total {written // _SYNCED}",
+        f"vfs_reads {read // _CALL}",
+        f"vfs_read_chars {read}",
+        f"vfs_writes {written // _CALL}",
+        f"vfs_write_chars {written}",
+    ]
+    return "\n".join([*lines, *(f"{name} 0" for name in _NONE), ""])

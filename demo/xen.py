@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+
 from demo.model import HOST, Counters, Life, Work, memory
 from demo.study import CHOSEN
 from virtscope.xen.recorded import RawDomain, RawNetwork, RawNode, RawRunstate, RawVbd, RawVcpu, Snapshot
@@ -28,16 +31,34 @@ def snapshot(counters: Counters, seconds: float) -> Snapshot:
 
 
 def toolstack(counters: Counters, seconds: float) -> RawToolstack:
-    """What xl would answer at this Unix time: the domains, the scheduler, weights and no caps."""
+    """What xl would answer at this Unix time: the domains, the scheduler, weights and no caps, vCPUs."""
     listed = ["Name                                        ID   Mem VCPUs\tState\tTime(s)"]
     shares = ["Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us", "Name ID Weight  Cap"]
+    vcpus = ["Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)"]
+    details: list[dict[str, object]] = []
     for life, name, work in _domains(counters, seconds):
         shown = name or "Domain-0"
         listed.append(f"{shown:<40} {life.number:>5} {memory(name) >> 20:>5} {1:>5}     ------  {work.cpu:>8.1f}")
         shares.append(f"{shown:<33} {life.number:>4} {CHOSEN['xen_scheduler_weight']:>6} {0:>4}")
-    answers = {"list": listed, "info": ["xen_scheduler          : credit"], "sched-credit": shares}
+        number = life.number
+        details.append({"domid": number, "config": {"c_info": {"type": "pv", "name": shown, "uuid": _uuid(shown)}}})
+        cpu = number % CHOSEN["cpus"]
+        vcpus.append(f"{shown:<33} {number:>4} {0:>5} {cpu:>4}   ---  {work.cpu:>8.1f}  all / all")
+    answers = {
+        "list": listed,
+        "info": ["xen_scheduler          : credit"],
+        "cpupool-list": ["Name CPUs Sched Active Domain count", f"Pool-0 {CHOSEN['cpus']} credit y {len(details)}"],
+        "list -l": [json.dumps(details)],
+        "vcpu-list": vcpus,
+        "sched-credit": shares,
+    }
     given = (Answer(command, "\n".join([*lines, ""]).encode(), "", False) for command, lines in answers.items())
     return RawToolstack("xl", tuple(given))
+
+
+def _uuid(name: str) -> str:
+    """Of a guest, whenever it is started again."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) if name != "Domain-0" else str(uuid.UUID(int=0))
 
 
 def _domains(counters: Counters, seconds: float) -> list[tuple[Life, str, Work]]:

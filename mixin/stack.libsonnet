@@ -35,7 +35,9 @@
     fleet: importstr '../dashboards/json/fleet.json',
     host: importstr '../dashboards/json/host.json',
     monitor: importstr '../dashboards/json/monitor.json',
+    openvz: importstr '../dashboards/json/openvz.json',
     profile: importstr '../dashboards/json/profile.json',
     'virtual-servers': importstr '../dashboards/json/virtual-servers.json',
+    xen: importstr '../dashboards/json/xen.json',
   },
 }

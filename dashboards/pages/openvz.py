@@ -64,7 +64,7 @@ def make() -> dashboard.Dashboard:
                 collapsed=True,
             ),
             Row(
-                "Disk I/O",
+                "Disk I/O (container 0 is the host)",
                 [
                     _several(openvz.VFS_CALLS),
                     _several(openvz.VFS_BYTES),

@@ -1,7 +1,8 @@
 """Signals: every quantity a person sees, said once. Panels are made from them, and tests hold the alerts to them.
 
 A signal's expression speaks the shared vocabulary alone (``level:metric:operations`` records), never an exporter's own
-series, so that a new platform needs no new dashboard.
+series, so that a new platform needs no new dashboard. What only one platform or source has is in no vocabulary: files
+called like it (xen, openvz, exporters) have that, and the pages that are there for it show it.
 """
 
 from __future__ import annotations

@@ -120,38 +120,50 @@ _ONE = {"ctid": "$ctid"}
 _RESOURCE = "resource"
 
 
-def _of_resource(name: str, kind: str, unit: str, bytes_or_not: str, description: str) -> Signal:
+def _of_resource(name: str, metric: str, unit: str, description: str) -> Signal:
     return Signal(
         name=name,
-        expr=latest(f"openvz_beancounter_{kind}{bytes_or_not}", _RESOURCE, **_ONE),
+        expr=latest(metric, _RESOURCE, **_ONE),
         unit=unit,
         description=description,
         absent=_NO_COUNTERS,
     )
 
 
-def _beancounters(bytes_or_not: str, unit: str) -> list[Signal]:
-    """Failures and values of the resources that are counted in bytes (`_bytes`), or of the others ("")."""
-    held = _of_resource("Held", "held", unit, bytes_or_not, "What the container holds now.")
+def _beancounters(held: str, maxheld: str, barrier: str, limit: str, unit: str) -> list[Signal]:
+    """Failures and values of the resources that have these metrics, in one unit."""
+    held_now = _of_resource("Held", held, unit, "What the container holds now.")
     failed = growth("openvz_beancounter_failures_total", _RESOURCE, **_ONE)
     return [
         Signal(
             name="Failed",
-            expr=f"{failed} and on ({_RESOURCE}) {held.expr}",
+            expr=f"{failed} and on ({_RESOURCE}) {held_now.expr}",
             unit=units.NoUnit,
             description="Requests for the resource that the kernel refused in the time shown.",
             absent=_NO_COUNTERS,
             decimals=0,
         ),
-        held,
-        _of_resource("Max", "maxheld", unit, bytes_or_not, "What it has held at most."),
-        _of_resource("Barrier", "barrier", unit, bytes_or_not, "Above it only urgent requests are met."),
-        _of_resource("Limit", "limit", unit, bytes_or_not, "What it may hold at most."),
+        held_now,
+        _of_resource("Max", maxheld, unit, "What it has held at most."),
+        _of_resource("Barrier", barrier, unit, "Above it only urgent requests are met."),
+        _of_resource("Limit", limit, unit, "What it may hold at most."),
     ]
 
 
-BYTES = _beancounters("_bytes", units.BytesIEC)
-NUMBERS = _beancounters("", units.Short)
+BYTES = _beancounters(
+    "openvz_beancounter_held_bytes",
+    "openvz_beancounter_maxheld_bytes",
+    "openvz_beancounter_barrier_bytes",
+    "openvz_beancounter_limit_bytes",
+    units.BytesIEC,
+)
+NUMBERS = _beancounters(
+    "openvz_beancounter_held",
+    "openvz_beancounter_maxheld",
+    "openvz_beancounter_barrier",
+    "openvz_beancounter_limit",
+    units.Short,
+)
 
 # Disk I/O
 
@@ -160,7 +172,7 @@ def _io(name: str, counter: str, unit: str, description: str, series: str) -> Si
     """`series`: what of the container the counter has, in the legend."""
     return Signal(
         name=name,
-        expr=rate(f"openvz_container_io_{counter}_total", _CTID, **_CHOSEN),
+        expr=rate(counter, _CTID, **_CHOSEN),
         unit=unit,
         description=description,
         legend=f"{{{{ctid}}}} {series}",
@@ -171,43 +183,59 @@ def _io(name: str, counter: str, unit: str, description: str, series: str) -> Si
 VFS_CALLS = [
     _io(
         "Calls of read() and write()",
-        "vfs_reads",
+        "openvz_container_io_vfs_reads_total",
         units.OpsPerSecond,
         "Calls of read(), write() and the like.",
         "reads",
     ),
-    _io("Writes", "vfs_writes", units.OpsPerSecond, "Calls of write() and the like.", "writes"),
+    _io(
+        "Writes", "openvz_container_io_vfs_writes_total", units.OpsPerSecond, "Calls of write() and the like.", "writes"
+    ),
 ]
 
 VFS_BYTES = [
     _io(
         "Bytes of read() and write()",
-        "vfs_read_bytes",
+        "openvz_container_io_vfs_read_bytes_total",
         units.BytesPerSecondSI,
         "Bytes that went through read(), write() and the like, to and from disk, cache, pipes or elsewhere.",
         "read",
     ),
-    _io("Written", "vfs_write_bytes", units.BytesPerSecondSI, "Bytes given to write() and the like.", "written"),
+    _io(
+        "Written",
+        "openvz_container_io_vfs_write_bytes_total",
+        units.BytesPerSecondSI,
+        "Bytes given to write() and the like.",
+        "written",
+    ),
 ]
 
 SYNCS = [
     _io(
         "Syncs",
-        "fsyncs",
+        "openvz_container_io_fsyncs_total",
         units.OpsPerSecond,
         "Calls of fsync(), fdatasync(), sync() and sync_file_range(): each waits for the disk.",
         "fsync",
     ),
-    _io("fdatasync()", "fdatasyncs", units.OpsPerSecond, "Calls of fdatasync().", "fdatasync"),
-    _io("sync()", "syncs", units.OpsPerSecond, "Calls of sync().", "sync"),
-    _io("sync_file_range()", "range_syncs", units.OpsPerSecond, "Calls of sync_file_range().", "sync_file_range"),
+    _io(
+        "fdatasync()", "openvz_container_io_fdatasyncs_total", units.OpsPerSecond, "Calls of fdatasync().", "fdatasync"
+    ),
+    _io("sync()", "openvz_container_io_syncs_total", units.OpsPerSecond, "Calls of sync().", "sync"),
+    _io(
+        "sync_file_range()",
+        "openvz_container_io_range_syncs_total",
+        units.OpsPerSecond,
+        "Calls of sync_file_range().",
+        "sync_file_range",
+    ),
 ]
 
 
-def _active(name: str, kind: str, series: str) -> Signal:
+def _active(name: str, gauge: str, series: str) -> Signal:
     return Signal(
         name=name,
-        expr=latest(f"openvz_container_io_{kind}_active", _CTID, **_CHOSEN),
+        expr=latest(gauge, _CTID, **_CHOSEN),
         unit=units.NoUnit,
         description="Calls of fsync(), sync() and sync_file_range() that wait for the disk now.",
         legend=f"{{{{ctid}}}} {series}",
@@ -216,9 +244,9 @@ def _active(name: str, kind: str, series: str) -> Signal:
 
 
 SYNCS_ACTIVE = [
-    _active("Syncs under way", "fsyncs", "fsync"),
-    _active("sync() under way", "syncs", "sync"),
-    _active("sync_file_range() under way", "range_syncs", "sync_file_range"),
+    _active("Syncs under way", "openvz_container_io_fsyncs_active", "fsync"),
+    _active("sync() under way", "openvz_container_io_syncs_active", "sync"),
+    _active("sync_file_range() under way", "openvz_container_io_range_syncs_active", "sync_file_range"),
 ]
 
 _DIRTIED = on_host("openvz_container_io_dirtied_bytes", **_CHOSEN)
@@ -235,18 +263,42 @@ WRITE_BACK = [
         legend="{{ctid}} dirtied",
         absent=_NO_IOACCT,
     ),
-    _io("Cancelled", "cancelled_bytes", units.BytesPerSecondSI, "Bytes that never had to be written.", "cancelled"),
-    _io("Missed", "missed_bytes", units.BytesPerSecondSI, "Bytes not ascribed in time.", "missed"),
+    _io(
+        "Cancelled",
+        "openvz_container_io_cancelled_bytes_total",
+        units.BytesPerSecondSI,
+        "Bytes that never had to be written.",
+        "cancelled",
+    ),
+    _io(
+        "Missed",
+        "openvz_container_io_missed_bytes_total",
+        units.BytesPerSecondSI,
+        "Bytes not ascribed in time.",
+        "missed",
+    ),
 ]
 
 _NO_FUSE = "This kernel does not count FUSE: Virtuozzo 7 does."
 FUSE_REQUESTS = replace(
-    _io("FUSE requests", "fuse_requests", units.OpsPerSecond, "Requests to file systems outside of the kernel.", ""),
+    _io(
+        "FUSE requests",
+        "openvz_container_io_fuse_requests_total",
+        units.OpsPerSecond,
+        "Requests to file systems outside of the kernel.",
+        "",
+    ),
     legend="{{ctid}}",
     absent=_NO_FUSE,
 )
 FUSE_BYTES = replace(
-    _io("FUSE bytes", "fuse_bytes", units.BytesPerSecondSI, "Bytes to and from these file systems.", ""),
+    _io(
+        "FUSE bytes",
+        "openvz_container_io_fuse_bytes_total",
+        units.BytesPerSecondSI,
+        "Bytes to and from these file systems.",
+        "",
+    ),
     legend="{{ctid}}",
     absent=_NO_FUSE,
 )
@@ -306,7 +358,7 @@ HOST_LONGEST = replace(
 def _quota(name: str, metric: str, unit: str, description: str) -> Signal:
     return Signal(
         name=name,
-        expr=latest(f"openvz_quota_{metric}", _CTID, **_CHOSEN),
+        expr=latest(metric, _CTID, **_CHOSEN),
         unit=unit,
         description=description,
         absent=_NO_QUOTA,
@@ -314,13 +366,20 @@ def _quota(name: str, metric: str, unit: str, description: str) -> Signal:
 
 
 QUOTAS = [
-    _quota("Used", "used_bytes", units.BytesIEC, "Bytes of disk used."),
-    _quota("Inodes", "used_inodes", units.Short, "Inodes used."),
-    _quota("Soft limit", "soft_limit_bytes", units.BytesIEC, "Bytes that may be used but for a grace period."),
-    _quota("Hard limit", "hard_limit_bytes", units.BytesIEC, "Bytes that may be used at most."),
-    _quota("Soft (inodes)", "soft_limit_inodes", units.Short, "Inodes that may be used but for a grace period."),
-    _quota("Hard (inodes)", "hard_limit_inodes", units.Short, "Inodes that may be used at most."),
-    _quota("Enforced", "on", units.BoolYesNo, "Whether the quota is counted and enforced."),
+    _quota("Used", "openvz_quota_used_bytes", units.BytesIEC, "Bytes of disk used."),
+    _quota("Inodes", "openvz_quota_used_inodes", units.Short, "Inodes used."),
+    _quota(
+        "Soft limit", "openvz_quota_soft_limit_bytes", units.BytesIEC, "Bytes that may be used but for a grace period."
+    ),
+    _quota("Hard limit", "openvz_quota_hard_limit_bytes", units.BytesIEC, "Bytes that may be used at most."),
+    _quota(
+        "Soft (inodes)",
+        "openvz_quota_soft_limit_inodes",
+        units.Short,
+        "Inodes that may be used but for a grace period.",
+    ),
+    _quota("Hard (inodes)", "openvz_quota_hard_limit_inodes", units.Short, "Inodes that may be used at most."),
+    _quota("Enforced", "openvz_quota_on", units.BoolYesNo, "Whether the quota is counted and enforced."),
 ]
 
 _LIMIT = "ctid, limit"

@@ -168,34 +168,48 @@ POOL_RATELIMIT = Signal(
 )
 
 
-def _packets(way: str, what: str, name: str, description: str, unit: str) -> Signal:
+def _packets(counter: str, name: str, description: str, unit: str) -> Signal:
     return Signal(
         name=name,
-        expr=rate(f"xen_domain_network_{way}_{what}_total", _VIF, **_ITS_DOMAINS),
+        expr=rate(counter, _VIF, **_ITS_DOMAINS),
         unit=unit,
         description=description,
-        legend=f"{{{{domain}}}} vif {{{{vif}}}} {'received' if way == 'receive' else 'sent'}",
+        legend=f"{{{{domain}}}} vif {{{{vif}}}} {'received' if '_receive_' in counter else 'sent'}",
         absent=_NO_VIF,
     )
 
 
 PACKETS_RECEIVED = _packets(
-    "receive", "packets", "Packets received", "Packets that guests received.", units.PacketsPerSecond
+    "xen_domain_network_receive_packets_total",
+    "Packets received",
+    "Packets that guests received.",
+    units.PacketsPerSecond,
 )
-PACKETS_SENT = _packets("transmit", "packets", "Packets sent", "Packets that guests sent.", units.PacketsPerSecond)
+PACKETS_SENT = _packets(
+    "xen_domain_network_transmit_packets_total", "Packets sent", "Packets that guests sent.", units.PacketsPerSecond
+)
 ERRORS_RECEIVED = _packets(
-    "receive", "errors", "Network errors", "Errors on the way to guests and on what they sent.", _PER_SECOND
+    "xen_domain_network_receive_errors_total",
+    "Network errors",
+    "Errors on the way to guests and on what they sent.",
+    _PER_SECOND,
 )
-ERRORS_SENT = _packets("transmit", "errors", "Errors sent", "Errors on what guests sent.", _PER_SECOND)
+ERRORS_SENT = _packets(
+    "xen_domain_network_transmit_errors_total", "Errors sent", "Errors on what guests sent.", _PER_SECOND
+)
 DROPS_RECEIVED = _packets(
-    "receive",
-    "drops",
+    "xen_domain_network_receive_drops_total",
     "Dropped packets",
     "Packets dropped on the way to guests and of what they sent: the guest, or Dom0's backend, was too slow to take "
     "them.",
     units.PacketsPerSecond,
 )
-DROPS_SENT = _packets("transmit", "drops", "Drops sent", "Packets dropped of what guests sent.", units.PacketsPerSecond)
+DROPS_SENT = _packets(
+    "xen_domain_network_transmit_drops_total",
+    "Drops sent",
+    "Packets dropped of what guests sent.",
+    units.PacketsPerSecond,
+)
 
 PACKETS_LOST = Signal(
     name="Errors and drops",
