@@ -37,7 +37,7 @@ SAMPLES = {
     ("(other)", "(other)", ""): 3869,
 }
 
-# What is neither counted on this processor nor sampled by one that isn't there.
+# Families that the made-up processor doesn't count, and a profiler's about itself: as golden pages have them.
 _OTHER_PAGES = ("perf-intel-two-sockets", "perf-intel-hybrid", "perf-amd-two-caches", "perf-profile", "perf-resctrl")
 _OTHERS = r"resctrl_|perf_(cgroup_)?event_(seconds|bytes|joules)_|perf_profile_(info|seconds|lost)|process_(open|max)_"
 

@@ -39,12 +39,12 @@ def xen(seconds: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def told_xen(seconds: float) -> str:
-    """What xentop-exporter says where every source says all that it can."""
+def every_metric_of_xen(seconds: float) -> str:
+    """What xentop-exporter says where each source has all that it can have."""
     return golden.page("xentop", ("xentop", "xen-4.17", "xen-everything-told"), seconds)
 
 
-def openvz(seconds: float) -> str:
+def every_metric_of_openvz(seconds: float) -> str:
     """What vestat-exporter says of containers with and without names, of an old and of a new kernel."""
     pages = ("openvz-x86_64-2.6.32-nanoseconds", "openvz-virtuozzo7-uuids", "openvz-names")
     return golden.page("vestat", pages, seconds)

@@ -41,15 +41,15 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         hosts.Ticking(lab.perf) as lab_perf,
         hosts.Ticking(hosts.xen) as xen,
         hosts.Ticking(hosts.mute_xen) as mute,
-        hosts.Ticking(hosts.told_xen) as told,
-        hosts.Ticking(hosts.openvz) as openvz,
+        hosts.Ticking(hosts.every_metric_of_xen) as every_xen,
+        hosts.Ticking(hosts.every_metric_of_openvz) as openvz,
         hosts.Ticking(hosts.base) as base,
         hosts.Ticking(counted.perf) as perf,
     ):
         web = perf.group("xen1", "xen")
         web["labels"]["vserver"] = "web 1"
         targets = {
-            "xentop": [xen.group("xen1", "xen"), mute.group("mute1", "xen"), told.group("xen2", "xen")],
+            "xentop": [xen.group("xen1", "xen"), mute.group("mute1", "xen"), every_xen.group("xen2", "xen")],
             "vestat": [openvz.group("vz1", "openvz")],
             "node": [base.group("base1", "base"), node.group("lab1", "base")],
             "perf": [perf.group("xen1", "xen"), perf.group("base1", "base"), lab_perf.group("lab1", "base")],
