@@ -154,8 +154,8 @@ def _grace() -> table.Panel:
     return (
         panels.columns(
             "Grace periods",
-            "For how long each container may exceed a soft limit, and when it will be held to one that it exceeds. A "
-            "dash: it exceeds none.",
+            "For how long each container may exceed a soft limit, and when it will be held to one that it exceeds "
+            "(below 0: it is). A dash: it exceeds none.",
             {"ctid": "CTID", "limit": "Limit of"},
             openvz.GRACE,
         )

@@ -395,7 +395,7 @@ GRACE = [
         name="Ends in",
         expr=f"{latest('openvz_quota_grace_end_timestamp_seconds', _LIMIT, **_CHOSEN)} - time()",
         unit=units.Seconds,
-        description="Time until the container is held to the soft limit that it exceeds.",
+        description="Time until the container is held to the soft limit that it exceeds; below 0 it is.",
         absent=_NO_QUOTA,
         signed=True,
     ),

@@ -45,9 +45,9 @@ def every_metric_of_xen(seconds: float) -> str:
 
 
 def every_metric_of_openvz(seconds: float) -> str:
-    """What vestat-exporter says of containers with and without names, of an old and of a new kernel."""
-    pages = ("openvz-x86_64-2.6.32-nanoseconds", "openvz-virtuozzo7-uuids", "openvz-names")
-    return golden.page("vestat", pages, seconds)
+    """What vestat-exporter says of containers with and without names, of old and new kernels."""
+    kernels = ("openvz-i386-2.6.18-cycles", "openvz-x86_64-2.6.32-nanoseconds", "openvz-virtuozzo7-uuids")
+    return golden.page("vestat", (*kernels, "openvz-names"), seconds)
 
 
 def mute_xen(seconds: float) -> str:
