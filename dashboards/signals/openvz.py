@@ -116,14 +116,18 @@ CPU_BY_MODE = Signal(
 
 # Beancounters of one container: all of a host's would be thousands of rows.
 
-_ONE = {"ctid": "$ctid"}
 _RESOURCE = "resource"
+
+
+def _of_one(expr: str) -> str:
+    """The same of the one container that is chosen for this: its name is no regular expression."""
+    return expr.replace('ctid=~"$vserver"', 'ctid="$ctid"')
 
 
 def _of_resource(name: str, metric: str, unit: str, description: str) -> Signal:
     return Signal(
         name=name,
-        expr=latest(metric, _RESOURCE, **_ONE),
+        expr=_of_one(latest(metric, _RESOURCE, **_CHOSEN)),
         unit=unit,
         description=description,
         absent=_NO_COUNTERS,
@@ -133,7 +137,7 @@ def _of_resource(name: str, metric: str, unit: str, description: str) -> Signal:
 def _beancounters(held: str, maxheld: str, barrier: str, limit: str, unit: str) -> list[Signal]:
     """Failures and values of the resources that have these metrics, in one unit."""
     held_now = _of_resource("Held", held, unit, "What the container holds now.")
-    failed = growth("openvz_beancounter_failures_total", _RESOURCE, **_ONE)
+    failed = _of_one(growth("openvz_beancounter_failures_total", _RESOURCE, **_CHOSEN))
     return [
         Signal(
             name="Failed",
