@@ -24,9 +24,8 @@ def families() -> frozenset[str]:
 def read_by(promql: str) -> set[str]:
     """The families that a query reads, by name or by a regular expression for names."""
     words = set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", without_strings(promql)))
-    return (families() & words) | {
-        name for pattern in names(promql) for name in families() if re.fullmatch(pattern, name)
-    }
+    patterns = names(promql)
+    return {name for name in families() if name in words or any(re.fullmatch(each, name) for each in patterns)}
 
 
 def names(promql: str) -> list[str]:
