@@ -41,7 +41,7 @@ def xen(seconds: float) -> str:
 
 def every_metric_of_xen(seconds: float) -> str:
     """What xentop-exporter says where each source has all that it can have."""
-    return golden.page("xentop", ("xentop", "xen-4.17", "xen-everything-told"), seconds)
+    return golden.page("xentop", ("xentop", "xen-4.17", "xen-every-source"), seconds)
 
 
 def every_metric_of_openvz(seconds: float) -> str:
