@@ -37,10 +37,11 @@ import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=op
 
 ##@ Test
 .PHONY: test nightly lint types test-fast test-xen fuzz bench bench-rules
-# These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel.
+# These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel: by files, in the order
+# of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
 ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
-	$(BIN)/pytest -m "not nightly" --numprocesses 4 --dist loadfile --durations 20 $(ALONE:%=--ignore=%)
+	$(BIN)/pytest -m "not nightly" --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
 	$(BIN)/pytest -m "not nightly" --durations 10 $(ALONE)
 	$(BIN)/python -m tools.nightly --changed
 nightly: $(READY) ## Tests that take minutes each: a second scheduler of Xen, objectives that break, guests that come and go

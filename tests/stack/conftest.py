@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,6 @@ from typing import Any
 import pytest
 import requests
 
-from tests.live.program import free_port
 from tools.parts import DEMO_PARTS, PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,13 +109,16 @@ class Checkout:
 
 
 def free_ports() -> Iterator[int]:
-    """Free ports, none of them twice."""
-    given: set[int] = set()
-    while True:
-        port = free_port()
-        if port not in given:
-            given.add(port)
-            yield port
+    """Free ports, none of them twice, nor in another process of pytest. Not of those that the kernel gives to
+    connections (ip_local_port_range begins at 32768): a stopped stack's port would soon be somebody's."""
+    first = 12_000 + 2_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for port in random.sample(range(first, first + 2_000), 2_000):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        yield port
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
