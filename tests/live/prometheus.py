@@ -65,7 +65,9 @@ class Prometheus:
         self.url = self._program.url
 
     def __enter__(self) -> Self:
+        concurrent = ("--enable-feature=concurrent-rule-eval",) if self._program.name == "prometheus3" else ()
         self._program.start(
+            *concurrent,  # as compose.yaml has it
             f"--config.file={self._configuration}",
             f"--web.listen-address=127.0.0.1:{self._program.port}",
             f"--web.external-url={self.url}",
