@@ -50,6 +50,7 @@ _GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.
 _HEADER_LETTER, _HEADER_PADDING, _SORT_ARROW = 8, 13, 20  # pixels
 _NUMBER_WIDTH = 86  # pixels: "12.34 CPUs"
 _SORTED_BY = 2  # columns
+_RATE_STEP = "15s"  # at least: $__rate_interval is four of them, the minute that the rules' rates are taken over
 WORD_WIDTHS = {
     "Alert": 210,
     "Platform": 78,
@@ -69,7 +70,7 @@ WORD_WIDTHS = {
     "Type": 60,
     "OS": 155,
     "CPU pool": 90,
-    "UUID": 285,
+    "UUID": 320,
     "Hard": 75,
     "Soft": 75,
     "Scheduler": 90,
@@ -418,7 +419,8 @@ def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel
 
 def query(signal: Signal, index: int = 0) -> prometheus.Dataquery:
     """The signal's query, the `index`-th of its panel."""
-    return prometheus.Dataquery().expr(signal.expr).legend_format(signal.legend).ref_id(ref_id(index))
+    asked = prometheus.Dataquery().expr(signal.expr).legend_format(signal.legend).ref_id(ref_id(index))
+    return asked.interval(_RATE_STEP) if "$__rate_interval" in signal.expr else asked
 
 
 def ref_id(index: int) -> str:

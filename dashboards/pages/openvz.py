@@ -12,6 +12,7 @@ from dashboards.layout import Row, page
 from dashboards.signals import Signal, highest, openvz
 from dashboards.variables import Platform
 
+_TALL = 9  # ten names in the legend of half a page's width: four lines of it
 _NARROW = 76  # pixels: "1.23 GiB", five of which fit beside a resource in half a page
 
 
@@ -57,7 +58,7 @@ def make() -> dashboard.Dashboard:
                     _half(openvz.CPU_BY_MODE),
                     _half(openvz.LONGEST_WAIT),
                     _half(openvz.SCHEDULINGS),
-                    panels.lines(openvz.HOST_WAIT).span(12).height(8),
+                    panels.lines(openvz.HOST_WAIT).span(12).height(_TALL),
                     panels.lines(openvz.HOST_WAITS).span(12).height(8),
                     panels.lines(openvz.HOST_LONGEST).span(12).height(8),
                 ],
@@ -66,14 +67,16 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Disk I/O (container 0 is the host)",
                 [
-                    _several(openvz.VFS_CALLS),
-                    _several(openvz.VFS_BYTES),
+                    _half(openvz.VFS_READS),
+                    _half(openvz.VFS_WRITES),
+                    _half(openvz.VFS_READ_BYTES),
+                    _half(openvz.VFS_WRITTEN_BYTES),
                     _several(openvz.SYNCS),
-                    _several(openvz.SYNCS_ACTIVE),
+                    _several(openvz.SYNCS_ACTIVE).axis_soft_max(1),
                     _several(openvz.WRITE_BACK),
-                    _half(openvz.DIRTY).title("Dirty memory over time"),
-                    _half(openvz.FUSE_REQUESTS),
-                    _half(openvz.FUSE_BYTES),
+                    _half(openvz.DIRTY).title("Dirty memory over time").axis_soft_max(2**20).span(24),
+                    _half(openvz.FUSE_REQUESTS).axis_soft_max(1),
+                    _half(openvz.FUSE_BYTES).axis_soft_max(2**10),
                     _unknown(),
                 ],
                 collapsed=True,
@@ -85,13 +88,13 @@ def make() -> dashboard.Dashboard:
 
 
 def _half(signal: Signal) -> timeseries.Panel:
-    return panels.lines(highest(signal)).span(12).height(8)
+    return panels.lines(highest(signal)).span(12).height(_TALL)
 
 
 def _several(signals: Sequence[Signal]) -> timeseries.Panel:
-    """What belongs together, in the graph of the first."""
+    """What belongs together, in the graph of the first: as wide as the page, as its legend has each for each."""
     first, *others = signals
-    panel = _half(first)
+    panel = _half(first).span(24)
     for number, other in enumerate(others, start=1):
         panel.with_target(panels.query(highest(other), number).range())
     return panel

@@ -34,7 +34,11 @@ def make() -> dashboard.Dashboard:
             Row("", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
             Row("By symbol", [_by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)]),
             Row("By image", [_by_image(_CHOSEN, profile.IMAGE_SHARE), _by_image(_BESIDE, profile.OTHER_IMAGE_SHARE)]),
-            Row("Sampling", [_sampled(), _rounds(profile.SAMPLED_CPUS), _rounds(profile.LOST)], collapsed=True),
+            Row(
+                "Sampling",
+                [_sampled(), _rounds(profile.SAMPLED_CPUS), _rounds(profile.LOST).axis_soft_max(1)],
+                collapsed=True,
+            ),
         ],
     )
 

@@ -10,6 +10,8 @@ from dashboards.layout import Row, page
 from dashboards.signals import Signal, highest, xen
 from dashboards.variables import Platform
 
+_TALL = 9  # ten names in the legend of half a page's width: four lines of it
+
 
 def make() -> dashboard.Dashboard:
     """The dashboard of one Xen host's domains and devices, beyond what all platforms have."""
@@ -34,30 +36,32 @@ def make() -> dashboard.Dashboard:
                     _domains(),
                 ],
             ),
-            Row("vCPUs", [_half(highest(xen.VCPU_USED)), _vcpus()]),
+            Row("vCPUs", [_half(xen.VCPU_USED), _vcpus()]),
             Row(
                 "Scheduler and CPU pools",
-                [_scheduling(), _pools(), _half(highest(xen.MISSED_CHANGES)).span(10)],
+                [_scheduling(), _pools(), _rare(xen.MISSED_CHANGES).span(10).height(8)],
                 collapsed=True,
             ),
             Row(
                 "Network",
                 [
-                    _half(highest(xen.PACKETS_RECEIVED)),
-                    _half(highest(xen.PACKETS_SENT)),
-                    _both(xen.DROPS_RECEIVED, xen.DROPS_SENT),
-                    _both(xen.ERRORS_RECEIVED, xen.ERRORS_SENT),
+                    _half(xen.PACKETS_RECEIVED),
+                    _half(xen.PACKETS_SENT),
+                    _rare(xen.DROPS_RECEIVED),
+                    _rare(xen.DROPS_SENT),
+                    _rare(xen.ERRORS_RECEIVED),
+                    _rare(xen.ERRORS_SENT),
                 ],
                 collapsed=True,
             ),
             Row(
                 "Block devices",
-                [_both(xen.READS, xen.WRITES), _half(highest(xen.OUT_OF_REQUESTS)), _devices()],
+                [_half(xen.READS), _half(xen.WRITES), _rare(xen.OUT_OF_REQUESTS).span(24).height(7), _devices()],
                 collapsed=True,
             ),
             Row(
                 "Cache and memory bandwidth",
-                [_half(highest(xen.CACHE)), _half(highest(xen.BANDWIDTH))],
+                [_half(xen.CACHE), _half(xen.BANDWIDTH)],
                 collapsed=True,
             ),
             Row("Hypervisor", [_hypervisor()], collapsed=True),
@@ -66,12 +70,12 @@ def make() -> dashboard.Dashboard:
 
 
 def _half(signal: Signal) -> timeseries.Panel:
-    return panels.lines(signal).span(12).height(8)
+    return panels.lines(highest(signal)).span(12).height(_TALL)
 
 
-def _both(one: Signal, other: Signal) -> timeseries.Panel:
-    """Two directions in one graph."""
-    return _half(highest(one)).with_target(panels.query(highest(other), 1).range())
+def _rare(signal: Signal) -> timeseries.Panel:
+    """What is 0 as long as all is well, on a scale that does not run to 100 then."""
+    return _half(signal).axis_soft_max(1)
 
 
 def _domains() -> table.Panel:
@@ -97,7 +101,7 @@ def _vcpus() -> table.Panel:
             [xen.VCPU_PLACED, xen.VCPU_ON],
         )
         .span(12)
-        .height(8)
+        .height(_TALL)
     )
 
 

@@ -27,6 +27,12 @@ def growth(counter: str, by: str, **labels: str) -> str:
     return f"avg by ({by}) (increase({on_host(counter, **labels)}[$__range]))"
 
 
+def there_now(expr: str, by: str, metric: str, **labels: str) -> str:
+    """The series of `expr` without those of what has ended, which a rate or a growth goes on with: of what has the
+    metric now."""
+    return f"({expr} and on ({by}) {on_host(metric, **labels)})"
+
+
 def described(expr: str, by: str, info: str, labels: str) -> str:
     """The series of `expr`, with labels of the info metric that has the same of `by`; those without one stay as they
     are."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, on_host
-from dashboards.signals.native import described, growth, latest, rate
+from dashboards.signals.native import described, growth, latest, rate, there_now
 
 _CTID = "ctid"
 _CHOSEN = {"ctid": "$vserver"}
@@ -80,7 +80,12 @@ CONTAINERS = [
     ),
     Signal(
         name="Idle",
-        expr=rate("openvz_container_cpu_idle_seconds_total", _CTID, **_CHOSEN),
+        expr=there_now(
+            rate("openvz_container_cpu_idle_seconds_total", _CTID, **_CHOSEN),
+            _CTID,
+            "openvz_container_uptime_seconds",
+            **_CHOSEN,
+        ),
         unit=CPUS,
         description="Virtual CPUs of the container that had nothing to do.",
         absent=_NO_DATA,
@@ -172,47 +177,42 @@ NUMBERS = _beancounters(
 # Disk I/O
 
 
-def _io(name: str, counter: str, unit: str, description: str, series: str) -> Signal:
-    """`series`: what of the container the counter has, in the legend."""
+def _io(name: str, counter: str, unit: str, description: str, series: str = "") -> Signal:
+    """`series`: what of the container the counter has, in the legend of a graph of several."""
     return Signal(
         name=name,
         expr=rate(counter, _CTID, **_CHOSEN),
         unit=unit,
         description=description,
-        legend=f"{{{{ctid}}}} {series}",
+        legend=f"{{{{ctid}}}} {series}".rstrip(),
         absent=_NO_IOACCT,
     )
 
 
-VFS_CALLS = [
-    _io(
-        "Calls of read() and write()",
-        "openvz_container_io_vfs_reads_total",
-        units.OpsPerSecond,
-        "Calls of read(), write() and the like.",
-        "reads",
-    ),
-    _io(
-        "Writes", "openvz_container_io_vfs_writes_total", units.OpsPerSecond, "Calls of write() and the like.", "writes"
-    ),
-]
-
-VFS_BYTES = [
-    _io(
-        "Bytes of read() and write()",
-        "openvz_container_io_vfs_read_bytes_total",
-        units.BytesPerSecondSI,
-        "Bytes that went through read(), write() and the like, to and from disk, cache, pipes or elsewhere.",
-        "read",
-    ),
-    _io(
-        "Written",
-        "openvz_container_io_vfs_write_bytes_total",
-        units.BytesPerSecondSI,
-        "Bytes given to write() and the like.",
-        "written",
-    ),
-]
+VFS_READS = _io(
+    "Calls of read()",
+    "openvz_container_io_vfs_reads_total",
+    units.OpsPerSecond,
+    "Calls of read() and the like.",
+)
+VFS_WRITES = _io(
+    "Calls of write()",
+    "openvz_container_io_vfs_writes_total",
+    units.OpsPerSecond,
+    "Calls of write() and the like.",
+)
+VFS_READ_BYTES = _io(
+    "Bytes read",
+    "openvz_container_io_vfs_read_bytes_total",
+    units.BytesPerSecondSI,
+    "Bytes that came through read() and the like, from disk, cache, pipes or elsewhere.",
+)
+VFS_WRITTEN_BYTES = _io(
+    "Bytes written",
+    "openvz_container_io_vfs_write_bytes_total",
+    units.BytesPerSecondSI,
+    "Bytes given to write() and the like.",
+)
 
 SYNCS = [
     _io(
@@ -290,9 +290,7 @@ FUSE_REQUESTS = replace(
         "openvz_container_io_fuse_requests_total",
         units.OpsPerSecond,
         "Requests to file systems outside of the kernel.",
-        "",
     ),
-    legend="{{ctid}}",
     absent=_NO_FUSE,
 )
 FUSE_BYTES = replace(
@@ -301,9 +299,7 @@ FUSE_BYTES = replace(
         "openvz_container_io_fuse_bytes_total",
         units.BytesPerSecondSI,
         "Bytes to and from these file systems.",
-        "",
     ),
-    legend="{{ctid}}",
     absent=_NO_FUSE,
 )
 
@@ -331,7 +327,7 @@ _TYPE = "type"
 HOST_WAIT = Signal(
     name="Time waited (host)",
     expr=rate("openvz_host_latency_seconds_total", _TYPE),
-    unit="suffix: s/s",
+    unit="suffix:s/s",
     description=(
         "Seconds per second that processes of the whole host waited for a CPU (scheduling), for memory (aloc*), and "
         "for pages from swap and disk (swap_in, page_in)."

@@ -143,9 +143,16 @@ SAMPLED = Signal(
     absent=_NOT_LIVE,
 )
 
+
+def _by_guest(counter: str) -> str:
+    """How fast it grows for each guest, and for the host itself, which has no name there."""
+    grown = f"sum by (vserver) (rate({counter}{{{_OF_HOST}}}[$__rate_interval]))"
+    return f'label_replace({grown}, "vserver", "(host)", "vserver", "")'
+
+
 SAMPLED_CPUS = Signal(
     name="Time sampled on $host",
-    expr=f"sum by (vserver) (rate(perf_profile_seconds_total{{{_OF_HOST}}}[$__rate_interval]))",
+    expr=_by_guest("perf_profile_seconds_total"),
     unit=units.PercentUnit,
     description="Share of the time in which the CPUs were sampled; a round takes a part of each minute.",
     legend="{{vserver}}",
@@ -154,7 +161,7 @@ SAMPLED_CPUS = Signal(
 
 LOST = Signal(
     name="Lost samples on $host",
-    expr=f"sum by (vserver) (rate(perf_profile_lost_samples_total{{{_OF_HOST}}}[$__rate_interval]))",
+    expr=_by_guest("perf_profile_lost_samples_total"),
     unit="suffix:/s",
     description="Samples that perf came too late to keep: lower the frequency if there are many.",
     legend="{{vserver}}",

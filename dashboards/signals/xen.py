@@ -10,11 +10,21 @@ from dataclasses import replace
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, on_host
-from dashboards.signals.native import described, growth, latest, rate
+from dashboards.signals.native import described, growth, latest, rate, there_now
 
 _DOMAIN, _VCPU, _VIF, _VBD = "domid, domain", "domid, domain, vcpu", "domid, domain, vif", "domid, domain, vbd"
 _ITS_DOMAINS = {"domain": "$vserver"}
 _PER_SECOND = "suffix:/s"
+
+
+def _of_name(expr: str, label: str) -> str:
+    """The same by name, for a graph: a domain that is rebooted gets a new ID and goes on as the same line."""
+    return f"sum by (domain, {label}) ({expr})"
+
+
+def _of_domains_now(expr: str) -> str:
+    return there_now(expr, _DOMAIN, "xen_domain_vcpus", **_ITS_DOMAINS)
+
 
 _NO_DATA = "No values from xentop-exporter: see the page Monitoring and docs/xentop-exporter.md."
 _NO_TOOLSTACK = "Neither xl nor xm answers on this host, or it doesn't know: docs/xentop-exporter.md."
@@ -63,9 +73,11 @@ MEMORY = Signal(
     decimals=1,
 )
 
+_VCPU_USED = rate("xen_vcpu_cpu_seconds_total", _VCPU, **_ITS_DOMAINS)
+
 VCPU_USED = Signal(
     name="CPU used by vCPU",
-    expr=rate("xen_vcpu_cpu_seconds_total", _VCPU, **_ITS_DOMAINS),
+    expr=_of_name(_VCPU_USED, "vcpu"),
     unit=CPUS,
     description="CPU used by each vCPU: 1 CPU is busy all the time.",
     legend="{{domain}} vCPU {{vcpu}}",
@@ -85,12 +97,14 @@ VCPU_ON = Signal(
 VCPU_PLACED = replace(
     VCPU_USED,
     name="CPU used",
-    expr=described(VCPU_USED.expr, _VCPU, on_host("xen_vcpu_affinity_info", **_ITS_DOMAINS), "hard, soft"),
+    expr=described(_of_domains_now(_VCPU_USED), _VCPU, on_host("xen_vcpu_affinity_info", **_ITS_DOMAINS), "hard, soft"),
 )
 
 CHANGES = Signal(
     name="Changes",
-    expr=f"sum by ({_DOMAIN}) ({growth('xen_domain_scheduler_changes_total', f'{_DOMAIN}, what', **_ITS_DOMAINS)})",
+    expr=_of_domains_now(
+        f"sum by ({_DOMAIN}) ({growth('xen_domain_scheduler_changes_total', f'{_DOMAIN}, what', **_ITS_DOMAINS)})"
+    ),
     unit=units.NoUnit,
     description="Changes of the domain's weight or cap in the time shown.",
     absent=_NO_TOOLSTACK,
@@ -132,7 +146,7 @@ PERIOD = replace(
 
 MISSED_CHANGES = Signal(
     name="Missed changes of run states",
-    expr=rate("xen_domain_runstate_missed_changes_total", _DOMAIN, **_ITS_DOMAINS),
+    expr=f"sum by (domain) ({rate('xen_domain_runstate_missed_changes_total', _DOMAIN, **_ITS_DOMAINS)})",
     unit=_PER_SECOND,
     description=(
         "Changes of a domain's run state that the hypervisor did not record: time that belongs to the next state was "
@@ -171,10 +185,10 @@ POOL_RATELIMIT = Signal(
 def _packets(counter: str, name: str, description: str, unit: str) -> Signal:
     return Signal(
         name=name,
-        expr=rate(counter, _VIF, **_ITS_DOMAINS),
+        expr=_of_name(rate(counter, _VIF, **_ITS_DOMAINS), "vif"),
         unit=unit,
         description=description,
-        legend=f"{{{{domain}}}} vif {{{{vif}}}} {'received' if '_receive_' in counter else 'sent'}",
+        legend="{{domain}} vif {{vif}}",
         absent=_NO_VIF,
     )
 
@@ -190,25 +204,24 @@ PACKETS_SENT = _packets(
 )
 ERRORS_RECEIVED = _packets(
     "xen_domain_network_receive_errors_total",
-    "Network errors",
-    "Errors on the way to guests and on what they sent.",
+    "Receive errors",
+    "Errors on the way to guests.",
     _PER_SECOND,
 )
 ERRORS_SENT = _packets(
-    "xen_domain_network_transmit_errors_total", "Errors sent", "Errors on what guests sent.", _PER_SECOND
+    "xen_domain_network_transmit_errors_total", "Transmit errors", "Errors on what guests sent.", _PER_SECOND
 )
 DROPS_RECEIVED = _packets(
     "xen_domain_network_receive_drops_total",
-    "Dropped packets",
-    "Packets dropped on the way to guests and of what they sent: the guest, or Dom0's backend, was too slow to take "
-    "them.",
-    units.PacketsPerSecond,
+    "Receive drops",
+    "Packets dropped on the way to guests: these were too slow to take them.",
+    _PER_SECOND,
 )
 DROPS_SENT = _packets(
     "xen_domain_network_transmit_drops_total",
-    "Drops sent",
-    "Packets dropped of what guests sent.",
-    units.PacketsPerSecond,
+    "Transmit drops",
+    "Packets dropped of what guests sent: Dom0's back end was too slow to take them.",
+    _PER_SECOND,
 )
 
 PACKETS_LOST = Signal(
@@ -221,25 +234,34 @@ PACKETS_LOST = Signal(
     decimals=1,
 )
 
+
+def _requests(counter: str) -> str:
+    return rate(counter, _VBD, **_ITS_DOMAINS)
+
+
+_READS = _requests("xen_domain_block_read_requests_total")
+_WRITES = _requests("xen_domain_block_write_requests_total")
+_OUT_OF_REQUESTS = _requests("xen_domain_block_out_of_requests_total")
+
 READS = Signal(
-    name="Block requests",
-    expr=rate("xen_domain_block_read_requests_total", _VBD, **_ITS_DOMAINS),
+    name="Read requests",
+    expr=_of_name(_READS, "vbd"),
     unit=units.IOOpsPerSecond,
-    description="Read and write requests of each virtual block device.",
-    legend="{{domain}} {{vbd}} reads",
+    description="Read requests to each virtual block device.",
+    legend="{{domain}} {{vbd}}",
     absent=_NO_VBD,
 )
 
 WRITES = replace(
     READS,
-    name="Writes",
-    expr=rate("xen_domain_block_write_requests_total", _VBD, **_ITS_DOMAINS),
-    legend="{{domain}} {{vbd}} writes",
+    name="Write requests",
+    expr=_of_name(_WRITES, "vbd"),
+    description="Write requests to each virtual block device.",
 )
 
 OUT_OF_REQUESTS = Signal(
     name="Out of requests",
-    expr=rate("xen_domain_block_out_of_requests_total", _VBD, **_ITS_DOMAINS),
+    expr=_of_name(_OUT_OF_REQUESTS, "vbd"),
     unit=_PER_SECOND,
     description=(
         "Times that the back end had no request slot left for a virtual block device: its storage is slower than the "
@@ -252,7 +274,7 @@ OUT_OF_REQUESTS = Signal(
 ALL_OUT_OF_REQUESTS = replace(
     OUT_OF_REQUESTS,
     name="VBD out of requests",
-    expr=f"sum({OUT_OF_REQUESTS.expr})",
+    expr=f"sum({_OUT_OF_REQUESTS})",
     gap="no block device",
     decimals=1,
 )
@@ -260,11 +282,13 @@ ALL_OUT_OF_REQUESTS = replace(
 DEVICES = [
     replace(
         OUT_OF_REQUESTS,
-        expr=described(OUT_OF_REQUESTS.expr, _VBD, on_host("xen_domain_block_info", **_ITS_DOMAINS), "type, device"),
+        expr=described(
+            _of_domains_now(_OUT_OF_REQUESTS), _VBD, on_host("xen_domain_block_info", **_ITS_DOMAINS), "type, device"
+        ),
         decimals=1,
     ),
-    replace(READS, name="Reads", decimals=1),
-    replace(WRITES, decimals=1),
+    replace(READS, name="Reads", expr=_of_domains_now(_READS), decimals=1),
+    replace(WRITES, name="Writes", expr=_of_domains_now(_WRITES), decimals=1),
 ]
 
 CACHE = Signal(
