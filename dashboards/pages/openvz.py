@@ -92,7 +92,7 @@ def _half(signal: Signal) -> timeseries.Panel:
 
 
 def _several(signals: Sequence[Signal]) -> timeseries.Panel:
-    """What belongs together, in the graph of the first: as wide as the page, as its legend has each for each."""
+    """What belongs together, in the graph of the first: as wide as the page, for a legend of each container's kinds."""
     first, *others = signals
     panel = _half(first).span(24)
     for number, other in enumerate(others, start=1):

@@ -28,8 +28,7 @@ def growth(counter: str, by: str, **labels: str) -> str:
 
 
 def there_now(expr: str, by: str, metric: str, **labels: str) -> str:
-    """The series of `expr` without those of what has ended, which a rate or a growth goes on with: of what has the
-    metric now."""
+    """Those series of `expr` alone that have the metric now: a rate or a growth goes on for what has ended."""
     return f"({expr} and on ({by}) {on_host(metric, **labels)})"
 
 

@@ -16,7 +16,7 @@ _CTID = "ctid"
 _CHOSEN = {"ctid": "$vserver"}
 _PER_SECOND = "suffix:/s"
 
-_NO_DATA = "No values from vestat-exporter: see the page Monitoring and docs/vestat-exporter.md."
+_NO_DATA = "Not an OpenVZ host, or no values from vestat-exporter: see Monitoring and docs/vestat-exporter.md."
 _NO_COUNTERS = "No beancounters of this container: docs/vestat-exporter.md says what reads them."
 _NO_IOACCT = "This kernel has no /proc/bc/CTID/ioacct, or no value of this kind in it."
 _NO_LATENCY = "This kernel does not count these waits, or not in a known unit: docs/vestat-exporter.md."

@@ -26,7 +26,7 @@ def _of_domains_now(expr: str) -> str:
     return there_now(expr, _DOMAIN, "xen_domain_vcpus", **_ITS_DOMAINS)
 
 
-_NO_DATA = "No values from xentop-exporter: see the page Monitoring and docs/xentop-exporter.md."
+_NO_DATA = "Not a Xen host, or no values from xentop-exporter: see Monitoring and docs/xentop-exporter.md."
 _NO_TOOLSTACK = "Neither xl nor xm answers on this host, or it doesn't know: docs/xentop-exporter.md."
 _NO_VIF = "The chosen domains have no virtual interface."
 _NO_VBD = "The chosen domains have no virtual block device."

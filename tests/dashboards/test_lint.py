@@ -264,6 +264,14 @@ def test_rates_are_taken_of_what_no_rule_records_and_over_grafana_s_own_interval
                 assert window in {"$__rate_interval", "$__range"}, panel["title"]
 
 
+def test_a_rate_in_a_graph_is_over_a_minute_at_least_as_those_of_the_rules_are(page: Page) -> None:
+    """$__rate_interval is four times the least step: of five seconds, where samples are 20 s apart it has gaps."""
+    for panel in data_panels(page):
+        for target in panel["targets"]:
+            if "$__rate_interval" in target["expr"]:
+                assert target.get("interval") in {"15s", "1m"}, panel["title"]
+
+
 def test_counters_are_shown_as_rates(page: Page) -> None:
     """target-counter-agg."""
     for panel in data_panels(page):
