@@ -35,7 +35,7 @@ HOST = "labhost"
 ONE, FEW, SOME, MANY = 1, 4, 30, 400
 # Where both sites want more CPU than there is, the second gets a twentieth of it.
 ROBUST, FRAGILE = 10_000, 500
-OBJECTIVE_SECONDS = 0.3  # alerts/objectives/auction.yml
+MEAN_SECONDS, LATENCY_SECONDS = 0.1, 0.3  # the sites' objectives: alerts/objectives/auction.yml
 HEALTHY_SECONDS = 75  # longer than the minute that rates are taken over
 PAGE_SECONDS = 120  # from the breach to the page
 RESOLVED_SECONDS = 240
@@ -168,8 +168,8 @@ def test_who_is_answered_in_time_is_no_news(lab: Lab) -> None:
     time.sleep(HEALTHY_SECONDS / 2)
     for site, clients in ((lab.robust, SOME), (lab.fragile, FEW)):
         app = f'app="{site.name}"'
-        assert lab.prometheus.value(f"app:response_seconds:mean{{{app}}}") < OBJECTIVE_SECONDS
-        assert lab.prometheus.value(f"app:response_seconds:p95{{{app}}}") < OBJECTIVE_SECONDS
+        assert lab.prometheus.value(f"app:response_seconds:mean{{{app}}}") < MEAN_SECONDS
+        assert lab.prometheus.value(f"app:response_seconds:p95{{{app}}}") < LATENCY_SECONDS
         assert lab.prometheus.value(f"app:errors:ratio{{{app}}}") == 0
         assert lab.prometheus.value(f"app:requests:rate{{{app}}}") == pytest.approx(clients, rel=0.4)
         assert lab.prometheus.value(f"app:cpu_per_request:seconds{{{app}}}") > 0
