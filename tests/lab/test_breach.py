@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(420)]
 
 HOST = "labhost"
 # Clients: one, so few that they are answered in time, what takes a fifth of the CPU, and more than it can serve.
-ONE, FEW, SOME, MANY = 1, 4, 30, 400
+ONE, FEW, SOME, MANY = 1, 4, 12, 400
 # Where both sites want more CPU than there is, the second gets a twentieth of it.
 ROBUST, FRAGILE = 10_000, 500
 MEAN_SECONDS, LATENCY_SECONDS = 0.1, 0.3  # the sites' objectives: alerts/objectives/auction.yml
