@@ -1,0 +1,226 @@
+"""One ssh child: what host.sh sends through it is read within bounds, whatever the host makes of it.
+
+Bounded are each answer and its header, what comes before the first one, what is said on standard error, and what is
+being received of all hosts together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+
+from virtscope.toolkit.bounded import Finished, kill_group, last_line
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout
+
+LARGEST_ANSWER = 8 << 20  # bytes; an OpenVZ host of 2,000 containers, or `xl list -l` of 2,000 domains
+LARGEST_TOGETHER = 128 << 20  # bytes that are being received, of all hosts
+MOST_BEFORE_GREETING = 64 << 10  # bytes that a host's shell may print before host.sh runs, such as by ~/.bashrc
+MOST_COMPLAINTS = 1 << 20  # bytes on standard error, of ssh or of a request
+
+_CHUNK = 1 << 16
+_GREETING = b"virtscope 1"
+_HEADER = re.compile(rb"([!-~][ -~]{0,99}) ([0-9]{1,9})")
+_NUMBER = re.compile(rb"[0-9]{1,9}")
+_LONGEST_HEADER = 120
+_UNKNOWN = "unknown"
+
+
+class Ended(SourceError):
+    """The child has ended; the message is what it said last."""
+
+
+class Room:
+    """How many bytes all children may hold at a time."""
+
+    def __init__(self, size: int = LARGEST_TOGETHER) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        """Take some, to be given back; raises SourceError where that much isn't left."""
+        with self._lock:
+            if size > self._left:
+                raise SourceError(f"all hosts together send more than {LARGEST_TOGETHER >> 20} MiB at a time")
+            self._left -= size
+
+    def give_back(self, size: int) -> None:
+        """Give back what was taken."""
+        with self._lock:
+            self._left += size
+
+
+class Child:
+    """Starts ssh, and asks host.sh through it. One thread at a time, but for kill()."""
+
+    def __init__(self, command: Sequence[str], room: Room) -> None:
+        """Raises OSError where it can't be started."""
+        self.begun_at = time.monotonic()
+        self.greeted = False  # host.sh runs
+        self.received_bytes = 0
+        self._room = room
+        self._taken = 0  # bytes of the room
+        self._received = bytearray()  # and not yet taken for something
+        self._complaints = b""  # the end of them
+        self._complained = 0  # bytes since the last request
+        self._lock = threading.Lock()  # over its end: kill() must not hit another process of its id
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,  # a group of its own, to be killed with what it starts, such as a ProxyCommand
+        )
+        self.pid = self._process.pid
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
+        self._requests, self._answers, self._errors = self._process.stdin, self._process.stdout, self._process.stderr
+        self._pipes = selectors.DefaultSelector()
+        self._pipes.register(self._answers, selectors.EVENT_READ)
+        self._pipes.register(self._errors, selectors.EVENT_READ)
+
+    def kill(self) -> None:
+        """Kill it, from any thread."""
+        with self._lock:
+            if self._process.returncode is None:
+                kill_group(self._process)
+
+    def end(self) -> float:
+        """Kill it, wait for its end, and return the CPU seconds that it took."""
+        with self._lock:
+            kill_group(self._process)
+            _, status, usage = os.wait4(self.pid, 0)
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+        self._pipes.close()
+        for pipe in (self._requests, self._answers, self._errors):
+            pipe.close()
+        self._give_back()
+        return usage.ru_utime + usage.ru_stime
+
+    def greet(self, deadline: float) -> None:
+        """Wait for host.sh; raises Ended, SourceTimeout, and SourceMalformed where something else answers."""
+        skipped = 0
+        while (line := self._line(MOST_BEFORE_GREETING, deadline)) != _GREETING:
+            skipped += len(line) + 1
+            if skipped > MOST_BEFORE_GREETING:
+                raise SourceMalformed(f"the host does not run host.sh, but prints {line[:80]!r}")
+        self.greeted = True
+        self._give_back()
+
+    def answer(self, request: str, deadline: float) -> Finished:
+        """Return what host.sh answers to a request; raises Ended, SourceTimeout, SourceMalformed, SourceError."""
+        with contextlib.suppress(SourceTimeout):
+            self._read(time.monotonic())
+        if self._received:
+            raise SourceMalformed(f"the host sends what was not asked for: {bytes(self._received[:80])!r}")
+        self._complained = 0
+        try:
+            os.write(self._requests.fileno(), f"{request}\n".encode())
+        except OSError as error:
+            raise Ended(self._last_words()) from error
+        try:
+            return self._answer(request, deadline)
+        except SourceTimeout as error:
+            raise SourceTimeout(f"no answer to {request!r} in time") from error
+        finally:
+            self._give_back()
+
+    def _answer(self, request: str, deadline: float) -> Finished:
+        header = self._line(_LONGEST_HEADER, deadline)
+        parts = _HEADER.fullmatch(header)
+        if parts and parts[1].decode() == _UNKNOWN:
+            raise SourceError(
+                f"the host's line in authorized_keys is of another version, which knows no {request!r}; "
+                "replace it by that of ssh-exporter authorized-key"
+            )
+        if not parts or parts[1].decode() != request:
+            raise SourceMalformed(f"the host answers {request!r} by {header[:80]!r}")
+        output = self._content(int(parts[2]), LARGEST_ANSWER, deadline)
+        complaints = self._content(self._number(deadline), MOST_COMPLAINTS, deadline)
+        return Finished(self._number(deadline), output, complaints)
+
+    def _number(self, deadline: float) -> int:
+        line = self._line(_LONGEST_HEADER, deadline)
+        if not _NUMBER.fullmatch(line):
+            raise SourceMalformed(f"the host sends {line[:80]!r} for a number")
+        return int(line)
+
+    def _content(self, size: int, most: int, deadline: float) -> bytes:
+        """Return `size` bytes, and take the line break behind them."""
+        if size > most:
+            raise SourceMalformed(f"the host announces {size} bytes, more than {most}")
+        while len(self._received) <= size:
+            self._read(deadline)
+        content = bytes(memoryview(self._received)[:size])
+        if self._received[size] != ord("\n"):
+            raise SourceMalformed(f"the host sends more than it announced, or less: {bytes(self._received[:80])!r}")
+        del self._received[: size + 1]
+        return content
+
+    def _line(self, most: int, deadline: float) -> bytes:
+        """Return the next line, without its break; raises SourceMalformed where it has more than `most` bytes."""
+        searched = 0
+        while (end := self._received.find(b"\n", searched, most + 1)) < 0:
+            searched = len(self._received)
+            if searched > most:
+                raise SourceMalformed(f"the host sends a line without end: {bytes(self._received[:80])!r}")
+            self._read(deadline)
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+    def _read(self, deadline: float) -> None:
+        """Receive some bytes; raises Ended at their end, SourceTimeout at the deadline."""
+        while True:
+            left = deadline - time.monotonic()
+            ready = {key.fileobj for key, _ in self._pipes.select(max(left, 0))}
+            if self._errors in ready:
+                self._hear()
+            if self._answers in ready:
+                break
+            if left <= 0:
+                raise SourceTimeout("no answer in time")
+        chunk = os.read(self._answers.fileno(), _CHUNK)
+        if not chunk:
+            raise Ended(self._last_words())
+        self.received_bytes += len(chunk)
+        self._room.take(len(chunk))
+        self._taken += len(chunk)
+        self._received += chunk
+
+    def _hear(self) -> None:
+        """Take what ssh, or a host's shell, says on standard error."""
+        complaint = os.read(self._errors.fileno(), _CHUNK)
+        if not complaint:
+            self._pipes.unregister(self._errors)
+        self.received_bytes += len(complaint)
+        self._complained += len(complaint)
+        self._complaints = (self._complaints + complaint)[-4096:]
+        if self._complained > MOST_COMPLAINTS:
+            raise SourceMalformed(f"the host's standard error has no end: {complaint[:80]!r}")
+
+    def _last_words(self) -> str:
+        """Return what ssh said last, which is why it has ended."""
+        # It may say that behind the end of its output; a master that serves others too keeps the pipe open.
+        deadline = time.monotonic() + 1
+        while self._errors in self._pipes.get_map() and (left := deadline - time.monotonic()) > 0:
+            if any(key.fileobj is self._errors for key, _ in self._pipes.select(left)):
+                self._hear()
+            elif self._process_has_ended():
+                break
+        return last_line(self._complaints.replace(b"\r", b"")) or "ssh has ended without a word"
+
+    def _process_has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _give_back(self) -> None:
+        self._room.give_back(self._taken)
+        self._taken = 0

@@ -1,0 +1,229 @@
+"""The connection to a host: one ssh child, kept open, and how requests fail.
+
+The system's own ssh, with its user's configuration: names, keys, jump hosts, multiplexing. Requests are made one after
+the other, and each has a deadline.
+
+- A host that hangs, or answers anything but what was asked, loses the connection; host.sh and what it runs end with it.
+- After a failure there is a pause: a second, then twice as long each time, up to a minute. It is of the connection if
+  that failed, else of the request, so that an `xl` that hangs doesn't cost the rest.
+- The child ends with the exporter: close() kills it, and when the exporter itself was killed, its end of the pipe is
+  closed, which ends host.sh and thereby ssh.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.ssh.child import Child, Ended, Room
+from virtscope.toolkit.bounded import Finished
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, reason_of
+
+log = logging.getLogger(__name__)
+
+CONNECTING = 30.0  # seconds from ssh's start to host.sh's first word, after which the child is killed
+LONGEST_PAUSE = 60.0  # seconds after a failure
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+# Options on the command line win over those of the configuration. What the user may choose is not among them: the
+# host's name, port, user and key, ProxyJump, ControlMaster. An unknown or changed host key is refused, whatever the
+# configuration says. Nothing of this machine is open to the host.
+_OPTIONS = (
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "UpdateHostKeys=no",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=3",
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "PermitLocalCommand=no",
+    "EscapeChar=none",
+)
+# Ignored where the key has its forced command. One that has none would get a shell, which must not run requests.
+_WITHOUT_FORCED_COMMAND = "echo 'this key has no forced command: see ssh-exporter authorized-key' >&2; exit 1"
+
+
+class Unreachable(SourceError):
+    """There is no connection to the host; the message says why, in ssh's words."""
+
+
+class Connecting(Unreachable):
+    """There is no connection to the host yet; the next request goes on waiting for it."""
+
+    reason = "timeout"
+
+
+class Failure:
+    """Why something is not tried for a while."""
+
+    def __init__(self, error: SourceError, before: Failure | None) -> None:
+        self._error = error
+        self._pause: float = min(before._pause * 2, LONGEST_PAUSE) if before else 1.0
+        self._until = time.monotonic() + self._pause
+
+    def check(self) -> None:
+        """Raise the error while the pause lasts; a new one each time, as one raised again gathers tracebacks."""
+        if time.monotonic() < self._until:
+            raise type(self._error)(str(self._error))
+
+
+class Account(NamedTuple):
+    """What a connection was like so far."""
+
+    connected: bool
+    connections: int
+    requests: int
+    failures: dict[str, int]  # by reason
+    received_bytes: int
+    cpu_seconds: float  # of the ssh children
+
+
+class Connection:
+    """Asks one host, for any number of threads, one after the other."""
+
+    def __init__(self, host: str, ssh: Sequence[str], room: Room) -> None:
+        """`host` is known to be what ssh takes for a host; `ssh` is the program, and options that come first."""
+        self.host = host
+        options = [f"-o{option}" for option in _OPTIONS]
+        self._command = [*ssh, "-T", *options, "--", host, _WITHOUT_FORCED_COMMAND]
+        self._room = room
+        self._lock = threading.Lock()  # over all that follows; others only look at it
+        self._child: Child | None = None
+        self._closed = False
+        self._failures: dict[str, Failure] = {}  # by request; of the connection: ""
+        self._logged = ""  # what was last: why there is no connection, without its numbers, or "connected"
+        self._connections = 0
+        self._requests = 0
+        self._reasons = {"timeout": 0, "error": 0, "malformed": 0}
+        self._bytes = 0  # of children that have ended, here and below
+        self._cpu_seconds = 0.0
+
+    def ask(self, request: str, deadline: float) -> Finished:
+        """Return the answer to one of host.sh's requests, by `deadline` (a time.monotonic() value).
+
+        Raises Unreachable where the host can't be connected to, SourceTimeout where it doesn't answer, SourceMalformed
+        where it answers something else, SourceError where the host sends too much.
+        """
+        if not self._lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise SourceTimeout("the host is still answering another request")
+        try:
+            for name in ("", request):
+                if failure := self._failures.get(name):
+                    failure.check()
+            self._requests += 1
+            return self._ask(request, deadline)
+        finally:
+            self._lock.release()
+
+    def account(self) -> Account:
+        """Return what the connection was like so far, at once."""
+        child = self._child
+        return Account(
+            child is not None and child.greeted,
+            self._connections,
+            self._requests,
+            dict(self._reasons),
+            self._bytes + (child.received_bytes if child else 0),
+            self._cpu_seconds + (_cpu_seconds(child.pid) if child else 0),
+        )
+
+    def kill(self) -> None:
+        """Kill the child, for good; a request under way fails."""
+        self._closed = True
+        if child := self._child:
+            child.kill()
+
+    def close(self) -> None:
+        """End the child, for good."""
+        self.kill()
+        with self._lock:
+            self._drop()
+
+    def _ask(self, request: str, deadline: float) -> Finished:
+        try:
+            answer = self._answer(request, deadline)
+        except Connecting:
+            self._reasons["timeout"] += 1
+            raise
+        except Unreachable as error:
+            self._fail("", error)
+            log_key = re.sub("[0-9]+", "0", str(error))
+            if self._logged != log_key:
+                self._logged = log_key
+                log.warning("host can't be reached", extra={"fields": {"target": self.host, "err": error}})
+            raise
+        except SourceError as error:
+            self._fail(request, error)
+            raise
+        self._failures.pop("", None)
+        self._failures.pop(request, None)
+        return answer
+
+    def _fail(self, name: str, error: SourceError) -> None:
+        self._drop()
+        self._reasons[reason_of(error)] += 1
+        self._failures[name] = Failure(error, self._failures.get(name))
+
+    def _answer(self, request: str, deadline: float) -> Finished:
+        new = self._child is None or not self._child.greeted
+        try:
+            return self._connected(deadline).answer(request, deadline)
+        except Ended as end:
+            if new:
+                raise Unreachable(str(end)) from end
+        self._drop()  # it has ended since the last request: hosts are restarted, and host.sh doesn't wait for ever
+        try:
+            return self._connected(deadline).answer(request, deadline)
+        except Ended as end:
+            raise Unreachable(str(end)) from end
+
+    def _connected(self, deadline: float) -> Child:
+        """Return the child, greeted; raises Ended too."""
+        if self._closed:
+            raise Unreachable("closed")
+        if self._child is None:
+            try:
+                self._child = Child(self._command, self._room)
+            except OSError as error:
+                raise Unreachable(f"{self._command[0]} can't be started: {error.strerror}") from error
+        child = self._child
+        if child.greeted:
+            return child
+        try:
+            child.greet(min(deadline, child.begun_at + CONNECTING))
+        except SourceTimeout as error:
+            seconds = time.monotonic() - child.begun_at
+            kind = Unreachable if seconds >= CONNECTING else Connecting
+            raise kind(f"no connection for {seconds:.0f} s") from error
+        except SourceMalformed as error:
+            raise Unreachable(str(error)) from error
+        self._connections += 1
+        if self._logged != "connected":
+            self._logged = "connected"
+            log.info("host connected", extra={"fields": {"target": self.host}})
+        return child
+
+    def _drop(self) -> None:
+        """End the child, if there is one."""
+        if self._child:
+            self._cpu_seconds += self._child.end()
+            self._bytes += self._child.received_bytes
+            self._child = None
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, 0 where it has just ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # proc(5), from its third field on
+    except OSError:
+        return 0
+    return (int(fields[11]) + int(fields[12])) / _TICKS

@@ -1,0 +1,172 @@
+"""ssh-exporter: its command line, and what a probe of a host answers."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Callable
+
+from virtscope.ssh import authorized_key
+from virtscope.ssh.connection import Unreachable
+from virtscope.ssh.hosts import Hosts
+from virtscope.ssh.openvz_host import OpenvzHost
+from virtscope.ssh.xen_host import XenHost
+from virtscope.toolkit import cli
+from virtscope.toolkit.cli import interval_or_never
+from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.exposition import Format
+from virtscope.toolkit.pages import NotScraped
+from virtscope.toolkit.scrape import Exporter, Source
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT = 10293
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the exporter until it is stopped, or print a line for authorized_keys; exits with 1 and one line on error."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["authorized-key"]:
+        _print_authorized_key(words[1:])
+        return
+    given = cli.start(_flags(), words)
+    ssh = ["ssh", *([f"-F{given.config_file}"] if given.config_file else [])]
+    hosts = Hosts(given.hosts_file, ssh)
+    try:
+        hosts.names()
+    except SourceError as error:
+        sys.exit(f"ssh-exporter: {error}")
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(hosts.close)
+        probed = Probed(hosts, given)
+        at_end.callback(probed.close)
+        own = Exporter("ssh", [Source("hosts", hosts.families, hosts.origin)])
+        cli.serve(own, given, probed)
+
+
+def _flags() -> argparse.ArgumentParser:
+    known = cli.parser(
+        "ssh-exporter",
+        "Exposes Xen and OpenVZ hosts to Prometheus over ssh, with nothing installed on them.",
+        DEFAULT_PORT,
+        of_this_host=False,
+    )
+    known.epilog = "For the line in a host's authorized_keys: ssh-exporter authorized-key --help"
+    known.add_argument(
+        "--hosts.file",
+        dest="hosts_file",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the hosts that may be probed, one a line, as ssh knows them; read again when it changes",
+    )
+    known.add_argument(
+        "--ssh.config.file",
+        dest="config_file",
+        default="",
+        metavar="FILE",
+        help="ssh's configuration (default: that of the user and of the system)",
+    )
+    for program, default, what in (
+        ("xl", "30s", "xl (or xm) for uuids, weights, caps, CPU pools and affinity"),
+        ("vzlist", "1m", "vzlist for containers' names"),
+    ):
+        known.add_argument(
+            f"--{program}.interval",
+            dest=f"{program}_interval",
+            type=interval_or_never,
+            default=default,
+            metavar="DURATION",
+            help=f"time between two rounds of asking {what}; 0: never",
+        )
+    return known
+
+
+def _print_authorized_key(words: Sequence[str]) -> None:
+    known = argparse.ArgumentParser(
+        prog="ssh-exporter authorized-key",
+        description="Prints the line for root's authorized_keys on a watched host: a key that can only read what "
+        "the exporter asks for.",
+        allow_abbrev=False,
+    )
+    known.add_argument("key", type=Path, metavar="FILE", help="the public key, such as id_ed25519.pub")
+    known.add_argument(
+        "--before-7.2",
+        dest="before_7_2",
+        action="store_true",
+        help="for a sshd older than 7.2, of 2016, which knows no `restrict` (`ssh -V` on the host)",
+    )
+    given = known.parse_args(words)
+    try:
+        print(authorized_key.line(given.key.read_text(), before_7_2=given.before_7_2))  # noqa: T201  what it is for
+    except OSError as error:
+        sys.exit(f"ssh-exporter: {given.key}: {error.strerror}")
+    except ValueError as error:
+        sys.exit(f"ssh-exporter: {given.key}: {error}")
+
+
+class Target:
+    """A host as a module has it: what is asked at each scrape, and the exporter that shows it."""
+
+    def __init__(self, host: OpenvzHost | XenHost) -> None:
+        self._host = host
+        self._exporter = Exporter(host.name, host.sources, host.target)
+        self._lock = threading.Lock()  # one scrape at a time: the sources look at what was fetched for it
+        self.name = host.name
+        self.close = host.close
+
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+        """Return the exposition as Exporter.scrape() does; raises NotScraped where the host can't be reached."""
+        deadline = time.monotonic() + seconds
+        if not self._lock.acquire(timeout=seconds):
+            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.target} is still being scraped")
+        try:
+            self._host.fetch(deadline)
+            return self._exporter.scrape(form, seconds, gzipped=gzipped)
+        except Unreachable as error:
+            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.target}: {error!r}") from error
+        finally:
+            self._lock.release()
+
+
+class Probed:
+    """The hosts that have been probed, each with its exporter from then on."""
+
+    def __init__(self, hosts: Hosts, given: argparse.Namespace) -> None:
+        self._hosts = hosts
+        self._lock = threading.Lock()
+        self._targets: dict[tuple[str, str], Target] = {}  # by host and module
+        self._modules: dict[str, Callable[[str], Target]] = {
+            "openvz": lambda host: Target(OpenvzHost(hosts.connection(host), given.vzlist_interval)),
+            "xen": lambda host: Target(XenHost(hosts.connection(host), given.xl_interval)),
+        }
+
+    def find(self, target: str, module: str) -> Target:
+        """Return what scrapes this host; raises NotScraped where it may not be probed, or there is no such module."""
+        try:
+            names = self._hosts.names()
+        except SourceError as error:
+            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {error}") from error
+        if module not in self._modules:
+            raise NotScraped(HTTPStatus.BAD_REQUEST, f"400: the module is one of {', '.join(self._modules)}")
+        if target not in names:
+            raise NotScraped(HTTPStatus.NOT_FOUND, "404: this host is not in --hosts.file")
+        with self._lock:
+            for key in [key for key in self._targets if key[0] not in names]:
+                self._targets.pop(key).close()
+            if (target, module) not in self._targets:
+                self._targets[target, module] = self._modules[module](target)
+            return self._targets[target, module]
+
+    def close(self) -> None:
+        """End what asks in the background."""
+        with self._lock:
+            for target in self._targets.values():
+                target.close()

@@ -1,0 +1,121 @@
+"""Which hosts may be probed, from a file, and a connection for each that is."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from virtscope.ssh.child import Room
+from virtscope.ssh.connection import Connection
+from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+
+log = logging.getLogger(__name__)
+
+# A name or an address, never an option, a user or a path. Anything else about a host is in ssh's configuration.
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}", re.ASCII)
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """Return the hosts of the file's text, one a line, # before comments; raises SourceMalformed for what is none."""
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    hosts = [line for line in lines if line]
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise SourceMalformed(f"{host[:80]!r} is no host's name or address")
+    return tuple(dict.fromkeys(hosts))
+
+
+class Hosts:
+    """The hosts that the file names; it is read again when it has changed."""
+
+    def __init__(self, file: Path, ssh: Sequence[str]) -> None:
+        """`ssh` is the program, and options that go before others."""
+        self._file = file
+        self._ssh = ssh
+        self._room = Room()
+        self._lock = threading.Lock()  # over what follows
+        self._version: tuple[int, int, int] | None = None  # of the file, as it was read
+        self._known: tuple[str, ...] = ()
+        self._connections: dict[str, Connection] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Return the hosts that may be probed; raises SourceError where the file can't be used.
+
+        A host that is not in the file any more loses its connection.
+        """
+        with self._lock:
+            try:
+                stat = self._file.stat()
+                version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                if version == self._version:
+                    return self._known
+                known = parse(read_text(self._file))
+            except OSError as error:
+                raise SourceUnavailable(f"{self._file}: {error.strerror}") from error
+            except UnicodeDecodeError as error:
+                raise SourceMalformed(f"{self._file} is not UTF-8") from error
+            except SourceMalformed as error:
+                raise SourceMalformed(f"{self._file}: {error}") from error
+            self._version, self._known = version, known
+            gone = [self._connections.pop(name) for name in set(self._connections) - set(known)]
+            log.info("hosts read", extra={"fields": {"file": self._file, "hosts": len(known)}})
+        for connection in gone:
+            threading.Thread(target=connection.close, name="closing", daemon=True).start()
+        return known
+
+    def connection(self, host: str) -> Connection:
+        """Return the connection of a host that is one of names(); it connects when it is first asked."""
+        with self._lock:
+            if host not in self._connections:
+                self._connections[host] = Connection(host, self._ssh, self._room)
+            return self._connections[host]
+
+    def close(self) -> None:
+        """End all connections."""
+        with self._lock:
+            connections = list(self._connections.values())
+        for connection in connections:
+            connection.kill()
+        for connection in connections:
+            connection.close()
+
+    def origin(self) -> str:
+        """Return the file's path."""
+        return str(self._file)
+
+    def families(self) -> list[Metric]:
+        """Return what the connections were like, of hosts that have been probed; raises as names() does."""
+        names = self.names()
+        with self._lock:
+            accounts = {name: self._connections[name].account() for name in names if name in self._connections}
+        known = GaugeMetricFamily("ssh_hosts", "Hosts that may be probed.", len(names))
+        connected = GaugeMetricFamily("ssh_connected", "1 if the host is connected.", labels=["target"])
+        connections = CounterMetricFamily("ssh_connections", "Connections made to the host.", labels=["target"])
+        requests = CounterMetricFamily("ssh_requests", "Requests to the host.", labels=["target"])
+        failures = CounterMetricFamily(
+            "ssh_failures",
+            "Requests that failed, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
+            labels=["target", "reason"],
+        )
+        received = CounterMetricFamily("ssh_received_bytes", "Bytes received from the host.", labels=["target"])
+        cpu = CounterMetricFamily(
+            "ssh_client_cpu_seconds",
+            "CPU time of the ssh clients on this machine, in seconds.",
+            labels=["target"],
+        )
+        for name, account in accounts.items():
+            connected.add_metric([name], account.connected)
+            connections.add_metric([name], account.connections)
+            requests.add_metric([name], account.requests)
+            for reason, count in account.failures.items():
+                failures.add_metric([name, reason], count)
+            received.add_metric([name], account.received_bytes)
+            cpu.add_metric([name], account.cpu_seconds)
+        return [known, connected, connections, requests, failures, received, cpu]

@@ -1,0 +1,63 @@
+"""An OpenVZ host over ssh: the files of its procfs, read at once, for the sources of vestat-exporter."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from prometheus_client import Metric
+
+from virtscope.openvz.exporter import describe_none, sources, vzlist
+from virtscope.openvz.procfs import RecordedProcfs
+from virtscope.openvz.vzlist import TIMEOUT, Vzlist
+from virtscope.ssh.connection import Connection, Unreachable
+from virtscope.ssh.files import files
+from virtscope.ssh.programs import RemotePrograms
+from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.scrape import Source
+
+
+class OpenvzHost:
+    """What vestat-exporter reads of its host, read over ssh: its sources, and the fetch that they look at."""
+
+    name = "vestat"
+
+    def __init__(self, connection: Connection, vzlist_interval: float) -> None:
+        self.target = connection.host
+        self._connection = connection
+        self._procfs = RecordedProcfs()
+        self._failure: SourceError | None = None
+        self._names = Vzlist(vzlist_interval, RemotePrograms(connection, TIMEOUT)) if vzlist_interval else None
+        describe = self._names.describe if self._names else describe_none
+        self.sources = [self._fetched(source) for source in sources(self._procfs, describe)]
+        if self._names:
+            self._names.start()
+            self.sources.append(vzlist(self._names))
+
+    def fetch(self, deadline: float) -> None:
+        """Read the host's files; raises Unreachable where there is no connection. Other failures are the sources'."""
+        try:
+            self._procfs.show(files(self._connection.ask("openvz", deadline)))
+            self._failure = None
+        except Unreachable:
+            raise
+        except SourceError as error:
+            self._failure = error
+
+    def close(self) -> None:
+        """End what asks in the background."""
+        if self._names:
+            self._names.close()
+
+    def _fetched(self, source: Source) -> Source:
+        read = source.read
+
+        def families() -> list[Metric]:
+            if self._failure:
+                raise self._failure
+            return read()
+
+        return source._replace(read=families, origin=_over_ssh(self.target, source.origin))
+
+
+def _over_ssh(host: str, origin: Callable[[], str]) -> Callable[[], str]:
+    return lambda: f"ssh:{host}:{origin()}"

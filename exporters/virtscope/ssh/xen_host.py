@@ -1,0 +1,101 @@
+"""A Xen host over ssh: xentop's text and the toolstack's answers, for the sources of xentop-exporter.
+
+Each scrape has an iteration of its own, by `xentop -b -i 1`, which ends at once. So nothing runs on the host between
+two scrapes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from virtscope.ssh.connection import Connection, Unreachable
+from virtscope.ssh.files import files
+from virtscope.ssh.programs import RemotePrograms
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
+from virtscope.xen.exporter import live_text
+from virtscope.xen.hypervisor import version
+from virtscope.xen.recorded import Printed
+from virtscope.xen.toolstack import Keeper
+from virtscope.xen.xentop import Iteration
+from virtscope.xen.xl import TIMEOUT, Xl
+
+XENTOP = "xentop -b -f -n -x -v -i 1"
+BEFORE_4_0 = "xentop -b -n -x -v -i 1"  # names may be cut then
+_NOT_FOUND = 127  # a shell's exit status for it
+
+
+class XenHost:
+    """What xentop-exporter reads of its host, read over ssh: its sources, and the fetch that they look at."""
+
+    name = "xentop"
+
+    def __init__(self, connection: Connection, xl_interval: float) -> None:
+        self.target = connection.host
+        self._connection = connection
+        self._request = XENTOP
+        self._version: str | None = None
+        self._version_of = -1  # the connection on which it was asked for
+        self._fetched: Printed | SourceError = SourceUnavailable("not read yet")
+        self._keeper: Keeper | None = None
+        if xl_interval:
+            xl = Xl(RemotePrograms(connection, TIMEOUT), _no_xenstore)
+            self._keeper = Keeper(xl_interval, xl)
+            self._keeper.start()
+        self.sources = live_text(self._printed, self._origin, self._keeper)
+
+    def fetch(self, deadline: float) -> None:
+        """Run xentop; raises Unreachable where there is no connection. Other failures are the sources'."""
+        try:
+            begun = time.monotonic()
+            text = self._iteration(deadline)
+            age = time.monotonic() - begun
+            self._ask_for_version(deadline)
+            self._fetched = Printed(Iteration(text, age, None), self._version)
+        except Unreachable:
+            raise
+        except SourceError as error:
+            self._fetched = error
+
+    def close(self) -> None:
+        """End what asks in the background."""
+        if self._keeper:
+            self._keeper.close()
+
+    def _iteration(self, deadline: float) -> bytes:
+        printed = self._connection.ask(self._request, deadline)
+        problem = printed.problem()
+        if self._request == XENTOP and "invalid option" in problem and "f" in problem[-4:]:
+            self._request = BEFORE_4_0
+            return self._iteration(deadline)
+        if printed.status == _NOT_FOUND:
+            raise SourceUnavailable("xentop is not in the host's PATH; install Xen's tools there (Debian: xen-utils)")
+        if problem:
+            raise SourceError(f"xentop {problem}")
+        return printed.output
+
+    def _ask_for_version(self, deadline: float) -> None:
+        """Ask which Xen runs, once a connection: it doesn't change before the host's next start."""
+        connections = self._connection.account().connections
+        if self._version_of != connections:
+            found = files(self._connection.ask("xen", deadline))
+            parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
+            self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
+            self._version_of = connections
+
+    def _printed(self) -> Printed:
+        if isinstance(self._fetched, SourceError):
+            raise self._fetched
+        return self._fetched
+
+    def _origin(self) -> str:
+        return f"ssh:{self.target}:{self._request}"
+
+
+def _first_line(content: bytes) -> str:
+    return content.decode("utf-8", "backslashreplace").partition("\n")[0].strip()
+
+
+def _no_xenstore(_paths: Sequence[str]) -> list[bytes | None]:
+    """Stand for XenStore, whose socket isn't here; raises SourceUnavailable."""
+    raise SourceUnavailable("XenStore is not read over ssh")

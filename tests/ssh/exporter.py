@@ -1,0 +1,27 @@
+"""ssh-exporter as a user runs it, for the hosts of a test's sshd."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.e2e.running_exporter import RunningExporter
+from tests.ssh.sshd import Sshd
+
+
+def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> RunningExporter:
+    """Return the exporter, to be started, of these hosts."""
+    folder = sshd.folder / "ssh-exporter"
+    folder.mkdir(exist_ok=True)
+    write_hosts(sshd, *hosts)
+    given = (f"--hosts.file={folder}/hosts", f"--ssh.config.file={sshd.config}", *flags)
+    environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
+    return RunningExporter(folder, *given, environment=environment, package="virtscope.ssh")
+
+
+def write_hosts(sshd: Sshd, *hosts: str) -> Path:
+    """Let these be the hosts that may be probed."""
+    file = sshd.folder / "ssh-exporter/hosts"
+    file.write_text("".join(f"{host}\n" for host in ("# of a test", *hosts)))
+    return file

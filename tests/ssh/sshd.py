@@ -1,0 +1,180 @@
+"""A real sshd on loopback, whose hosts are folders: each has a key whose forced command reads that folder."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from tests.live.program import free_port
+from virtscope.ssh import authorized_key
+
+SCRIPT = authorized_key.SCRIPT.read_text()
+PATH_LINE = next(line for line in SCRIPT.splitlines() if line.startswith("PATH="))
+
+
+def program() -> str:
+    """Return sshd's path; skips where there is none, except in CI."""
+    found = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if found is None:
+        missing = "no sshd: apt-get install openssh-server"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return found
+
+
+def script(proc: Path | str = "/proc", sys: Path | str = "/sys", programs: Path | None = None) -> str:
+    """Return host.sh for a machine whose files are in these folders, with `programs` before the system's."""
+    folders = f"{programs}:" if programs else ""
+    line = PATH_LINE.replace("PATH=", f"PATH={folders}").replace("proc=/proc", f"proc={proc}")
+    return SCRIPT.replace(PATH_LINE, line.replace("sys=/sys", f"sys={sys}"))
+
+
+class Sshd:
+    """Serves hosts until the `with` block ends; add_host() before or while it runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        # bash reads ~/.bashrc where sshd starts it, before the forced command: not that of the user who runs the tests.
+        self.home = folder / "home"
+        self.home.mkdir()
+        self._program = program()
+        self._authorized_keys = folder / "authorized_keys"
+        self._authorized_keys.touch()
+        self.new_host_key()
+        (folder / "sshd_config").write_text(
+            f"""
+            ListenAddress 127.0.0.1:{self.port}
+            HostKey {folder}/host_key
+            AuthorizedKeysFile {self._authorized_keys}
+            PidFile none
+            UsePAM no
+            PasswordAuthentication no
+            KbdInteractiveAuthentication no
+            PermitRootLogin forced-commands-only
+            StrictModes no
+            MaxStartups 1000
+            SetEnv HOME={self.home}
+            """
+        )
+        self.config = folder / "ssh_config"
+        self.config.write_text(
+            f"""
+            Host *
+              HostName 127.0.0.1
+              Port {self.port}
+              User {getpass.getuser()}
+              UserKnownHostsFile {folder}/known_hosts
+              GlobalKnownHostsFile none
+              HostKeyAlias fixture
+              IdentitiesOnly yes
+              IdentityAgent none
+              IdentityFile {folder}/key-%n
+            """
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def new_host_key(self) -> None:
+        """Give it another key, at its next start, than clients know; the first one they know."""
+        key = self.folder / "host_key"
+        first = not key.exists()
+        key.unlink(missing_ok=True)
+        make_key(key)
+        if first:
+            public = Path(f"{key}.pub").read_text()
+            (self.folder / "known_hosts").write_text(f"fixture {public}")
+
+    def start(self) -> None:
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as Debian's unit does
+        self._process = subprocess.Popen(
+            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
+            stderr=(self.folder / "sshd.log").open("ab"),
+        )
+        deadline = time.monotonic() + 30
+        while "listening on" not in self.log():
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End it, and all that it has started."""
+        if self._process:
+            below = descendants(self._process.pid)
+            self._process.kill()
+            self._process.wait(30)
+            for pid in below:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            (self.folder / "sshd.log").unlink()
+            self._process = None
+
+    def log(self) -> str:
+        return (self.folder / "sshd.log").read_text()
+
+    def add_host(self, name: str, command: str | None = None) -> None:
+        """Add a host with the forced command; None: that of an authorized_keys line as it is printed for users."""
+        key = self.folder / f"key-{name}"
+        make_key(key)
+        public = Path(f"{key}.pub").read_text()
+        line = authorized_key.line(public)
+        if command is not None:
+            escaped = command.replace('"', r"\"")
+            line = f'restrict,command="{escaped}" {public.strip()}'
+        with self._authorized_keys.open("a") as keys:
+            keys.write(f"{line}\n")
+
+    def ask(self, name: str, requests: str) -> str:
+        """Send a host's forced command these lines, and return what it says until it ends."""
+        ssh = ["ssh", f"-F{self.config}", "-oBatchMode=yes", "--", name]
+        return subprocess.run(ssh, input=requests, stdout=subprocess.PIPE, text=True, timeout=60, check=False).stdout
+
+    def pids(self) -> list[int]:
+        """Return the processes of all sessions."""
+        assert self._process
+        return descendants(self._process.pid)
+
+
+def make_key(file: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", file], check=True, timeout=30)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below this one, whichever of its threads has started them."""
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            children += map(int, task.read_text().split())
+    return [each for child in children for each in (child, *descendants(child))]
+
+
+def command_of(pid: int) -> str:
+    """Return a process's command line; "" where it has ended."""
+    try:
+        return shlex.join(Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode().split("\0"))
+    except OSError:
+        return ""
+
+
+def running(command: str) -> list[int]:
+    """Return all processes of this command line."""
+    pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    return [pid for pid in pids if command_of(pid) == command]

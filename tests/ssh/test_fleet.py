@@ -1,0 +1,106 @@
+"""Two hundred hosts in one process, each scraped every 15 seconds, some of which hang or refuse."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.ssh.exporter import over_ssh
+from tests.ssh.sshd import Sshd, descendants, script
+from tests.unit.openvz import fake_host
+from virtscope.ssh import authorized_key
+
+HOSTS = 200
+CONTAINERS = 20
+HANGING, REFUSING = 10, 10
+INTERVAL = 15.0
+ROUNDS = 6  # of which the first connects
+
+BEANCOUNTERS = (
+    "Version: 2.5\n" + f"{'uid':>10}  resource {'held':>20} {'maxheld':>20} {'barrier':>20} {'limit':>20} failcnt\n"
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    names = [f"vz{number}" for number in range(HOSTS)]
+    with Sshd(tmp_path) as sshd:
+        for number, name in enumerate(names):
+            command = authorized_key.command(script(procfs(tmp_path / name, number), programs=hanging(tmp_path)))
+            sshd.add_host(name, command if number >= HANGING else command.replace("answer grep", "answer hang", 1))
+        for name in names[-REFUSING:]:
+            (tmp_path / f"key-{name}").unlink()
+        with over_ssh(sshd, *names, flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor(HOSTS) as scrapers:
+
+            def scrape(number: int) -> list[str]:
+                """Scrape a host as Prometheus does: each at its own moment of the interval, with a timeout of 10 s."""
+                pages = []
+                begun = time.monotonic() + INTERVAL * number / HOSTS
+                for turn in range(ROUNDS):
+                    time.sleep(max(begun + INTERVAL * turn - time.monotonic(), 0))
+                    url = f"/probe?module=openvz&target={names[number]}"
+                    pages.append(exporter.get(url, timeout=120, X_Prometheus_Scrape_Timeout_Seconds="10").text)
+                return pages
+
+            begun = time.monotonic()
+            pages = list(scrapers.map(scrape, range(HOSTS)))
+            seconds = time.monotonic() - begun
+            clients = descendants(exporter.process.pid)
+            measured = {
+                "exporter_cpu_share": cpu_seconds(exporter.process.pid) / seconds,
+                "ssh_clients_cpu_share": sum(map(cpu_seconds, clients)) / seconds,
+                "exporter_resident_mb": resident(exporter.process.pid) / 1e6,
+                "ssh_client_resident_mb": sum(map(resident, clients)) / len(clients) / 1e6,
+                "threads": len(list(Path(f"/proc/{exporter.process.pid}/task").iterdir())),
+            }
+            for name, value in measured.items():
+                record_property(name, value)
+    for number, of_host in enumerate(pages):
+        if number < HANGING:
+            assert not any("openvz_container_cpu" in page for page in of_host)
+        elif number >= HOSTS - REFUSING:
+            assert all(page.startswith("503: ") for page in of_host)
+        else:
+            assert all(f'_seconds_total{{ctid="{1000 * number + 1001}"}}' in page for page in of_host[1:]), names[
+                number
+            ]
+            assert set(re.findall(r'ctid="([0-9]+)[0-9]{3}"', "".join(of_host))) == {str(number + 1)}, "another's"
+    assert measured["exporter_resident_mb"] < 600
+
+
+def procfs(folder: Path, number: int) -> Path:
+    """Write the files of a host whose containers have ids of its own."""
+    ctids = range(1000 * number + 1001, 1000 * number + 1001 + CONTAINERS)
+    fake_host.write(folder, vestat=fake_host.vestat([fake_host.row(str(ctid), 3600) for ctid in ctids]))
+    resources = ("kmemsize", "lockedpages", "privvmpages", "numproc", *(f"r{other}" for other in range(20)))
+    rows = [
+        f"{uid:>10}  {resource:<15} {1000 * ctid:>20} {2000 * ctid:>20} {2**63 - 1:>20} {2**63 - 1:>20} 0\n"
+        for ctid in ctids
+        for uid, resource in zip([f"{ctid}:", *[""] * 23], resources, strict=True)
+    ]
+    (folder / "user_beancounters").write_text(BEANCOUNTERS + "".join(rows))
+    return folder
+
+
+def hanging(folder: Path) -> Path:
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "hang").write_text("#!/bin/sh\nexec sleep 600\n")
+    (programs / "hang").chmod(0o755)
+    return programs
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,63 @@
+"""A real Prometheus with the stack's configuration: hosts over ssh are hosts as any others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.e2e.running_exporter import RunningExporter
+from tests.live.prometheus import Prometheus
+from tests.ssh.exporter import over_ssh
+from tests.ssh.sshd import Sshd, script
+from tests.ssh.xen_tools import XenTools
+from tests.unit.waiting import within_a_minute
+from virtscope.ssh import authorized_key
+
+ROOT = Path(__file__).resolve().parents[2]
+OPENVZ = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
+
+# What a scrape costs the exporter's process, which is on no watched host here.
+OF_A_PROCESS = "(monitor|target):.+"
+
+
+def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path: Path) -> None:
+    tools = XenTools(tmp_path)
+    environment = {**os.environ, "PATH": f"{tools.folder}:{os.environ['PATH']}", "XENSTORED_PATH": str(tmp_path)}
+    (tmp_path / "openvz").mkdir()
+    with (
+        RunningExporter(tmp_path, "--source=xentop", f"--path.sysfs={tools.sysfs}", environment=environment) as xentop,
+        RunningExporter(tmp_path / "openvz", f"--path.procfs={OPENVZ}", package="virtscope.openvz") as vestat,
+        Sshd(tmp_path) as sshd,
+    ):
+        sshd.add_host("xen", authorized_key.command(script(sys=tools.sysfs, programs=tools.folder)))
+        sshd.add_host("openvz", authorized_key.command(script(OPENVZ)))
+        with over_ssh(sshd, "xen", "openvz", flags=["--vzlist.interval=0"]) as ssh:
+
+            def targets(local: RunningExporter, module: str) -> list[dict[str, object]]:
+                probe = {"__metrics_path__": "/probe", "__param_module": module, "__param_target": module}
+                return [
+                    {"targets": [local.address], "labels": {"host": "local"}},
+                    {"targets": [ssh.address], "labels": {**probe, "instance": module, "host": "over ssh"}},
+                ]
+
+            watched = {"xentop": targets(xentop, "xen"), "vestat": targets(vestat, "openvz")}
+            with Prometheus(tmp_path, watched, interval="2s", group_interval="2s", alert_for="2s") as prometheus:
+
+                def vocabulary(host: str) -> set[tuple[str, ...]]:
+                    series = prometheus.query(f'{{__name__=~".+:.+", __name__!~"{OF_A_PROCESS}", host="{host}"}}')
+                    return {
+                        # A host's own share is the virtual server of its name.
+                        tuple(f"{name}={value.replace(host, 'HOST')}" for name, value in sorted(each["metric"].items()))
+                        for each in series
+                    }
+
+                for name in EXPECTED:  # rates are over a minute
+                    prometheus.wait_for(f'{name}{{host="over ssh"}}', 180)
+                within_a_minute(lambda: vocabulary("over ssh") == vocabulary("local"))
+                assert not [alert for alert in prometheus.alerts() if alert["labels"].get("host") == "over ssh"]
+                sshd.stop()
+                prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing", instance="xen"}', 60)
+                prometheus.wait_for('ALERTS{alertname="HostDown", alertstate="firing", host="over ssh"}', 60)
+
+
+EXPECTED = ("vserver:cpu_usage:rate", "vserver:memory:bytes", "host:overhead_cpu:rate")

@@ -1,0 +1,164 @@
+"""host.sh by itself, in each shell that may be a host's /bin/sh: what it does on request, and that it does no more."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ssh.sshd import running, script
+from tests.unit.waiting import within_a_minute
+from virtscope.openvz import recorded, vzlist
+from virtscope.ssh import authorized_key, xen_host
+from virtscope.xen import xl
+from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS
+
+SHELLS = ("/bin/dash", "/bin/bash", "/bin/busybox sh")
+
+each_shell = pytest.mark.parametrize("shell", SHELLS)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """A folder for PATH, whose programs print their arguments, and beside it proc and sys."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("xentop", "xl", "xm", "vzlist"):
+        (programs / name).write_text('#!/bin/sh\necho "$0|$*"\n')
+        (programs / name).chmod(0o755)
+    for folder in ("proc/vz", "sys/hypervisor/version"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path
+
+
+def start(host: Path, shell: str) -> subprocess.Popen[bytes]:
+    """Start it as sshd does: in a session of its own."""
+    text = script(host / "proc", host / "sys", host / "programs")
+    command = ["sh", "-c", authorized_key.command(text, shell)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+
+
+def answers(host: Path, shell: str, requests: str) -> str:
+    return start(host, shell).communicate(requests.encode(), timeout=60)[0].decode()
+
+
+def known_requests() -> Iterator[str]:
+    """All that is ever asked."""
+    yield from ("openvz", "xen", xen_host.XENTOP, xen_host.BEFORE_4_0)
+    for program, lists in xl.LISTS.items():
+        of_schedulers = [each for each in SCHEDULER_COMMANDS.values() if (program, each) != ("xm", "sched-rtds")]
+        commands = ("list -l", "info", "cpupool-list", "vcpu-list", *map(" ".join, lists), *of_schedulers)
+        yield from (f"{program} {command}" for command in commands)
+    yield from (f"xl psr-cmt-show {kind}" for kind in PSR_KINDS)
+    yield from (f"vzlist -H -o veid,{field}" for field in vzlist.LABELS)
+
+
+@each_shell
+def test_it_knows_all_that_is_asked(host: Path, shell: str) -> None:
+    for request in known_requests():
+        answered = answers(host, shell, f"{request}\n")
+        assert answered.startswith(f"virtscope 1\n{request} "), answered
+        program, _, arguments = request.partition(" ")
+        if program in {"xl", "xm", "xentop", "vzlist"}:
+            assert f"/{program}|{arguments}\n" in answered
+
+
+def test_it_reads_every_file_that_a_recording_has() -> None:
+    for alternatives in recorded.FILES:
+        for file in alternatives:
+            assert re.search(rf'[ "]{re.escape(file)}[ ;"]', authorized_key.SCRIPT.read_text()), file
+
+
+@each_shell
+def test_anything_else_does_nothing(host: Path, shell: str) -> None:
+    touched = host / "touched"
+    for request in (
+        f"touch {touched}",
+        f"xl list; touch {touched}",
+        f"openvz $(touch {touched})",
+        f"`touch {touched}`",
+        f'xl list" touch {touched} "',
+        f"xl list\\\ntouch {touched}",
+        "xl destroy 1",
+        "xl list -v -c ",
+        " xl list",
+        "xl",
+        "*",
+        "?penvz",
+        "",
+        "\0openvz\x01",
+        "x" * 1_000_000,
+    ):
+        # A line break, or a zero byte at which a shell may break a line, makes two of it.
+        answered = answers(host, shell, f"{request}\nunknown\n")
+        assert re.fullmatch(r"virtscope 1\n(unknown 0\n\n0\n\n1\n){2,3}", answered), request
+    assert not touched.exists()
+
+
+@each_shell
+def test_lengths_are_in_bytes(host: Path, shell: str) -> None:
+    (host / "programs/xentop").write_text("#!/bin/sh\nprintf 'größer \\377\\n\\n'; echo écrit >&2; exit 3\n")
+    process = start(host, shell)
+    said, _ = process.communicate(f"{xen_host.XENTOP}\n".encode(), timeout=60)
+    size, complaint = len("größer ".encode()) + 3, "écrit".encode()
+    header = f"virtscope 1\n{xen_host.XENTOP} {size}\n".encode()
+    assert said == header + "größer ".encode() + b"\xff\n\n\n" + b"6\n" + complaint + b"\n3\n"
+
+
+@each_shell
+def test_files_that_are_missing(host: Path, shell: str) -> None:
+    (host / "proc/vz/version").write_text("042stab120.6\n")
+    answered = answers(host, shell, "openvz\n")
+    assert "vz/version:042stab120.6\n" in answered
+    assert "grep: vz/veinfo: No such file or directory\n" in answered
+
+
+@each_shell
+def test_one_that_prints_without_end_is_ended(host: Path, shell: str) -> None:
+    for endless, size in (("cat /dev/zero", 0), (f"yes {host}", 9_000_000), (f"yes {host} >&2", 0)):
+        (host / "programs/xl").write_text(f"#!/bin/sh\nexec {endless}\n")
+        answered = answers(host, shell, "xl list\nunknown\n")
+        assert len(answered) < 9_200_000
+        assert answered.startswith(f"virtscope 1\nxl list {'' if size == 0 else size}")
+        assert answered.endswith("\nunknown 0\n\n0\n\n1\n"), "and it goes on"
+    assert not running(f"yes {host}")
+
+
+@each_shell
+def test_it_ends_at_the_end_of_the_requests(host: Path, shell: str) -> None:
+    process = start(host, shell)
+    group = process.pid
+    process.communicate(b"openvz\n", timeout=60)
+    within_a_minute(lambda: not alive(group))
+
+
+@each_shell
+def test_what_hangs_ends_when_sshd_has(host: Path, shell: str) -> None:
+    """The parent, here a shell in sshd's place, dies as sshd does when the client has gone; the pipes stay open."""
+    (host / "programs/xl").write_text(f"#!/bin/sh\nexec tail -f {host}/programs/xl\n")
+    text = authorized_key.command(script(host / "proc", host / "sys", host / "programs"), shell)
+    (host / "command").write_text(text)
+    parent = subprocess.Popen(
+        ["/bin/bash", "-c", f"setsid -w sh {host}/command; true"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    assert parent.stdin
+    parent.stdin.write(b"xl list\n")
+    parent.stdin.flush()
+    hanging = f"tail -f {host}/programs/xl"
+    within_a_minute(lambda: running(hanging))
+    parent.kill()
+    parent.wait(30)
+    within_a_minute(lambda: not running(hanging))
+    parent.stdin.close()
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
