@@ -1,0 +1,103 @@
+"""The packages as `make deb` builds them, and clean machines to install them on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.distributions import chroots
+from tests.distributions.chroots import Release
+from tests.distributions.machine import Machine
+from tools import deb
+
+OLDER = "0.0.9"
+NOT_INSTALLED = ["/dev", "/home", "/proc", "/run", "/srv", "/sys", "/tmp"]
+NOT_INSTALLED += ["/var/cache", "/var/lib/apt", "/var/lib/dpkg", "/var/log"]
+
+
+@dataclass(frozen=True)
+class Packages:
+    """The packages as they are now, and the same as an older version, by name."""
+
+    now: Mapping[str, Path]
+    older: Mapping[str, Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_date() -> None:
+    """The date of all that is built, also while commits are made."""
+    os.environ["SOURCE_DATE_EPOCH"] = str(deb.source_date())
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
+    if shutil.which("dh") is None:
+        missing = "no debhelper here: tests/packages.txt lists the packages to install"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    now, older = (
+        {file.name.partition("_")[0]: file for file in deb.build(tmp_path_factory.mktemp("debs"), version)}
+        for version in (None, OLDER)
+    )
+    return Packages(now, older)
+
+
+class CleanHost:
+    """A machine of its own with a minimal release, on which root may install and remove."""
+
+    def __init__(self, machine: Machine, root: Path) -> None:
+        self.machine = machine
+        self.root = root
+
+    def run(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """A shell command, by root; both outputs in `stdout`."""
+        return self.machine.run(["sh", "-c", command], Path("/"), variables, user=0)
+
+    def must(self, command: str, **variables: str) -> str:
+        """A shell command, by root, that must succeed; what it printed."""
+        done = self.run(command, **variables)
+        assert done.returncode == 0, f"{command}:\n{done.stdout}"
+        return done.stdout
+
+    def apt(self, command: str) -> str:
+        return self.must(f"apt-get --yes --quiet=2 {command} 2>&1", DEBIAN_FRONTEND="noninteractive")
+
+    def install(self, packages: Mapping[str, Path], *names: str) -> str:
+        """Install these of the packages by their files, with the distribution's packages that they depend on."""
+        for package in packages.values():
+            shutil.copy(package, self.root / "srv")
+        files = " ".join(f"/srv/{packages[name].name}" for name in ("virtscope-common", *names))
+        return self.apt(f"install --no-install-recommends {files}")
+
+    def files(self) -> set[str]:
+        """All files and folders, except for what apt and dpkg keep for themselves and what isn't on the disk."""
+        pruned = " -o ".join(f"-path {folder}" for folder in NOT_INSTALLED)
+        return set(self.must(f"find / \\( {pruned} \\) -prune -o -print").splitlines())
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CleanHost]:
+    """A clean machine with the release that is the parameter."""
+    release: Release = request.param
+    try:
+        base = chroots.root(release)
+    except chroots.MissingError as error:
+        if os.environ.get("CI") == "true" and os.geteuid() == 0 and release.distribution == "debian":
+            raise
+        pytest.skip(str(error))
+    root = tmp_path / "root"
+    try:
+        subprocess.run(["cp", "--archive", base, root], check=True)
+        with Machine(root, tmp_path / "home", tmp_path / "cache", writable=True) as machine:
+            clean = CleanHost(machine, root)
+            clean.apt("update")
+            yield clean
+    finally:
+        shutil.rmtree(root)  # hundreds of megabytes, which pytest would keep for three runs

@@ -1,0 +1,241 @@
+"""The Ansible role, run against a clean machine by ssh, and against the folder of a Prometheus."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.distributions.chroots import DEBIAN_12, DEBIAN_13
+from tests.live import Prometheus
+from tests.live.privileges import NOBODY, capabilities, unprivileged
+from tests.live.program import free_port
+from tests.packages.conftest import CleanHost, Packages
+from tools import programs
+from tools.python_packages import Environment
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLE = ROOT / "packaging/ansible"
+FIXTURE = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
+EXPORTER = "vestat-exporter"
+PASSWORD = 'correct horse: "it\'s" {{ a }} staple\\'  # quoted in YAML and in a file of flags, and no template
+START_SECONDS = 60
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]  # the first time, Ansible and a release are downloaded
+on_debian = pytest.mark.parametrize("host", [DEBIAN_12, DEBIAN_13], indirect=True, ids=lambda release: release.suite)
+on_bookworm = pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
+
+
+@pytest.fixture(scope="session")
+def ansible() -> Path:
+    """The folder with Ansible's programs."""
+    environment = Environment(ROOT / "requirements/ansible.txt", programs.cache("ansible"))
+    environment.install()
+    return environment.python.parent
+
+
+def ansible_environment(ansible: Path, folder: Path) -> dict[str, str]:
+    """Nothing of this machine's own settings, and nothing left on it."""
+    return {
+        "PATH": f"{ansible}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "ANSIBLE_HOME": str(folder / "ansible"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+@pytest.fixture
+def address(host: CleanHost, tmp_path: Path) -> dict[str, Any]:
+    """How Ansible reaches the clean machine: by an sshd of its own on loopback."""
+    host.apt("install --no-install-recommends openssh-server python3")
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    folder = host.root / "root/.ssh"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    shutil.copy(key.with_suffix(".pub"), folder / "authorized_keys")
+    port = free_port()
+    host.must(f"mkdir -p /run/sshd && /usr/sbin/sshd -o ListenAddress=127.0.0.1 -o Port={port} -o UsePAM=no")
+    known = tmp_path / "known_hosts"
+    public = (host.root / "etc/ssh/ssh_host_ed25519_key.pub").read_text()
+    known.write_text(f"[127.0.0.1]:{port} {public}")
+    return {
+        "ansible_host": "127.0.0.1",
+        "ansible_port": port,
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": str(key),
+        "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={known}",
+    }
+
+
+@dataclass
+class Run:
+    """A run of the playbook."""
+
+    status: int
+    printed: str
+
+    def changed(self) -> list[str]:
+        """The tasks that changed something."""
+        task, found = "", []
+        for line in self.printed.splitlines():
+            if name := re.match(r"(?:TASK|RUNNING HANDLER) \[(.*?)\]", line):
+                task = name[1]
+            elif line.startswith("changed:"):
+                found.append(task)
+        return found
+
+
+Play = Callable[..., Run]
+
+
+@pytest.fixture
+def prometheus(tmp_path: Path) -> Prometheus:
+    """The project's, with what docs/ansible.md has its owner add to the job."""
+    server = Prometheus(tmp_path, {})
+    file = server.folder / "prometheus/prometheus.yml"
+    configuration = yaml.safe_load(file.read_text())
+    documented = re.search(r"```yaml\n( +# prometheus\.yml.*?)```", (ROOT / "docs/ansible.md").read_text(), re.DOTALL)
+    assert documented
+    [settings] = yaml.safe_load(textwrap.dedent(documented[1]))
+    [job] = [job for job in configuration["scrape_configs"] if job["job_name"] == "vestat"]
+    job.update({name: settings[name] for name in ("tls_config", "basic_auth")})
+    file.write_text(yaml.safe_dump(configuration))
+    return server
+
+
+@pytest.fixture
+def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus: Prometheus, tmp_path: Path) -> Play:
+    """Runs site.yml against the machine, with more variables."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    for file in packages.now.values():
+        shutil.copy(file, folder)
+    port = free_port()
+
+    def run(*options: str, **variables: object) -> Run:
+        watched = {
+            **address,
+            "virtscope_address": "127.0.0.1",
+            "virtscope_platform": "openvz",
+            "virtscope_exporters": [EXPORTER],
+            "virtscope_listen_host": "127.0.0.1",
+            "virtscope_ports": {EXPORTER: port},
+            "virtscope_flags": {EXPORTER: "--path.procfs=/srv/proc --vzlist.interval=0"},
+        }
+        monitor = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": str(ansible / "python"),
+            "virtscope_prometheus": str(prometheus.folder / "prometheus"),
+            "virtscope_prometheus_group": "root",
+        }
+        everywhere = {
+            "ansible_become": False,  # it is root already
+            "virtscope_password": {"__ansible_unsafe": PASSWORD},
+            "virtscope_packages": str(folder),
+            **variables,
+        }
+        inventory = {
+            "all": {
+                "vars": everywhere,
+                "children": {
+                    "watched": {"hosts": {"ct1.example.org": watched}},
+                    "prometheus": {"hosts": {"monitor": monitor}},
+                },
+            }
+        }
+        file = tmp_path / "inventory.json"
+        file.write_text(json.dumps(inventory))
+        done = subprocess.run(
+            [ansible / "ansible-playbook", f"--inventory={file}", "--diff", *options, ROLE / "site.yml"],
+            env=ansible_environment(ansible, tmp_path),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900,
+        )  # fmt: skip
+        return Run(done.returncode, done.stdout)
+
+    return run
+
+
+def start(host: CleanHost) -> None:
+    """Start the exporter as its unit does; the machine runs no systemd."""
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+    prefix = " ".join(unprivileged(capabilities(EXPORTER))).replace(f"--regid {NOBODY}", "--regid virtscope")
+    host.must(f". /etc/default/{EXPORTER}; setsid {prefix} {EXPORTER} $ARGS >/srv/log 2>&1 &")
+    deadline = time.monotonic() + START_SECONDS
+    while "listening" not in (log := (host.root / "srv/log").read_text() if (host.root / "srv/log").exists() else ""):
+        assert time.monotonic() < deadline, log
+        time.sleep(0.2)
+
+
+@on_debian
+def test_run_twice_it_changes_nothing_and_prometheus_scrapes_what_it_installed(
+    host: CleanHost, play: Play, prometheus: Prometheus
+) -> None:
+    first = play()
+    assert first.status == 0, first.printed
+    assert PASSWORD not in first.printed
+    again = play()
+    assert (again.status, again.changed()) == (0, []), again.printed
+
+    assert (
+        host.must("stat -c '%U %G %a' /etc/virtscope/exporter.key /etc/virtscope/web.yml") == "root virtscope 640\n" * 2
+    )
+    password = prometheus.folder / "prometheus/secrets/virtscope-password"
+    assert (password.read_text(), password.stat().st_mode & 0o777) == (PASSWORD, 0o640)
+    start(host)
+    with prometheus:
+        up = prometheus.wait_for('up{job="vestat"} == 1', START_SECONDS)
+        prometheus.wait_for("vestat_up == 1", START_SECONDS)
+    assert (up[0]["metric"]["host"], up[0]["metric"]["platform"]) == ("ct1", "openvz")
+
+
+@on_bookworm
+def test_a_new_password_replaces_the_old_one(host: CleanHost, play: Play, prometheus: Prometheus) -> None:
+    first = play()
+    assert first.status == 0, first.printed
+    before = host.must("cat /etc/virtscope/web.yml")
+    changed = play(virtscope_password="another")
+    assert changed.status == 0, changed.printed
+    assert sorted(changed.changed()) == [
+        "virtscope : Store the password",
+        "virtscope : Write the web configuration",
+    ]
+    assert host.must("cat /etc/virtscope/web.yml") != before
+    assert (prometheus.folder / "prometheus/secrets/virtscope-password").read_text() == "another"
+
+
+@on_bookworm
+def test_what_is_missing_is_said_before_anything_changes(host: CleanHost, play: Play) -> None:
+    before = host.files()
+    for variables, said in [
+        ({"virtscope_password": ""}, "virtscope_password must be set"),
+        ({"virtscope_packages": "/nowhere"}, "from make deb"),
+        ({"virtscope_certificate": "some.crt"}, "virtscope_certificate needs virtscope_key"),
+    ]:
+        run = play(**variables)
+        assert run.status != 0
+        assert said in run.printed, run.printed
+        assert run.changed() == []
+    assert {file for file in host.files() - before if not file.startswith("/root/")} == set()
+
+
+def test_ansible_lint_is_content(ansible: Path, tmp_path: Path) -> None:
+    # It looks at what git tracks, so it gets a folder of its own.
+    role = shutil.copytree(ROLE, tmp_path / "role")
+    said = subprocess.run(
+        [ansible / "ansible-lint", "--offline", "--strict", "--profile=production"],
+        cwd=role, env=ansible_environment(ansible, tmp_path), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout + said.stderr

@@ -1,0 +1,209 @@
+"""The archive with a Python of its own: on an old system without systemd, and where there is hardly anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.distributions import chroots
+from tests.distributions.chroots import ENCLOSED, Release
+from tests.live.privileges import UNITS, directives
+from tests.live.program import free_port
+from tests.packages.conftest import CleanHost
+from tools import bundle, deb
+from tools.exporters import FOLDERS
+from tools.programs import ProgramsError
+
+UBUNTU_16_04 = Release("ubuntu", "xenial", "Ubuntu 16.04")  # the oldest that is still served: glibc 2.23
+FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
+C_LIBRARY = (
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+)
+START_SECONDS = 60
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+on_an_old_system = pytest.mark.parametrize("host", [UBUNTU_16_04], indirect=True, ids=lambda release: release.suite)
+
+
+@pytest.fixture(scope="session")
+def standalone_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("python") / "python"
+    try:
+        bundle.standalone_python(folder)
+    except ProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def archive(standalone_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle.build(tmp_path_factory.mktemp("bundle"), standalone_python)
+
+
+def test_two_builds_are_the_same_bytes(archive: Path, standalone_python: Path, tmp_path: Path) -> None:
+    assert bundle.build(tmp_path, standalone_python).read_bytes() == archive.read_bytes()
+
+
+def test_a_python_that_needs_a_newer_glibc_is_refused(standalone_python: Path, tmp_path: Path) -> None:
+    """As a virtual environment's or a distribution's would."""
+    python = tmp_path / "python"
+    shutil.copytree(standalone_python, python, symlinks=True)
+    [interpreter] = python.glob("bin/python3.*[0-9]")
+    interpreter.write_bytes(interpreter.read_bytes() + b"GLIBC_2.34\0")
+    with pytest.raises(bundle.BundleError, match=r"python/bin/python3\.\d+ needs glibc 2\.34"):
+        bundle.build(tmp_path, python)
+
+
+def test_a_folder_without_a_standalone_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(bundle.BundleError, match="is no standalone CPython"):
+        bundle.build(tmp_path, tmp_path)
+
+
+def page(port: int) -> str:
+    """What the exporter on this port shows, once it answers."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        except requests.ConnectionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def test_it_runs_with_nothing_but_the_c_library_proc_and_urandom(archive: Path, tmp_path: Path) -> None:
+    try:
+        old = chroots.root(UBUNTU_16_04)
+    except chroots.MissingError as error:
+        pytest.skip(str(error))
+    root = tmp_path / "root"
+    for folder in ("dev", "host", "opt", "proc"):
+        (root / folder).mkdir(parents=True)
+    (root / "dev/urandom").touch()
+    with tarfile.open(archive) as tar:
+        tar.extractall(root / "opt", filter="tar")
+    [unpacked] = (root / "opt").iterdir()
+    unpacked.rename(root / "opt/virtscope")
+    libraries = root / "lib/x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    for library in C_LIBRARY:
+        shutil.copy(old / "lib/x86_64-linux-gnu" / library, libraries)
+    (root / "lib64").symlink_to("lib/x86_64-linux-gnu")
+    shutil.copytree(FIXTURE, root / "host/proc")
+
+    port = free_port()
+    mounts = f"mount -t proc proc {root}/proc && mount --bind /dev/urandom {root}/dev/urandom"
+    flags = f"--web.listen-address=127.0.0.1:{port} --path.procfs=/host/proc"
+    started = f"{mounts} && exec chroot {root} /opt/virtscope/bin/vestat-exporter {flags}"
+    exporter = subprocess.Popen([*ENCLOSED, "sh", "-c", started])
+    try:
+        shown = page(port)
+    finally:
+        exporter.kill()
+        exporter.wait(30)
+    assert "\nvestat_up 1.0\n" in shown
+    assert "\nopenvz_container_cpu_used_seconds_total{" in shown
+
+
+def install(host: CleanHost, archive: Path, *names: str) -> str:
+    """What an administrator does with the archive; returns what was printed."""
+    shutil.copy(archive, host.root / "srv")
+    folder = archive.name.removesuffix(".tar.gz")
+    return host.must(
+        f"cd /srv && tar -xf {archive.name} && ./{folder}/install {' '.join(names)} 2>&1; s=$?; rm -r {folder}; exit $s"
+    )
+
+
+def files(host: CleanHost) -> set[str]:
+    """All files and folders, without the order in which init scripts run, which insserv works out again each time."""
+    return {re.sub(r"(/rc\w\.d/[KS])\d\d", r"\1", file) for file in host.files()}
+
+
+@on_an_old_system
+def test_installed_used_upgraded_and_removed(host: CleanHost, archive: Path) -> None:
+    accounts = host.must("cat /etc/passwd /etc/group")
+    before = files(host)
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+
+    assert "/etc/init.d/vestat-exporter" in install(host, archive, "vestat-exporter")
+    for exporter in FOLDERS:
+        said = host.must(f"/opt/virtscope/bin/{exporter}-exporter --version")
+        assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
+    host.must(f"for i in $(seq {START_SECONDS}); do /etc/init.d/vestat-exporter status && exit; sleep 1; done; exit 1")
+    assert not [file for file in files(host) if file.startswith("/etc/init.d/xentop")]
+
+    port = free_port()
+    flags = f'ARGS="--web.listen-address=127.0.0.1:{port} --path.procfs=/srv/proc"'
+    host.must(f"echo '{flags}' >/etc/virtscope/vestat-exporter.env; /etc/init.d/vestat-exporter restart")
+    assert "\nvestat_up 1.0\n" in page(port)
+
+    installed = files(host)
+    install(host, archive)  # a second time, without names: what is there is upgraded
+    assert "\nvestat_up 1.0\n" in page(port)
+    assert files(host) == installed
+    assert host.must("cat /etc/virtscope/vestat-exporter.env") == f"{flags}\n"
+
+    assert "kept: /etc/virtscope" in host.must("/opt/virtscope/remove")
+    assert {file for file in files(host) - before if not file.startswith("/etc/virtscope")} == set()
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"http://127.0.0.1:{port}/", timeout=5)
+
+    install(host, archive, "vestat-exporter")
+    assert "\nvestat_up 1.0\n" in page(port)
+    host.must("/opt/virtscope/remove --purge")
+    assert files(host) == before
+    assert host.must("cat /etc/passwd /etc/group") == accounts
+
+
+@on_an_old_system
+def test_with_systemd_it_installs_the_unit_of_the_checkout(host: CleanHost, archive: Path) -> None:
+    """That the unit works is shown in tests/xen; systemd itself doesn't run here."""
+    calls = "#!/bin/sh\necho $* >>/srv/calls\n"
+    host.must(
+        f"mkdir -p /run/systemd/system; printf '{calls}' >/usr/local/bin/systemctl; chmod 755 /usr/local/bin/systemctl"
+    )
+    name = "perf-exporter"
+
+    install(host, archive, name)
+
+    unit = host.root / f"etc/systemd/system/{name}.service"
+    assert directives(unit) == directives(UNITS / unit.name) | {"Group": ["virtscope"]}
+    assert Path(directives(unit)["ExecStart"][0].split()[0]).name == name
+    started = ["daemon-reload", f"enable {name}.service", f"restart {name}.service"]
+    assert host.must("cat /srv/calls").splitlines() == started
+    assert host.must("stat -c '%U %G %a' /etc/virtscope") == "root virtscope 2750\n"
+
+    host.must("rm /srv/calls; /opt/virtscope/remove --purge")
+
+    assert not unit.exists()
+    ended = [f"disable {name}.service", f"stop {name}.service", "daemon-reload"]
+    assert host.must("cat /srv/calls").splitlines() == ended
+
+
+@on_an_old_system
+def test_what_it_cannot_do_it_says(host: CleanHost, archive: Path) -> None:
+    shutil.copy(archive, host.root / "srv")
+    folder = f"/srv/{archive.name.removesuffix('.tar.gz')}"
+    host.must(f"cd /srv && tar -xf {archive.name}")
+    for arguments, answer in {"": "which? There are: ", "kvm": "kvm is not an exporter; there are: "}.items():
+        done = host.run(f"{folder}/install {arguments}")
+        assert done.returncode == 1
+        assert done.stdout.startswith(f"install: {answer}")
+    done = host.machine.run([f"{folder}/install", "vestat-exporter"])
+    assert (done.returncode, done.stdout) == (1, "install: only root may write to /opt/virtscope\n")
+    assert not (host.root / "opt/virtscope").exists()

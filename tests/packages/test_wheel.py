@@ -1,0 +1,49 @@
+"""The wheel, as PyPI and a watched host get it."""
+
+from __future__ import annotations
+
+import email
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tools.deb import EXPORTERS, version
+
+
+def build(target: Path, **variables: str) -> Path:
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", f"--outdir={target}", str(EXPORTERS)]
+    subprocess.run(command, env={**os.environ, **variables}, check=True, capture_output=True, timeout=120)
+    [wheel] = target.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+def test_pypi_would_take_it(wheel: Path) -> None:
+    command = [sys.executable, "-m", "twine", "check", "--strict", str(wheel)]
+    checked = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_its_page_has_no_link_that_leads_nowhere(wheel: Path) -> None:
+    """PyPI shows the README alone."""
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        page = email.message_from_bytes(archive.read(metadata))
+        [_licence] = [name for name in archive.namelist() if name.endswith("/licenses/LICENSE")]
+    assert (page["Name"], page["Version"], page["License-Expression"]) == ("virtscope", version(), "Apache-2.0")
+    links = re.findall(r"\]\((.+?)\)", str(page.get_payload()))
+    assert links
+    assert [link for link in links if not link.startswith("https://")] == []
+
+
+def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    assert build(tmp_path, TZ="Pacific/Kiritimati", LC_ALL="C").read_bytes() == wheel.read_bytes()
