@@ -2,15 +2,139 @@
 // How to use it: docs/mixin.md.
 local stack = import 'stack.libsonnet';
 
+local defaults = (import 'config.libsonnet')._config;
+
 local groups(files) = std.flattenArrays([std.parseYaml(file).groups for file in files]);
+
+// Functions that understand PromQL (tools/go/mixin), which Jsonnet alone hasn't.
+local native(name) =
+  local function_ = std.native(name);
+  assert function_ != null : 'clusterLabel: Jsonnet alone cannot rewrite PromQL; render it with `make mixin`';
+  function_;
 
 // A replacement that finds nothing to replace would leave a setting without effect: it fails instead.
 local replaced(text, old, new) =
-  assert std.length(std.findSubstr(old, text)) > 0 : 'nothing reads %s in %s' % [old, text];
+  assert std.strReplace(text, old, '') != text : 'nothing reads %s in %s' % [old, text];
   std.strReplace(text, old, new);
 
-(import 'config.libsonnet') + {
+// Where thresholds are: a rule's text, in which %.12g is the value. As all defaults are looked for, none can differ from what
+// the rules have.
+local thresholds = {
+  OvercommitBeyondObjective: { overcommitBeyondObjectiveCpuUsed: ['[1m]) > %.12g\n'] },
+  HeadroomEndsSoon: { headroomEndsSoonApps: ['host:headroom_in_a_week:apps < %.12g\n', '[2w:6h]) >= %.12g\n'] },
+  CacheMissesUnusual: { cacheMissesUnusualTimes: ['\n> %.12g\nand'] },
+  EventsMostlyEstimated: { eventsMostlyEstimatedShare: [') < %.12g\n'] },
+  HostsUnreachable: { hostsUnreachableShare: ['>= %.12g\n'] },
+  ClockSkewed: { clockSkewedSeconds: [') > %.12g\n'] },
+  HostOverheadHigh: { hostOverheadHighShare: [' > 0) > %.12g\n'], hostOverheadHighCpus: ['rate[5m]) > %.12g\nand'] },
+  OverheadOutgrowsLoad: {
+    overheadOutgrowsLoadTimes: ['\n> %.12g\nand'],
+    overheadOutgrowsLoadCpuTimes: ['> %.12g * host:overhead_cpu:rate_median1w'],
+    overheadOutgrowsLoadCpus: ['rate[5m]) > %.12g\n'],
+  },
+  DiskFillsUp: { diskFillsUpFree: ['\n    < %.12g\n    and'], diskFillsUpNearlyFull: ['\n    < %.12g\n  )'] },
+  VirtualServerStarved: {
+    virtualServerStarvedShare: [' > 0) > %.12g\n'],
+    virtualServerStarvedWait: ['cpu_wait:rate[5m]) > %.12g\n'],
+  },
+  GuestFlapping: { guestFlappingStarts: ['>= %.12g'] },
+  'app:cause:score of neighbour': { cacheMissesUnusualTimes: ['/ (%.12g * vserver:llc_misses'] },
+  'app:cause:score of hypervisor': {
+    hostOverheadHighShare: ['median1w > %.12g or', '0 * host:overhead:ratio + %.12g)'],
+    hostOverheadHighCpus: ['host:overhead_cpu:rate > %.12g\n'],
+  },
+};
+
+// What alerts say of them in words.
+local words = {
+  HeadroomEndsSoon: {
+    headroomEndsSoonApps: ['will have no room for one more application', 'will have room for less than %.12g applications'],
+  },
+  HostsUnreachable: { hostsUnreachableShare: ['at least three quarters of all', 'a share of at least %.12g'] },
+  VirtualServerStarved: { virtualServerStarvedShare: ['It runs at less than half of its speed.', 'It is slowed down.'] },
+};
+
+// A duration as Prometheus writes it, in words.
+local durations = {
+  '1m': 'a minute',
+  '2m': 'two minutes',
+  '5m': 'five minutes',
+  '10m': 'ten minutes',
+  '15m': 'fifteen minutes',
+  '30m': 'half an hour',
+  '1h': 'an hour',
+};
+local inWords(duration) = std.get(durations, duration, duration);
+
+// Alerts that judge the last minutes.
+local overWindow = [
+  'OvercommitBeyondObjective',
+  'CacheMissesUnusual',
+  'EventsMostlyEstimated',
+  'HostOverheadHigh',
+  'OverheadOutgrowsLoad',
+  'VirtualServerStarved',
+  'CapBindsLong',
+];
+
+(import 'config.libsonnet') + (import 'operator.libsonnet') + {
   local config = self._config,
+
+  local clustered(groups) =
+    if config.clusterLabel == '' then groups else native('rulesWithLabel')(groups, config.clusterLabel),
+
+  local inTexts(rule, change) =
+    local texts = rule.annotations;
+    rule { annotations: texts { summary: change(texts.summary), description: change(texts.description) } },
+
+  local withThresholds(rule) =
+    local name =
+      if std.objectHas(rule, 'alert') then rule.alert
+      else rule.record + ' of ' + std.get(std.get(rule, 'labels', {}), 'cause', '');
+    local own = thresholds[name];
+    local said = std.get(words, name, {});
+    local changed = [setting for setting in std.objectFields(said) if config[setting] != defaults[setting]];
+    local expr = std.foldl(
+      function(expr, setting) std.foldl(
+        function(expr, text) replaced(expr, text % defaults[setting], text % config[setting]), own[setting], expr
+      ),
+      std.objectFields(own),
+      rule.expr
+    );
+    local reworded = inTexts(rule, function(text) std.foldl(
+      function(text, setting)
+        local instead = said[setting][1];
+        local arguments = if std.member(instead, '%') then [config[setting]] else [];
+        std.strReplace(text, said[setting][0], instead % arguments),
+      changed,
+      text
+    ));
+    if !std.objectHas(thresholds, name) then rule else (if changed == [] then rule else reworded) { expr: expr },
+
+  local withWindow(rule) =
+    if config.alertWindow == defaults.alertWindow || !std.member(overWindow, std.get(rule, 'alert')) then rule
+    else inTexts(
+      rule { expr: replaced(super.expr, '[5m]', '[%s]' % config.alertWindow) },
+      function(text) std.strReplace(
+        std.strReplace(text, '[5m]', '[%s]' % config.alertWindow),
+        'last five minutes',
+        'last ' + inWords(config.alertWindow)
+      )
+    ),
+  local withFor(rule) =
+    if !std.objectHas(config.alertFor, std.get(rule, 'alert', '')) then rule
+    else
+      local new = config.alertFor[rule.alert];
+      local changed = rule { 'for': new };
+      if !std.objectHas(rule, 'for') then changed
+      else inTexts(
+        changed,
+        function(text) std.foldl(
+          function(text, around) std.strReplace(text, around % inWords(rule['for']), around % inWords(new)),
+          ['for %s', 'For %s', 'at least %s ago'],
+          text
+        )
+      ),
 
   local onOwnTargets(expr, old, new) =
     if config.targetSelector == '' then expr else replaced(expr, old, new % config.targetSelector),
@@ -43,19 +167,30 @@ local replaced(text, old, new) =
     },
   local configured(groups) = [
     group {
-      rules: [rule(each) for each in super.rules if !std.member(config.alertsLeftOut, std.get(each, 'alert'))],
+      rules: [rule(withFor(withWindow(withThresholds(each)))) for each in super.rules if !std.member(config.alertsLeftOut, std.get(each, 'alert'))],
     }
     for group in groups
   ],
 
-  local alerts = groups(stack.alerts + std.objectValues(stack.objectives)),
-  local names = std.set([rule.alert for group in alerts for rule in group.rules if std.objectHas(rule, 'alert')]),
-  local misspelt = std.setDiff(std.set(config.alertsLeftOut), names),
+  local rules = groups(stack.rules),
+  local alerts = groups(stack.alerts),
+  local objectives = std.mapWithKey(function(_, file) std.parseYaml(file).groups, stack.objectives),
+  // All together, as rules read each other's records.
+  local withLabel = clustered(rules + alerts + std.flattenArrays(std.objectValues(objectives))),
+  local included = std.set([
+    group.name
+    for group in alerts + std.flattenArrays([objectives[name] for name in config.objectives])
+  ]),
+  local names = std.set([rule.alert for group in withLabel for rule in group.rules if std.objectHas(rule, 'alert')]),
+  local known(setting, alerts) =
+    local misspelt = std.setDiff(std.set(alerts), names);
+    misspelt == [] || error '%s: no such alerts: %s; there are %s' % [setting, misspelt, names],
 
-  prometheusRules+:: { groups+: configured(groups(stack.rules)) },
+  prometheusRules+:: { groups+: configured(withLabel[:std.length(rules)]) },
   prometheusAlerts+:: {
-    assert misspelt == [] : 'alertsLeftOut: no such alerts: %s; there are %s' % [misspelt, names],
-    groups+: configured(groups(stack.alerts + [stack.objectives[name] for name in config.objectives])),
+    assert known('alertsLeftOut', config.alertsLeftOut),
+    assert known('alertFor', std.objectFields(config.alertFor)),
+    groups+: configured([group for group in withLabel[std.length(rules):] if std.setMember(group.name, included)]),
   },
 
   local inJson(text) = local quoted = std.escapeStringJson(text); std.substr(quoted, 1, std.length(quoted) - 2),
@@ -64,9 +199,11 @@ local replaced(text, old, new) =
   local runbooks(json) =
     if std.startsWith(config.runbookURLPattern, '{{ $externalURL }}') then json
     else std.strReplace(json, runbook('http://${prometheus}/user/runbooks/%s.md'), runbook(config.runbookURLPattern)),
-  local dashboard(json) = std.parseJson(
+  local clusteredDashboard(dashboard) =
+    if config.clusterLabel == '' then dashboard else native('dashboardWithLabel')(dashboard, config.clusterLabel),
+  local dashboard(json) = clusteredDashboard(std.parseJson(
     runbooks(std.strReplace(json, inJson('job="prometheus"'), inJson(config.prometheusSelector)))
-  ) {
+  )) {
     title: config.dashboardNamePrefix + super.title,
     tags: config.dashboardTags,
     timezone: config.dashboardTimezone,
@@ -80,6 +217,16 @@ local replaced(text, old, new) =
         for variable in super.list
       ],
     },
+  },
+  // A page of Prometheus itself, which its flag --web.console.templates has it serve. It is for hosts of one cluster.
+  prometheusConsoles+:: if config.clusterLabel != '' then {} else {
+    'index.html':
+      if std.startsWith(config.runbookURLPattern, '{{ $externalURL }}') then stack.overview
+      else std.foldl(
+        function(page, name) replaced(page, '{{ pathPrefix }}/user/runbooks/%s.md' % name, config.runbookURLPattern % name),
+        ['{{ label "alertname" . }}', 'SamplesNotStored', 'Watchdog'],
+        stack.overview,
+      ),
   },
   grafanaDashboards+:: {
     ['virtscope-%s.json' % name]: dashboard(stack.dashboards[name])

@@ -11,4 +11,10 @@ function(config={})
   } + {
     ['dashboards/' + name]: std.manifestJsonEx(mixin.grafanaDashboards[name], '  ')
     for name in std.objectFields(mixin.grafanaDashboards)
+  } + {
+    ['consoles/' + name]: std.rstripChars(mixin.prometheusConsoles[name], '\n')  // jsonnet ends each file with one
+    for name in std.objectFields(mixin.prometheusConsoles)
+  } + {
+    ['prometheus-operator/' + name]: std.manifestYamlDoc(mixin.prometheusOperator[name], quote_keys=false)
+    for name in std.objectFields(mixin.prometheusOperator)
   }

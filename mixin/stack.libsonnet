@@ -28,6 +28,20 @@
     auction: importstr '../alerts/generated/auction.yml',
     rubis: importstr '../alerts/generated/rubis.yml',
   },
+  // What is scraped, and how.
+  prometheus: importstr '../prometheus/prometheus.yml',
+  targets: std.mapWithKey(function(_, file) local listed = std.parseYaml(file); if listed == null then [] else listed, {
+    app: importstr '../prometheus/targets/app.yml',
+    cadvisor: importstr '../prometheus/targets/cadvisor.yml',
+    guest: importstr '../prometheus/targets/guest.yml',
+    node: importstr '../prometheus/targets/node.yml',
+    perf: importstr '../prometheus/targets/perf.yml',
+    telegraf: importstr '../prometheus/targets/telegraf.yml',
+    vestat: importstr '../prometheus/targets/vestat.yml',
+    xentop: importstr '../prometheus/targets/xentop.yml',
+  }),
+  // Of Prometheus itself.
+  overview: importstr '../prometheus/consoles/index.html',
   dashboards: {
     applications: importstr '../dashboards/json/applications.json',
     'caches-and-events': importstr '../dashboards/json/caches-and-events.json',

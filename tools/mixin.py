@@ -2,8 +2,8 @@
 
 python -m tools.mixin [--config FILE] FOLDER
 
-FILE is Jsonnet with the settings to change, as in mixin/config.libsonnet's `_config`. jsonnet is built first if it is
-missing (`tools.go_programs`).
+FILE is Jsonnet with the settings to change, as in mixin/config.libsonnet's `_config`. The program that renders is built
+first if it is missing (`tools.go_programs`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ class MixinError(Exception):
 
 
 def render(folder: Path, config: Path | None = None) -> list[Path]:
-    """Write rules.yml, alerts.yml and dashboards/*.json into a folder, which need not exist, and return them.
+    """Write the mixin's files into a folder, which need not exist; return them.
 
-    Raises `MixinError`, and `go_programs.GoProgramsError` if Jsonnet can't be had.
+    Raises `MixinError`, and `go_programs.GoProgramsError` if the program can't be built.
     """
-    command = [str(go_programs.path("jsonnet")), "--string", "--create-output-dirs", "--multi", str(folder)]
+    command = [str(go_programs.path("mixin"))]
     if config is not None:
-        command += ["--tla-code-file", f"config={config}"]
-    result = subprocess.run([*command, str(SOURCES / "render.jsonnet")], capture_output=True, text=True, check=False)
+        command += ["-config", str(config.absolute())]
+    command += [str(SOURCES / "render.jsonnet"), str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise MixinError(result.stderr.strip())
     return [Path(line) for line in result.stdout.splitlines()]

@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/cadvisor/container"
-	info "github.com/google/cadvisor/info/v1"
-	v2 "github.com/google/cadvisor/info/v2"
-	"github.com/google/cadvisor/manager"
+	"github.com/google/cadvisor/lib/container"
+	"github.com/google/cadvisor/lib/manager"
+	"github.com/google/cadvisor/lib/model"
 	"github.com/opencontainers/cgroups"
 )
 
@@ -32,7 +31,7 @@ func withPressure(containers manager.Manager) manager.Manager {
 // them, without controllers but with pressure.
 type hybrid struct{ manager.Manager }
 
-func (h hybrid) GetRequestedContainersInfo(name string, options v2.RequestOptions) (map[string]*info.ContainerInfo, error) {
+func (h hybrid) GetRequestedContainersInfo(name string, options model.RequestOptions) (map[string]*model.ContainerInfo, error) {
 	containers, err := h.Manager.GetRequestedContainersInfo(name, options)
 	for _, found := range containers {
 		folder := path.Join(unifiedHierarchy, found.Name)
@@ -51,7 +50,7 @@ func (h hybrid) GetRequestedContainersInfo(name string, options v2.RequestOption
 // in microseconds. A cgroup that isn't in the hierarchy has waited for nothing, as far as anybody knows.
 //
 // Source: Documentation/accounting/psi.rst of Linux.
-func pressure(file string) (stats info.PSIStats) {
+func pressure(file string) (stats model.PSIStats) {
 	content, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(content)) {
 		of, _, _ := strings.Cut(line, " ")

@@ -1,0 +1,88 @@
+// Objects for Prometheus Operator, by file name: rules, ScrapeConfigs as prometheus.yml's jobs, and dashboards as
+// ConfigMaps, which Grafana's sidecar finds by their label.
+local stack = import 'stack.libsonnet';
+
+local prometheus = std.parseYaml(stack.prometheus);
+
+local renamed(names, from) = {
+  [names[name]]: from[name]
+  for name in std.objectFields(from)
+  if std.objectHas(names, name)
+};
+
+// The Operator's names of prometheus.yml's fields. It has none for follow_redirects (docs/mixin.md).
+local ofScrape = {
+  body_size_limit: 'bodySizeLimit',
+  honor_timestamps: 'honorTimestamps',
+  label_limit: 'labelLimit',
+  label_name_length_limit: 'labelNameLengthLimit',
+  label_value_length_limit: 'labelValueLengthLimit',
+  params: 'params',
+  sample_limit: 'sampleLimit',
+};
+local ofRelabelling = {
+  action: 'action',
+  regex: 'regex',
+  replacement: 'replacement',
+  separator: 'separator',
+  source_labels: 'sourceLabels',
+  target_label: 'targetLabel',
+};
+local elsewhere = ['job_name', 'file_sd_configs', 'relabel_configs', 'metric_relabel_configs', 'follow_redirects'];
+
+local relabelling(config) =
+  local unknown = [name for name in std.objectFields(config) if !std.objectHas(ofRelabelling, name)];
+  assert unknown == [] : 'operator.libsonnet: %s is not translated' % [unknown];
+  // The Operator leaves an empty regex out, and all labels would match.
+  renamed(ofRelabelling, config { [if std.get(config, 'regex') == '' then 'regex']: '^$' });
+
+// As in targets/xentop.yml: `xentop` of targets/xentop.yml.
+local targetsFile(job) = std.split(std.split(job.file_sd_configs[0].files[0], '/')[1], '.')[0];
+
+{
+  local config = self._config,
+  local mixin = self,
+
+  local object(apiVersion, kind, name, content, labels={}) = {
+    apiVersion: apiVersion,
+    kind: kind,
+    metadata: { name: 'virtscope-' + name, labels: { 'app.kubernetes.io/part-of': 'virtscope' } + labels + config.objectLabels },
+  } + content,
+
+  local scrapeConfig(job) =
+    local unknown = [
+      name
+      for name in std.objectFields(job)
+      if !std.objectHas(ofScrape, name) && !std.member(elsewhere, name)
+    ];
+    assert unknown == [] : 'operator.libsonnet: %s is not translated' % [unknown];
+    local seconds = std.parseInt(std.rstripChars(config.scrapeInterval, 's'));
+    assert seconds <= 15 : 'scrapeInterval: rules take rates over a minute, so at most 15s';
+    local targets = config.targets[targetsFile(job)];
+    object('monitoring.coreos.com/v1alpha1', 'ScrapeConfig', std.strReplace(job.job_name, '_', '-'), {
+      spec: renamed(ofScrape, job) + {
+        jobName: job.job_name,
+        scrapeInterval: config.scrapeInterval,
+        scrapeTimeout: '%ds' % std.max(1, seconds - 1),
+        honorLabels: false,
+        relabelings: [relabelling(each) for each in job.relabel_configs],
+        metricRelabelings: [relabelling(each) for each in job.metric_relabel_configs],
+        [if targets != [] then 'staticConfigs']: targets,
+      },
+    }),
+
+  prometheusOperator+:: {
+    'prometheusRule-rules.yaml': object('monitoring.coreos.com/v1', 'PrometheusRule', 'rules', { spec: mixin.prometheusRules }),
+    'prometheusRule-alerts.yaml': object('monitoring.coreos.com/v1', 'PrometheusRule', 'alerts', { spec: mixin.prometheusAlerts }),
+  } + {
+    ['scrapeConfig-%s.yaml' % std.strReplace(job.job_name, '_', '-')]: scrapeConfig(job)
+    for job in prometheus.scrape_configs
+    if std.objectHas(stack.targets, targetsFile(job))
+  } + {
+    ['configMap-dashboard-%s.yaml' % name]: object('v1', 'ConfigMap', 'dashboard-' + name, {
+      local file = 'virtscope-%s.json' % name,
+      data: { [file]: std.manifestJsonMinified(mixin.grafanaDashboards[file]) },
+    }, { grafana_dashboard: '1' })
+    for name in std.objectFields(stack.dashboards)
+  },
+}

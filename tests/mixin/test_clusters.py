@@ -1,0 +1,282 @@
+"""With a cluster label, hosts of the same name in two clusters are two hosts: in rules, alerts and on dashboards."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+import yaml
+
+from tests.live import Exposition, Prometheus
+from tests.live.program import free_port, program_path
+from tests.mixin.rendered import Mixin, groups, rendered
+from tests.rules.test_rules import ROOT, TEST_FILES, from_root, run
+
+# Enough for every commit: many joins, and alerts. The others are nightly.
+OFTEN = {"events.yml", "monitor.yml", "virtual_servers.yml"}
+
+OF_NO_SITE = {"SamplesNotStored"}  # it is about Prometheus, and about the newest sample of all
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clusters")
+
+
+@pytest.fixture(scope="module")
+def of_sites(folder: Path) -> Mixin:
+    return rendered(folder, "{ clusterLabel: 'site' }")
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Mixin:
+    return rendered(tmp_path_factory.mktemp("without"))
+
+
+@pytest.mark.usefixtures("of_sites")
+def test_prometheus_accepts_the_rules(folder: Path) -> None:
+    run("promtool", "check", "rules", folder / "rules.yml", folder / "alerts.yml")
+
+
+def test_nothing_else_changes_in_rules(of_sites: Mixin, without: Mixin) -> None:
+    for part in ("rules", "alerts"):
+        text = json.dumps(getattr(of_sites, part))
+        for added in (
+            "{{ with $labels.site }} (site {{ . }}){{ end }}",
+            "var-cluster={{ $labels.site | urlquery }}&",
+            "site=%q,",
+            "$labels.site ",
+            " by (site) ",
+        ):
+            text = text.replace(added, "")
+        assert json.loads(text.replace("(site, ", "(")) == getattr(without, part)
+
+
+def test_every_aggregation_and_join_is_by_site(of_sites: Mixin) -> None:
+    """Except with records of constants, which are no site's: the objectives' error budgets."""
+    lists = {
+        found
+        for rule in of_sites.every_rule()
+        for found in re.findall(r"\b(?:by|on) ?\((?!site\b)[^)]*\)", rule["expr"])
+    }
+    assert lists == {"on ()", "on(sloth_id, sloth_slo, sloth_service)"}
+    every = [rule["expr"] for rule in of_sites.every_rule()]
+    assert [expr for expr in every if re.search(r"\b(sum|min|max|avg|count|group|topk) ?\((?!.*without)", expr)] == []
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=[] if file.name in OFTEN else pytest.mark.nightly, id=from_root(file))
+        for file in TEST_FILES
+    ],
+)
+def test_the_rules_unit_tests_pass_beside_another_cluster_with_the_same_hosts(
+    file: Path, of_sites: Mixin, tmp_path: Path
+) -> None:
+    """The other one has other values, and not all of the series."""
+    tests = json.loads(json.dumps(yaml.load(file.read_text(), WithoutHex)))  # without aliases: all is changed in place
+    own = groups(*((file.parent / rules).resolve() for rules in tests["rule_files"]))
+    every = {**of_sites.rules, **of_sites.alerts}
+    asked = [test for part in tests["tests"] for test in part.get("promql_expr_test", [])]
+    # Users know of sites; and some rules are for the tests alone.
+    others = [group for name, group in own.items() if name not in every]
+    exprs, changed = with_sites([test["expr"] for test in asked], [group["rules"] for group in others], tmp_path)
+    every.update({group["name"]: {**group, "rules": rules} for group, rules in zip(others, changed, strict=True)})
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [every[name] for name in own]}))
+    tests["rule_files"] = ["rules.yml"]
+    for test, expr in zip(asked, exprs, strict=True):
+        test["expr"] = expr
+        for sample in test.get("exp_samples") or []:
+            sample["labels"] = with_site(sample["labels"], "a")
+    for part in tests["tests"]:
+        part["input_series"] = [
+            each for series in part["input_series"] for each in (at("a", series), *elsewhere(series))
+        ]
+        of_alerts = part.pop("alert_rule_test", [])
+        part.setdefault("promql_expr_test", []).extend(map(firing, of_alerts))
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(tests))
+    run("promtool", "test", "rules", tmp_path / "tests.yml")
+
+
+class WithoutHex(yaml.SafeLoader):
+    """Of YAML as promtool reads it: `0x20`, a value repeated, is no number."""
+
+
+WithoutHex.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:int"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+WithoutHex.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"-?\d+$"), list("-0123456789"))
+
+
+def at(site: str, series: Json) -> Json:
+    return {**series, "series": with_site(series["series"], site)}
+
+
+def elsewhere(series: Json) -> Iterator[Json]:
+    """Of the other site: thrice the values, of two series in three."""
+    if crc32(series["series"].encode()) % 3:
+        yield at("b", series) | {
+            "values": re.sub(r"(?<![x\w.])\d+(\.\d+)?(e\d+)?(?=[-+x\s]|$)", thrice, str(series["values"]))
+        }
+
+
+def thrice(number: re.Match[str]) -> str:
+    return f"{3 * float(number[0]):.12g}"
+
+
+def with_site(series: str, site: str) -> str:
+    name, brace, labels = series.partition("{")
+    return f'{name}{{site="{site}"{", " if labels.strip(" }") else ""}{labels if brace else "}"}'
+
+
+def with_sites(exprs: list[str], rules: list[list[Json]], folder: Path) -> tuple[list[str], list[list[Json]]]:
+    """Expressions that ask for site a, and groups' rules that know of sites, by the functions that make the mixin."""
+    (folder / "asked.jsonnet").write_text(
+        """\
+        local asked = import 'asked.json';
+        local withSites(groups) =
+          [group.rules for group in std.native('rulesWithLabel')([{ rules: rules } for rules in groups], 'site')];
+        local dashboard = std.native('dashboardWithLabel')({
+          templating: { list: [{ name: 'platform', type: 'query', query: 'label_values({host!=""}, platform)' }] },
+          panels: withSites([[{ expr: expr } for expr in asked.exprs]])[0],
+        }, 'site');
+        { 'answered.json': std.toString([[panel.expr for panel in dashboard.panels], withSites(asked.rules)]) }
+        """
+    )
+    (folder / "asked.json").write_text(json.dumps({"exprs": exprs, "rules": rules}))
+    subprocess.run([program_path("mixin"), folder / "asked.jsonnet", folder], check=True, capture_output=True)
+    asked, changed = json.loads((folder / "answered.json").read_text())
+    return [expr.replace('site="$cluster"', 'site="a"') for expr in asked], changed
+
+
+def firing(test: Json) -> Json:
+    """That the same alerts fire, said as a query; what they say is of the test with a real Prometheus."""
+    name = test["alertname"]
+    labels = {"alertname": name, "alertstate": "firing"} | ({} if name in OF_NO_SITE else {"site": "a"})
+    fire = [{**labels, **alert["exp_labels"]} for alert in test.get("exp_alerts") or []]
+    return {
+        "expr": selector(labels),
+        "eval_time": test["eval_time"],
+        "exp_samples": [{"labels": selector(labels), "value": 1} for labels in fire],
+    }
+
+
+def selector(labels: Json) -> str:
+    return "ALERTS{" + ",".join(f"{label}={json.dumps(str(value))}" for label, value in labels.items()) + "}"
+
+
+def test_a_real_prometheus_keeps_two_sites_apart(tmp_path: Path) -> None:
+    """Two of four hosts of one site and one of the other's are down, and all have the same names."""
+    rendered(
+        tmp_path,
+        "{ clusterLabel: 'site', hostsUnreachableShare: 0.4, objectives: [],"
+        " alertFor: { HostDown: '0s', ExporterDown: '0s', HostsUnreachable: '0s' } }",
+    )
+    down = f"127.0.0.1:{free_port()}"
+    targets: list[Json] = []
+    with ExitStack() as stack:
+        for site, cpus, broken in (("a", 4, {"xen1", "xen2"}), ("b", 8, {"xen3"})):
+            xentop = stack.enter_context(Exposition(f"xen_host_cpus {cpus}\nxen_host_vcpus {3 * cpus}\n"))
+            for host in ("xen1", "xen2", "xen3", "xen4"):
+                address = down if host in broken else xentop.address
+                targets.append({"targets": [address], "labels": {"host": host, "platform": "xen", "site": site}})
+        prometheus = Prometheus(tmp_path, {"xentop": targets, "node": targets}, program="prometheus3")
+        use(prometheus, tmp_path)
+        stack.enter_context(prometheus)
+
+        for site, cpus in (("a", 4), ("b", 8)):
+            found = prometheus.wait_for(f'host:cpu_capacity:cpus{{site="{site}", host="xen4"}}', seconds=30)
+            assert [float(series["value"][1]) for series in found] == [cpus]
+        assert prometheus.value('host:vcpu_overcommit:ratio{site="b", host="xen4"}') == 3
+        prometheus.wait_for('ALERTS{alertname="HostDown", alertstate="firing", site="b"}', seconds=30)
+        prometheus.wait_for('ALERTS{alertname="HostsUnreachable", alertstate="firing"}', seconds=30)
+        firing = [alert for alert in prometheus.alerts() if alert["state"] == "firing"]
+        downs = {
+            (alert["labels"]["site"], alert["labels"]["host"]): alert["annotations"]
+            for alert in firing
+            if alert["labels"]["alertname"] == "HostDown"
+        }
+        assert set(downs) == {("a", "xen1"), ("a", "xen2"), ("b", "xen3")}
+        assert downs["b", "xen3"]["summary"].endswith("nothing on it answers. (site b)")
+        assert "has answered Prometheus: node, xentop. Its applications" in downs["b", "xen3"]["description"]
+        assert downs["b", "xen3"]["dashboard"] == "d/virtscope-host?var-cluster=b&var-host=xen3"
+        (unreachable,) = (alert for alert in firing if alert["labels"]["alertname"] == "HostsUnreachable")
+        assert unreachable["labels"] == {"alertname": "HostsUnreachable", "severity": "critical", "site": "a"}
+        assert unreachable["annotations"]["summary"].startswith("2 hosts, a share of at least 0.4,")
+
+
+def use(prometheus: Prometheus, rendered: Path) -> None:
+    """Have it read rendered rules, instead of the project's."""
+    for rules in ("prometheus/rules", "alerts/rules", "alerts/generated"):
+        shutil.rmtree(prometheus.folder / rules)
+    (prometheus.folder / "prometheus" / "rules").mkdir()
+    for name in ("rules.yml", "alerts.yml"):
+        shutil.copy(rendered / name, prometheus.folder / "prometheus" / "rules")
+
+
+def test_everything_on_dashboards_is_of_one_cluster(of_sites: Mixin, without: Mixin) -> None:
+    assert set(without.dashboards) == set(of_sites.dashboards)
+    for name, dashboard in of_sites.dashboards.items():
+        text = json.dumps(dashboard)
+        for expr in expressions(dashboard):
+            bare = re.sub(r'"(\\.|[^"\\])*"|\$\{\w+\}', "", expr)
+            assert bare.count("{") == expr.count('{site="$cluster"') > 0, f"{name}: {expr}"
+            assert re.findall(r"\b\w+:\w+:\w+\b(?!\{)", bare) == [], f"{name}: {expr}"
+        variables = {variable["name"]: variable for variable in dashboard["templating"]["list"]}
+        assert list(variables)[:2] == ["datasource", "cluster"]
+        assert variables["cluster"]["query"].endswith(", site)")
+        assert "multi" not in variables["cluster"]
+        assert text.count("/d/virtscope-") == text.count("${datasource:queryparam}&${cluster:queryparam}")
+        # All else is as without.
+        del variables["cluster"]
+        rest = {**dashboard, "templating": {"list": list(variables.values())}}
+        text = json.dumps(rest).replace("&${cluster:queryparam}", "")
+        text = text.replace(r"{site=\"$cluster\"}", "").replace(r"site=\"$cluster\", ", "")
+        assert json.loads(text) == without.dashboards[name]
+
+
+def expressions(part: Json) -> Iterator[str]:
+    """Every expression in a part of a dashboard, those of variables too."""
+    if isinstance(part, list):
+        for item in part:
+            yield from expressions(item)
+    if isinstance(part, dict):
+        if isinstance(part.get("expr"), str):
+            yield part["expr"]
+        if part.get("type") == "query" and part["name"] != "cluster":
+            yield part["query"]
+        for item in part.values():
+            yield from expressions(item)
+
+
+def test_an_application_without_requests_in_any_site_is_reported(tmp_path: Path) -> None:
+    """That an application is to be there at all is a constant."""
+    (alert,) = (
+        rule
+        for group in groups(ROOT / "alerts/rules/objectives.yml").values()
+        for rule in group["rules"]
+        if rule["alert"] == "ObjectiveWithoutRequests"
+    )
+    wanted = {"record": "objective:wanted:info", "expr": "vector(1)", "labels": {"app": "shop"}}
+    _, ((_, changed),) = with_sites([], [[wanted, alert]], tmp_path)
+    assert changed["expr"].startswith("objective:wanted:info\nunless on (app)\ngroup by (site, app) (")
+
+
+def test_what_would_mix_clusters_is_refused(tmp_path: Path) -> None:
+    """Where the label can't be kept."""
+    rule = {"record": "x", "expr": "a * on (host) vector(1)"}
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        with_sites([], [[rule]], tmp_path)
+    assert b"the label site of one side is lost: a * on (host) vector(1)" in refused.value.stderr

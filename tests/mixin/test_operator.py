@@ -1,0 +1,182 @@
+"""The objects for Prometheus Operator: an API server takes them, and they mean what the stack's own files do."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.mixin.rendered import loaded, rendered
+from tools import go_programs
+
+ROOT = Path(__file__).resolve().parents[2]
+STACK = yaml.safe_load((ROOT / "prometheus" / "prometheus.yml").read_text())
+JOBS = {job["job_name"]: job for job in STACK["scrape_configs"]}
+OWN = {"prometheus", "alertmanager", "lab"}  # the stack's own, which an Operator has, or only a checkout
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
+    """By file name; with a cluster label, which makes them larger, and one target."""
+    folder = tmp_path_factory.mktemp("operator")
+    target = "{ targets: ['dom0:10290'], labels: { host: 'xen1', platform: 'xen' } }"
+    rendered(folder, f"{{ clusterLabel: 'cluster', targets+: {{ xentop: [{target}] }} }}")
+    return {file.name: loaded(file.read_text()) for file in (folder / "prometheus-operator").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def definitions() -> dict[tuple[str, str], Json]:
+    """The schema of each resource of the Operator, by apiVersion and kind."""
+    try:
+        folder = go_programs.custom_resource_definitions()
+    except go_programs.GoProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no CRDs: {error}")
+    found = {}
+    for name in ("prometheusrules", "scrapeconfigs"):
+        spec = loaded((folder / f"monitoring.coreos.com_{name}.yaml").read_text())["spec"]
+        for version in spec["versions"]:
+            schema = version["schema"]["openAPIV3Schema"]
+            found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = strict(schema)
+    return found
+
+
+def strict(schema: Json) -> Json:
+    """The same as JSON Schema, and no field is let through that it doesn't have: as `kubectl --validate=strict`."""
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: strict(value) for key, value in schema.items()}
+    of_fields = isinstance(made.get("properties"), dict) and made.get("type") == "object"
+    if of_fields and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        made.setdefault("additionalProperties", False)
+    if schema.get("x-kubernetes-int-or-string") is True:
+        made.pop("type", None)
+        made["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+    return made
+
+
+def test_an_api_server_accepts_them(objects: dict[str, Json], definitions: dict[tuple[str, str], Json]) -> None:
+    kinds = set()
+    for name, made in objects.items():
+        kinds.add(made["kind"])
+        checked = {**made, "metadata": {}}  # whose schema is Kubernetes's own
+        if made["kind"] == "ConfigMap":
+            assert made["apiVersion"] == "v1"
+            assert set(made) == {"apiVersion", "kind", "metadata", "data"}
+            assert all(isinstance(value, str) for value in made["data"].values())
+        else:
+            schema = definitions[made["apiVersion"], made["kind"]]
+            schema = {**schema, "properties": {**schema["properties"], "metadata": {"type": "object"}}}
+            jsonschema.Draft202012Validator(schema).validate(checked)
+        assert set(made["metadata"]) == {"name", "labels"}
+        assert all(isinstance(value, str) for value in made["metadata"]["labels"].values())
+        # `kubectl apply` keeps each in an annotation, of 256 KiB at most. A ConfigMap's own limit is 1 MiB.
+        assert len(json.dumps(made)) < 256 * 1024, name
+    assert kinds == {"PrometheusRule", "ScrapeConfig", "ConfigMap"}
+    names = [(made["kind"], made["metadata"]["name"]) for made in objects.values()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (("spec", "sampleLimits"), 1, "'sampleLimits' was unexpected"),
+        (("spec", "relabelings", 0, "source_labels"), ["a"], "'source_labels' was unexpected"),
+        (("spec", "sampleLimit"), "100", "'100' is not of type 'integer'"),
+        (("spec", "scrapeInterval"), "often", "does not match"),
+    ],
+)
+def test_the_schema_would_refuse_a_mistake(
+    objects: dict[str, Json],
+    definitions: dict[tuple[str, str], Json],
+    path: tuple[str | int, ...],
+    value: Json,
+    complaint: str,
+) -> None:
+    wrong = copy.deepcopy(objects["scrapeConfig-xentop.yaml"])
+    at = wrong
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    schema = definitions[wrong["apiVersion"], wrong["kind"]]
+    with pytest.raises(jsonschema.ValidationError, match=complaint):
+        jsonschema.Draft202012Validator(schema).validate(wrong)
+
+
+def test_grafanas_sidecar_finds_every_dashboard(objects: dict[str, Json]) -> None:
+    maps = [made for made in objects.values() if made["kind"] == "ConfigMap"]
+    assert {made["metadata"]["labels"]["grafana_dashboard"] for made in maps} == {"1"}
+    uids = {json.loads(text)["uid"] for made in maps for text in made["data"].values()}
+    assert uids == {json.loads(file.read_text())["uid"] for file in (ROOT / "dashboards" / "json").glob("*.json")}
+
+
+@pytest.mark.parametrize("job", [job for job in JOBS if job not in OWN])
+def test_a_job_is_scraped_as_the_stack_does(objects: dict[str, Json], job: str) -> None:
+    spec = dict(objects[f"scrapeConfig-{job.replace('_', '-')}.yaml"]["spec"])
+    targets = spec.pop("staticConfigs", [])
+    assert targets == (
+        [{"targets": ["dom0:10290"], "labels": {"host": "xen1", "platform": "xen"}}] if job == "xentop" else []
+    )
+    assert spec.pop("scrapeInterval") == STACK["global"]["scrape_interval"]
+    assert spec.pop("scrapeTimeout") == STACK["global"]["scrape_timeout"]
+    expected = {key: value for key, value in JOBS[job].items() if key != "file_sd_configs"}
+    assert expected.pop("follow_redirects") is False  # the next test
+    expected["honor_labels"] = False
+    for part in ("relabel_configs", "metric_relabel_configs"):
+        expected[part] = [only_empty(step) for step in expected[part]]
+    assert as_configured(spec) == expected
+
+
+def only_empty(step: Json) -> Json:
+    return {**step, "regex": "^$"} if step.get("regex") == "" else step
+
+
+def as_configured(spec: Json) -> Json:
+    """What the Operator configures Prometheus with (pkg/prometheus/promcfg.go): it leaves empty fields out."""
+    names = {
+        "bodySizeLimit": "body_size_limit",
+        "honorLabels": "honor_labels",
+        "honorTimestamps": "honor_timestamps",
+        "jobName": "job_name",
+        "labelLimit": "label_limit",
+        "labelNameLengthLimit": "label_name_length_limit",
+        "labelValueLengthLimit": "label_value_length_limit",
+        "metricRelabelings": "metric_relabel_configs",
+        "params": "params",
+        "relabelings": "relabel_configs",
+        "sampleLimit": "sample_limit",
+    }
+    of_a_step = {
+        "action": "action",
+        "regex": "regex",
+        "replacement": "replacement",
+        "separator": "separator",
+        "sourceLabels": "source_labels",
+        "targetLabel": "target_label",
+    }
+    made = {names[key]: value for key, value in spec.items()}
+    for part in ("relabel_configs", "metric_relabel_configs"):
+        made[part] = [{of_a_step[key]: value for key, value in step.items() if value != ""} for step in made[part]]
+    return made
+
+
+def test_a_scrapeconfig_still_cannot_refuse_redirects(definitions: dict[tuple[str, str], Json]) -> None:
+    """Once it can, set it in operator.libsonnet, and take it out of docs/mixin.md."""
+    fields = definitions["monitoring.coreos.com/v1alpha1", "ScrapeConfig"]["properties"]["spec"]["properties"]
+    assert "followRedirects" not in fields
+
+
+def test_every_exporters_job_is_there(objects: dict[str, Json]) -> None:
+    scraped = {made["spec"]["jobName"] for made in objects.values() if made["kind"] == "ScrapeConfig"}
+    assert scraped == set(JOBS) - OWN
