@@ -76,8 +76,12 @@ def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> 
     names = Vzlist(vzlist_interval)
     names.start()
     at_end.callback(names.close)
-    asked = Source("vzlist", names.read, names.origin, required=False, background=names.background)
-    return [*sources(procfs, names.describe), asked]
+    return [*sources(procfs, names.describe), vzlist(names)]
+
+
+def vzlist(names: Vzlist) -> Source:
+    """Return the source that shows whether vzlist is asked with success."""
+    return Source("vzlist", names.read, names.origin, required=False, background=names.background)
 
 
 def describe_none(_running: Sequence[str]) -> list[Metric]:

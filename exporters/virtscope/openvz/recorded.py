@@ -19,7 +19,7 @@ from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import text
 
 # Of each line the first that is there, as the exporter reads them; * is every container's folder.
-_FILES = (
+FILES = (
     ("vz/version",),
     ("vz/stats",),
     ("vz/vestat",),
@@ -42,7 +42,7 @@ def read(procfs: Path) -> Files:
     Raises SourceUnavailable where there is none.
     """
     files: dict[str, bytes | Unread] = {}
-    for alternatives in _FILES:
+    for alternatives in FILES:
         for pattern in alternatives:
             found = dict(_matching(procfs, pattern))
             files.update(found)

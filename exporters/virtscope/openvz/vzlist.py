@@ -15,13 +15,12 @@ Exposes, as `vzlist -H -o veid,name` shows by hand, and likewise `hostname` and 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.bounded import Commands
+from virtscope.toolkit.bounded import Commands, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.toolkit.families import gauge, info
 
@@ -67,9 +66,9 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
 class Vzlist:
     """Asks vzlist of running containers, from start() to close(); it answers to root alone."""
 
-    def __init__(self, interval: float) -> None:
-        """Ask each `interval` seconds, and early when there is a new container."""
-        self._commands = Commands(TIMEOUT)
+    def __init__(self, interval: float, programs: Programs | None = None) -> None:
+        """Ask each `interval` seconds, and early when there is a new container; by `programs`, if it isn't here."""
+        self._commands = programs or Commands(TIMEOUT)
         self._woken_for: set[str] = set()
         self.background = Background("vzlist", self._ask, interval, lambda: self._commands.cpu_seconds)
 
@@ -84,7 +83,7 @@ class Vzlist:
 
     def origin(self) -> str:
         """Return the program's path."""
-        return shutil.which("vzlist") or "vzlist"
+        return self._commands.find("vzlist") or "vzlist"
 
     def read(self) -> list[Metric]:
         """Return what belongs to no container; raises as Background.latest() does."""
@@ -108,7 +107,7 @@ class Vzlist:
         Raises SourceUnavailable where there is no vzlist or it refuses to serve, SourceTimeout where it hangs, and
         SourceError where it fails.
         """
-        program = shutil.which("vzlist")
+        program = self._commands.find("vzlist")
         if not program:
             raise SourceUnavailable("vzlist is not in PATH, so containers' names are not known; install vzctl")
         fields: dict[str, Field] = {}

@@ -95,11 +95,15 @@ def _capability(machine: Machine) -> str:
 
 
 def _permission(machine: Machine) -> str:
-    return (
+    paranoid = machine.paranoid()
+    advice = (
         f"give the exporter {_capability(machine)} (AmbientCapabilities in a systemd unit; a rootless container's "
-        f"doesn't count), or let everyone count whole CPUs: sysctl kernel.perf_event_paranoid=0, which is "
-        f"{machine.paranoid()}"
+        f"doesn't count), or let everyone count whole CPUs: sysctl kernel.perf_event_paranoid=0, which is {paranoid}"
     )
+    if paranoid is not None and paranoid > 2 and machine.kernel >= (5, 8):
+        # A level that distributions have added, above the highest of the kernel's own.
+        advice += ". At more than 2, Debian's kernels want CAP_SYS_ADMIN instead; at 2, CAP_PERFMON is enough"
+    return advice
 
 
 _TURN_ON = {

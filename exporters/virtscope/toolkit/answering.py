@@ -43,8 +43,13 @@ class Answering(Generic[T]):
     one of the client that has the fewest being answered. Threads are started when first needed.
     """
 
-    def __init__(self, answers: Answers, wake_up: Callable[[], None]) -> None:
-        """`wake_up` is called, by any thread, whenever `finished` has something to return."""
+    def __init__(self, answers: Answers, wake_up: Callable[[], None], most_of_a_client: int | None = None) -> None:
+        """`wake_up` is called, by any thread, whenever `finished` has something to return.
+
+        With `most_of_a_client`, that many are answered at once, of one client too.
+        """
+        self._most = most_of_a_client or MOST_REQUESTS
+        self._most_of_a_client = most_of_a_client or MOST_REQUESTS_OF_A_CLIENT
         self._answers = answers
         self._wake_up = wake_up
         self._waiting: dict[str, deque[tuple[T, bytes]]] = {}  # by client, only those that have a request
@@ -94,9 +99,9 @@ class Answering(Generic[T]):
             self._requests.put(None)
 
     def _hand_out(self) -> None:
-        while self._waiting and (answered := sum(self._being_answered.values())) < MOST_REQUESTS:
+        while self._waiting and (answered := sum(self._being_answered.values())) < self._most:
             client = min(self._waiting, key=self._being_answered.__getitem__)
-            if self._being_answered[client] >= MOST_REQUESTS_OF_A_CLIENT:
+            if self._being_answered[client] >= self._most_of_a_client:
                 return
             if answered >= self._threads and not self._start_thread():
                 return  # a later request tries again

@@ -6,12 +6,14 @@ import contextlib
 import errno
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
@@ -56,6 +58,24 @@ class Finished(NamedTuple):
         return f"{end}: {said}" if said else end
 
 
+class Programs(Protocol):
+    """What runs programs to their end, on this machine (Commands) or another."""
+
+    cpu_seconds: float  # CPU time of all programs so far, as far as known
+
+    def find(self, name: str, folders: Sequence[str] = ()) -> str:
+        """Return the path of a program, in PATH or else in these folders; "" where there is none."""
+        ...
+
+    def run(self, program: str, *arguments: str) -> Finished:
+        """Run a program to its end; raises SourceError where it has none, or more output than is taken."""
+        ...
+
+    def close(self) -> None:
+        """Kill what is running, and run nothing any more."""
+        ...
+
+
 class Commands:
     """Runs programs one after the other, for one thread; any other may close()."""
 
@@ -66,6 +86,10 @@ class Commands:
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._closed = False
+
+    def find(self, name: str, folders: Sequence[str] = ()) -> str:
+        """Return the path of a program, in PATH or else in these folders; "" where there is none."""
+        return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])) or ""
 
     def run(self, program: str, *arguments: str) -> Finished:
         """Run a program to its end in the C locale; whatever its status, it is returned.

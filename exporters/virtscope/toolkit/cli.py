@@ -6,6 +6,7 @@ The flags are named as those of Prometheus's own exporters.
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import json
 import logging
@@ -22,6 +23,7 @@ from typing import Callable
 
 from virtscope import __version__
 from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.pages import Probes
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Exporter
 from virtscope.toolkit.server import Server
@@ -36,13 +38,14 @@ _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
 
-def parser(program: str, description: str, default_port: int) -> argparse.ArgumentParser:
+def parser(program: str, description: str, default_port: int, *, of_this_host: bool = True) -> argparse.ArgumentParser:
     """Return a parser with the shared flags; an exporter adds those of its sources.
 
-    `program` is the console script's name, such as "xentop-exporter".
+    `program` is the console script's name, such as "xentop-exporter". One that isn't `of_this_host` reads others.
     """
     flags = _parser(program, description)
-    flags.epilog = f"To record this host into a file: {program} record --help"
+    if of_this_host:
+        flags.epilog = f"To record this host into a file: {program} record --help"
     flags.add_argument(
         "--web.listen-address",
         dest="listen_address",
@@ -66,7 +69,7 @@ def parser(program: str, description: str, default_port: int) -> argparse.Argume
         metavar="PATH",
         help="path under which the metrics are served",
     )
-    _add_shared(flags, program)
+    _add_shared(flags, program, of_this_host=of_this_host)
     return flags
 
 
@@ -101,7 +104,7 @@ def _parser(program: str, description: str) -> argparse.ArgumentParser:
     )
 
 
-def _add_shared(flags: argparse.ArgumentParser, program: str) -> None:
+def _add_shared(flags: argparse.ArgumentParser, program: str, *, of_this_host: bool = True) -> None:
     flags.add_argument(
         "--log.level",
         dest="log_level",
@@ -112,8 +115,11 @@ def _add_shared(flags: argparse.ArgumentParser, program: str) -> None:
     flags.add_argument(
         "--log.format", dest="log_format", choices=["logfmt", "json"], default="logfmt", help="form of the log lines"
     )
-    flags.add_argument("--path.procfs", dest="procfs", default="/proc", metavar="DIR", help="where procfs is mounted")
-    flags.add_argument("--path.sysfs", dest="sysfs", default="/sys", metavar="DIR", help="where sysfs is mounted")
+    if of_this_host:
+        flags.add_argument(
+            "--path.procfs", dest="procfs", default="/proc", metavar="DIR", help="where procfs is mounted"
+        )
+        flags.add_argument("--path.sysfs", dest="sysfs", default="/sys", metavar="DIR", help="where sysfs is mounted")
     flags.add_argument(
         "--version",
         action="version",
@@ -223,12 +229,12 @@ def playback(exporter: str, given: argparse.Namespace) -> Playback | None:
     return played
 
 
-def serve(exporter: Exporter, given: argparse.Namespace) -> None:
+def serve(exporter: Exporter, given: argparse.Namespace, probes: Probes | None = None) -> None:
     """Serve until SIGTERM or SIGINT; exits with 1 and one line where web configuration or address can't be used."""
     program = f"{exporter.name}-exporter"
     try:
         web = WebConfig.load(given.web_config_file) if given.web_config_file else None
-        server = Server(given.listen_address, given.telemetry_path, web, exporter)
+        server = Server(given.listen_address, given.telemetry_path, web, exporter, probes)
     except WebConfigError as error:
         sys.exit(f"{program}: {error}")
     except OSError as error:
@@ -261,9 +267,9 @@ def serve_until_stopped(server: Server) -> None:
     log.info("stopping")
     server.shutdown()
     server.server_close()
-    # At its end Python takes its handlers back, and a signal that still comes would decide the exit status.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    # Its end, once what the caller opened is closed. Taking the interpreter down would give the handlers back, so that
+    # a signal that still comes decides the exit status, and crash where another thread is just taking one.
+    atexit.register(os._exit, 0)
 
 
 # --- The log: logfmt or JSON, on standard error -----------------------------------------------------------------------

@@ -18,6 +18,8 @@ from enum import Enum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from prometheus_client.samples import Sample
+
 from virtscope.toolkit.families import Block, Blocks
 from virtscope.toolkit.lines import escaped, metric_name, number, numbers, quoted, start_of_line
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from prometheus_client import Metric
-    from prometheus_client.samples import Exemplar, Sample
+    from prometheus_client.samples import Exemplar
 
 
 class Format(Enum):
@@ -115,7 +117,9 @@ def _write_blocks(family: Blocks, kept: _WrittenBlocks | None, syntax: _Syntax) 
 
 # A Sample is a tuple, so one call at C speed takes a column out of a whole family, and another compares it or looks
 # into it. That takes a sixth off a scrape against one Python loop that does it all sample by sample.
-_NAME, _LABELS, _VALUE, _TIMESTAMP, _EXEMPLAR, _NATIVE_HISTOGRAM = map(itemgetter, range(6))
+_NAME, _LABELS, _VALUE, _TIMESTAMP, _EXEMPLAR = map(itemgetter, range(5))
+# Before prometheus_client 0.22 (Debian 12 has 0.16, Ubuntu 22.04 0.9) a Sample ends before its native histogram.
+_NATIVE_HISTOGRAM = itemgetter(5 if len(Sample._fields) > 5 else slice(0))
 
 
 def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layout, str]:
@@ -313,7 +317,7 @@ def _exemplar(family: Metric, sample: Sample, exemplar: Exemplar) -> str:
 _OPENMETRICS = _Syntax(
     name="openmetrics",
     values_alone=_nothing_but_values,
-    shows=lambda sample: not sample.native_histogram,
+    shows=lambda sample: not _NATIVE_HISTOGRAM(sample),
     tail=_seconds_and_exemplar,
     header=_openmetrics_header,
     template=_openmetrics_template,

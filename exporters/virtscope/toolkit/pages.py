@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
+from urllib.parse import parse_qs
 
 from virtscope import __version__
 from virtscope.toolkit.answering import Answer
@@ -135,6 +136,22 @@ class Scrapes(Protocol):
         ...
 
 
+class NotScraped(Exception):
+    """A probe that can't be answered by metrics; `status` and the words are what the client gets instead."""
+
+    def __init__(self, status: HTTPStatus, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class Probes(Protocol):
+    """Other hosts that are scraped on behalf of a client, as blackbox_exporter's and snmp_exporter's are."""
+
+    def find(self, target: str, module: str) -> Scrapes:
+        """Return what scrapes this target; raises NotScraped, and so may its scrape()."""
+        ...
+
+
 def time_for_sources(timeout_header: str | None) -> float:
     """Return how many seconds the sources may take, from Prometheus's X-Prometheus-Scrape-Timeout-Seconds header.
 
@@ -162,10 +179,13 @@ class Page:
 class Pages:
     """The pages of one exporter, for clients that the web configuration lets in."""
 
-    def __init__(self, telemetry_path: str, web: WebConfig | None, exporter: Scrapes) -> None:
+    def __init__(
+        self, telemetry_path: str, web: WebConfig | None, exporter: Scrapes, probes: Probes | None = None
+    ) -> None:
         self._telemetry_path = telemetry_path
         self._web = web
         self._exporter = exporter
+        self._probes = probes
 
     def answer(self, head: bytes, client: str) -> Answer:
         """Return the answer to the request with this head; requests from one `client` share its limits."""
@@ -201,21 +221,29 @@ class Pages:
         if request.method not in {"GET", "HEAD"}:
             return Page(HTTPStatus.METHOD_NOT_ALLOWED, "405: use GET\n", {"Allow": "GET, HEAD"})
         if request.path == self._telemetry_path:
-            return self._metrics(request.headers)
+            return self._metrics(self._exporter, request.headers)
+        if self._probes and request.path == "/probe":
+            return self._probe(self._probes, request)
         if request.path == "/-/healthy":
             return Page(HTTPStatus.OK, f"{self._exporter.name}-exporter is healthy.\n")
         if request.path == "/":
             return Page(HTTPStatus.OK, self._landing_page(), {"Content-Type": "text/html; charset=utf-8"})
         return Page(HTTPStatus.NOT_FOUND, f"404: the metrics are at {self._telemetry_path}\n")
 
-    def _metrics(self, asked: dict[str, str]) -> Page:
+    def _probe(self, probes: Probes, request: Head) -> Page:
+        try:
+            return self._metrics(_probed(probes, request.target), request.headers)
+        except NotScraped as refusal:
+            return Page(refusal.status, f"{refusal}\n")
+
+    def _metrics(self, exporter: Scrapes, asked: dict[str, str]) -> Page:
         form = negotiate(asked.get("accept", ""))
         seconds = time_for_sources(asked.get("x-prometheus-scrape-timeout-seconds"))
         gzipped = accepts_gzip(asked.get("accept-encoding", ""))
         headers = {"Content-Type": form.content_type, "Vary": "Accept, Accept-Encoding"}
         if gzipped:
             headers["Content-Encoding"] = "gzip"
-        return Page(HTTPStatus.OK, self._exporter.scrape(form, seconds, gzipped=gzipped), headers)
+        return Page(HTTPStatus.OK, exporter.scrape(form, seconds, gzipped=gzipped), headers)
 
     def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> bytes:
         headers = {
@@ -233,11 +261,23 @@ class Pages:
     def _landing_page(self) -> str:
         name = f"{self._exporter.name}-exporter"
         metrics = html.escape(self._telemetry_path)
+        probe = "<li>A host: /probe?target=HOST&amp;module=MODULE</li>" if self._probes else ""
         return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{name}</title></head>
 <body>
 <h1>{name}</h1>
 <p>Version {__version__}, part of virtscope: what virtualisation costs, live.</p>
-<ul><li><a href="{metrics}">Metrics</a></li><li><a href="/-/healthy">Health</a></li></ul>
+<ul><li><a href="{metrics}">Metrics</a></li>{probe}<li><a href="/-/healthy">Health</a></li></ul>
 </body></html>
 """
+
+
+def _probed(probes: Probes, url: str) -> Scrapes:
+    """Return what a request's URL asks to be scraped; raises NotScraped."""
+    try:
+        query = parse_qs(url.partition("?")[2], strict_parsing=True, max_num_fields=2)
+    except ValueError:
+        query = {}
+    if set(query) - {"target", "module"} or "target" not in query or any(len(values) > 1 for values in query.values()):
+        raise NotScraped(HTTPStatus.BAD_REQUEST, "400: a probe is /probe?target=HOST&module=MODULE")
+    return probes.find(query["target"][0], query.get("module", [""])[0])

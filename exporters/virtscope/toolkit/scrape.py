@@ -8,7 +8,7 @@ import platform
 import resource
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
@@ -16,7 +16,15 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
 from virtscope import __version__
-from virtscope.toolkit.collect import Background, Cost, SourceError, SourceReader, SourceUnavailable, reason_of
+from virtscope.toolkit.collect import (
+    Background,
+    Cost,
+    InlineReader,
+    SourceError,
+    SourceReader,
+    SourceUnavailable,
+    reason_of,
+)
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
 
 log = logging.getLogger(__name__)
@@ -64,11 +72,20 @@ class Exporter:
 
     REASONS = ("timeout", "unavailable", "error", "malformed")
 
-    def __init__(self, name: str, sources: Iterable[Source]) -> None:
+    def __init__(self, name: str, sources: Iterable[Source], target: str = "") -> None:
+        """`target` is the host that the sources are of, where that isn't this one.
+
+        Its log lines name it; its sources are read in the scrape's thread, as they have been fetched before; and the
+        process's metrics, which are no host's, are left out.
+        """
         self.name = name
         self._sources = list(sources)
-        self._readers = [SourceReader(source.name, source.read) for source in self._sources]
-        self._process = Process()
+        self._about = {"target": target} if target else {}  # in each line of the log
+        self._readers: list[SourceReader[list[Metric]] | InlineReader[list[Metric]]] = [
+            InlineReader(source.name, source.read) if target else SourceReader(source.name, source.read)
+            for source in self._sources
+        ]
+        self._process = None if target else Process()
         self._encoder = Encoder(on_refused=self._note_refused)
         self._gzip = Gzip()
         # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
@@ -92,7 +109,8 @@ class Exporter:
                 if isinstance(outcome, SourceUnavailable) and not source.required:
                     self._note_absence(source, outcome)
                 elif isinstance(outcome, Exception):
-                    self._note_failure(source, outcome)
+                    together = [each.name for each, its in zip(self._sources, outcomes) if its is outcome]
+                    self._note_failure(source, outcome, together)
                 else:
                     self._note_success(source)
                     families += outcome
@@ -103,22 +121,24 @@ class Exporter:
             self._encode_seconds += time.thread_time() - begun
             return exposition
 
-    def _note_failure(self, source: Source, error: Exception) -> None:
+    def _note_failure(self, source: Source, error: Exception, together: Sequence[str]) -> None:
+        """Count a failure, and log it if it is new; sources that failed `together`, by the same error, in one line."""
         reason = reason_of(error)
         self._errors[source.name, reason] += 1
-        if self._state[source.name] == reason:
-            return  # said already
+        known = self._state[source.name] == reason
         self._state[source.name] = reason
+        if known or source.name != together[0]:
+            return
         unforeseen = not isinstance(error, SourceError)  # a fault of ours: say where
         log.warning(
             "source failed",
-            extra={"fields": {"source": source.name, "reason": reason, "err": f"{error}" or type(error).__name__}},
+            extra={"fields": {**self._about, "source": ",".join(together), "reason": reason, "err": _words(error)}},
             exc_info=error if unforeseen else None,
         )
 
     def _note_absence(self, source: Source, error: SourceUnavailable) -> None:
         if self._state[source.name] != "absent" or self._absent[source.name] != str(error):
-            log.info("source absent", extra={"fields": {"source": source.name, "why": error}})
+            log.info("source absent", extra={"fields": {**self._about, "source": source.name, "why": error}})
         self._state[source.name] = "absent"
         self._absent[source.name] = str(error)
 
@@ -127,7 +147,7 @@ class Exporter:
         if self._state[source.name] != "up":
             self._state[source.name] = "up"
             fields = {"source": source.name} if detail is None else {"source": source.name, "detail": detail}
-            log.info("source answers", extra={"fields": fields})
+            log.info("source answers", extra={"fields": {**self._about, **fields}})
 
     def _origin(self, source: Source) -> str | None:
         detail = None
@@ -136,7 +156,7 @@ class Exporter:
         except Exception as error:  # the values are good all the same
             self._errors[source.name, reason_of(error)] += 1
             if self._origins.get(source.name, "") is not None:  # not logged already
-                fields = {"source": source.name, "err": f"{error}" or type(error).__name__}
+                fields = {**self._about, "source": source.name, "err": _words(error)}
                 unforeseen = not isinstance(error, SourceError)
                 log.warning(
                     "origin of a source's values unknown",
@@ -150,7 +170,8 @@ class Exporter:
         self._refusals += 1
         if error.family not in self._refused:
             self._refused.add(error.family)
-            log.error("metric family left out", extra={"fields": {"family": error.family, "err": error}})
+            fields = {**self._about, "family": error.family, "err": error}
+            log.error("metric family left out", extra={"fields": fields})
 
     def _about_itself(self) -> Iterable[Metric]:
         up = GaugeMetricFamily(f"{self.name}_up", "1 if every source was read for this scrape, else 0.")
@@ -209,6 +230,8 @@ class Exporter:
             "Version of the exporter and of the Python that runs it.",
             {"version": __version__, "python": platform.python_version()},
         )
+        if self._process is None:
+            return
         try:
             yield from self._process.families()
         except OSError as error:  # no file descriptors left
@@ -237,7 +260,11 @@ class Exporter:
         yield from (age, errors)
 
 
-def _cost(reader: SourceReader[list[Metric]], background: Background[Any] | None) -> Cost:
+def _words(error: Exception) -> str:
+    return f"{error}" or type(error).__name__
+
+
+def _cost(reader: SourceReader[list[Metric]] | InlineReader[list[Metric]], background: Background[Any] | None) -> Cost:
     """Return what a source has cost, in the scrapes and in the background, where the reads are that count."""
     if background is None:
         return reader.cost

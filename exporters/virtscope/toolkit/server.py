@@ -22,12 +22,13 @@ import time
 from http import HTTPStatus
 
 from virtscope.toolkit.answering import Answer, Answering
-from virtscope.toolkit.pages import Pages, Scrapes
+from virtscope.toolkit.pages import Pages, Probes, Scrapes
 from virtscope.toolkit.webconfig import WebConfig
 
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
+MOST_PROBES = 200  # answered at once, for one Prometheus too: most of that time they wait for their hosts
 MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
 MOST_UNSENT_BYTES = 32 << 20  # of all answers together
 SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's own limits are megabytes, which count as the exporter's memory
@@ -80,13 +81,21 @@ class _Connection:
 class Server:
     """Serves one exporter on one address. Its connections are the business of the thread in `serve_forever` alone."""
 
-    def __init__(self, address: tuple[str, int], telemetry_path: str, web: WebConfig | None, exporter: Scrapes) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        telemetry_path: str,
+        web: WebConfig | None,
+        exporter: Scrapes,
+        probes: Probes | None = None,
+    ) -> None:
         """Bind `address`; raises OSError if that can't be done."""
         self.web = web
         self._listener = _listener(*address)
         self.server_address = self._listener.getsockname()
-        self._pages = Pages(telemetry_path, web, exporter)
-        self._answering: Answering[_Connection] = Answering(self._pages, self._wake_up)
+        self._pages = Pages(telemetry_path, web, exporter, probes)
+        most_of_a_client = MOST_PROBES if probes else None
+        self._answering: Answering[_Connection] = Answering(self._pages, self._wake_up, most_of_a_client)
         self._woken, self._waker = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         for sock in (self._woken, self._waker):

@@ -1,4 +1,4 @@
-"""What keeps one look at the host in line with the one before: clocks, names of one kind, names that pass on.
+"""Keeps each look at the host consistent with the one before: clocks, duplicate names, reused names.
 
 **Clocks.** CPU time must not go back while a domain lives, though the clocks of the physical CPUs are never quite the
 same. Of a running vCPU Xen gives the time up to its last start, and what has passed since: the clock of the CPU that
@@ -6,9 +6,10 @@ asks less that of the CPU it runs on (vcpu_runstate_get in xen/common/sched/core
 has just stopped shows less than before. So it is with the time in each run state. Prometheus would take that for a
 restart from 0, and add the whole counter to a rate.
 
-**Names.** xentop's text has names and places only: domains and interfaces that these don't keep apart are numbered.
+**Duplicate names.** xentop's text identifies domains by name and interfaces by position only: where these are not
+unique or not stable, they are numbered.
 
-**Successors.** Under a name there may be another guest than when the toolstack was asked.
+**Reused names.** A name may belong to another guest than when the toolstack was asked.
 
 Each object here is shown every look at the host, in order, by the source whose values it keeps.
 """
@@ -21,10 +22,12 @@ from typing import NamedTuple, Optional
 
 from virtscope.xen.model import DOM0, Domain, Host, Waiting
 
-MOST_APART = 1.0  # seconds; also what one tick takes from a text's whole seconds. A greater fall is another domain's
+MOST_APART = (
+    1.0  # seconds; also what one tick takes from a text's whole seconds. A greater decrease means another domain
+)
 
-# Looks that a name's numbers are kept for when nobody has it: an hour at a scrape a second, longer than rates look
-# back, so that no rate goes from the last domain with a number to the one it is given to again.
+# For how many looks the numbers of an unused name are remembered: an hour at a scrape a second, longer than rates look
+# back, so that no rate spans two domains that were given the same number.
 _REMEMBERED = 3600
 
 Times = list[Optional[float]]
@@ -43,7 +46,7 @@ class Clocks:
         return host._replace(domains=tuple([self._steady_domain(domain, last) for domain in host.domains]))
 
     def _steady_domain(self, domain: Domain, last: dict[Key, Times]) -> Domain:
-        key = domain.domid, "" if domain.domid is not None else domain.name, domain.namesake
+        key = domain.domid, "" if domain.domid is not None else domain.name, domain.duplicate
         now = [domain.cpu_seconds, *[vcpu.cpu_seconds for vcpu in domain.vcpus]]
         # A time that the source doesn't give now, as of a vCPU that is offline, is remembered till it does again.
         self._last[key] = reached = _reached(last.get(key, []), now)
@@ -95,28 +98,28 @@ def _greater(before: Times, now: Times) -> Times:
     return [was if time is None or (was is not None and was > time) else time for was, time in zip(before, now)]
 
 
-class _Namesakes(NamedTuple):
+class _SameName(NamedTuple):
     domains: list[Domain]
-    first: int  # number of the first of them; 0: the name's only domain, and the first one
+    first: int  # number of the first of them; 0: the only domain that has ever had the name
 
 
-class Namesakes:
-    """Numbers the domains of one name, from one iteration to the next, so that no number ever passes to another guest.
+class DuplicateNames:
+    """Numbers domains of the same name, from one iteration to the next, so that no number is passed to another guest.
 
-    xentop prints namesakes in the order of their ids, so the n-th is the same guest as long as there are as many of
-    them and none of their counters has gone back. After any other change it can't be known which one went or came:
-    all of that name get new numbers, and so does the one that is left when the others are gone. A name that no domain
-    has had for long is forgotten.
+    xentop prints domains in the order of their ids, so the n-th of a name is the same guest as long as their number is
+    the same and none of their counters has decreased. After any other change it can't be known which one went or came:
+    all domains of that name get new numbers, even if only one is left. A name that has been unused for long is
+    forgotten.
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, _Namesakes] = {}  # of the iteration before
+        self._last: dict[str, _SameName] = {}  # of the iteration before
         self._highest: dict[str, int] = {}  # number ever given to a domain of the name
         self._in_use: dict[str, int] = {}  # of these names, the last look at which a domain had it
         self._look = 0
 
     def tell_apart(self, host: Host) -> Host:
-        """Return the host with `namesake` set in the domains that need it."""
+        """Return the host with `duplicate` set in the domains that need it."""
         by_name: defaultdict[str, list[Domain]] = defaultdict(list)
         for domain in host.domains:
             if domain.domid != DOM0:
@@ -132,24 +135,24 @@ class Namesakes:
             return host
         return host._replace(
             domains=tuple(
-                domain._replace(namesake=next(numbers[domain.name]))
+                domain._replace(duplicate=next(numbers[domain.name]))
                 if domain.domid != DOM0 and domain.name in numbers
                 else domain
                 for domain in host.domains
             )
         )
 
-    def _number(self, name: str, domains: list[Domain]) -> _Namesakes:
+    def _number(self, name: str, domains: list[Domain]) -> _SameName:
         if len(domains) == 1 and name not in self._highest:
-            return _Namesakes(domains, 0)
+            return _SameName(domains, 0)
         last = self._last.get(name)
         if last and last.first and len(last.domains) == len(domains):
             pairs = zip(last.domains, domains)
             if not any(was > now for before, after in pairs for was, now in zip(_counters(before), _counters(after))):
-                return _Namesakes(domains, last.first)
+                return _SameName(domains, last.first)
         first = self._highest.get(name, 0) + 1
         self._highest[name] = first + len(domains) - 1
-        return _Namesakes(domains, first)
+        return _SameName(domains, first)
 
     def _forget_unused_names(self) -> None:
         self._look += 1
@@ -161,7 +164,7 @@ class Namesakes:
 
 
 def _counters(domain: Domain) -> tuple[float, ...]:
-    """Return what never gets less while a domain lives (and keeps its devices)."""
+    """Return counters that never decrease while a domain exists and keeps its devices."""
     ways = [way for network in domain.networks for way in (network.receive, network.transmit)]
     requests = [way.requests for block in domain.blocks for way in (block.read, block.write) if way]
     return (
@@ -181,11 +184,11 @@ class _Seen(NamedTuple):
 
 
 class Places:
-    """Names a domain's interfaces by their places, from one iteration to the next, so that no name ever passes on.
+    """Names a domain's interfaces by position, from one iteration to the next, so that no name is passed to another.
 
-    xentop numbers the interfaces that there are, in Dom0's order: after one was added or taken out it can't be known
-    which is which. All that there are then start again under their places and a number: "0-2", "1-2". Packets show that
-    one took the place of another, not bytes: those wrap on Dom0s of 32 bits.
+    xentop numbers the existing interfaces, in Dom0's order: after one was added or removed it can't be known which is
+    which. All of them then start again under their position and a number: "0-2", "1-2". Packets show that
+    an interface was replaced, as bytes wrap on 32-bit Dom0s.
     """
 
     def __init__(self) -> None:
@@ -193,7 +196,7 @@ class Places:
         self._look = 0
 
     def tell_apart(self, host: Host) -> Host:
-        """Return the host, in which `namesake` is set, with such names."""
+        """Return the host with interfaces named so; `duplicate` must be set already."""
         self._look += 1
         named = host._replace(domains=tuple([self._named(domain) for domain in host.domains]))
         if len(self._seen) > len(host.domains):
@@ -201,7 +204,7 @@ class Places:
         return named
 
     def _named(self, domain: Domain) -> Domain:
-        key = domain.name, domain.domid, domain.namesake
+        key = domain.name, domain.domid, domain.duplicate
         vifs = len(domain.networks) if domain.vifs is None else domain.vifs
         packets = {network.vif: network.receive.packets + network.transmit.packets for network in domain.networks}
         cpu_seconds, generation = domain.cpu_seconds or 0, 0

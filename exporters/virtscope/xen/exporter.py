@@ -24,7 +24,7 @@ from virtscope.toolkit.recording import Failed
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.xen import metrics, recorded, xentop_text
-from virtscope.xen.continuity import Clocks, Namesakes, Places, WaitingClocks
+from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingClocks
 from virtscope.xen.devices import network
 from virtscope.xen.hypervisor import running_version
 from virtscope.xen.libxenstat import MODEL, HostReader, Libxenstat, Shape
@@ -131,15 +131,11 @@ def toolstack(interval: float, at_end: contextlib.ExitStack) -> Keeper | None:
 
 def live(source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Keeper | None) -> list[Source]:
     """Return what shows a source's values as they are now, and what goes with it."""
+    if isinstance(source, Xentop):
+        version = running_version(Path(sysfs))
+        return live_text(lambda: Printed(source.read(), version), source.origin, keeper)
     add_guests = keeper.add_to if keeper else _add_nothing
     xl = [_xl(keeper)] if keeper else []
-    if isinstance(source, Xentop):
-        text, version = TextView(add_guests), running_version(Path(sysfs))
-        return [
-            Source("xentop", lambda: text.families(Printed(source.read(), version)), source.origin),
-            Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
-            *xl,
-        ]
     host, library = HostReader(source, NetDev(network, procfs, sysfs)), LibraryView(add_guests)
     runstate, clocks = Runstate(waiting, sysfs), WaitingClocks()
     return [
@@ -151,6 +147,16 @@ def live(source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Kee
             required=False,
         ),
         *xl,
+    ]
+
+
+def live_text(read: Callable[[], Printed], origin: Callable[[], str], keeper: Keeper | None) -> list[Source]:
+    """Return what shows the values that xentop prints now, and what goes with them."""
+    text = TextView(keeper.add_to if keeper else _add_nothing)
+    return [
+        Source("xentop", lambda: text.families(read()), origin),
+        Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
+        *([_xl(keeper)] if keeper else []),
     ]
 
 
@@ -266,7 +272,7 @@ class TextView:
 
     def __init__(self, add_guests: AddGuests = _add_nothing) -> None:
         self._add_guests = add_guests
-        self._namesakes = Namesakes()
+        self._duplicate_names = DuplicateNames()
         self._places = Places()
         self._clocks = Clocks()
         self._unknown_line_logged = False
@@ -282,7 +288,7 @@ class TextView:
             self._unknown_line_logged = True
             log.warning("xentop printed a line that is not understood", extra={"fields": {"line": unknown[0][:200]}})
         self._missing.note(host.missing())
-        known_apart = self._clocks.steady(self._places.tell_apart(self._namesakes.tell_apart(host)))
+        known_apart = self._clocks.steady(self._places.tell_apart(self._duplicate_names.tell_apart(host)))
         child = Child(printed.iteration.age, len(unknown), printed.iteration.starts)
         return metrics.host_families(self._add_guests(known_apart)) + metrics.child_families(child)
 

@@ -29,15 +29,19 @@ def require_xen(sysfs: Path) -> None:
 
 def running_release(sysfs: Path) -> str:
     """Return the running hypervisor's release, such as 4.17; "" where it isn't known."""
-    version = sysfs / "hypervisor/version"
-    major, minor = _first_line(version / "major"), _first_line(version / "minor")
+    folder = sysfs / "hypervisor/version"
+    major, minor = _first_line(folder / "major"), _first_line(folder / "minor")
     return f"{major}.{minor}" if major and minor else ""
 
 
 def running_version(sysfs: Path) -> str | None:
     """Return the running hypervisor's version, such as 4.17.7, as libxenstat has it; None where it isn't known."""
-    release = running_release(sysfs)
-    return release + _first_line(sysfs / "hypervisor/version/extra") if release else None
+    return version(*(_first_line(sysfs / "hypervisor/version" / part) for part in ("major", "minor", "extra")))
+
+
+def version(major: str, minor: str, extra: str) -> str | None:
+    """Return the version that the kernel's files give in three parts; None where they don't."""
+    return f"{major}.{minor}{extra}" if major and minor else None
 
 
 def load(path: str) -> ctypes.CDLL:

@@ -594,7 +594,7 @@ def _page(table: Iterable[Rows[V]], of: V) -> list[Metric]:
 
 
 def _domid(domain: Domain) -> str:
-    """Return the id; without one "", or for one of several domains of a name what is never another's: "duplicate-2"."""
+    """Return the id; if unknown "", or for one of several domains of the same name a unique number: "duplicate-2"."""
     if domain.domid is not None:
         return str(domain.domid)
-    return f"duplicate-{domain.namesake}" if domain.namesake else ""
+    return f"duplicate-{domain.duplicate}" if domain.duplicate else ""

@@ -82,7 +82,7 @@ class Domain(NamedTuple):
     networks: tuple[Network, ...]
     blocks: tuple[Block, ...]
     missing: Missing = NOTHING_MISSING
-    namesake: int | None = None  # keeps domains of one name apart where there is no domid
+    duplicate: int | None = None  # distinguishes domains of the same name where there is no domid
     vifs: int | None = None  # interfaces that the source counts, where it may not show all of them
 
 
@@ -202,11 +202,11 @@ class Toolstack(NamedTuple):
 
 
 class Child(NamedTuple):
-    """The xentop that the exporter runs, and its last iteration."""
+    """The xentop that is run, and its last iteration."""
 
     iteration_age: float  # seconds at most
     unknown_lines: int
-    starts: int
+    starts: int | None  # None: another one for each iteration
 
 
 def decoded(name: bytes | None) -> str:

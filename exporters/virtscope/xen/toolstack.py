@@ -223,10 +223,10 @@ class Rounds:
 class Keeper:
     """Asks the toolstack in the background, from start() to close()."""
 
-    def __init__(self, interval: float) -> None:
-        """Ask each `interval` seconds, and early when there are new domains."""
+    def __init__(self, interval: float, xl: Xl | None = None) -> None:
+        """Ask each `interval` seconds, and early when there are new domains; by `xl`, if it isn't this machine's."""
         self.rounds = Rounds()
-        self._xl = Xl()
+        self._xl = xl or Xl()
         self._successors = Successors()
         self._woken_for: set[tuple[int | None, str]] = set()
         self.background = Background("xl", self._refresh, interval, self._xl.cpu_seconds)

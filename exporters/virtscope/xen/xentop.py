@@ -43,11 +43,14 @@ _FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/loca
 
 
 class Iteration(NamedTuple):
-    """The last whole iteration: its text, its age in seconds at most, and how often xentop was started till then."""
+    """The last whole iteration: its text, its age in seconds at most, and how often xentop was started till then.
+
+    `starts` is None where each iteration is of another xentop.
+    """
 
     text: bytes
     age: float
-    starts: int
+    starts: int | None
 
 
 class Xentop:

@@ -7,14 +7,13 @@ decides which of them to run.
 from __future__ import annotations
 
 import logging
-import os
 import re
-import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
-from virtscope.toolkit.bounded import Commands, Finished, last_line
+from virtscope.toolkit.bounded import Commands, Finished, Programs, last_line
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore
 from virtscope.xen.xl_domains import parse_details, parse_list
@@ -27,10 +26,12 @@ ASK_DETAILS = 3  # times for a domain
 PSR_AGAIN = 3600.0  # seconds until a machine without cache monitoring is asked again
 
 _FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/xensource/bin")
+ReadXenstore = Callable[[Sequence[str]], "list[bytes | None]"]  # as xenstore.read_values()
+
 # The first that works: uuids are listed since 4.1, CPU pools since 4.6. xl before 4.5 lists in spite of a -c that it
 # doesn't know, but says so.
 _NOT_KNOWN = re.compile("not implemented|not found!$")
-_LISTS = {"xl": (("list", "-v", "-c"), ("list", "-v"), ("list",)), "xm": (("list",),)}
+LISTS = {"xl": (("list", "-v", "-c"), ("list", "-v"), ("list",)), "xm": (("list",),)}
 
 
 class Answer(NamedTuple):
@@ -53,8 +54,10 @@ class RawToolstack(NamedTuple):
 class Xl:
     """Asks the toolstack, whichever there is."""
 
-    def __init__(self) -> None:
-        self._commands = Commands(TIMEOUT)
+    def __init__(self, programs: Programs | None = None, read_xenstore: ReadXenstore | None = None) -> None:
+        """Ask by these, if it isn't this machine's toolstack and XenStore."""
+        self._commands = programs or Commands(TIMEOUT)
+        self._read_xenstore = read_xenstore or xenstore.read_values
         self._program = ""  # the last that worked
         self._list: tuple[str, ...] = ()  # likewise
         self._details: Answer | None = None
@@ -111,7 +114,8 @@ class Xl:
 
     def _candidates(self) -> list[tuple[str, tuple[str, ...]]]:
         last = [(self._program, self._list)] if self._program else []
-        found = [(_find(name), arguments) for name, lists in _LISTS.items() for arguments in lists]
+        programs = {name: self._commands.find(name, _FOLDERS) for name in LISTS}
+        found = [(programs[name], arguments) for name, lists in LISTS.items() for arguments in lists]
         return last + [candidate for candidate in found if candidate[0] and candidate not in last]
 
     def _try_list(self, program: str, arguments: tuple[str, ...]) -> Answer:
@@ -172,7 +176,7 @@ class Xl:
         self._os_names = {domain: os_name for domain, os_name in self._os_names.items() if domain in now}
         silent = sorted(now - self._os_names.keys())
         try:
-            values = xenstore.read_values([f"/local/domain/{domid}/data/os_name" for domid, _ in silent])
+            values = self._read_xenstore([f"/local/domain/{domid}/data/os_name" for domid, _ in silent])
         except SourceUnavailable:
             return []
         except SourceError as error:
@@ -216,7 +220,3 @@ def _detailed(answer: Answer) -> set[int]:
 def _schedulers_in_use(host: Answer, pools: list[Answer]) -> set[str]:
     known_pools = [pool for answer in pools for pool in parse_pools(answer.output)[0]]
     return {parse_info(host.output).scheduler, *(pool.scheduler for pool in known_pools)}
-
-
-def _find(name: str) -> str:
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])) or ""
