@@ -1,7 +1,7 @@
 """Write the dashboards' JSON, or check that what is committed is what the sources say.
 
 python -m dashboards.build            write dashboards/json/
-python -m dashboards.build --check    exit 1 and name the files that are not fresh
+python -m dashboards.build --check    exit 1 and name the files that are out of date
 """
 
 from __future__ import annotations
@@ -9,40 +9,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from pkgutil import iter_modules
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.pages import (
-    applications,
-    caches_and_events,
-    consolidation,
-    fleet,
-    host,
-    monitor,
-    openvz,
-    profile,
-    virtual_servers,
-    xen,
-)
+from dashboards import pages
 
 FOLDER = Path(__file__).parent / "json"
-PAGES: list[ModuleType] = [
-    fleet,
-    host,
-    virtual_servers,
-    caches_and_events,
-    profile,
-    applications,
-    consolidation,
-    xen,
-    openvz,
-    monitor,
-]
 DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
-    f"{page.__name__.rpartition('.')[2].replace('_', '-')}.json": page.make for page in PAGES
+    f"{page.name.replace('_', '-')}.json": import_module(f"{pages.__name__}.{page.name}").make
+    for page in iter_modules(pages.__path__)
 }
 
 
@@ -69,11 +48,11 @@ def write() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dashboards.build", description="Write the dashboards' JSON.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not fresh")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     if not parser.parse_args().check:
         write()
     elif files := stale():
-        sys.exit(f"not fresh: {', '.join(path.name for path in files)}; run `python -m dashboards.build` and commit")
+        sys.exit(f"out of date: {', '.join(path.name for path in files)}; run `python -m dashboards.build` and commit")
 
 
 if __name__ == "__main__":

@@ -28,14 +28,20 @@ class Marks(dashboard.AnnotationQuery):
     def __init__(
         self, name: str, expr: str, *, title: str, text: str, colour: str, step: str = "60s", at_first: bool = True
     ) -> None:
-        super().__init__(name=name, datasource=DATASOURCE, enable=at_first, icon_color=colour, expr=expr)
+        super().__init__(name=name, datasource=DATASOURCE, enable=at_first, icon_color=colour)
+        self._expr = expr
         self._title = title
         self._text = text
         self._step = step  # how often it is looked at least, 60 s being Grafana's own
 
     def to_json(self) -> dict[str, object]:
-        """Grafana's own fields for Prometheus, which the SDK's model lacks."""
-        return {**super().to_json(), "titleFormat": self._title, "textFormat": self._text, "step": self._step}
+        """Grafana's own fields for Prometheus, which the SDK's model lacks.
+
+        The query is in `target`. Beside the name, where it was before Grafana 8, it would be lost when Grafana 13
+        converts the page to its new format.
+        """
+        target = {"expr": self._expr, "interval": self._step, "refId": "Anno"}
+        return {**super().to_json(), "target": target, "titleFormat": self._title, "textFormat": self._text}
 
 
 def changes() -> Marks:
@@ -57,7 +63,7 @@ def changes() -> Marks:
     )
     return Marks(
         "Changes",
-        _thinned(f"group by (what) ({each})", "starts, ends and reallocations"),
+        _thinned(f"group by (what) ({each})", "Starts, ends and reallocations"),
         title="{{what}}",
         text="",
         colour=palette.BLUE,
@@ -77,7 +83,12 @@ def alerts(*, any_hosts: bool = False) -> Marks:
         else (f'label_replace({began}, "what", "$1", "alertname", "(.*)")')
     )
     return Marks(
-        "Alerts", _thinned(f"group by (what) ({named})", "alerts"), title="{{what}}", text="", colour=palette.CRITICAL
+        "Alerts",
+        # Between the marks of changes: of two at the same time one would hide the other.
+        _thinned(f"group by (what) ({named})", "Alerts", later=0.5),
+        title="{{what}}",
+        text="",
+        colour=palette.CRITICAL,
     )
 
 
@@ -86,20 +97,23 @@ def _in_words(looks: Mapping[str, str]) -> str:
     return " or ".join(f'label_replace({look}, "what", "{what}", "vserver", "(.*)")' for what, look in looks.items())
 
 
-def _thinned(events: str, kind: str) -> str:
+def _thinned(events: str, kind: str, *, later: float = 0) -> str:
     """Each event by its name, if the graph shows an hour at most and not too many of them.
 
     Else their number in each fifth of what is shown, so that there never are more than a few lines.
+
+    later: by which part of a fifth those lines are moved.
     """
     many = f"sum(sum_over_time(count({events})[$__range:$__interval] @ end()))"
     few = f"on () (vector($__range_s) <= {_HOUR} unless on () ({many} > {_MANY}))"
     tenth = "${__range_s}00ms"  # a tenth of so many seconds
-    later, earlier = (
+    last, before = (
         f"sum_over_time(count({events})[{tenth}:$__interval]{offset})" for offset in ("", f" offset {tenth}")
     )
-    number = f"({later} + {earlier} or {later} or {earlier})"
-    once = "on () (vector(time()) % ($__range_s / 5) < $__interval_ms / 1000)"
-    counted = f'label_replace(count_values("n", {number}), "what", "$1 {kind}", "n", "(.*)")'
+    number = f"({last} + {before} or {last} or {before})"
+    moved = f"(vector(time()) - $__range_s * {later / 5:g})" if later else "vector(time())"
+    once = f"on () ({moved} % ($__range_s / 5) < $__interval_ms / 1000)"
+    counted = f'label_replace(count_values("n", {number}), "what", "{kind}: $1", "n", "(.*)")'
     return f"({events}) and {few} or (group by (what) ({counted}) and {once}) unless {few}"
 
 

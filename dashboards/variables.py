@@ -131,10 +131,10 @@ def other_time() -> CustomVariable:
 
 
 def prometheus() -> QueryVariable:
-    """Find the address by which Prometheus scrapes itself, under which it serves the runbooks."""
-    return _asked("prometheus", "Prometheus", 'label_values(up{job="prometheus"}, instance)').hide(
-        VariableHide.HIDE_VARIABLE
-    )
+    """Find the address by which the Prometheus with our rules scrapes itself, under which it serves the runbooks."""
+    # By its rules and not by its job: that may be called otherwise, and others may be scraped too.
+    ours = 'prometheus_rule_group_interval_seconds{rule_group=~".+;derived"}'
+    return _asked("prometheus", "Prometheus", f"label_values({ours}, instance)").hide(VariableHide.HIDE_VARIABLE)
 
 
 def _host_platform() -> QueryVariable:
@@ -165,7 +165,7 @@ def _platform() -> QueryVariable:
 
 
 def _host(platforms: str = 'platform=~"$platform"') -> QueryVariable:
-    """One host of these platforms, at first the one with the severest alerts.
+    """One host of these platforms, at first the one with the severest alerts; of equal ones that with more overhead.
 
     One: shares and capacities of several do not add up to anything.
     """
@@ -175,7 +175,11 @@ def _host(platforms: str = 'platform=~"$platform"') -> QueryVariable:
         for severity, points in SEVERITY_POINTS.items()
         if points
     )
-    severest_first = f"sort_desc({known} * on (host) group_left () sum by (host) ({points}) or 0 * {known})"
+    overhead = f"max by (host) (last_over_time(host:overhead:ratio{{{platforms}}}[$__range]))"
+    severest_first = (
+        f"sort_desc(({known} * on (host) group_left () sum by (host) ({points}) or 0 * {known})"
+        f" + on (host) (0.4 * {overhead} or 0 * {known}))"
+    )
     return (
         _asked("host", "Host", f"query_result({severest_first})")
         .regex('/host="([^"]+)"/')

@@ -18,15 +18,15 @@ from demo.targets import Ports
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m demo", description="A study's experiment, played.")
+    parser = argparse.ArgumentParser(prog="python -m demo", description="A simulated experiment from a study.")
     commands = parser.add_subparsers(dest="command", required=True)
     preparing = commands.add_parser("prepare", help="make recordings, history and configuration")
-    serving = commands.add_parser("sensors", help="serve what the sensors would show")
+    serving = commands.add_parser("sensors", help="serve the simulated sensors' metrics")
     for command in (preparing, serving):
-        command.add_argument("--folder", type=Path, required=True, help="where all is that is made")
+        command.add_argument("--folder", type=Path, required=True, help="for all generated files")
     preparing.add_argument("--promtool", type=Path, required=True)
     preparing.add_argument("--prometheus", type=Path, required=True)
-    preparing.add_argument("--ports", required=True, help="of prometheus, xentop, vestat and sensors")
+    preparing.add_argument("--ports", required=True, help="ports of prometheus, xentop, vestat and sensors")
     serving.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)

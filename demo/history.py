@@ -1,9 +1,9 @@
-"""A day of the demo's past, in blocks that Prometheus takes over as its own.
+"""A day of the demo's past, in blocks that Prometheus adopts as its own.
 
-One hour of the story is like another, but for what counters have grown by. So the exporters' own code makes what
-targets would have shown in the last two hours only, and those before are made of these; promtool turns them into
-blocks. Then the recording rules are evaluated over the last hour, as Prometheus would have done: rules that read what
-others record come after these, so it takes a few rounds, each with a Prometheus of its own over the blocks so far.
+All hours of the story are the same, except that counters have grown. So the exporters' own code generates the metrics
+of the last two hours only, earlier hours are derived from these, and promtool converts them to blocks. Then the
+recording rules are evaluated over the last hour, as Prometheus would have done: rules that read other rules' records
+come after these, so it takes several rounds, each with its own Prometheus over the blocks so far.
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ from virtscope.xen.continuity import WaitingClocks
 from virtscope.xen.exporter import LibraryView
 from virtscope.xen.toolstack import Replayed
 
-# Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, also where its guest has
+# Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, even if the guest has
 # ended since the second one.
 STEP = 20
-# The last of them are as close as live ones, from a full minute on: where some in a minute are close and some are not,
-# its rate comes out too low.
+# The last samples are as dense as live ones, from a full minute on: with mixed intervals within a minute, its rate
+# would be too low.
 LIVE_STEP = 5
 _LIVE_SECONDS = 120
-# What only rules read is of no use in the story's past, where there are their records: they are evaluated over the last
-# two hours at most, and look back on these series for an hour.
+# Series that only rules read aren't needed for most of the past, as their records exist: rules are evaluated over the
+# last two hours at most, and read these series over an hour.
 FOR_RULES = 4 * story.CYCLE
 _RULES, _PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml"), ("dashboards/**/*.py",)
-# A platform's own words are many series, and their pages look at what is now: an hour is what these show at first.
+# A platform's own metrics are many series, and their pages initially show the last hour.
 _OWN_WORDS, _PLATFORMS = ("dashboards/signals/xen.py", "dashboards/signals/openvz.py"), ("xen_", "openvz_")
 
 
 def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
-    """What the targets would have shown until `end` (Unix time): since `begin` of what is on dashboards, of what rules
-    read since a few hours before `end`, and in the last hour of what only the page of a platform has."""
+    """What the targets would have shown until `end` (Unix time).
+
+    For what is on dashboards since `begin`, for what rules read since a few hours before `end`, and for what only the
+    page of a platform has in the last hour.
+    """
     two_hours = [at for at in range(end - 2 * story.CYCLE + 1, end + 1) if at % STEP == 0]
     moments = sorted({*two_hours, *range((end - _LIVE_SECONDS) // 60 * 60, end + 1, LIVE_STEP)})
     in_own_words = {word for word in _words(_OWN_WORDS) if word.startswith(_PLATFORMS)}
@@ -62,7 +65,7 @@ def latest(targets: Iterable[Target], begin: int, end: int, origin: float) -> It
 
 
 def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> dict[str, dict[int, float]]:
-    """What the targets show at these moments: values by Unix time, by series."""
+    """What the targets show at these times: values by Unix time, by series."""
     wanted = _words((*_RULES, *_PANELS))
     shown: dict[str, dict[int, float]] = {}
     by_host: dict[str, list[Target]] = {}
@@ -84,7 +87,7 @@ def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> 
 
 
 def _since(begin: int, values: Mapping[int, float], end: int) -> Iterator[tuple[int, float]]:
-    """A series from `begin` on, made of its last hour: in each before, it has grown by as much."""
+    """A series from `begin` on, derived from its last hour: it grows by as much in each hour."""
     last = max(at for at in values if at % STEP == 0)
     grown = values[last] - values[last - story.CYCLE]
     hour = [(at, value) for at, value in values.items() if at > end - story.CYCLE]
@@ -131,17 +134,17 @@ class _Host:
 
 
 class _Series:
-    """Names series as OpenMetrics has them, with the labels that Prometheus would add; each once."""
+    """Names of series in OpenMetrics's notation, with the labels that Prometheus would add; each only once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], str] = {}
 
     def up(self, target: Target) -> str:
-        """The series by which Prometheus says that it could scrape a target."""
+        """The series `up`, by which Prometheus records that it could scrape a target."""
         return f"up{_braces({**target.labels, **_address(target)})}"
 
     def of(self, name: str, labels: Mapping[str, str], target: Target) -> str:
-        """A sample's series, by what the target shows of it."""
+        """A sample's series, from what the target exposes."""
         key = (name, target, *labels.items())
         series = self._known.get(key)
         if series is None:
@@ -163,7 +166,7 @@ def _escaped(value: str) -> str:
 
 
 def _words(patterns: Iterable[str]) -> set[str]:
-    """Every word of these files: among them the metrics that they read."""
+    """All words in these files, which include the metrics that they read."""
     return {
         word
         for pattern in patterns

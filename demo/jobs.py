@@ -1,5 +1,7 @@
-"""The guests beside the study's, which come and go in each hour of its story: jobs in guests of their own, a reboot,
-one that migrates. They are the same on every host that has guests (study.yml, jobs)."""
+"""Additional guests that come and go in each hour of the story: jobs in their own guests, a reboot, a migration.
+
+They are the same on every host that has guests (study.yml, jobs).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from demo import study
 
 @dataclass(frozen=True)
 class Job:
-    """A guest that is there from `begin` until `end`, in seconds of the hour; `begin` is the greater one if it stays
-    over the full hour. Those of one name follow each other. One that `migrates` is on another host meanwhile.
+    """A guest that runs from `begin` until `end`, in seconds of the hour; `begin` is greater if it runs past the hour.
+
+    Those with the same name follow each other. One that `migrates` is on another host in between.
     """
 
     name: str
@@ -26,7 +29,7 @@ NAMES = sorted({job.name for job in JOBS})
 
 
 def jobs_at(phase: float) -> list[Job]:
-    """Those that are there at this second of the hour."""
+    """The jobs that run at this second of the hour."""
     return [
         job
         for job in JOBS

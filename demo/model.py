@@ -1,6 +1,6 @@
-"""What a host does in a step, as rates, and what its counters have come to at a moment. Pure functions.
+"""What a host does in a step, as rates, and its counters at a given time. Pure functions.
 
-A counter is a rate summed up over the steps, so back-filled and live samples are of one curve, at whatever time.
+A counter is the integral of a rate over the steps, so back-filled and live samples are on the same curve.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ EDGES = tuple(
         (study.CHECKOUT / "telegraf/access_log.pl").read_text(), "telegraf/access_log.pl"
     ).edges
 )
-HOST = ""  # the host itself among its virtual servers: Dom0, or what is used beside the containers
+HOST = ""  # the host itself as one of its virtual servers: Dom0, or what runs outside of the containers
 
 
 class Work(NamedTuple):
-    """Of a virtual server, each per second or up to a moment: CPU and waiting in seconds, traffic in bytes, events."""
+    """Rates or counters of a virtual server: CPU and waiting in seconds, traffic in bytes, events."""
 
     cpu: float
     wait: float
@@ -46,7 +46,7 @@ _NOTHING = Work(*[0.0] * len(Work._fields))
 
 
 class Answers(NamedTuple):
-    """Of an application, each per second or up to a moment: requests, seconds they took, answers within each edge."""
+    """Rates or counters of an application: requests, the seconds they took, answers within each bucket edge."""
 
     requests: float
     seconds: float
@@ -54,14 +54,14 @@ class Answers(NamedTuple):
 
 
 class State(NamedTuple):
-    """A host: its virtual servers by name, itself as HOST, and its applications; rates or counters."""
+    """Rates or counters of a host: its virtual servers by name, itself as HOST, and its applications."""
 
     work: dict[str, Work]
     answers: dict[str, Answers]
 
 
 class Span(NamedTuple):
-    """A stretch of the hour, in seconds of it, in which nothing changes on a host."""
+    """A part of the hour, in seconds, in which nothing changes on a host."""
 
     begin: int
     end: int
@@ -70,8 +70,9 @@ class Span(NamedTuple):
 
 
 class Life(NamedTuple):
-    """A virtual server from its start to its end: its number among all of an hour, and when its counters were 0, in
-    Unix time. The host's own is number 0. Each hour has the same numbers, as exporters play a recording of one hour.
+    """A virtual server from its start to its end: its number within the hour, and the Unix time of its counters' start.
+
+    The host's own number is 0. Each hour has the same numbers, as exporters replay a recording of one hour.
     """
 
     number: int
@@ -79,7 +80,7 @@ class Life(NamedTuple):
 
 
 def spans(platform: str) -> list[Span]:
-    """An hour of a host of this platform: only virtualised ones have jobs."""
+    """An hour of a host of this platform; only virtualised hosts have jobs."""
     known = [] if platform == "base" else jobs.JOBS
     edges = sorted({0, *(step.end for step in story.STEPS), *(job.begin for job in known), *(job.end for job in known)})
     return [
@@ -89,7 +90,7 @@ def spans(platform: str) -> list[Span]:
 
 
 def memory(vserver: str) -> int:
-    """Bytes that a virtual server has."""
+    """The memory of a virtual server, in bytes."""
     if vserver in jobs.NAMES:
         return int(CHOSEN["job_memory_bytes"])
     return int(CHOSEN["host_memory_bytes" if vserver == HOST else "guest_memory_bytes"])
@@ -107,7 +108,7 @@ def rates(platform: str, step: Step, others: Collection[Job] = ()) -> State:
     utilisation = (len(apps) * sum(cpus.values()) + overhead) / CHOSEN["cpus"]
     waits = utilisation / (1 - utilisation)
     work: dict[str, Work] = {}
-    if platform == "base":  # the machine is the one virtual server, and its own host
+    if platform == "base":  # the machine is the only virtual server, and its own host
         work[HOST] = events.work(sum(cpus.values()), waits, requests, HOST, tiers)
     else:
         for app in apps:
@@ -122,7 +123,7 @@ def rates(platform: str, step: Step, others: Collection[Job] = ()) -> State:
 
 
 def _share_within(seconds: float, mean: float) -> float:
-    """The share of answers that took no longer, if they are spread as the sum of two equal waits: Erlang, 2 stages."""
+    """The share of answers within this time, if distributed as the sum of two equal waits (Erlang, 2 stages)."""
     stages = 2 * seconds / mean
     return 1 - (1 + stages) * math.exp(-stages)
 
@@ -137,7 +138,7 @@ def _tier_cpus(platform: str, tier: str, clients: int) -> float:
 
 
 def _overhead_cpus(platform: str, guests: int, clients: int) -> float:
-    """Dom0: linear in the clients, and in the guests through the two published points."""
+    """Dom0's CPU: linear in the clients, and in the guests between the two published points."""
     if platform != "xen":
         return float(CHOSEN["openvz_host_cpus"])
     one, four = (PUBLISHED["dom0_cpus_800_clients"][f"instances_{number}"] for number in (1, 4))
@@ -145,7 +146,7 @@ def _overhead_cpus(platform: str, guests: int, clients: int) -> float:
 
 
 class _Events:
-    """Instructions and misses of a host's CPU time in a step: for each second of it, alike for all on the host."""
+    """Instructions and misses per second of CPU time in a step, the same for everything on the host."""
 
     def __init__(self, platform: str, step: Step, instances: int) -> None:
         self._platform = platform
@@ -167,13 +168,13 @@ class _Events:
             }[instances]
             self._misses = base_misses * CHOSEN["misses_per_instruction_over_base"][f"{platform}_1_instance"] * grown
             factor = self._instructions_beyond_cpu(instances)
-        # So that with both tiers on one node and 800 clients, instructions are what is published of them.
+        # So that instructions are those published for both tiers on one node and 800 clients.
         full = {tier: _tier_cpus("base", tier, MOST) for tier in ("web", "db")}
         here = sum(_tier_cpus(platform, tier, MOST) for tier in full) + _overhead_cpus(platform, 2, MOST)
         self._per_cpu = base_per_cpu * over["instructions"] * sum(full.values()) / here * factor
 
     def _instructions_beyond_cpu(self, instances: int) -> float:
-        """How much more a second of CPU does with several instances: of Xen it is published for two."""
+        """How many more instructions a second of CPU has with several instances: published for two on Xen."""
         if self._platform != "xen" or instances == 1:
             return 1.0
         instructions = (
@@ -183,7 +184,7 @@ class _Events:
         return float(instructions / (two / one))
 
     def work(self, cpu: float, waits: float, requests: float, vserver: str, tiers: Iterable[str]) -> Work:
-        """What a virtual server with these tiers does, with so much CPU, and as long a wait for each second of it."""
+        """What a virtual server with these tiers does, given its CPU, and its waiting per second of CPU."""
         instructions = cpu * self._per_cpu
         if self._platform == "base":
             tlb_over = {"data": 1, "instruction": 1}
@@ -215,9 +216,7 @@ class _Events:
 
 
 class Counters:
-    """A host's counters. Those of a guest begin at 0 with it and are gone when it is; all others were 0 at `origin`, in
-    Unix time.
-    """
+    """A host's counters. A guest's start at 0 and end with it; all others were 0 at `origin`, in Unix time."""
 
     def __init__(self, host: str, origin: float) -> None:
         self.platform = story.PLATFORMS[host]
@@ -231,24 +230,24 @@ class Counters:
         self._numbers = {
             life: number for number, life in enumerate([*((0, name) for name in for_ever), *sorted(lives)])
         }
-        # Of the span asked for last: when it began, what had been done by then, and the counters of those in it.
+        # For the span requested last: its start, what had been done until then, and the counters of those in it.
         self._at_span: tuple[float, State, State] = (-1, State({}, {}), State({}, {}))
 
     def at(self, seconds: float) -> State:
-        """The counters of those virtual servers and applications that there are at this Unix time."""
+        """The counters of the virtual servers and applications that exist at this Unix time."""
         number = self._number(seconds)
         began, _, living = self._since(number, seconds)
         return _plus(living, _times(self._rates[number], seconds - began))
 
     def machine_at(self, seconds: float) -> Work:
-        """The counters of the machine as a whole, with all that was ever done on it."""
+        """The counters of the machine as a whole, with everything that was ever done on it."""
         number = self._number(seconds)
         began, done, _ = self._since(number, seconds)
         total = _plus(done, _times(self._rates[number], seconds - began))
         return Work(*map(sum, zip(*total.work.values(), strict=True)))
 
     def life(self, vserver: str, seconds: float) -> Life:
-        """The life of a virtual server that is there at this Unix time."""
+        """The life of a virtual server that exists at this Unix time."""
         begin = self._births[self._number(seconds)].get(vserver)
         if begin is None:
             return Life(self._numbers[0, vserver], self.origin)
@@ -261,14 +260,14 @@ class Counters:
         return next(number for number, span in enumerate(self._spans) if phase < span.end)
 
     def _births_by_span(self) -> list[dict[str, int]]:
-        """When those that are there in each span were started, in seconds of its hour: below 0 in the hour before.
+        """When the virtual servers of each span were started, in seconds of the hour; negative: in the hour before.
 
-        One that is always there has no start.
+        One that always exists has no start.
         """
         there = [set(state.work) for state in self._rates]
         births: list[dict[str, int]] = []
         alive: dict[str, int] = {}
-        for hour in (-story.CYCLE, 0):  # which are there when an hour begins is known from the one before
+        for hour in (-story.CYCLE, 0):  # the hour before tells which exist when an hour begins
             for number, span in enumerate(self._spans):
                 alive = {name: begin for name, begin in alive.items() if name in there[number]}
                 alive |= dict.fromkeys(there[number] - there[number - 1], hour + span.begin)
@@ -277,7 +276,7 @@ class Counters:
         return births
 
     def _since(self, number: int, seconds: float) -> tuple[float, State, State]:
-        """When this span began, what had been done by then, and the counters of those that are there."""
+        """The start of this span, what had been done until then, and the counters of those that exist."""
         began = seconds // story.CYCLE * story.CYCLE + self._spans[number].begin
         if self._at_span[0] != began:
             done = self._done(began)
@@ -291,13 +290,13 @@ class Counters:
         return self._at_span
 
     def _done(self, seconds: float) -> State:
-        """What was done from `origin` until this Unix time, by each that was there."""
+        """What was done from `origin` until this Unix time, by each that existed."""
         cycles = seconds // story.CYCLE - self.origin // story.CYCLE
         until = _plus(_times(self._before[-1], cycles), self._phase(seconds))
         return _plus(until, _times(self._phase(self.origin), -1))
 
     def _phase(self, seconds: float) -> State:
-        """What the current cycle has brought up to this Unix time."""
+        """What was done in the current cycle until this Unix time."""
         number = self._number(seconds)
         since = seconds % story.CYCLE - self._spans[number].begin
         return _plus(self._before[number], _times(self._rates[number], since))

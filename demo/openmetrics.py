@@ -1,4 +1,4 @@
-"""Series as OpenMetrics, in files that promtool makes into blocks."""
+"""Series as OpenMetrics, in files that promtool converts to blocks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 # Its name with labels, and Unix times with values.
 Series = tuple[str, Iterable[tuple[int, object]]]
-_FILES = 2  # promtool uses little more than one CPU for each
-_FEW = 100  # series that aren't worth a second start of it
+_FILES = 2  # for each, promtool uses little more than one CPU
+_FEW = 100  # series for which a second promtool isn't worthwhile
 
 
 def write(folder: Path, series: Iterable[Series]) -> list[Path]:
-    """Write series to files, and return these; none where there is no series."""
+    """Write series to files, and return these; none if there are no series."""
     wanted = list(series)
     number = min(len(wanted), _FILES if len(wanted) > _FEW else 1)
     files = [folder / f"samples-{each}.om" for each in range(number)]
@@ -29,11 +29,11 @@ def write(folder: Path, series: Iterable[Series]) -> list[Path]:
 
 
 def blocks(promtool: Path, files: list[Path], data: Path) -> None:
-    """Make files into blocks in Prometheus's data folder, and delete them.
+    """Convert files to blocks in Prometheus's data folder, and delete them.
 
-    Raises CalledProcessError as promtool fails, with what it said as output.
+    Raises CalledProcessError with promtool's output if it fails.
     """
-    # Blocks of two hours each by default, for every one of which it reads the whole file again.
+    # By default blocks are of two hours, and promtool reads the whole file again for each.
     command: list[str | Path] = [
         promtool,
         "tsdb",

@@ -1,8 +1,8 @@
-"""demo-openvz as its kernel's files would show it, for a recording of vestat-exporter.
+"""demo-openvz's kernel files, for a recording of vestat-exporter.
 
-Containers are called by name, as the kernel of Virtuozzo 7 allows: so the file that maps Xen's guests to applications,
-alerts/objectives/rubis.yml, maps them as well. One that is started again has its name again, and counters from 0; one
-that comes from another host brings its counters and its uptime.
+Containers' ids are names, as the kernel of Virtuozzo 7 allows: so alerts/objectives/rubis.yml, which maps Xen's guests
+to applications, maps them as well. A restarted one has the same name, and counters from 0; one that is migrated here
+keeps its counters and its uptime.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from demo.study import CHOSEN
 _HZ = 1000
 _PAGE = 4096
 _NO_LIMIT = 2**63 - 1
-_CALL, _SYNCED = 4096, 16384  # bytes of a read() or write(), and of what is written between two fsync()
-_NONE = (  # of ioacct: nobody calls sync(), each fsync() is over at once, and there are no FUSE file systems
-    *("cancel", "missed", "io_pbs", "fuse_requests", "fuse_bytes"),
+_CALL, _SYNCED = 4096, 16384  # bytes of a read() or write(), and bytes written between two fsync()
+_NONE = (  # in ioacct: no sync(), each fsync() returns at once, and there are no FUSE file systems
+    *("cancel", "missed", "fuse_requests", "fuse_bytes"),
     *("syncs_total", "fdatasyncs_total", "range_syncs_total"),
     *("syncs_active", "fsyncs_active", "fdatasyncs_active", "range_syncs_active"),
 )
-_KERNEL, _FILES = 65536, 12  # of each process: the kernel's memory for it in bytes, and files
+_WRITEBACK = 5  # seconds until a change in memory is written to disk
+_KERNEL, _FILES = 65536, 12  # per process: kernel memory in bytes, and files
 _KERNEL_BARRIER, _KERNEL_LIMIT = 32 << 20, 36 << 20
 _MOST_PROCESSES = 240
-_TURN, _LONGEST = 10**6, 2 * 10**6  # nanoseconds that a process waits each time: of most, and the longest recently
+_TURN, _LONGEST = 10**6, 2 * 10**6  # nanoseconds that a process waits each time: usually, and the recent maximum
 _COLUMNS = "VEID user nice system uptime idle strv uptime used maxlat totlat numsched"
 
 
 def files(counters: Counters, seconds: float) -> dict[str, bytes]:
-    """What there is below /proc at this Unix time, by path."""
+    """The files below /proc at this Unix time, by path."""
     work = {name: work for name, work in sorted(counters.at(seconds).work.items()) if name != HOST}
+    before = counters.at(seconds - _WRITEBACK).work
     rows = [_row(name, of, seconds - counters.life(name, seconds).began) for name, of in work.items()]
     vestat = "\n".join(["Version: 2.2", _COLUMNS, *rows, ""])
     waited = int(counters.machine_at(seconds).wait * 1e9)
@@ -40,7 +42,7 @@ def files(counters: Counters, seconds: float) -> dict[str, bytes]:
         "vz/veinfo": "".join(f"{name} 0 {_processes(name)} 192.0.2.{10 + at}\n" for at, name in enumerate(work)),
         "vz/latency": _latency(waited),
         "bc/resources": _resources(list(work)),
-        **{f"bc/{name}/ioacct": _ioacct(of) for name, of in work.items()},
+        **{f"bc/{name}/ioacct": _ioacct(of, before.get(name, of)) for name, of in work.items()},
     }
     return {path: content.encode() for path, content in found.items()}
 
@@ -59,7 +61,7 @@ def _processes(name: str) -> int:
 
 
 def _latency(waited: int) -> str:
-    """The waits of the whole host's processes; memory is there at once."""
+    """The waits of the whole host's processes; memory is allocated at once."""
     rows = [f"scheduling: {_LONGEST} {waited} {waited // _TURN}", "alocatomic: 0 0 0", "aloclow: 0 0 0"]
     return "\n".join(["Version: 2.6", "", "Latencies:", "Type Lat Total_lat Calls", *rows, "", ""])
 
@@ -79,12 +81,14 @@ def _resources(names: list[str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _ioacct(work: Work) -> str:
+def _ioacct(work: Work, before: Work) -> str:
     read, written = int(work.read), int(work.written)
+    dirty = max(written - int(before.written), 0) // _PAGE  # below 0 after a restart of the container
     lines = [
         f"read {read}",
         f"write {written}",
-        f"dirty {written}",
+        f"dirty {written + dirty * _PAGE}",
+        f"io_pbs {dirty}",
         f"fsyncs_total {written // _SYNCED}",
         f"vfs_reads {read // _CALL}",
         f"vfs_read_chars {read}",

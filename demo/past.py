@@ -1,9 +1,11 @@
-"""The rules' past: what they would have recorded, and which alerts, over blocks that hold only what targets showed."""
+"""The rules' past: the records and alerts that they would have produced, from blocks with targets' samples only."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import random
 import re
 import socket
 import subprocess
@@ -11,7 +13,6 @@ import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,28 +22,29 @@ import yaml
 from demo import history, story
 from demo.openmetrics import Series
 
-# Seconds between two evaluations, at whole multiples in Unix time, where there are samples too. The study's guests come
-# and go at such moments, so that each is seen to its end.
+# Seconds between two evaluations, at whole multiples in Unix time, at which there are samples too. The study's guests
+# come and go at such times, so that each is seen until its end.
 STEP = 60
-# Seconds between two samples of records that are added up over an hour at most (sum_over_time): how many there are
-# counts, so they are as many as live. Each evaluation's value is that of the minute before it.
+# Seconds between two samples of records that are summed over an hour at most (sum_over_time): their number matters, so
+# it is the same as live. Each evaluation's value is that of the minute before it.
 _LIVE_STEP = 5
-_LIVE_SECONDS = 2 * story.CYCLE  # the last ones: rules look back an hour, from any moment of the last hour
-# Seconds of records that are read further back than the past is long: a forecast needs three days of this one.
+_LIVE_SECONDS = 2 * story.CYCLE  # rules look back an hour, from any time in the last hour
+# Seconds of records that are read over a longer time than the past has: a forecast needs three days of this one.
 _LONGER = {"host:headroom:apps_p10_1d": 4 * 86400}
-# How many seconds earlier the last sample of a virtual server's record is written. Without a mark where its series
-# ends, Prometheus shows it for the lookback delta of 75 s: so it is gone at the next evaluation, when what a guest used
-# is recorded as an ended one's. Less than `history.STEP`, so that rules that read it find it.
+# How many seconds earlier the last sample of a virtual server's record is written. Without a staleness marker,
+# Prometheus returns it for the lookback delta of 75 s: so it is gone at the next evaluation, when the guest's usage is
+# recorded as that of an ended one. Less than `history.STEP`, so that rules that read it find it.
 _VSERVER, _EARLY = "vserver:", 16
 _START_SECONDS = 60
 _STOP_SECONDS = 15
+_PORTS = range(31_000, 32_700)
 _QUERY_SECONDS = 120
 _THREADS = 3
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A recording rule: what it is called, what it reads, the labels that it adds."""
+    """A recording rule: its name, what it reads, the labels that it adds."""
 
     record: str
     expr: str
@@ -52,7 +54,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Alert:
-    """An alerting rule: it fires where it has been true for so many seconds."""
+    """An alerting rule: it fires where its expression has been true for this many seconds."""
 
     name: str
     expr: str
@@ -61,7 +63,7 @@ class Alert:
 
 
 def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
-    """The recording and the alerting rules of every rules file below `folder`."""
+    """The recording and alerting rules of every rule file below `folder`."""
     groups = [
         group
         for pattern in ("prometheus/rules/**/*.yml", "alerts/rules/*.yml", "alerts/generated/*.yml")
@@ -91,19 +93,19 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
 
 
 def _seconds(duration: str) -> int:
-    """Seconds of a duration as rules files have it, such as 1h30m."""
+    """The seconds of a duration in a rule file, such as 1h30m."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration))
 
 
 def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
-    """The rules in rounds, each reading nothing but what rounds before it record.
+    """The rules in rounds, each of which reads only what earlier rounds record.
 
-    Rules that read each other, or themselves as they were before, can't all wait: the first of them goes then, and sees
-    nothing of the others.
+    If rules read each other, or their own previous values, they can't all wait: the first one then goes ahead, and
+    doesn't see the others.
     """
     reads = [set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", rule.expr)) for rule in rules]
-    # Of several rules for one record, those that read it themselves build upon the others.
+    # Of several rules for one record, those that read it themselves depend on the others.
     awaited = [
         {
             other
@@ -121,8 +123,7 @@ def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
 
 
 class Past(NamedTuple):
-    """The blocks in `data` as a Prometheus of this program reads them; they are to hold records from `begin` to `end`
-    (Unix time)."""
+    """The blocks in `data`, read by this Prometheus program; records are needed from `begin` to `end` (Unix time)."""
 
     prometheus: Path
     data: Path
@@ -139,15 +140,15 @@ def records(rules: list[Rule], past: Past) -> Iterator[Series]:
         for series in answer:
             values = samples.setdefault(_series(rule.record, {**series["metric"], **rule.labels}), {})
             for at, value in series["values"]:
-                values.setdefault(at, value)  # of two rules for one series, the first counts
+                values.setdefault(at, value)  # if two rules give the same series, the first one counts
     for name, at_times in samples.items():
         yield name, _since(past, name, at_times, steps[name.partition("{")[0]])
 
 
 def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
-    """ALERTS as Prometheus would have recorded it, and ALERTS_FOR_STATE, by which it goes on when it starts."""
+    """ALERTS as Prometheus would have recorded it, and ALERTS_FOR_STATE, from which it restores alerts at its start."""
     samples: dict[str, dict[int, str]] = {}
-    # None of them waits longer than an hour.
+    # No `for` is longer than an hour.
     answers = _evaluated([alert.expr for alert in rules], past, 2 * story.CYCLE)
     for alert, answer in zip(rules, answers, strict=True):
         for series in answer:
@@ -165,9 +166,9 @@ def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
 
 
 def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Iterator[tuple[int, str]]:
-    """A record of the last hour from the past's beginning on: it was the same in each hour of the story.
+    """A record from the past's beginning on, derived from the last hour: it was the same in each hour of the story.
 
-    There are `step` seconds from one sample to the next in the last two hours.
+    In the last two hours there are `step` seconds between samples.
     """
     name = series.partition("{")[0]
     begin = past.end - _LONGER.get(name, past.end - past.begin)
@@ -186,7 +187,7 @@ def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Ite
                 continue
             for moment in range(at - STEP + often, at + 1, often):
                 yield moment - earlier, shown
-            if not earlier and at < past.end < at + STEP:  # the last one lasts until there are live ones
+            if not earlier and at < past.end < at + STEP:  # the last one is valid until there are live ones
                 for moment in (*range(at + step, past.end, step), past.end):
                     yield moment, shown
 
@@ -201,7 +202,7 @@ def _series(name: str, labels: Mapping[str, str]) -> str:
 
 
 def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
-    """The series that each expression gives in the last seconds of the past, in the form of Prometheus's API."""
+    """The series of each expression over the last seconds of the past, as from Prometheus's API."""
     end = past.end // STEP * STEP
 
     def series(expr: str) -> list[dict[str, Any]]:
@@ -211,12 +212,10 @@ def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[di
         return list(pool.map(series, expressions))
 
 
-@contextmanager
+@contextlib.contextmanager
 def _serving(past: Past) -> Iterator[int]:
-    """A Prometheus of one's own over the blocks; yields its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    """Run a separate Prometheus over the blocks; yields its port."""
+    port = _free_port()
     configuration = past.data.parent / "nothing.yml"
     configuration.write_text("{}\n")
     log = past.data.parent / "past.log"
@@ -228,7 +227,7 @@ def _serving(past: Past) -> Iterator[int]:
                 f"--storage.tsdb.path={past.data}",
                 "--storage.tsdb.retention.time=30d",
                 f"--web.listen-address=127.0.0.1:{port}",
-                # Blocks have no marks for where a series ends: a sample stands until the next one is due.
+                # Blocks have no staleness markers: a sample is valid until the next one is due.
                 f"--query.lookback-delta={history.STEP - 1}s",
                 "--log.level=warn",
             ],
@@ -245,6 +244,15 @@ def _serving(past: Past) -> Iterator[int]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _free_port() -> int:
+    """A port that nothing listens on, and that the kernel gives to no connection (ip_local_port_range)."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"no port is free between {_PORTS.start} and {_PORTS.stop}")
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

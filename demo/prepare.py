@@ -1,4 +1,4 @@
-"""All that the demo is started with: configuration, a day of history that ends now, and what is played from now on."""
+"""What the demo needs to start: configuration, a day of history that ends now, and recordings to replay from now on."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from demo import history, openmetrics, past, recordings, story
 from demo.openmetrics import Series
 from demo.targets import Ports, stage, targets
 
-HISTORY = 27 * 3600  # seconds: baselines are known after a day, and the maximum of requests two hours later
-# Seconds from the beginning until Prometheus can begin to scrape, on a machine with nothing else to do.
-_QUIET = 12
-_START = 2  # of these, for its start; it takes nothing that is older than what it has
+HISTORY = 27 * 3600  # seconds: baselines need a day, and the maximum of requests two hours more
+# Seconds from now until all of it is made, on an otherwise idle machine.
+_QUIET = 10
 _ORIGIN = "origin"
 
 
 class Programs(NamedTuple):
-    """Where Prometheus's programs are."""
+    """Paths of Prometheus's programs."""
 
     promtool: Path
     prometheus: Path
 
 
 def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTORY) -> int:
-    """Fill the folder; `seconds` is how much history there is to be. Return when it ends, in Unix time."""
-    for left in folder.iterdir():  # by a demo before
+    """Fill the folder; `seconds` is the length of the history. Return its end, in Unix time."""
+    for left in folder.iterdir():  # from an earlier demo
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     wanted = targets(ports)
     stage(folder, wanted)
@@ -52,21 +51,21 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
         for rules in past.rounds(recording):
             add(past.records(rules, until_now))
         asked = time.monotonic()
-        add(past.alerts(alerting, until_now))  # a start of Prometheus is in it
+        add(past.alerts(alerting, until_now))
         busy = time.monotonic() - asked
         recorded.result()
-    begins = end
-    if (soon := int(time.time() + _START + 2 * busy)) > end:  # so that live rates are whole from the first one on
+    soon = int(time.time() + 2 * busy) // history.LIVE_STEP * history.LIVE_STEP
+    if soon > end:  # so that live rates are complete from the first one on
         add(history.latest(wanted, end, soon, origin))
-        begins = soon
-    time.sleep(max(begins - _START - busy - time.time(), 0))
+    # Prometheus, which is started then, discards what is older than samples that it has.
+    time.sleep(max(end - time.time(), soon - time.time(), 0))
     return end
 
 
 def _ahead() -> int:
-    """How far history reaches beyond the beginning, in seconds: until Prometheus scrapes, later on a busy machine.
+    """How far the history extends into the future, in seconds: until Prometheus is started, later on a busy machine.
 
-    Records are missing where it takes longer than that; of them a minute isn't seen.
+    If it takes longer, records are missing; a gap of a minute isn't visible.
     """
     return round(_QUIET * min(1 + os.getloadavg()[0] / (os.cpu_count() or 1) / 2, 8))
 

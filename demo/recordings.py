@@ -1,4 +1,4 @@
-"""An hour of demo-xen and of demo-openvz as recordings, which the exporters play round and round."""
+"""An hour of demo-xen and of demo-openvz as recordings, which the exporters replay in a loop."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from demo.model import Counters
 from demo.study import SOURCE
 from virtscope.toolkit.recording import Header, Writer
 
-# Seconds between two readings: what a counter is behind at most. OpenVZ's own share is a small difference of two
-# counters, one of which is read from here and the other from the sensors' pages.
+# Seconds between two readings, the maximum delay of a counter. OpenVZ's overhead is a small difference of two counters,
+# one of which comes from here and the other from the sensors' pages.
 INTERVAL = 0.5
-_XL_INTERVAL = 30  # seconds; as long as the exporter waits itself
+_XL_INTERVAL = 30  # seconds; the exporter's own interval
 _Read = Callable[[Counters, float], object]
 _OF: dict[str, tuple[str, dict[str, tuple[float, _Read]]]] = {  # by host: the exporter, and how its sources are read
     "demo-xen": ("xentop", {"xl": (_XL_INTERVAL, xen.toolstack), "libxenstat": (INTERVAL, xen.snapshot)}),
@@ -22,7 +22,7 @@ _OF: dict[str, tuple[str, dict[str, tuple[float, _Read]]]] = {  # by host: the e
 
 
 def write(folder: Path, origin: float, begin: float) -> None:
-    """Write both, their first readings of this Unix time; the exporters play them as of that time, for ever."""
+    """Write both, starting at this Unix time; the exporters replay them from that time on, forever."""
     for host, (exporter, sources) in _OF.items():
         counters, file = Counters(host, origin), folder / f"{host}.jsonl.gz"
         made = f"never: made from {SOURCE}"
@@ -33,4 +33,4 @@ def write(folder: Path, origin: float, begin: float) -> None:
                 if seconds % interval == 0:
                     writer.write(seconds, source, read(counters, begin + seconds))
         writer.close()
-        file.chmod(0o644)  # nothing in it is anybody's secret, and exporters may be other users'
+        file.chmod(0o644)  # it contains no secrets, and the exporters may run as other users

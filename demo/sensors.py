@@ -1,5 +1,7 @@
-"""What the other exporters and sensors of the demo's hosts would show: pages in the formats of node_exporter, of
-perf-exporter on hosts and in guests, of the access log's sensor, and of the lab's runner and clients.
+"""Pages of the other exporters and sensors of the demo's hosts.
+
+In the formats of node_exporter, perf-exporter on hosts and in guests, the access-log sensor, and the lab's runner and
+clients.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from demo.study import CHOSEN, PUBLISHED
 from virtscope.perf.profile import Hits, Place, Profile, Profiled, live_families
 from virtscope.toolkit.families import Labels, family
 
-EVENT = "L2_CACHE_MISS"  # as OProfile and Xenoprof called it
+EVENT = "L2_CACHE_MISS"  # OProfile's and Xenoprof's name
 _OTHER = "(other)"
 
 
 class Page(NamedTuple):
-    """What one target shows: its job in prometheus.yml, its labels, and the families."""
+    """A target's page: its job in prometheus.yml, its labels, and the families."""
 
     job: str
     labels: Labels
@@ -29,7 +31,7 @@ class Page(NamedTuple):
 
 
 def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
-    """All pages of a host at this Unix time; a guest that isn't there has none."""
+    """All pages of a host at this Unix time; a guest that doesn't exist has none."""
     state, step = counters.at(seconds), story.step_at(seconds)
     platform = counters.platform
     labels = {"host": host, "platform": platform}
@@ -39,7 +41,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
     yield Page("lab", labels, _step(step, platform))
     if platform == "xen":
         for name, work in state.work.items():
-            if name in jobs.NAMES:  # nobody installs a perf-exporter for a job
+            if name in jobs.NAMES:  # no perf-exporter is installed for a job
                 continue
             if name == HOST:
                 yield Page("perf", labels, [*_events({"cpu": "0"}, work, up), *_profile("xen_dom0", work, up)])
@@ -51,7 +53,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                     [*_events({"cpu": "0"}, work, ages[name]), *_profile(table, work, ages[name])],
                 )
         return
-    if platform == "openvz":  # where nothing on the host shows a container's network, a node_exporter inside does
+    if platform == "openvz":  # nothing on the host shows a container's network, but a node_exporter inside does
         for name, work in state.work.items():
             if name != HOST:
                 yield Page("guest", {**labels, "vserver": name}, _network(work))
@@ -64,7 +66,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
 
 
 def _node(total: Work, up: float, used: int) -> list[Metric]:
-    """node_exporter's: CPU by mode, and memory."""
+    """node_exporter's families: CPU by mode, and memory."""
     cpus = CHOSEN["cpus"]
     share = total.cpu / cpus
     times = [
@@ -95,7 +97,7 @@ def _node(total: Work, up: float, used: int) -> list[Metric]:
 
 
 def _network(work: Work) -> list[Metric]:
-    """node_exporter's, of a machine or from inside a container."""
+    """node_exporter's network families, of a machine or from inside a container."""
     return [
         family("node_network_receive_bytes_total", "Received.", [({"device": "eth0"}, work.received)]),
         family("node_network_transmit_bytes_total", "Transmitted.", [({"device": "eth0"}, work.sent)]),
@@ -107,7 +109,7 @@ def _events(where: Labels, work: Work, up: float) -> list[Metric]:
 
 
 def _merged(targets: list[tuple[Labels, Work, float]]) -> list[Metric]:
-    """perf-exporter's counts, of CPUs and of cgroups, all of the time measured."""
+    """perf-exporter's counts for CPUs and cgroups, counted all of the time."""
     found = []
     for prefix, label in (("perf_", "cpu"), ("perf_cgroup_", "cgroup")):
         events: list[tuple[Labels, float]] = []
@@ -145,7 +147,7 @@ def _groups(work: Work) -> dict[str, dict[str, float]]:
 
 
 def _profile(table: str, work: Work, up: float) -> list[Metric]:
-    """perf-exporter's profile: the kernel's misses by symbol, as far as the study's table goes."""
+    """perf-exporter's profile: the kernel's misses by symbol, as in the study's table."""
     shares = {symbol: percent / 100 for symbol, percent in PUBLISHED["misses_by_kernel_symbol"][table].items()}
     shares[_OTHER] = 1 - sum(shares.values())
     samples = up * CHOSEN["profile_samples_per_second"]
@@ -164,7 +166,7 @@ def _requests(app: str, answers: Answers) -> Metric:
         "Response times of requests.",
         labels=["app", "tier", "method", "status"],
     )
-    # Of requests that failed there are none, and no series of them, as of methods that nobody used.
+    # No requests fail, so they have no series, like unused methods.
     within = [(f"{edge:g}", float(int(count))) for edge, count in zip(EDGES, answers.within, strict=True)]
     buckets = [*within, ("+Inf", float(int(answers.requests)))]
     found.add_metric([app, "web", "GET", "2xx"], buckets, answers.seconds)
@@ -172,7 +174,7 @@ def _requests(app: str, answers: Answers) -> Metric:
 
 
 def _step(step: story.Step, platform: str) -> list[Metric]:
-    """The lab's: which step is on, and each application's clients."""
+    """The lab's families: the current step, and each application's clients."""
     instances = story.instances_on(platform, step)
     labels = {
         "run": "hpl-2007-59r1",

@@ -1,4 +1,4 @@
-"""Serves the pages of the demo's sensors, as of the moment of each scrape."""
+"""Serves the pages of the demo's sensors, for the time of each scrape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEALTHY = "/-/healthy"
 
 
 def serve(port: int, origin: float) -> None:
-    """Answer on loopback until the process is ended."""
+    """Serve on loopback until the process is stopped."""
     counters = {host: Counters(host, origin) for host in story.PLATFORMS}
     known = {target.path: target.labels["host"] for target in targets(Ports(0, 0, 0, port))}
 
@@ -28,7 +28,7 @@ def serve(port: int, origin: float) -> None:
                 return
             body = b""
             if host is not None:
-                # A guest that isn't there now has an empty page.
+                # A guest that doesn't exist now has an empty page.
                 shown = [page.families for page in pages(host, counters[host], time.time()) if _path(page) == self.path]
                 body = Encoder().text(shown[0]) if shown else b""
             self.send_response(HTTPStatus.OK)
@@ -38,7 +38,7 @@ def serve(port: int, origin: float) -> None:
             self.wfile.write(body)
 
         def log_request(self, code: object = "-", size: object = "-") -> None:
-            """Say nothing of each scrape."""
+            """Don't log each scrape."""
 
     ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 

@@ -1,4 +1,4 @@
-"""Which step of the experiment is on: an hour's story, tied to the clock, so that it is known of any moment."""
+"""Which step of the experiment runs at any given time: an hour's story that repeats by the clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """As the lab calls its steps, such as "4x800"."""
+        """In the lab's notation, such as "4x800"."""
         return f"{self.instances}x{self.clients}{' one node' if self.placement == 'one node' else ''}"
 
 

@@ -1,4 +1,4 @@
-"""What the study published, and what was chosen where it published nothing: study.yml, and the lab's own file of it."""
+"""What the study published, and what was assumed where it published nothing: study.yml, and the lab's file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-CHECKOUT = Path(__file__).parent.parent  # as it was given: the real path may lead through folders closed to us
+CHECKOUT = Path(__file__).parent.parent  # unresolved: the real path may lead through inaccessible folders
 FILE = Path(__file__).with_name("study.yml")
 RESPONSES = CHECKOUT / "lab" / "report" / "padala2007.yml"
 
@@ -40,11 +40,11 @@ _RESPONSES = _responses()
 
 
 def mean_response(platform: str, placement: str, instances: int, clients: int) -> float:
-    """Seconds; exponential between the fixed points at the least and the most clients."""
+    """Seconds; exponential between the fixed points at the fewest and the most clients."""
     few, many = (_RESPONSES[platform, placement, instances, end] for end in (LEAST, MOST))
     return float(few * math.pow(many / few, (clients - LEAST) / (MOST - LEAST)))
 
 
 def between(few: float, many: float, clients: int) -> float:
-    """A value that is linear in the clients, as CPU and throughput are in the study."""
+    """A value that is linear in the clients, like CPU and throughput in the study."""
     return few + (many - few) * (clients - LEAST) / (MOST - LEAST)

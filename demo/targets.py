@@ -1,4 +1,4 @@
-"""What the demo's Prometheus scrapes: the exporters that play recordings, and the pages of the other sensors."""
+"""What the demo's Prometheus scrapes: the exporters that replay recordings, and the pages of the other sensors."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ JOBS = {
     "openvz": ("lab", "node", "perf", "telegraf"),
     "base": ("lab", "node", "perf", "telegraf"),
 }
-_RECORDED = {"xen": "xentop", "openvz": "vestat"}  # by platform, the exporter that plays the host's recording
+_RECORDED = {"xen": "xentop", "openvz": "vestat"}  # by platform, the exporter that replays the host's recording
 RULES = Path(__file__).with_name("rules.yml")
-MARK = "DEMO, not live: "  # before what an alert says
-REPLAYED = "replayed"  # the label of what is played: an exporter gives it itself, the pages get it here
+MARK = "DEMO, not live: "  # before an alert's summary and description
+# True of the demo, and on purpose: it would show a host that needs nobody among those that need attention.
+NOT_PLAYED = "AlertmanagerNotReached"
+REPLAYED = "replayed"  # the label of replayed series: exporters add it themselves, the pages get it here
 
 
-@dataclass(frozen=True, eq=False)  # each is itself: as a key it is found without looking at its labels
+@dataclass(frozen=True, eq=False)  # compared by identity: as a dictionary key its labels aren't hashed
 class Target:
-    """An address with the labels that Prometheus adds to its series; `path` is where its page is."""
+    """An address with the labels that Prometheus adds to its series; `path` is that of its page."""
 
     job: str
     address: str
     labels: Mapping[str, str]
     path: str = "/metrics"
-    played: Mapping[str, str] = field(default_factory=dict)  # labels that an exporter gives by itself
+    played: Mapping[str, str] = field(default_factory=dict)  # labels that an exporter adds itself
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the demo's own programs answer, on loopback."""
+    """Ports of the demo's own programs, on loopback."""
 
     prometheus: int
     xentop: int
@@ -47,8 +49,8 @@ class Ports:
 
 
 def targets(ports: Ports) -> list[Target]:
-    """Every target of the demo; guests that aren't there at a moment have an empty page then."""
-    # The stack's own Prometheus, which is no part of the story: what it costs is real.
+    """All targets of the demo; guests that don't exist at a given time have an empty page then."""
+    # The stack's own Prometheus, which isn't part of the story: its cost is real.
     found = [Target("prometheus", f"127.0.0.1:{ports.prometheus}", {"host": "demo-base", "platform": "base"})]
     for host, platform in story.PLATFORMS.items():
         labels = {"host": host, "platform": platform}
@@ -66,20 +68,20 @@ def targets(ports: Ports) -> list[Target]:
 
 
 def page_path(job: str, labels: Mapping[str, str]) -> str:
-    """Where the page of a job is, on a host or in its guest."""
+    """The path of a job's page, on a host or in its guest."""
     return "/" + "/".join(filter(None, (labels["host"], labels.get("vserver", ""), job)))
 
 
 def _guests(platform: str) -> list[str]:
-    """Those with a sensor inside: on Xen a perf-exporter in the study's, on OpenVZ a node_exporter in all."""
+    """Guests with a sensor inside: on Xen a perf-exporter in the study's guests, on OpenVZ a node_exporter in all."""
     others = jobs.JOBS if platform == "openvz" else []
     return sorted({name for step in story.STEPS for name in rates(platform, step, others).work} - {HOST})
 
 
 def stage(folder: Path, wanted: list[Target]) -> Path:
-    """Copy Prometheus's configuration, rules and alerts to `folder`, to scrape these targets alone; return its path.
+    """Copy Prometheus's configuration, rules and alerts to `folder`, to scrape only these targets; return its path.
 
-    No Alertmanager is among them: what the demo's alerts say is seen in Prometheus, and sent to nobody.
+    There is no Alertmanager: the demo's alerts show in Prometheus, and no notifications are sent.
     """
     for part in ("prometheus", "alerts"):
         shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True)
@@ -102,7 +104,7 @@ def stage(folder: Path, wanted: list[Target]) -> Path:
 
 
 def _each_minute(file: Path) -> None:
-    """The demo's Prometheus takes what is older than 75 s for ended, as its history has no marks for ends."""
+    """The demo's Prometheus considers series ended after 75 s, as its history has no staleness markers."""
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     for group in content["groups"]:
         group["interval"] = "1m"
@@ -112,6 +114,7 @@ def _each_minute(file: Path) -> None:
 def _mark_alerts(file: Path) -> None:
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     for group in content["groups"]:
+        group["rules"] = [rule for rule in group["rules"] if rule.get("alert") != NOT_PLAYED]
         for rule in group["rules"]:
             if "alert" in rule:
                 rule["annotations"]["summary"] = MARK + rule["annotations"]["summary"]

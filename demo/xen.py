@@ -1,4 +1,4 @@
-"""demo-xen as libxenstat, the hypervisor's runstates and xl would show it, for a recording of xentop-exporter."""
+"""demo-xen's libxenstat, run states and xl, for a recording of xentop-exporter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def snapshot(counters: Counters, seconds: float) -> Snapshot:
 
 
 def toolstack(counters: Counters, seconds: float) -> RawToolstack:
-    """What xl would answer at this Unix time: the domains, the scheduler, weights and no caps, vCPUs."""
+    """xl's output at this Unix time: the domains, the scheduler, weights, no caps, vCPUs."""
     listed = ["Name                                        ID   Mem VCPUs\tState\tTime(s)"]
     shares = ["Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us", "Name ID Weight  Cap"]
     vcpus = ["Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)"]
@@ -57,12 +57,12 @@ def toolstack(counters: Counters, seconds: float) -> RawToolstack:
 
 
 def _uuid(name: str) -> str:
-    """Of a guest, whenever it is started again."""
+    """A guest's UUID, which it keeps when restarted."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) if name != "Domain-0" else str(uuid.UUID(int=0))
 
 
 def _domains(counters: Counters, seconds: float) -> list[tuple[Life, str, Work]]:
-    """By their ids: each life of a guest is a domain of its own."""
+    """Domains by id: each life of a guest is a domain of its own."""
     return sorted((counters.life(name, seconds), name, work) for name, work in counters.at(seconds).work.items())
 
 

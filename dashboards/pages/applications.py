@@ -47,9 +47,9 @@ def make() -> dashboard.Dashboard:
                 "Objectives",
                 [
                     _objectives(),
-                    panels.small(panels.lines(application.BURN_5M).title("Burn rate over 5 minutes")).height(9),
-                    panels.small(panels.lines(application.BURN_1H).title("Burn rate over 1 hour")).height(9),
-                    panels.small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)).height(9),
+                    panels.small(panels.lines(application.BURN_5M).title("Burn rate over 5 minutes")).height(10),
+                    panels.small(panels.lines(application.BURN_1H).title("Burn rate over 1 hour")).height(10),
+                    panels.small(panels.lines(application.BUDGET_LEFT).title("Error budget left").max(1)).height(10),
                 ],
             ),
             Row(
@@ -144,7 +144,7 @@ def _last_breach() -> table.Panel:
         )
         .override_by_name("Alert", panels.links(panels.RUNBOOK))
         .override_by_name("Cause", panels.on_grounds(palette.CAUSES))
-        .override_by_name(application.LAST_BREACH.name, panels.as_wide(140))
+        .override_by_name(application.LAST_BREACH.name, panels.as_wide(150))
         .span(24)
         .height(12)
     )

@@ -47,7 +47,7 @@ def make() -> dashboard.Dashboard:
                 [
                     _lines(events.DTLB_MISSES).title("dTLB MPKI").span(9).height(8),
                     _lines(events.ITLB_MISSES).title("iTLB MPKI").span(9).height(8),
-                    _measured("Measured share (TLB)", events.TLB_MEASURED),
+                    _measured("Measured (TLB)", events.TLB_MEASURED),
                 ],
                 collapsed=True,
             ),

@@ -9,6 +9,8 @@ from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
 from dashboards.signals import application, consolidation, host, unfiltered
 
+_TALL = 10  # four lines of a legend in a third of the page's width
+
 
 def make() -> dashboard.Dashboard:
     """The dashboard of all applications of one host, under real load or the lab's."""
@@ -46,9 +48,9 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Over time",
                 [
-                    panels.small(_cpu()),
-                    panels.small(panels.stacked(unfiltered(application.REQUESTS)).title("Throughput")),
-                    panels.small(panels.lines(unfiltered(consolidation.USED_UP))),
+                    panels.small(_cpu()).height(_TALL),
+                    panels.small(panels.stacked(unfiltered(application.REQUESTS)).title("Throughput")).height(_TALL),
+                    panels.small(panels.lines(unfiltered(consolidation.USED_UP))).height(_TALL),
                     panels.small(panels.lines(unfiltered(application.CPU_PER_REQUEST)).title("CPU per request")),
                     panels.over_time(host.OVERHEAD_RATIO).span(8).height(8),
                     panels.over_time(consolidation.MISSES).span(8).height(8),
@@ -64,7 +66,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "By clients of each application (lab)",
                 [
-                    panels.against_by(signal, "clients", "clients of each application", "steps").span(8).height(8)
+                    panels.against_by(signal, "clients", "clients of each application", "steps").span(8).height(_TALL)
                     for signal in consolidation.AGAINST_CLIENTS
                 ],
                 collapsed=True,

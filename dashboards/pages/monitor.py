@@ -41,8 +41,8 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Cost on the hosts",
                 [
-                    panels.lines(stack.CPU).span(12).height(8),
-                    panels.lines(highest(stack.SCRAPE_SECONDS)).span(12).height(8),
+                    panels.lines(stack.CPU).span(12).height(10),
+                    panels.lines(highest(stack.SCRAPE_SECONDS)).span(12).height(10),
                 ],
             ),
             Row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
@@ -12,7 +13,7 @@ from dashboards.layout import Row, page
 from dashboards.signals import Signal, highest, openvz
 from dashboards.variables import Platform
 
-_TALL = 9  # ten names in the legend of half a page's width: four lines of it
+_TALL = 10  # ten names in the legend of half a page's width: four lines of it
 _NARROW = 76  # pixels: "1.23 GiB", five of which fit beside a resource in half a page
 
 
@@ -92,12 +93,10 @@ def _half(signal: Signal) -> timeseries.Panel:
 
 
 def _several(signals: Sequence[Signal]) -> timeseries.Panel:
-    """What belongs together, in the graph of the first: as wide as the page, for a legend of each container's kinds."""
-    first, *others = signals
-    panel = _half(first).span(24)
-    for number, other in enumerate(others, start=1):
-        panel.with_target(panels.query(highest(other), number).range())
-    return panel
+    """What belongs together, in the graph of the first: the highest of all, as the legend has no room for each kind."""
+    kinds = [(signal.expr, signal.legend.removeprefix("{{ctid}} ")) for signal in signals]
+    each = " or ".join(f'label_replace({expr}, "kind", "{kind}", "", "")' for expr, kind in kinds)
+    return _half(replace(signals[0], expr=each, legend="{{ctid}} {{kind}}")).span(24)
 
 
 def _containers() -> table.Panel:
@@ -177,5 +176,5 @@ def _files() -> table.Panel:
             [openvz.FILES],
         )
         .span(24)
-        .height(6)
+        .height(7)
     )

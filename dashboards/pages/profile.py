@@ -44,7 +44,7 @@ def make() -> dashboard.Dashboard:
 
 
 def _over_time(of: str, top: Signal) -> timeseries.Panel:
-    return _rounds(top).title(f"Top: {of}").span(12).height(11)
+    return _rounds(top).title(f"Top: {of}").span(12).height(12)
 
 
 def _rounds(signal: Signal) -> timeseries.Panel:
@@ -62,14 +62,14 @@ def _sampled() -> table.Panel:
             [profile.SAMPLED],
         )
         .span(24)
-        .height(5)
+        .height(6)
     )
 
 
 def _by_symbol(of: str, share: Signal) -> table.Panel:
     return (
         panels.columns(f"Symbols: {of}", share.description, profile.PLACE, [share])
-        .override_by_name(share.name, panels.as_bar(palette.GUESTS))
+        .override_by_name(share.name, panels.as_bar(palette.GUESTS, 200))
         .filterable(True)  # by a domain, or to the kernel alone
         .span(24)
         .height(12)

@@ -40,8 +40,8 @@ def make() -> dashboard.Dashboard:
 
 def _pair(signal: Signal) -> list[timeseries.Panel]:
     return [
-        _graph(highest(signal)).span(12).height(10),
-        _graph(beside.relative(signal, of_highest=True)).span(12).height(10),
+        _graph(highest(signal)).span(12).height(12),
+        _graph(beside.relative(signal, of_highest=True)).span(12).height(12),
     ]
 
 

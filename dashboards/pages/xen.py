@@ -10,7 +10,7 @@ from dashboards.layout import Row, page
 from dashboards.signals import Signal, highest, xen
 from dashboards.variables import Platform
 
-_TALL = 9  # ten names in the legend of half a page's width: four lines of it
+_TALL = 10  # ten names in the legend of half a page's width: four lines of it
 
 
 def make() -> dashboard.Dashboard:
@@ -23,7 +23,7 @@ def make() -> dashboard.Dashboard:
             "Their vCPUs, scheduler parameters, virtual interfaces and block devices, in Xen's own words. Overhead and "
             "CPU wait, which all platforms have, are on the page Host."
         ),
-        platform=Platform("xen", "Domain", "xen_domain_info", "domain"),
+        platform=Platform("xen", "Domain", "domain:vserver:info", "vserver"),
         annotations=[marks.changes()],
         rows=[
             Row(

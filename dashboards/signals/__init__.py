@@ -88,6 +88,17 @@ def on_hosts(metric: str, **labels: str) -> str:
     return _select(metric, ANY_HOSTS, labels)
 
 
+def of_exporters(metric: str, hosts: str) -> str:
+    """Select a metric that each exporter of this project has under its own name, of these hosts.
+
+    Sensors and applications, whose metrics may have any name, are left out.
+
+    >>> of_exporters("source_up", ONE_HOST)
+    '{__name__=~".+_source_up", job!~"telegraf|app", platform="$host_platform", host="$host"}'
+    """
+    return f'{{__name__=~".+_{metric}", job!~"telegraf|app", {hosts}}}'
+
+
 def _select(metric: str, hosts: str, labels: dict[str, str]) -> str:
     narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())
     return f"{metric}{{{', '.join([hosts, *narrowed])}}}"

@@ -107,7 +107,7 @@ MOST_REQUESTS = replace(
         "Evidence for load, from a fifth above the past maximum (dashed): that of a minute of the past week, in an "
         "application's first day of the past hour."
     ),
-    legend="{{app}}, past maximum",
+    legend="{{app}}, max",
 )
 
 FAILED = Signal(
@@ -310,7 +310,7 @@ CAPPED = Signal(
 WAITS = Signal(
     name="CPU wait ratio (neighbour)",
     expr=on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
-    unit=units.Seconds,
+    unit=units.NoUnit,
     description=(
         "Evidence for neighbour, if these are busy. Above the line it waits half as long as it runs; it must also "
         "be twice its median of a week (dashed)."

@@ -217,12 +217,16 @@ def _against_apps(quantity: Signal, parts: _Parts | None) -> Signal:
     number = on_host("host:consolidation:apps")
     settled = f"{number} unless ({number} offset 1m != {number})"
     by_number = f'count_values by (host, platform) ("apps", {settled})'
-    # Two applications on one node are no measure of two on two nodes.
-    newest = f"topk by (host, platform) (1, timestamp({on_host('lab_step_info')}))"
-    placements = f"group by (host, platform, placement) ({newest})"
+    # Two applications on one node are no measure of two on two nodes. In the first minute of another placement the
+    # number may still be that of the one before.
+    placements, before = (
+        f"group by (host, platform, placement) (topk by (host, platform) (1, timestamp({step})))"
+        for step in (on_host("lab_step_info"), f"{on_host('lab_step_info')} offset 1m")
+    )
     crowds = (
-        f"{by_number} * on (host, platform) group_left (placement) {placements} or on (host, platform) "
-        f'label_replace({by_number}, "placement", "as found", "", "")'
+        f"{by_number} * on (host, platform) group_left (placement) "
+        f"({placements} unless on (host, platform) ({before} unless {placements})) or on (host, platform) "
+        f'label_replace({by_number}, "placement", "as found", "", "") unless on (host, platform) {placements}'
     )
 
     def mean(expr: str) -> str:

@@ -42,7 +42,7 @@ HOST_IPC = Signal(
 )
 
 COVERED = Signal(
-    name="Counted share of CPU",
+    name="Counted CPU share",
     expr=on_host("host:events_covered:ratio"),
     unit=units.PercentUnit,
     description=(

@@ -9,15 +9,14 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import ANY_HOSTS, Signal, highest, on_hosts
+from dashboards.signals import ANY_HOSTS, Signal, highest, of_exporters, on_hosts
 from dashboards.signals.native import described
 
 _NONE = "No exporter answers from these hosts: see the table Targets."
 
 
 def _of_each(metric: str) -> str:
-    """Select a metric that every exporter has."""
-    return f'{{__name__=~"(xentop|vestat|perf)_{metric}", {ANY_HOSTS}}}'
+    return of_exporters(metric, ANY_HOSTS)
 
 
 # Each source
@@ -172,9 +171,12 @@ DESCRIPTORS = highest(
     )
 )
 
+# Programs in Go have one too, without a Python.
+_BUILD_INFO = of_exporters("build_info", f'{ANY_HOSTS}, python!=""')
+
 VERSIONS = Signal(
     name="Targets",
-    expr=f"count by (job, version, python) ({_of_each('build_info')})",
+    expr=f"count by (job, version, python) ({_BUILD_INFO})",
     unit=units.NoUnit,
     description="Exporters of each version, and of the Python that runs them.",
     absent=_NONE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal
+from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal, of_exporters
 
 WORDS = ("live", "DEMO, not live", "REPLAYED, not live")
 """What stands for 0, 1 and 2."""
@@ -18,7 +18,7 @@ def _demo_hosts(chosen: str, within: str = "") -> Signal:
         return f"group by (host) ({f'last_over_time({series}[{within}])' if within else series})"
 
     shown, played = known(chosen), known(f'{chosen}, host=~"demo-.+"')
-    recordings = f'{{__name__=~"(xentop|vestat)_source_info", {chosen}, detail=~"replay:.+"}}'
+    recordings = of_exporters("source_info", f'{chosen}, detail=~"replay:.+"')
     return Signal(
         name="Data",
         expr=f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",

@@ -22,7 +22,7 @@ IMAGE = {"image": "Image", **_OF}
 """The same of a program, library or kernel as a whole."""
 
 _ROWS = 40  # of each domain; the exporter has about as many
-_LINES = 7  # of all domains together
+_LINES = 5  # of all domains together: a legend of long names has room for one a line
 
 
 def _fell(chosen: str, window: str) -> str:

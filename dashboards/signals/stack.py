@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import Signal, highest, monitor, on_hosts
+from dashboards.signals import ANY_HOSTS, Signal, highest, monitor, of_exporters, on_hosts
 
 _NOT_ITSELF = "Prometheus does not scrape itself: add a job prometheus to prometheus.yml."
 _NO_TARGETS = "There are no targets: see README.md, Watch another host."
 _OWN = 'job="prometheus"'
-_SOURCE_UP = '{__name__=~"(xentop|vestat|perf)_source_up", platform=~"$platform", host=~"$hosts"}'
-_SOURCE_ERRORS = '{__name__=~"(xentop|vestat|perf)_source_errors_total", platform=~"$platform", host=~"$hosts"}'
+_SOURCE_UP = of_exporters("source_up", ANY_HOSTS)
+_SOURCE_ERRORS = of_exporters("source_errors_total", ANY_HOSTS)
 _UNPARSED = on_hosts("app_log_lines_unparsed_total")
 
 TARGETS_DOWN = Signal(

@@ -9,12 +9,24 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_host
-from dashboards.signals.native import described, growth, latest, rate, there_now
+from dashboards.signals import CPUS, ONE_HOST, Signal, native, on_host
+from dashboards.signals.native import described, latest
 
 _DOMAIN, _VCPU, _VIF, _VBD = "domid, domain", "domid, domain, vcpu", "domid, domain, vif", "domid, domain, vbd"
-_ITS_DOMAINS = {"domain": "$vserver"}
 _PER_SECOND = "suffix:/s"
+# Domains are chosen as virtual servers, as which the pages that link here know them: of two with one name, each is
+# NAME/DOMID. One that is dying is no virtual server, and is left out by no choice.
+_NOT_CHOSEN = f'domain:vserver:info{{{ONE_HOST}, vserver!~"$vserver"}}'
+
+
+def _value(metric: str, by: str) -> str:
+    """The value of each of the chosen domains."""
+    return f"({latest(metric, by)} unless on ({_DOMAIN}) {_NOT_CHOSEN})"
+
+
+def _rate(counter: str, by: str) -> str:
+    """How fast the counter of each of the chosen domains grows, per second: for a while after a domain has ended."""
+    return f"({native.rate(counter, by)} unless on ({_DOMAIN}) last_over_time({_NOT_CHOSEN}[$__rate_interval]))"
 
 
 def _of_name(expr: str, label: str) -> str:
@@ -23,7 +35,7 @@ def _of_name(expr: str, label: str) -> str:
 
 
 def _of_domains_now(expr: str) -> str:
-    return there_now(expr, _DOMAIN, "xen_domain_vcpus", **_ITS_DOMAINS)
+    return native.there_now(expr, _DOMAIN, "xen_domain_vcpus")
 
 
 _NO_DATA = "Not a Xen host, or no values from xentop-exporter: see Monitoring and docs/xentop-exporter.md."
@@ -53,9 +65,9 @@ FREE_MEMORY = Signal(
 VCPUS = Signal(
     name="vCPUs",
     expr=described(
-        latest("xen_domain_vcpus", _DOMAIN, **_ITS_DOMAINS),
+        _value("xen_domain_vcpus", _DOMAIN),
         _DOMAIN,
-        on_host("xen_domain_info", **_ITS_DOMAINS),
+        on_host("xen_domain_info"),
         "type, os, cpupool, uuid",
     ),
     unit=units.NoUnit,
@@ -66,14 +78,14 @@ VCPUS = Signal(
 
 MEMORY = Signal(
     name="Memory",
-    expr=latest("xen_domain_memory_bytes", _DOMAIN, **_ITS_DOMAINS),
+    expr=_value("xen_domain_memory_bytes", _DOMAIN),
     unit=units.BytesIEC,
     description="Memory that the domain has now.",
     absent=_NO_DATA,
     decimals=1,
 )
 
-_VCPU_USED = rate("xen_vcpu_cpu_seconds_total", _VCPU, **_ITS_DOMAINS)
+_VCPU_USED = _rate("xen_vcpu_cpu_seconds_total", _VCPU)
 
 VCPU_USED = Signal(
     name="CPU used by vCPU",
@@ -87,7 +99,7 @@ VCPU_USED = Signal(
 
 VCPU_ON = Signal(
     name="On CPU",
-    expr=latest("xen_vcpu_cpu", _VCPU, **_ITS_DOMAINS),
+    expr=_value("xen_vcpu_cpu", _VCPU),
     unit=units.NoUnit,
     description="Number of the physical CPU that the vCPU was last on.",
     absent=_NO_TOOLSTACK,
@@ -97,13 +109,14 @@ VCPU_ON = Signal(
 VCPU_PLACED = replace(
     VCPU_USED,
     name="CPU used",
-    expr=described(_of_domains_now(_VCPU_USED), _VCPU, on_host("xen_vcpu_affinity_info", **_ITS_DOMAINS), "hard, soft"),
+    expr=described(_of_domains_now(_VCPU_USED), _VCPU, on_host("xen_vcpu_affinity_info"), "hard, soft"),
 )
 
 CHANGES = Signal(
     name="Changes",
     expr=_of_domains_now(
-        f"sum by ({_DOMAIN}) ({growth('xen_domain_scheduler_changes_total', f'{_DOMAIN}, what', **_ITS_DOMAINS)})"
+        f"sum by ({_DOMAIN}) ({native.growth('xen_domain_scheduler_changes_total', f'{_DOMAIN}, what')})"
+        f" unless on ({_DOMAIN}) {_NOT_CHOSEN}"
     ),
     unit=units.NoUnit,
     description="Changes of the domain's weight or cap in the time shown.",
@@ -113,7 +126,7 @@ CHANGES = Signal(
 
 WEIGHT = Signal(
     name="Weight",
-    expr=latest("xen_domain_scheduler_weight", _DOMAIN, **_ITS_DOMAINS),
+    expr=_value("xen_domain_scheduler_weight", _DOMAIN),
     unit=units.NoUnit,
     description="The domain's weight against the others of its CPU pool (credit, credit2).",
     absent=_NO_TOOLSTACK,
@@ -122,7 +135,7 @@ WEIGHT = Signal(
 
 CAP = Signal(
     name="Cap",
-    expr=latest("xen_domain_cpu_limit_cpus", _DOMAIN, **_ITS_DOMAINS),
+    expr=_value("xen_domain_cpu_limit_cpus", _DOMAIN),
     unit=CPUS,
     description="CPUs that the domain may use at most (credit, credit2).",
     absent=_NO_TOOLSTACK,
@@ -131,7 +144,7 @@ CAP = Signal(
 
 BUDGET = Signal(
     name="Budget",
-    expr=latest("xen_domain_scheduler_budget_seconds", _DOMAIN, **_ITS_DOMAINS),
+    expr=_value("xen_domain_scheduler_budget_seconds", _DOMAIN),
     unit=units.Seconds,
     description="CPU time that each vCPU may use in a period (rtds).",
     absent=_NO_TOOLSTACK,
@@ -140,13 +153,13 @@ BUDGET = Signal(
 PERIOD = replace(
     BUDGET,
     name="Period",
-    expr=latest("xen_domain_scheduler_period_seconds", _DOMAIN, **_ITS_DOMAINS),
+    expr=_value("xen_domain_scheduler_period_seconds", _DOMAIN),
     description="Period of the budget (rtds).",
 )
 
 MISSED_CHANGES = Signal(
     name="Missed changes of run states",
-    expr=f"sum by (domain) ({rate('xen_domain_runstate_missed_changes_total', _DOMAIN, **_ITS_DOMAINS)})",
+    expr=f"sum by (domain) ({_rate('xen_domain_runstate_missed_changes_total', _DOMAIN)})",
     unit=_PER_SECOND,
     description=(
         "Changes of a domain's run state that the hypervisor did not record: time that belongs to the next state was "
@@ -185,7 +198,7 @@ POOL_RATELIMIT = Signal(
 def _packets(counter: str, name: str, description: str, unit: str) -> Signal:
     return Signal(
         name=name,
-        expr=_of_name(rate(counter, _VIF, **_ITS_DOMAINS), "vif"),
+        expr=_of_name(_rate(counter, _VIF), "vif"),
         unit=unit,
         description=description,
         legend="{{domain}} vif {{vif}}",
@@ -236,7 +249,7 @@ PACKETS_LOST = Signal(
 
 
 def _requests(counter: str) -> str:
-    return rate(counter, _VBD, **_ITS_DOMAINS)
+    return _rate(counter, _VBD)
 
 
 _READS = _requests("xen_domain_block_read_requests_total")
@@ -282,9 +295,7 @@ ALL_OUT_OF_REQUESTS = replace(
 DEVICES = [
     replace(
         OUT_OF_REQUESTS,
-        expr=described(
-            _of_domains_now(_OUT_OF_REQUESTS), _VBD, on_host("xen_domain_block_info", **_ITS_DOMAINS), "type, device"
-        ),
+        expr=described(_of_domains_now(_OUT_OF_REQUESTS), _VBD, on_host("xen_domain_block_info"), "type, device"),
         decimals=1,
     ),
     replace(READS, name="Reads", expr=_of_domains_now(_READS), decimals=1),
@@ -293,7 +304,7 @@ DEVICES = [
 
 CACHE = Signal(
     name="LLC occupancy",
-    expr=latest("xen_domain_cache_occupancy_bytes", "domid, domain, socket", **_ITS_DOMAINS),
+    expr=_value("xen_domain_cache_occupancy_bytes", "domid, domain, socket"),
     unit=units.BytesIEC,
     description="Bytes of each socket's last-level cache (LLC) that hold the domain's data.",
     legend="{{domain}} socket {{socket}}",
@@ -302,7 +313,7 @@ CACHE = Signal(
 
 BANDWIDTH = Signal(
     name="Memory bandwidth",
-    expr=latest("xen_domain_memory_bandwidth_bytes_per_second", "domid, domain, socket, memory", **_ITS_DOMAINS),
+    expr=_value("xen_domain_memory_bandwidth_bytes_per_second", "domid, domain, socket, memory"),
     unit=units.BytesPerSecondSI,
     description=(
         "Memory bandwidth of each domain in a recent 10 ms: to all memory (total), and to that of the socket itself "

@@ -6,8 +6,9 @@ import functools
 import re
 from pathlib import Path
 
+from tools.exporters import FOLDERS
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-EXPORTERS = ("xentop", "vestat", "perf")
 EVERY = "every_"  # how the golden page of all of them begins the name of what each has
 
 
@@ -17,7 +18,7 @@ def families() -> frozenset[str]:
     found = {
         name for page in GOLDEN.glob("*.prom") for name in re.findall(r"^# TYPE (\S+)", page.read_text(), re.MULTILINE)
     }
-    of_each = {name.replace(EVERY, f"{each}_", 1) for name in found if name.startswith(EVERY) for each in EXPORTERS}
+    of_each = {name.replace(EVERY, f"{each}_", 1) for name in found if name.startswith(EVERY) for each in FOLDERS}
     return frozenset({name for name in found if not name.startswith(EVERY)} | of_each)
 
 

@@ -76,8 +76,9 @@ def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str] 
     variables = resolve_variables(prometheus, page, choose or {})
     answers = []
     for marks in page["annotations"]["list"]:
-        expr = fill_in(marks["expr"], {**variables, "__interval": marks["step"]})
-        step = int(marks["step"].removesuffix("s"))
+        every = marks["target"]["interval"]
+        expr = fill_in(marks["target"]["expr"], {**variables, "__interval": every})
+        step = int(every.removesuffix("s"))
         answers.append(Answer(marks["name"], "", expr, _series(prometheus, expr, instant=False, step=step)))
     return answers
 

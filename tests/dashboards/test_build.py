@@ -9,8 +9,8 @@ import pytest
 from dashboards import build
 
 
-def test_committed_dashboards_are_fresh() -> None:
-    assert build.stale() == [], "run `python -m dashboards.build` and commit what it writes"
+def test_committed_dashboards_are_up_to_date() -> None:
+    assert build.stale() == [], "run `python -m dashboards.build` and commit its changes"
 
 
 def test_an_edited_a_missing_and_a_left_over_file_are_not_fresh(

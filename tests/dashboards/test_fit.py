@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from dashboards.panels import title_width
 from tests.dashboards.queries import FOLDER, panels
 
 LAPTOP = 1366 - 300 - 2 * 16 - 8  # pixels beside the docked menu, between the page's paddings, less a scroll bar
 WALL = 1080 - 2 * 16  # pixels from top to bottom in kiosk mode
 GRID, GAP, UNIT = 24, 8, 38  # columns; pixels between them; pixels of a unit of height with its gap
 PANEL_PADDING = 2 * 8 + 2
-TITLE_REST = 100  # a title's padding, the sign of the description, and room for the menu
-LETTER, BOLD = 7.2, 7.4  # pixels
+TITLE_REST = 96  # a title's padding, the sign of the description, and room for the menu
+LETTER = 7.2  # pixels
 CELL_PADDING, ROW, HEADER, TITLE = 13, 36, 36, 40
 SORT_ARROW = 20
 TILE_REASON = 16  # letters
@@ -40,7 +41,7 @@ def test_a_title_fits_its_panel(panel: Panel) -> None:
     title = panel["title"]
     for variable, letters in VARIABLES.items():
         title = title.replace(variable, "x" * letters)
-    assert BOLD * len(title) + TITLE_REST <= width(panel)
+    assert title_width(title) + TITLE_REST <= width(panel)
 
 
 @pytest.mark.parametrize("panel", TABLES)
@@ -59,7 +60,7 @@ def test_a_header_fits_its_column(panel: Panel) -> None:
     sorted_by = {each["displayName"] for each in panel["options"].get("sortBy", [])}
     for header, pixels in columns(panel).items():
         arrow = SORT_ARROW if header in sorted_by else 0
-        assert BOLD * len(header) + CELL_PADDING + arrow <= pixels, header
+        assert title_width(header) + CELL_PADDING + arrow <= pixels, header
 
 
 @pytest.mark.parametrize("panel", TABLES)

@@ -66,13 +66,18 @@ def test_alerts_are_marked_where_they_begin_to_fire(tmp_path: Path) -> None:
 
 
 def test_beyond_an_hour_a_fifth_of_the_range_has_one_mark(tmp_path: Path) -> None:
-    expected = {CHANGED_AT: [], "24m": ["8 starts, ends and reallocations"], "25m": []}
+    expected = {CHANGED_AT: [], "24m": ["Starts, ends and reallocations: 8"], "25m": []}
     assert_marks(tmp_path, marks.changes(), expected, range_seconds=7200)
+
+
+def test_marks_of_alerts_do_not_stand_where_those_of_changes_do(tmp_path: Path) -> None:
+    expected = {"12m": ["Alerts: 1"], "24m": [], "36m": []}
+    assert_marks(tmp_path, marks.alerts(), expected, range_seconds=7200)
 
 
 def test_a_host_with_many_changes_within_the_hour_has_as_few_marks(tmp_path: Path) -> None:
     many = {f"vserver:cpu_usage:rate{{{of(f'job-{number}')}}}": "_x3 1x6" for number in range(20)}
-    expected = {CHANGED_AT: [], "12m": ["28 starts, ends and reallocations"], "13m": []}
+    expected = {CHANGED_AT: [], "12m": ["Starts, ends and reallocations: 28"], "13m": []}
     assert_marks(tmp_path, marks.changes(), expected, range_seconds=3600, more=many)
 
 
@@ -87,7 +92,9 @@ def assert_marks(
     """Fail unless these are marked at these times since the beginning of SERIES, on a graph of so many seconds."""
     fields = annotation.to_json()
     assert fields["titleFormat"] == "{{what}}"
-    expr = str(fields["expr"])
+    target = fields["target"]
+    assert isinstance(target, dict)
+    expr = str(target["expr"])
     for variable, value in {
         "$host_platform": "xen",
         "$hosts": "h1|h2",

@@ -21,10 +21,11 @@ STOP_SECONDS = 15
 
 
 class Demo:
-    """A demo's Prometheus at `url`; `end` is the Unix time at which its history ends."""
+    """A demo's Prometheus at `url`, its warnings in `log`; `end` is the Unix time at which its history ends."""
 
-    def __init__(self, url: str, end: int) -> None:
+    def __init__(self, url: str, log: Path, end: int) -> None:
         self.url = url
+        self.log = log
         self.end = end
 
     def query(self, expr: str, at: float | None = None) -> list[dict[str, Any]]:
@@ -81,10 +82,11 @@ def playing(folder: Path, history: int, live: bool = False) -> Iterator[Demo]:
             "--storage.tsdb.retention.time=30d",
             "--query.lookback-delta=75s",
             "--rules.alert.for-grace-period=0s",
+            "--web.console.templates=prometheus/consoles",
             f"--web.listen-address=127.0.0.1:{prometheus.port}",
             "--log.level=warn",
         )
-        yield Demo(prometheus.url, end)
+        yield Demo(prometheus.url, prometheus.log, end)
 
 
 def _listen(port: int) -> str:

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
+from dashboards.signals import fleet
 from demo import prepare
+from tests.console.page import Page
 from tests.dashboards import queries
 from tests.demo.playing import Demo, playing
 
@@ -152,3 +155,50 @@ def test_what_changes_is_marked(demo: Demo, page: Path, host: str) -> None:
     answers = queries.run_annotations(demo.url, page, {"host": host})
     nothing = {answer.panel for answer in answers if answer.series == 0}
     assert nothing == set(MAY_MARK_NOTHING.get((page.stem, host), {}))
+
+
+def test_nothing_live_is_discarded_as_older_than_the_history(demo: Demo) -> None:
+    assert "out of bounds" not in demo.log.read_text()
+
+
+def test_the_page_without_grafana_shows_the_same_hosts(demo: Demo) -> None:
+    page = overview(demo)
+    severity = queries.fill_in(fleet.SEVERITY.expr, {**queries.BUILT_IN, "platform": ".+", "hosts": ".+"})
+    hosts = [series["metric"]["host"] for series in demo.query(f"sort_desc({severity})")]
+    assert sorted(hosts) == ["demo-base", "demo-openvz", "demo-xen"]
+    assert [cell.split()[0] for cell in page.sections["Hosts"].column("Host")] == hosts
+    assert "DEMO, not live" in page.sections[""].text
+    assert "no alerts are evaluated" not in page.sections[""].text
+    assert len(page.sections["Applications"].rows) >= 9, "three objectives on each host"
+    assert {"demo-xen xen", "demo-openvz openvz"} == set(page.sections["Virtual servers"].column("Host"))
+    assert page.sections["Targets that don't answer"].tables == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "dashes"),
+    [
+        ({"host": "demo-xen"}, {"Steal": NO_GUESTS, "Cap": NO_CAPS, "Of cap": NO_CAPS, "Throttled": NO_CAPS}),
+        ({"host": "demo-openvz"}, {"vCPUs per CPU": "Xen's", "Cap": NO_CAPS, "Of cap": NO_CAPS, "Throttled": NO_CAPS}),
+        (
+            {"app": "rubis-1"},
+            {"Self": NO_CAPS, "Neighbour": NOT_NOW, "Cap": NO_CAPS, "Of cap": NO_CAPS, "Throttled": NO_CAPS},
+        ),
+    ],
+)
+def test_every_column_of_the_page_without_grafana_has_a_value(
+    demo: Demo, parameters: dict[str, str], dashes: dict[str, str]
+) -> None:
+    page = overview(demo, **parameters)
+    tables = [table for section in page.sections.values() for table in section.tables if "Alert" not in table[0]]
+    assert len(tables) >= 4
+    for header, *rows in tables:
+        empty = {title for column, title in enumerate(header) if all(row[column] == "\u2013" for row in rows)}
+        assert empty - set(dashes) == set()
+        steady = {title for title in header if dashes.get(title, NOT_NOW) != NOT_NOW}
+        assert steady - empty == set(), "no longer empty: the exception can go"
+
+
+def overview(demo: Demo, **parameters: str) -> Page:
+    answer = requests.get(f"{demo.url}/consoles/index.html", params=parameters, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return Page(answer.content.decode())
