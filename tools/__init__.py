@@ -7,7 +7,8 @@ import sys
 
 # Not sys.version_info, which ruff takes for a leftover: it is an old Python that must see the message.
 if sys.hexversion < 0x030B0000:
-    sys.exit(f"error: Python {sys.version.split()[0]} is too old, the stack needs 3.11 or newer (Debian 12 has it)")
+    version = sys.version.split()[0]
+    sys.exit(f"error: Python {version} is too old, the stack needs 3.11 or newer (if you have one: PYTHON=python3.11)")
 
 
 class StackError(Exception):

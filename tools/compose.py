@@ -13,16 +13,18 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from tools import StackError, grafana, sockets, targets
+from tools import StackError, exporters, grafana, sockets, targets
 from tools.parts import (
     ALERTMANAGER,
     DEMO_PARTS,
     DOCKER_PARTS,
     GRAFANA,
+    OVERVIEW,
     PERF_EXPORTER,
     PROMETHEUS,
     TELEGRAF,
     Part,
+    options,
     ports,
 )
 from tools.programs import CHECKOUT
@@ -35,7 +37,7 @@ DEMO = "demo"
 READ_AGAIN = (PROMETHEUS.name, ALERTMANAGER.name, TELEGRAF.name)
 DEMO_HISTORY = f"{DEMO}-history"
 DEMO_SERVICES = tuple(f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "vestat-exporter", "prometheus"))
-PROFILES = f"xen,openvz,{PERF},{DEMO}"  # of compose.yaml: platforms with an exporter of their own, and what is for any
+PROFILES = ",".join([*exporters.PLATFORM_OF.values(), PERF, DEMO])  # of compose.yaml
 
 
 def up() -> None:
@@ -48,6 +50,7 @@ def up() -> None:
     machine = targets.this_machine()
     variables = environment(machine, os.environ, engine)
     chosen = ports(variables, _parts(variables))
+    variables |= options(variables, chosen)
     if not running:
         # Containers on the host's network would start over and over where a port is taken.
         used = [part for part in _parts(variables) if part.platform in {None, machine.platform}]
@@ -82,7 +85,7 @@ def demo() -> None:
         f"Making a day of history ({DEMO_HISTORY}) takes about a minute, building the images a few at first.",
         flush=True,
     )
-    variables = {**os.environ, "COMPOSE_PROFILES": DEMO}
+    variables = {**os.environ, **options(os.environ, chosen), "COMPOSE_PROFILES": DEMO}
     try:
         _run([*compose, "up", "--detach", "--build", *DEMO_SERVICES, GRAFANA.name], variables)
     except StackError:
@@ -161,6 +164,7 @@ def _print_addresses(chosen: Mapping[str, int]) -> None:
     print(f"prometheus  http://127.0.0.1:{chosen[PROMETHEUS.name]}")
     password = grafana.PASSWORD_FILE.relative_to(CHECKOUT)
     print(f"grafana     http://127.0.0.1:{chosen[GRAFANA.name]}  (user admin, password in {password})")
+    print(f"overview    http://127.0.0.1:{chosen[PROMETHEUS.name]}{OVERVIEW}  (without Grafana)")
 
 
 def _run(arguments: list[str], variables: Mapping[str, str]) -> None:

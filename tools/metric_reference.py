@@ -12,6 +12,8 @@ from pathlib import Path
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tools.exporters import FOLDERS, prefixes
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "tests/golden"
 REFERENCE = ROOT / "docs/metrics.md"
@@ -23,12 +25,6 @@ Every metric of the exporters, as they write them; this page is generated from t
 kernel gives what, and what is missing where, is on each exporter's own page.
 """
 
-# Which page of this folder has more, and how the names of an exporter's metrics begin.
-EXPORTERS = {
-    "xentop-exporter": ("xen_", "xentop_"),
-    "vestat-exporter": ("openvz_", "vestat_"),
-    "perf-exporter": ("resctrl_", "perf_"),
-}
 EVERY = ("every_", "process_")
 
 VARIES = "VARIES"  # what golden pages have for a value that is another in each run
@@ -39,16 +35,15 @@ def reference() -> str:
     families = _families()
     of_every = [family for name, family in families.items() if name.startswith(EVERY)]
     sections = [HEAD]
-    for exporter, prefixes in EXPORTERS.items():
-        own = prefixes[-1]  # its metrics about itself, as of every exporter, are in the last section
-        repeated = {family.name.replace("every_", own, 1) for family in of_every}
+    for exporter in FOLDERS:
+        # Its metrics about itself, as of every exporter, are in the last section.
+        repeated = {family.name.replace("every_", f"{exporter}_", 1) for family in of_every}
         of_exporter = [
-            family for name, family in families.items() if name.startswith(prefixes) and name not in repeated
+            family for name, family in families.items() if name.startswith(prefixes(exporter)) and name not in repeated
         ]
-        sections.append(f"\n## [{exporter}]({exporter}.md)\n\n" + _table(of_exporter))
-    sections.append(
-        "\n## Every exporter of itself\n\n`NAME` is the exporter's: `xentop`, `vestat`, `perf`.\n\n" + _table(of_every)
-    )
+        sections.append(f"\n## [{exporter}-exporter]({exporter}-exporter.md)\n\n" + _table(of_exporter))
+    names = ", ".join(f"`{exporter}`" for exporter in FOLDERS)
+    sections.append(f"\n## Every exporter of itself\n\n`NAME` is the exporter's: {names}.\n\n" + _table(of_every))
     return "".join(sections)
 
 

@@ -17,10 +17,28 @@ from pathlib import Path
 
 from tools.programs import CHECKOUT, cache
 
-PROGRAMS = ("requirements", "tests/live", "tools/go", "tools/go_programs.py", "tools/programs.py", "tools/*.lock")
+PROGRAMS = ("requirements", "tests/live", "tools/go", "tools/go_programs.py", "tools/programs")
 PARTS = {
-    "tests/xen": (*PROGRAMS, "exporters", "prometheus", "tests/xen"),
+    "tests/compose": (
+        *PROGRAMS,
+        *(".dockerignore", "alerts", "compose.yaml", "dashboards", "demo", "exporters", "lab", "prometheus"),
+        *("telegraf", "tests/compose", "tests/stack/conftest.py", "tools"),
+    ),
+    "tests/xen": (
+        *(*PROGRAMS, "exporters", "packaging", "prometheus"),
+        *("tests/distributions", "tests/packages", "tests/xen", "tools/deb.py"),
+    ),
     "tests/lab": (*PROGRAMS, "alerts", "lab", "prometheus", "telegraf", "tests/lab"),
+    "tests/distributions": (
+        *("Makefile", "prometheus/consoles", "requirements", "tests/console/page.py", "tests/distributions"),
+        *("tests/stack/conftest.py", "tools"),
+    ),
+    "tests/mixin": (*PROGRAMS, "alerts", "mixin", "prometheus", "tests/mixin", "tests/rules/test_rules.py"),
+    "tests/packages": (
+        *("CHANGELOG.md", "LICENSE", "exporters", "packaging", "requirements", "tools/bundle.py", "tools/deb.py"),
+        *("tests/distributions", "tests/packages"),
+    ),
+    "tests/ssh": ("exporters", "tests/ssh"),
     "tests/rules": (*PROGRAMS, "alerts", "prometheus", "tests/rules"),
 }
 """The folder of a part's tests, and the files and folders that they test."""

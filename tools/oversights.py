@@ -9,11 +9,11 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 
 from tools import privileges, telegraf
+from tools.exporters import PLATFORMS
 from tools.health import Target
 from tools.parts import PROMETHEUS, TELEGRAF, Part
 from tools.programs import CHECKOUT
 
-PLATFORMS = ("base", "cgroup", "openvz", "xen")  # that prometheus/rules have rules for
 CONFIGURATION = CHECKOUT / "prometheus" / "prometheus.yml"
 FOR_GUESTS = {
     "guest",

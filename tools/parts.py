@@ -1,7 +1,8 @@
-"""What the stack consists of, and on which ports."""
+"""What the stack consists of, on which ports, and what else may be set."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -34,7 +35,10 @@ VESTAT_EXPORTER = Part(
     "vestat-exporter", "VESTAT_PORT", 10291, "/-/healthy", "openvz", ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE")
 )
 PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
+EXPORTERS = (XENTOP_EXPORTER, VESTAT_EXPORTER, PERF_EXPORTER)  # of this project
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
+
+OVERVIEW = "/consoles/index.html"  # the page of all hosts that Prometheus serves: prometheus/consoles
 
 # adm is Debian's group for users who read logs.
 TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics", groups=("adm",))
@@ -43,9 +47,18 @@ CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
 DEMO_SENSORS = Part("demo-sensors", "DEMO_PORT", 10294, "/-/healthy")
 
 # In the order in which they are started and shown.
-PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, VESTAT_EXPORTER, PERF_EXPORTER, TELEGRAF, GRAFANA)
+PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, *EXPORTERS, TELEGRAF, GRAFANA)
 DEMO_PARTS = (PROMETHEUS, XENTOP_EXPORTER, VESTAT_EXPORTER, DEMO_SENSORS, GRAFANA)  # by `make demo`, in place of PARTS
 DOCKER_PARTS = (*PARTS, CADVISOR)
+
+# The address that people reach a part by, where they don't do so on this machine: links in messages lead there.
+EXTERNAL_URLS = {
+    PROMETHEUS: "PROMETHEUS_EXTERNAL_URL",
+    ALERTMANAGER: "ALERTMANAGER_EXTERNAL_URL",
+    GRAFANA: "GF_SERVER_ROOT_URL",
+}
+# How much 30 days take depends on the hosts watched, and how much there may be of it on the disk.
+RETENTION_SIZE, DEFAULT_RETENTION_SIZE = "PROMETHEUS_RETENTION_SIZE", "20GB"
 
 
 def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[str, int]:
@@ -63,3 +76,31 @@ def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[
                 raise StackError(f"{name} and {part.name} both use port {port}: change {part.port_variable}")
         chosen[part.name] = int(text)
     return chosen
+
+
+def options(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, str]:
+    """What is set beside ports, by its variable: as `settings` say, else the default.
+
+    Raises `StackError` for a value that Prometheus, Alertmanager or Grafana would refuse.
+    """
+    chosen = {
+        variable: settings.get(variable) or f"http://127.0.0.1:{ports[part.name]}"
+        for part, variable in EXTERNAL_URLS.items()
+        if part.name in ports
+    }
+    for variable, url in chosen.items():
+        if not re.fullmatch(r"https?://[^\s/?#'\"]+(/[^\s?#'\"]*)?", url):
+            raise StackError(f"{variable}={url} is not an address such as https://monitor.example.org/prometheus")
+    size = settings.get(RETENTION_SIZE) or DEFAULT_RETENTION_SIZE
+    if not re.fullmatch(r"[1-9]\d*[KMGTPE]?B", size):
+        raise StackError(f"{RETENTION_SIZE}={size} is not a size such as {DEFAULT_RETENTION_SIZE} or 500MB")
+    return {**chosen, RETENTION_SIZE: size}
+
+
+def options_given(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, str]:
+    """Of the settings of a running stack, the options that aren't just the defaults for its ports."""
+    return {
+        name: settings[name]
+        for name, default in options({}, ports).items()
+        if name in settings and settings[name] != default
+    }

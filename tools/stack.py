@@ -36,6 +36,7 @@ from tools import (
     programs,
     python_packages,
     sockets,
+    stored_data,
     supervision,
     targets,
     telegraf,
@@ -45,14 +46,18 @@ from tools.parts import (
     DEMO_PARTS,
     DEMO_SENSORS,
     GRAFANA,
+    OVERVIEW,
     PARTS,
     PERF_EXPORTER,
     PROMETHEUS,
     TELEGRAF,
     Part,
+    options,
+    options_given,
     ports,
 )
-from tools.programs import CHECKOUT, ProgramsError
+from tools.programs import CHECKOUT, ProgramsError, catalogue
+from tools.programs.catalogue import Suite
 from tools.targets import Machine
 
 SUPERVISORD_CONF = CHECKOUT / "tools" / "supervisord.conf"
@@ -67,10 +72,6 @@ TARGETS_READ = supervision.RUN / "targets-read"  # as old as the last `make up`
 STORE_SECONDS = 10  # for a sample to be stored, on a busy machine
 ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
 LOG_LINES = 10
-ONLY_ROOT_MAY = {  # by platform
-    "xen": "this is the Dom0 of a Xen host, and only root may ask Xen about its guests",
-    "openvz": "this is an OpenVZ host, and only root may read what it counts for its containers",
-}
 ALL_PARTS = (*PARTS, DEMO_SENSORS)
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -82,11 +83,12 @@ class Plan:
     machine: Machine
     parts: tuple[Part, ...]
     ports: dict[str, int]
+    options: dict[str, str]
     is_demo: bool = False
 
     @property
     def ready(self) -> tuple[Part, ...]:
-        """The parts that can answer: Telegraf may still have to be built."""
+        """The parts that can answer: Telegraf may still be on its way."""
         return tuple(part for part in self.parts if part is not TELEGRAF or telegraf.is_ready())
 
 
@@ -96,25 +98,26 @@ def up() -> None:
         running_settings = _read_settings() if supervision.is_running() else None
         with _step("Looking at this machine"):
             given = {name: value for name, value in os.environ.items() if value}
-            plan = _plan({**(running_settings or {}), **given, demo.SETTING: ""})
-            if plan.machine.platform in ONLY_ROOT_MAY and os.geteuid() != 0:
-                raise StackError(f"{ONLY_ROOT_MAY[plan.machine.platform]}: use sudo")
+            settings = {**_given_before(running_settings), **given, demo.SETTING: ""}
+            plan = _plan(settings)
+            _require_root(plan)
             _require_ports(plan)
             if running_settings is None:
                 supervision.require_short_path()
                 _require_space(plan)
             python_packages.STACK.require_venv()
-        with _step("Fetching Prometheus, Alertmanager and node_exporter (Debian packages)"):
-            unpacked = programs.STACK.root()
+        _get_programs(catalogue.PROMETHEUS, catalogue.ALERTMANAGER, catalogue.NODE_EXPORTER)
+        stored_data.require_readable(_prometheus_version())
+        plan = _plan(settings)  # with Grafana, if it has just come
         with _step("Installing Python packages (.stack/venv)"):
             python_packages.STACK.install()
         if TELEGRAF in plan.parts:
-            telegraf.take_if_built()
+            telegraf.take_if_near()
         with _step("Checking the configuration"):
             _check_configuration(plan)
 
-        settings = _settings(plan, unpacked)
-        if running_settings == settings:
+        wanted = _settings(plan)
+        if running_settings == wanted:
             _refresh(plan)
             _wait(plan)
             print("\nThe stack was running already; its configuration was reloaded.")
@@ -122,7 +125,8 @@ def up() -> None:
             if running_settings is not None:
                 with _step("Stopping the running stack: its programs or ports are not the ones wanted now"):
                     supervision.stop()
-            _start(plan, settings)
+            _start(plan, wanted)
+            stored_data.written_by(_prometheus_version())
         _describe(plan)
         TARGETS_READ.touch()
 
@@ -139,13 +143,13 @@ def play() -> None:
             _require_ports(plan)
             _require_space(plan)
             python_packages.STACK.require_venv()
-        with _step("Fetching Prometheus (Debian packages)"):
-            unpacked = programs.STACK.root()
+        _get_programs(catalogue.PROMETHEUS)
+        plan = _plan({**{name: value for name, value in os.environ.items() if value}, demo.SETTING: "1"})
         with _step("Installing Python packages (.stack/venv)"):
             python_packages.STACK.install()
         with _step("Making a day of history"):
             demo.prepare(plan.ports)
-        _start(plan, _settings(plan, unpacked))
+        _start(plan, _settings(plan))
         _describe_demo(plan)
 
 
@@ -171,17 +175,18 @@ def status() -> bool:
     with ThreadPoolExecutor(len(running) or 1) as asking:
         answering = asking.map(lambda part: health.answers(part, plan.ports[part.name]), running)
         hung = {part for part, answers in zip(running, answering, strict=True) if not answers}
-    parts = [("PART", "STATE", "SINCE", "ADDRESS")]
+    parts = [("PART", "STATE", "SINCE", "ADDRESS", "VERSION OR REASON")]
     for part in DEMO_PARTS if plan.is_demo else PARTS:
         process = processes[part.name]
         since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
         if part in plan.ready:
             state = f"{process.state}, no answer" if part in hung else process.state
-            parts.append((part.name, state, since, f"http://127.0.0.1:{plan.ports[part.name]}"))
+            parts.append((part.name, state, since, f"http://127.0.0.1:{plan.ports[part.name]}", _version(part)))
         elif part in plan.parts:
-            parts.append((part.name, *_build_state(process, since)))
+            state, why = _telegraf_state(process)
+            parts.append((part.name, state, since, "", why))
         else:
-            parts.append((part.name, "not used", "", _why_not_used(part, plan.machine)))
+            parts.append((part.name, "not used", "", "", _why_not_used(part, plan.machine)))
     _print_table(parts)
 
     print()
@@ -201,7 +206,7 @@ def status() -> bool:
         print("\n" + "\n".join(filter(None, [problem.strip(), *forgotten])))
     at_work = {name for name, process in processes.items() if process.state == "running"}
     if processes[TELEGRAF.name].state == "starting" and TELEGRAF not in plan.ready:
-        at_work.add(TELEGRAF.name)  # being built
+        at_work.add(TELEGRAF.name)  # on its way
     return at_work >= {part.name for part in plan.parts} and well and not hung
 
 
@@ -256,12 +261,22 @@ def ports_in_use() -> dict[str, int]:
     return ports(_read_settings() if SETTINGS_FILE.exists() else os.environ)
 
 
+def _given_before(settings: Mapping[str, str] | None) -> dict[str, str]:
+    """The ports and options that a running stack was started with, and which it keeps unless others are given."""
+    if settings is None:
+        return {}
+    chosen = ports(settings, ALL_PARTS)
+    kept = {part.port_variable: str(chosen[part.name]) for part in ALL_PARTS}
+    return {**kept, **options_given(settings, chosen)}
+
+
 def _plan(settings: Mapping[str, str]) -> Plan:
     """What to run on this machine, on the ports that the settings say."""
     machine = targets.this_machine()
+    chosen = ports(settings, ALL_PARTS)
     if settings.get(demo.SETTING):
         parts = tuple(part for part in DEMO_PARTS if part is not GRAFANA or grafana.home() is not None)
-        return Plan(machine, parts, ports(settings, ALL_PARTS), is_demo=True)
+        return Plan(machine, parts, chosen, options(settings, chosen), is_demo=True)
     parts = tuple(
         part
         for part in PARTS
@@ -269,25 +284,55 @@ def _plan(settings: Mapping[str, str]) -> Plan:
         and (part is not GRAFANA or grafana.home() is not None)
         and (part is not TELEGRAF or telegraf.is_wanted())
     )
-    return Plan(machine, parts, ports(settings, ALL_PARTS))
+    return Plan(machine, parts, chosen, options(settings, chosen))
 
 
-def _build_state(telegraf_process: supervision.Process, since: str) -> tuple[str, str, str]:
-    """What `status` says of Telegraf before it is there, in its three columns."""
+def _telegraf_state(telegraf_process: supervision.Process) -> tuple[str, str]:
+    """What `status` says of Telegraf before it is there, and why."""
     if telegraf_process.state not in {"starting", "running"} or telegraf_process.since is None:
-        return "not built", since, f"{telegraf.why_not_built()}; to try again: make up"
+        return "missing", f"{telegraf.why_missing()}; to try again: make up"
     minutes = (datetime.now(UTC) - telegraf_process.since).total_seconds() / 60
-    return (
-        f"building, {minutes:.0f} min so far",
-        since,
-        f"takes {telegraf.MODULE.build_time}, then it starts",
-    )
+    return f"on its way, {minutes:.0f} min so far", f"a download, or a build of {telegraf.BUILD_TIME}; then it starts"
+
+
+def _version(part: Part) -> str:
+    """Which release of the part runs, and whose; empty for ours, and for a Grafana that is installed."""
+    found = next((programs.got(suite) for suite in programs.SUITES if suite.name == part.name), None)
+    return f"{found.version}, {found.source}" if found else ""
 
 
 def _why_not_used(part: Part, machine: Machine) -> str:
     if part is GRAFANA:
-        return "not installed: see docs/install.md"
+        return grafana.why_missing()
     return telegraf.HOW_TO_USE_IT if part is TELEGRAF else machine.why
+
+
+def _require_root(plan: Plan) -> None:
+    """Raise `StackError` for a user who can't give the exporter of this platform the capabilities that it needs."""
+    for part in plan.parts:
+        if part.platform and part.capabilities and os.geteuid() != 0:
+            raise StackError(f"only root may start {part.name}, and this is {plan.machine.why}: use sudo")
+
+
+def _get_programs(*suites: Suite) -> None:
+    """Have these programs and, where it can be had, Grafana; say which, and why they are no official releases."""
+    missing = [suite for suite in suites if programs.got(suite) is None]
+    titles = ", ".join(suite.title for suite in missing) or "nothing new"
+    if grafana.is_to_be_tried():
+        titles += ", Grafana" if missing else ": only Grafana"
+    with _step(f"Fetching programs: {titles}"):
+        programs.get(*suites)
+        grafana.get()
+    for suite in missing:
+        found = programs.got(suite)
+        if found is not None and found.because:
+            print(f"  {suite.title} {found.version}, {found.source}: {found.because}")
+
+
+def _prometheus_version() -> str:
+    found = programs.got(catalogue.PROMETHEUS)
+    assert found is not None  # it runs
+    return found.version
 
 
 def _require_ports(plan: Plan) -> None:
@@ -337,22 +382,23 @@ def _check_configuration(plan: Plan) -> None:
         telegraf.check()
 
 
-def _settings(plan: Plan, unpacked: Path) -> dict[str, str]:
+def _settings(plan: Plan) -> dict[str, str]:
     """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
     configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
     for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".py", ".yml"}):
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
-    configuration.update(telegraf.MODULE.content.encode())
+    programs_got = [programs.got(suite) for suite in programs.SUITES if suite is not catalogue.TELEGRAF]
+    configuration.update(repr((programs_got, catalogue.TELEGRAF)).encode())  # Telegraf comes and goes beside the rest
     return {
         **{part.port_variable: str(plan.ports[part.name]) for part in ALL_PARTS},
         **{
             part.privileges_variable: " ".join(privileges.setpriv(part.capabilities, part.groups)) for part in ALL_PARTS
         },
         **demo.sources(plan.is_demo),
-        "VIRTSCOPE_PROGRAMS": str(unpacked.relative_to(CHECKOUT)),
         "VIRTSCOPE_CONFIGURATION": configuration.hexdigest(),
         "GRAFANA_HOME": str(grafana.home() or ""),
         **grafana.environment(plan.ports),
+        **plan.options,
     }
 
 
@@ -370,7 +416,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
                 grafana.make_password()
             supervision.RUN.mkdir(parents=True, exist_ok=True)
             SETTINGS_FILE.write_text(json.dumps(settings))
-            telegraf.keep_environment_for_build()
+            telegraf.keep_environment()
             _write_targets(plan)
             for part in (PROMETHEUS, ALERTMANAGER):
                 privileges.hand_over(DATA / part.name)
@@ -388,7 +434,7 @@ def _refresh(plan: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
     with _step("Reading the configuration again"):
         running = supervision.processes()
-        telegraf.keep_environment_for_build()
+        telegraf.keep_environment()
         _write_targets(plan)
         for part in PARTS:
             if part not in plan.parts:
@@ -405,7 +451,7 @@ def _refresh(plan: Plan) -> None:
 
 
 def _write_targets(plan: Plan) -> None:
-    """Have Prometheus scrape the parts that can answer; a Telegraf that is being built adds itself when it can."""
+    """Have Prometheus scrape the parts that can answer; a Telegraf that is on its way adds itself when it can."""
     unknown = {TELEGRAF} & (set(plan.parts) - set(plan.ready))
     jobs = {job: part for job, part in targets.JOBS.items() if part not in unknown}
     targets.write(plan.machine, {part.name: plan.ports[part.name] for part in plan.ready}, jobs=jobs)
@@ -452,15 +498,20 @@ def _describe_demo(plan: Plan) -> None:
 
 
 def _print_addresses(plan: Plan, parts: Sequence[Part]) -> None:
-    """Where these parts answer, and why others don't."""
+    """Where these parts answer, and why others don't; without Grafana the page of all hosts comes first."""
     login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
     addresses = [
         (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}") for part in parts
     ]
     if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
-        addresses.append((TELEGRAF.name, f"is being built, once, for {telegraf.MODULE.build_time}; then it starts"))
-    if GRAFANA not in plan.parts:
-        addresses.append((GRAFANA.name, grafana.HOW_TO_GET_IT))
+        addresses.append(
+            (TELEGRAF.name, f"is on its way, once: a download, or a build of {telegraf.BUILD_TIME}; then it starts")
+        )
+    overview = ("overview", f"http://127.0.0.1:{plan.ports[PROMETHEUS.name]}{OVERVIEW}")
+    if GRAFANA in plan.parts:
+        addresses.append(overview)
+    else:
+        addresses = [overview, *addresses, (GRAFANA.name, grafana.why_missing())]
     print()
     _print_table(addresses)
 

@@ -8,17 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.parts import (
-    ALERTMANAGER,
-    CADVISOR,
-    NODE_EXPORTER,
-    PERF_EXPORTER,
-    PROMETHEUS,
-    TELEGRAF,
-    VESTAT_EXPORTER,
-    XENTOP_EXPORTER,
-    Part,
-)
+from tools.parts import ALERTMANAGER, CADVISOR, EXPORTERS, NODE_EXPORTER, PROMETHEUS, TELEGRAF, Part
 from tools.programs import CHECKOUT
 
 EDITED = CHECKOUT / "prometheus" / "targets"
@@ -27,9 +17,7 @@ JOBS = {
     "prometheus": PROMETHEUS,
     "alertmanager": ALERTMANAGER,
     "node": NODE_EXPORTER,
-    "xentop": XENTOP_EXPORTER,
-    "vestat": VESTAT_EXPORTER,
-    "perf": PERF_EXPORTER,
+    **{part.name.removesuffix("-exporter"): part for part in EXPORTERS},
     "cadvisor": CADVISOR,
     "telegraf": TELEGRAF,
 }

@@ -1,9 +1,9 @@
-"""The stack's Telegraf: wanted once a sensor is there, built once, beside the running stack, and then run.
+"""The stack's Telegraf: wanted once a sensor is there, fetched once, beside the running stack, and then run.
 
     python -m tools.telegraf [OPTION OF SETPRIV]...
 
-is what supervisord runs, with the rights that `make up` has: it builds Telegraf if that is missing, and becomes it with
-the rights that the options leave.
+is what supervisord runs, with the rights that `make up` has: it downloads Telegraf if that is missing, or builds it
+where its release can't be had, and becomes it with the rights that the options leave.
 """
 
 from __future__ import annotations
@@ -11,27 +11,25 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 from typing import NoReturn
 
-from tools import StackError, go_programs, privileges, supervision, targets
-from tools.go_programs import GoProgramsError
+from tools import StackError, go_programs, privileges, programs, supervision, targets
 from tools.parts import TELEGRAF, ports
-from tools.programs import CHECKOUT
+from tools.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
 
-MODULE = go_programs.PROGRAMS["telegraf"].module
+BUILD_TIME = go_programs.PROGRAMS["telegraf"].module.build_time
 CONFIGURATION = CHECKOUT / "telegraf"
 SENSORS = CONFIGURATION / "local"
+OTHER_PLUGINS = "for others, `make tools-update` where its release can be downloaded"
 HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
-# In reach of nobody too, from the checkout, wherever the cache is. Named after its content, as in the cache.
-PROGRAM = CHECKOUT / ".stack" / "programs" / f"telegraf-{MODULE.content}"
+PROGRAM = programs.BIN / "telegraf"
 STATE = CHECKOUT / ".stack" / "data" / "telegraf"  # how far the sensors have read each log
-BUILDING = "building Telegraf"
-ENVIRONMENT = supervision.RUN / "build-environment.json"
-NOT_BUILT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
+GETTING = "getting Telegraf"
+ENVIRONMENT = supervision.RUN / "download-environment.json"
+NOT_GOT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
 
 
 def is_wanted() -> bool:
@@ -40,18 +38,18 @@ def is_wanted() -> bool:
 
 
 def is_ready() -> bool:
-    """Whether it is there to be run: it is built, and has been taken from the cache."""
-    return PROGRAM.exists()
+    """Whether it is there to be run."""
+    return programs.got(catalogue.TELEGRAF) is not None
 
 
-def take_if_built() -> None:
+def take_if_near() -> None:
     """Take it from the cache if it is there, so that it needn't be waited for."""
-    if go_programs.state("telegraf").name == "built":
-        _take()
+    if programs.is_near(catalogue.TELEGRAF):
+        programs.get(catalogue.TELEGRAF)
 
 
-def keep_environment_for_build() -> None:
-    """Keep what `make up` has in its environment for a build, which begins beside the stack: proxies, caches, mirrors.
+def keep_environment() -> None:
+    """Keep what `make up` has in its environment for a download or build beside the stack: proxies, mirrors, caches.
 
     The stack's programs get next to nothing of it, and nobody can read the file.
     """
@@ -61,10 +59,10 @@ def keep_environment_for_build() -> None:
         ENVIRONMENT.write_text(json.dumps(dict(os.environ)))
 
 
-def why_not_built() -> str:
-    """What the last try to build it ended with, by its log."""
+def why_missing() -> str:
+    """What the last try to get it ended with, by its log."""
     log = supervision.LOG / f"{TELEGRAF.name}.log"
-    last_try = log.read_text(errors="replace").rpartition(BUILDING)[2] if log.exists() else ""
+    last_try = log.read_text(errors="replace").rpartition(GETTING)[2] if log.exists() else ""
     complaint = re.search(r"^error: (.*)", last_try, re.MULTILINE)
     return complaint[1] if complaint else "it was interrupted"
 
@@ -79,29 +77,29 @@ def check() -> None:
         complaints = re.findall(r" E! (.*)", checked.stderr) or [f"it ended with status {checked.returncode}"]
         hint = ""
         if "undefined but requested" in complaints[0]:
-            hint = "; this Telegraf has only the plugins that telegraf/sensors use: for others install the vendor's"
+            hint = f"; a Telegraf built here has only the plugins that telegraf/sensors use: {OTHER_PLUGINS}"
         elif "permission denied" in complaints[0]:
             hint = f"; {'user nobody' if os.getuid() == 0 else 'you'} must be able to read it: chmod -R go+rX telegraf"
         raise StackError(f"Telegraf says: {complaints[0]}{hint}")
 
 
 def run(setpriv_options: list[str]) -> NoReturn:
-    """Build Telegraf if it is missing, and become it; end with `NOT_BUILT` if it can't be built."""
+    """Get Telegraf if it is missing, and become it; end with `NOT_GOT` if it can't be had."""
     # What asks Telegraf to read its configuration again comes too early: it is going to read it anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the build ends with us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # a build ends with us
     machine, job = targets.this_machine(), {"telegraf": TELEGRAF}
     try:
         if not is_ready():
             targets.write(machine, {}, jobs=job)  # it can't be scraped before
-            print(f"{BUILDING}, which takes {MODULE.build_time}", flush=True)
+            print(f"{GETTING}: by download, or a build of {BUILD_TIME}", flush=True)
             if ENVIRONMENT.exists():
                 for name, value in json.loads(ENVIRONMENT.read_text()).items():
                     os.environ.setdefault(name, value)
-        _take()
-    except (GoProgramsError, OSError) as error:
-        print(f"error: {error}", flush=True)
-        sys.exit(NOT_BUILT)
+        programs.get(catalogue.TELEGRAF)
+    except (ProgramsError, OSError) as error:
+        print(f"error: {error.why if isinstance(error, NoWayError) else error}", flush=True)
+        sys.exit(NOT_GOT)
     STATE.mkdir(parents=True, exist_ok=True)
     privileges.hand_over(STATE)
     targets.write(machine, ports(os.environ), jobs=job)
@@ -125,19 +123,6 @@ def _environment() -> dict[str, str]:
         "TELEGRAF_FOLDER": str(CONFIGURATION.relative_to(CHECKOUT)),
         "STATE_DIRECTORY": str(STATE.relative_to(CHECKOUT)),
     }
-
-
-def _take() -> None:
-    """Have the built Telegraf as `PROGRAM`; it is built first if it is missing."""
-    if PROGRAM.exists():
-        return
-    built = go_programs.path("telegraf")
-    for old in PROGRAM.parent.glob("telegraf-*"):
-        old.unlink()
-    new = PROGRAM.with_suffix(".new")
-    shutil.copyfile(built, new)
-    new.chmod(0o755)
-    new.replace(PROGRAM)
 
 
 if __name__ == "__main__":

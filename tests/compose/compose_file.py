@@ -1,9 +1,8 @@
-"""compose.yaml, and the lab's, as Docker's own tools read them, and the engine that runs them where there is one."""
+"""compose.yaml, and the lab's, as Docker's own tools read them."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +18,12 @@ PATH = CHECKOUT / "compose.yaml"
 LAB = CHECKOUT / "lab" / "compose.yaml"
 
 
-def services(variables: Mapping[str, str], path: Path = PATH) -> dict[str, dict[str, Any]]:
-    """All services, those of every profile too, with variables, anchors and relative paths filled in."""
+def services(variables: Mapping[str, str], *paths: Path) -> dict[str, dict[str, Any]]:
+    """All services of compose.yaml, or of these files together, those of every profile too, with variables, anchors and
+    relative paths filled in."""
+    files = [f"--file={path}" for path in paths or [PATH]]
     result = subprocess.run(
-        [*command(), "--file", path, "config"],
+        [*command(), *files, "config"],
         env={**os.environ, **variables, "COMPOSE_PROFILES": compose.PROFILES},
         check=False,
         capture_output=True,
@@ -43,10 +44,3 @@ def command() -> list[str]:
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)
-
-
-def require_engine() -> None:
-    """Skip where no Docker engine answers."""
-    answers = shutil.which("docker") and subprocess.run(["docker", "version"], check=False, capture_output=True)
-    if not answers or answers.returncode != 0:
-        pytest.skip("no Docker engine answers: https://docs.docker.com/engine/install/")

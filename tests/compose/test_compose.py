@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import grp
 import json
 import re
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.compose import compose_file
+from tests.compose import compose_file, images
 from tests.live.privileges import capabilities
 from tools import go_programs, grafana, parts
+from tools.programs import catalogue
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "/etc/virtscope/"
@@ -23,9 +25,7 @@ LISTENS = {
     "prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
     "alertmanager": "--web.listen-address=127.0.0.1:{ALERTMANAGER_PORT}",
     "node-exporter": "--web.listen-address=127.0.0.1:{NODE_EXPORTER_PORT}",
-    "xentop-exporter": "--web.listen-address=127.0.0.1:{XENTOP_PORT}",
-    "vestat-exporter": "--web.listen-address=127.0.0.1:{VESTAT_PORT}",
-    "perf-exporter": "--web.listen-address=127.0.0.1:{PERF_PORT}",
+    **{part.name: f"--web.listen-address=127.0.0.1:{{{part.port_variable}}}" for part in parts.EXPORTERS},
     "cadvisor": "--port={CADVISOR_PORT}",
     "grafana": "{GRAFANA_PORT}",
     "telegraf": "{TELEGRAF_PORT}",
@@ -35,24 +35,22 @@ LISTENS = {
     "demo-sensors": "--port={DEMO_PORT}",
 }
 ENDS = "demo-history"  # the one that serves nothing
-PORTS = {
-    "PROMETHEUS_PORT": "19090",
-    "ALERTMANAGER_PORT": "19093",
-    "GRAFANA_PORT": "13000",
-    "NODE_EXPORTER_PORT": "19100",
-    "XENTOP_PORT": "20290",
-    "VESTAT_PORT": "20291",
-    "PERF_PORT": "20292",
-    "CADVISOR_PORT": "20293",
-    "TELEGRAF_PORT": "19273",
-    "DEMO_PORT": "20294",
+PORTS = {part.port_variable: str(10000 + part.default_port) for part in (*parts.DOCKER_PARTS, *parts.DEMO_PARTS)}
+
+
+OPTIONS = {
+    "PROMETHEUS_EXTERNAL_URL": "https://monitor.example.org/prometheus",
+    "ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org/alertmanager",
+    "GF_SERVER_ROOT_URL": "https://monitor.example.org/grafana",
+    "PROMETHEUS_RETENTION_SIZE": "500MB",
 }
+SET = {**PORTS, **OPTIONS}
 
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, dict[str, Any]]:
-    """All services with every profile on and every port moved, after the tool has filled in variables and defaults."""
-    return compose_file.services(PORTS)
+    """All services with every profile on and every variable set, after the tool has filled in variables."""
+    return compose_file.services(SET)
 
 
 def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
@@ -74,9 +72,7 @@ def test_the_whole_stack_is_there(services: dict[str, dict[str, Any]]) -> None:
 def test_each_platform_gets_its_own_exporter_only() -> None:
     services = yaml.safe_load(compose_file.PATH.read_text())["services"]
     assert {name: service["profiles"] for name, service in services.items() if "profiles" in service} == {
-        "xentop-exporter": ["xen"],
-        "vestat-exporter": ["openvz"],
-        "perf-exporter": ["perf"],
+        **{part.name: [part.platform or "perf"] for part in parts.EXPORTERS},
         **{name: ["demo"] for name in services if name.startswith("demo-")},
     }
 
@@ -112,14 +108,16 @@ def test_health_is_checked_where_the_program_listens(name: str, services: dict[s
 def test_pinned_and_confined(name: str, services: dict[str, dict[str, Any]]) -> None:
     service = services[name]
     if "build" not in service:
-        assert re.fullmatch(r"\S+:v?\d+\.\d+\.\d+(-alpine)?", service["image"]), "not one exact release"
+        # A release for people to read, and what is pulled.
+        assert re.fullmatch(r"\S+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", service["image"])
     assert service["restart"] == "unless-stopped"
     assert not service.get("privileged")
     assert service["cap_drop"] == ["ALL"]
     # root's, less all else: what an exporter's unit gives it, except where it owns the files as root.
     added = {"CAP_" + name for name in service.get("cap_add", ())}
     without_perf = {"CAP_SYSLOG"}  # for profiles, and the image has no perf
-    given = capabilities(name) - without_perf if name in {"vestat-exporter", "perf-exporter"} else set()
+    as_unit = {part.name for part in parts.EXPORTERS} - {"xentop-exporter"}
+    given = capabilities(name) - without_perf if name in as_unit else set()
     assert added == given
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["read_only"] is True
@@ -167,14 +165,55 @@ def test_reads_the_configuration_of_the_native_stack(name: str, services: dict[s
 
 
 def test_grafana_is_set_up_as_the_native_one(services: dict[str, dict[str, Any]]) -> None:
+    ports = parts.ports(PORTS)
+    settings = {**grafana.environment(ports), "GF_SERVER_ROOT_URL": OPTIONS["GF_SERVER_ROOT_URL"]}
     native = {
         name: value.replace(f"{CHECKOUT}/", INSIDE)
-        for name, value in grafana.environment(parts.ports(PORTS)).items()
+        for name, value in settings.items()
         # Where it keeps its own files, and where the password is, the image and Docker say.
         if name not in {"GF_PATHS_DATA", "GF_PATHS_LOGS", "GF_PATHS_PLUGINS", "GF_LOG_MODE"} and "PASSWORD" not in name
     }
     in_docker = services["grafana"]["environment"]
     assert {name: value for name, value in in_docker.items() if "PASSWORD" not in name} == native
+
+
+def test_grafana_fetches_nothing(services: dict[str, dict[str, Any]]) -> None:
+    settings = services["grafana"]["environment"]
+    for name in ("ANALYTICS_REPORTING", "ANALYTICS_CHECK_FOR_UPDATES", "ANALYTICS_CHECK_FOR_PLUGIN_UPDATES"):
+        assert settings[f"GF_{name}" if "CHECK" in name else f"GF_{name}_ENABLED"] == "false"
+    assert settings["GF_NEWS_NEWS_FEED_ENABLED"] == "false"
+    for name in ("SECURITY_DISABLE_GRAVATAR", "PLUGINS_PREINSTALL_DISABLED", "PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED"):
+        assert settings[f"GF_{name}"] == "true"
+
+
+def test_what_may_be_set_beside_ports_arrives(services: dict[str, dict[str, Any]]) -> None:
+    for name in ("prometheus", "demo-prometheus"):
+        assert f"--web.external-url={OPTIONS['PROMETHEUS_EXTERNAL_URL']}" in services[name]["command"]
+    assert f"--storage.tsdb.retention.size={OPTIONS['PROMETHEUS_RETENTION_SIZE']}" in services["prometheus"]["command"]
+    assert f"--web.external-url={OPTIONS['ALERTMANAGER_EXTERNAL_URL']}" in services["alertmanager"]["command"]
+
+
+def test_defaults_are_those_of_the_native_stack() -> None:
+    """Compose can't compute a default from another variable, so the addresses stand there twice."""
+    written = compose_file.PATH.read_text()
+    defaults = parts.options({}, parts.ports({}))
+    assert len(defaults) == 4
+    for variable, default in defaults.items():
+        assert set(re.findall(rf"\${{{variable}:-([^}}]*)}}", written)) == {default}
+
+
+@pytest.mark.parametrize("name", ["prometheus", "alertmanager"])
+def test_it_gets_the_flags_of_the_native_stack(name: str, services: dict[str, dict[str, Any]]) -> None:
+    """Those that decide what is kept, and where pages are."""
+    configuration = configparser.RawConfigParser(inline_comment_prefixes=None)
+    configuration.read(CHECKOUT / "tools/supervisord.conf")
+    native = re.sub(
+        r"%\(ENV_(\w+)\)s", lambda found: SET.get(found[1], ""), configuration[f"program:{name}"]["command"]
+    )
+    alike = ("--storage.tsdb.retention", "--web.external-url", "--web.route-prefix", "--web.listen-address")
+    flags = {flag for flag in native.split() if flag.startswith(alike)}
+    assert flags == {flag for flag in services[name]["command"] if flag.startswith(alike)}
+    assert len(flags) >= 3
 
 
 def test_data_outlives_the_containers(services: dict[str, dict[str, Any]]) -> None:
@@ -201,20 +240,37 @@ def test_no_password_in_clear(services: dict[str, dict[str, Any]]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("service", "program"),
-    [
-        ("prometheus", "prometheus3"),
-        ("alertmanager", "alertmanager031"),
-        ("telegraf", "telegraf"),
-        ("cadvisor", "cadvisor"),
-    ],
-)
-def test_what_is_built_elsewhere_is_the_release_of_the_image(
-    service: str, program: str, services: dict[str, dict[str, Any]]
-) -> None:
-    release = services[service]["image"].rpartition(":")[2].removeprefix("v")
-    assert release == go_programs.PROGRAMS[program].version
+def test_images_are_of_the_releases_that_the_native_stack_takes(services: dict[str, dict[str, Any]]) -> None:
+    for suite in catalogue.SUITES:
+        image = images.without_digest(services[suite.name.replace("_", "-")]["image"])
+        assert image.rpartition(":")[2].removeprefix("v") == suite.release.version
+
+
+def test_what_stands_in_for_an_image_in_the_tests_is_its_release(services: dict[str, dict[str, Any]]) -> None:
+    pinned = {images.without_digest(service["image"]) for service in services.values() if "build" not in service}
+    releases = dict(image.rsplit(":", 1) for image in pinned)
+    assert releases.keys() == images.STAND_INS.keys()
+    of_another = set()
+    for name, release in releases.items():
+        programs = images.STAND_INS[name].programs.values()
+        built = {go_programs.PROGRAMS[program].version for program in programs if program in go_programs.PROGRAMS}
+        if built != {release.removeprefix("v")}:
+            of_another.add(name)
+    assert of_another == {"prom/node-exporter", "grafana/grafana"}
+
+
+def test_the_tests_run_compose_yaml_and_nothing_else(services: dict[str, dict[str, Any]], override: Path) -> None:
+    """But for what no machine can do without a registry: images are taken by their tags, and builds use its network."""
+    run = compose_file.services(SET, compose_file.PATH, override)
+    expected = json.loads(re.sub(r"@sha256:[0-9a-f]{64}", "", json.dumps(services)))
+    for service in expected.values():
+        if "build" in service:
+            service["build"]["network"] = "host"
+    for service in [*run.values(), *expected.values()]:
+        for unordered in service.keys() & {"volumes", "cap_add"}:
+            service[unordered].sort(key=str)
+    assert run == expected
+    assert json.dumps(services).count("@sha256:") > json.dumps(run).count("@sha256:") == 0
 
 
 def test_telegraf_has_the_native_one_s_sensors_and_may_read_logs(services: dict[str, dict[str, Any]]) -> None:

@@ -29,7 +29,7 @@ xen_domain_memory_bytes{domid="1",domain="web"} 1073741824
 
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [program_path("promtool3"), *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=900)
 
 
 def test_it_is_the_release_that_is_pinned() -> None:

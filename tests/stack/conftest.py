@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 import requests
 
-from tools.parts import DEMO_PARTS, PARTS
+from tools.parts import DEMO_PARTS, DOCKER_PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("VIRTSCOPE_CACHE") or ROOT / ".stack" / "cache")
 NOT_COPIED = shutil.ignore_patterns(".git", ".stack", ".venv", "local", "__pycache__", ".*_cache", ".hypothesis")
+NO_SITE = "http://127.0.0.1:9"  # no downloads of releases: packages do here, and what Go has built
 NOBODY = 65534  # Debian's user and group nobody
 
 
@@ -32,10 +33,12 @@ class Checkout:
         self.folder = folder
         self.user = user
         shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
-        self.ports = dict(zip((part.port_variable for part in {*PARTS, *DEMO_PARTS}), free_ports(), strict=False))
+        variables = {part.port_variable for part in (*DOCKER_PARTS, *DEMO_PARTS)}
+        self.ports = dict(zip(variables, free_ports(), strict=False))
         self.environment = {
             **os.environ,
             "VIRTSCOPE_CACHE": str(CACHE),
+            "VIRTSCOPE_MIRROR": NO_SITE,
             **{variable: str(port) for variable, port in self.ports.items()},
         }
 

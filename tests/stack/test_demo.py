@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import requests
 
 from tests.stack.conftest import Checkout, eventually
 
@@ -25,6 +26,13 @@ def test_demo_has_a_day_of_history_and_goes_on(played: Checkout) -> None:
     day_ago = played.query("app:response_seconds:mean offset 24h")
     assert {series["metric"]["host"] for series in day_ago} == hosts
     assert eventually(lambda: {series["metric"]["host"] for series in played.query("up == 1")} == hosts)
+
+
+def test_the_page_of_all_hosts_shows_the_demo_and_says_so(played: Checkout) -> None:
+    page = requests.get(played.url("PROMETHEUS_PORT", "/consoles/index.html"), timeout=10)
+    assert page.status_code == 200
+    assert "DEMO, not live" in page.text
+    assert '<a href="?host=demo-xen">' in page.text
 
 
 def test_status_shows_the_demo(played: Checkout) -> None:

@@ -50,20 +50,25 @@ def test_port_that_is_none_is_refused(stopped: Checkout) -> None:
     assert_refused(stopped.make("up", f"PROMETHEUS_PORT={same}"), stopped, "prometheus and alertmanager", same)
 
 
+def test_address_that_is_none_is_refused(stopped: Checkout) -> None:
+    up = stopped.make("up", "PROMETHEUS_EXTERNAL_URL=monitor.example.org")
+    assert_refused(up, stopped, "PROMETHEUS_EXTERNAL_URL=monitor.example.org is not an address such as https://")
+
+
 def test_missing_apt_is_named(fresh: Checkout, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("bash", "make", "dpkg", "setpriv"):
         (programs / name).symlink_to(shutil.which(name) or pytest.skip(f"{name} is missing: apt-get install {name}"))
     (programs / "python3").symlink_to(Path(sys.executable).resolve())
-    assert_refused(fresh.make("up", PATH=str(programs)), fresh, "apt-get is not in PATH")
+    assert_refused(fresh.make("up", PATH=str(programs)), fresh, "has no apt-get")
 
 
 def test_no_network_for_debian_packages(fresh: Checkout, tmp_path: Path) -> None:
     apt_conf = tmp_path / "apt.conf"
     apt_conf.write_text(f'Acquire::http::Proxy "http://{NO_NETWORK}"; Acquire::https::Proxy "http://{NO_NETWORK}";')
     up = fresh.make("up", APT_CONFIG=str(apt_conf), VIRTSCOPE_CACHE=str(tmp_path / "cache"))
-    assert_refused(up, fresh, "cannot read the Debian package lists", "check the network")
+    assert_refused(up, fresh, "cannot read the package lists", "check the network")
 
 
 def test_no_network_for_python_packages(fresh: Checkout, tmp_path: Path) -> None:

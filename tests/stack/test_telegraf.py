@@ -94,17 +94,17 @@ def test_it_comes_and_goes_with_the_sensors(built: Path, running: Checkout, sens
     assert addresses(running) == [f"127.0.0.1:{running.ports['TELEGRAF_PORT']}"]
     assert eventually(lambda: [series["value"][1] for series in running.query("requests")] == ["7"])
 
-    pid = running.pid("/telegraf-")
+    pid = running.pid("bin/telegraf ")
     sensor.write_text(SENSOR.replace("NAME", "changed"))
     up(running)
     assert eventually(lambda: running.query("changed") != [])
-    assert running.pid("/telegraf-") == pid
+    assert running.pid("bin/telegraf ") == pid
 
     sensor.unlink()
     up(running)
     assert row(running).startswith("not used")
     assert addresses(running) == []
-    assert not any("/telegraf-" in command for command in running.processes().values())
+    assert not any("bin/telegraf " in command for command in running.processes().values())
 
 
 def test_it_may_read_logs_and_nothing_else_that_nobody_may_not(built: Path, running: Checkout, sensor: Path) -> None:
@@ -113,7 +113,7 @@ def test_it_may_read_logs_and_nothing_else_that_nobody_may_not(built: Path, runn
     assert built.is_file()
     sensor.write_text(SENSOR.replace("NAME", "requests"))
     up(running)
-    status = Path("/proc", str(running.pid("/telegraf-")), "status").read_text()
+    status = Path("/proc", str(running.pid("bin/telegraf ")), "status").read_text()
     facts = dict(line.split(":", 1) for line in status.splitlines())
     assert "0" not in facts["Uid"].split()
     assert facts["Groups"].split() == [str((running.folder / LOG).stat().st_gid)]
@@ -132,14 +132,14 @@ def test_a_broken_sensor_is_named_and_the_stack_goes_on(
     built: Path, running: Checkout, sensor: Path, text: str, said: str
 ) -> None:
     assert built.is_file()
-    before = running.pid("/usr/bin/prometheus ")
+    before = running.pid("bin/prometheus ")
     sensor.with_name("broken.conf").write_text(text)
     made = running.make("up")
     assert made.returncode != 0
     [error] = [line for line in made.stdout.splitlines() if line.startswith("error: ")]
     assert "telegraf/local/broken.conf" in error
     assert said in error
-    assert running.pid("/usr/bin/prometheus ") == before
+    assert running.pid("bin/prometheus ") == before
 
 
 def test_a_taken_port_is_reported_before_the_first_sensor_is_read(running: Checkout, sensor: Path) -> None:
@@ -157,9 +157,9 @@ def test_it_is_built_beside_the_running_stack(built: Path, stopped: Checkout, se
     sensor.write_text("[[inputs.internal]]\n")
     said = up(stopped, **cache)
     assert "telegraf" in said
-    assert "is being built" in said
+    assert "is on its way" in said
     assert eventually(lambda: go.builds() != [])
-    assert re.match(r"building, \d+ min so far ", row(stopped, **cache))
+    assert re.match(r"on its way, \d+ min so far ", row(stopped, **cache))
     assert stopped.make("status", **cache).returncode == 0  # nothing is wrong
     assert addresses(stopped) == []  # or a build of minutes would be an alert
     assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in processes_of(go)} == {19}
@@ -181,7 +181,7 @@ def test_a_failed_build_is_reported_and_waits_for_the_next_up(
     go.go_on("telegraf.go:7: a line that doesn't compile\n")
     sensor.write_text("[[inputs.internal]]\n")
     up(stopped, **cache)
-    assert eventually(lambda: row(stopped, **cache).startswith("not built"))
+    assert eventually(lambda: row(stopped, **cache).startswith("missing"))
     assert "telegraf.go:7: a line that doesn't compile; to try again: make up" in row(stopped, **cache)
     assert stopped.make("status", **cache).returncode != 0
     assert eventually(lambda: stopped.query('up{job="node"} == 1') != [])  # the rest is unmoved
@@ -205,10 +205,9 @@ def test_down_ends_a_build(built: Path, stopped: Checkout, sensor: Path, tmp_pat
 
 def go_without_telegraf(checkout: Checkout, folder: Path, telegraf: Path) -> tuple[Go, dict[str, str]]:
     """A Go that builds nothing before the test lets it, and what `make` has to be given to use it."""
-    for copy in (checkout.folder / ".stack" / "programs").glob("telegraf-*"):
-        copy.unlink()
+    shutil.rmtree(checkout.folder / ".stack" / "programs" / "telegraf", ignore_errors=True)
     go = Go(folder, {"telegraf": telegraf})
-    for name in ("debian", "wheels"):
+    for name in ("packages", "wheels"):
         (go.cache / name).symlink_to(CACHE / name)
     return go, {"VIRTSCOPE_CACHE": str(go.cache)}
 

@@ -28,6 +28,16 @@ def test_up_says_what_is_watched_and_where_to_look(running: Checkout) -> None:
         assert requests.get(running.url(variable), timeout=10).ok
 
 
+def test_without_grafana_the_first_address_is_that_of_a_page_with_this_machine(running: Checkout) -> None:
+    said = running.make("up").stdout
+    if not re.search("^grafana +missing: ", said, re.MULTILINE):
+        pytest.skip("Grafana is installed here")
+    first = re.findall(r"http://\S+", said)[0]
+    assert first == running.url("PROMETHEUS_PORT", "/consoles/index.html")
+    host = re.findall(r"Watching this machine, (\S+), as", said)[0]
+    assert eventually(lambda: f'<a href="?host={host}">' in requests.get(first, timeout=10).text)
+
+
 def test_all_parts_are_up_and_listen_on_loopback_only(running: Checkout) -> None:
     status = running.make("status")
     assert status.returncode == 0, status.stdout
@@ -44,7 +54,7 @@ def test_all_parts_are_up_and_listen_on_loopback_only(running: Checkout) -> None
 
 
 def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
-    for name in ("/usr/bin/prometheus ", "/prometheus-alertmanager ", "/usr/bin/prometheus-node-exporter "):
+    for name in ("bin/prometheus ", "alertmanager --", "bin/node_exporter "):
         status = Path("/proc", str(running.pid(name)), "status").read_text()
         facts = dict(line.split(":", 1) for line in status.splitlines())
         assert "0" not in facts["Uid"].split()
@@ -54,7 +64,7 @@ def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
 def test_programs_get_nothing_secret_of_the_environment(stopped: Checkout) -> None:
     up = stopped.make("up", AWS_SECRET_ACCESS_KEY="secret", TZ="Europe/Berlin", https_proxy="http://127.0.0.1:1")
     assert up.returncode == 0, up.stdout
-    for name in ("/usr/bin/prometheus ", "/prometheus-alertmanager ", "/usr/bin/prometheus-node-exporter ", "perf"):
+    for name in ("bin/prometheus ", "alertmanager --", "bin/node_exporter ", "perf"):
         environment = Path("/proc", str(stopped.pid(name)), "environ").read_text().split("\0")
         assert "TZ=Europe/Berlin" in environment
         assert "https_proxy=http://127.0.0.1:1" in environment
@@ -64,7 +74,7 @@ def test_programs_get_nothing_secret_of_the_environment(stopped: Checkout) -> No
 
 def test_a_part_that_hangs_is_shown_and_named(running: Checkout) -> None:
     assert eventually(lambda: running.make("status").returncode == 0)
-    pid = running.pid("/usr/bin/prometheus ")
+    pid = running.pid("bin/prometheus ")
     os.kill(pid, signal.SIGSTOP)
     try:
         status = running.make("status")
@@ -161,7 +171,7 @@ def test_the_last_target_of_a_job_is_let_go_although_the_configuration_is_read_m
         time.sleep(6)  # until what was found has been handed on, every 5 s
         targets.write_text(before)
         time.sleep(0.5)
-        os.kill(running.pid("/usr/bin/prometheus "), signal.SIGHUP)
+        os.kill(running.pid("bin/prometheus "), signal.SIGHUP)
         assert eventually(lambda: not is_watched(), 20)
     finally:
         targets.write_text(before)
@@ -178,7 +188,7 @@ def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running:
     os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
     up = running.make("up")
     assert up.returncode == 0, up.stdout
-    assert len([command for command in running.processes().values() if "/usr/bin/prometheus " in command]) == 1
+    assert len([command for command in running.processes().values() if "bin/prometheus " in command]) == 1
 
 
 def test_down_leaves_nothing_but_the_data(running: Checkout) -> None:
@@ -212,3 +222,17 @@ def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
     assert up.returncode == 0, up.stdout
     assert requests.get(f"http://127.0.0.1:{moved}/-/ready", timeout=10).ok
     assert f":{moved}" in running.make("status").stdout  # what runs, not what the environment says
+
+
+def test_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(running: Checkout) -> None:
+    outside = {name: f"https://monitor.example.org/{name.lower()}" for name in ("PROMETHEUS", "ALERTMANAGER")}
+    given = {**{f"{name}_EXTERNAL_URL": url for name, url in outside.items()}, "PROMETHEUS_RETENTION_SIZE": "500MB"}
+    for up in (running.make("up", **given), running.make("up")):
+        assert up.returncode == 0, up.stdout
+        flags = requests.get(running.url("PROMETHEUS_PORT", "/api/v1/status/flags"), timeout=10).json()["data"]
+        assert flags["web.external-url"] == outside["PROMETHEUS"]
+        assert flags["storage.tsdb.retention.size"] in {"500MB", "500MiB"}  # the same, as Prometheus 2 and 3 say it
+        # Pages are where they were, below no path.
+        assert requests.get(running.url("PROMETHEUS_PORT", "/user/runbooks/ExporterDown.md"), timeout=10).ok
+        assert requests.get(running.url("ALERTMANAGER_PORT", "/api/v2/status"), timeout=10).ok
+    assert running.make("down").returncode == 0

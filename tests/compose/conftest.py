@@ -1,0 +1,34 @@
+"""One Docker engine of the tests' own for all tests that need one, and the images that are pulled elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.compose import compose_file, images
+from tests.compose.engine import Engine, running_engine
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The engine, with an image for each that compose.yaml pulls."""
+    with running_engine() as engine:
+        images.make_stand_ins(engine, compose_file.services({}).values(), tmp_path_factory.mktemp("images"))
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def building_engine(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """The engine, with the image that our Dockerfiles begin with too."""
+    images.make_debian(engine, tmp_path_factory.mktemp("debian"))
+    return engine
+
+
+@pytest.fixture(scope="session")
+def override(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compose file that the tests add: see images.override."""
+    file = tmp_path_factory.mktemp("compose") / "override.yaml"
+    file.write_text(images.override(compose_file.services({})))
+    return file

@@ -1,0 +1,53 @@
+"""A checkout of the tests' own, in which the stack is started on Docker by the same commands that a person gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.compose.engine import Engine
+from tests.stack.conftest import Checkout
+
+PROJECT = "virtscope"
+COMMAND_SECONDS = 1200  # the first time builds images
+
+
+class DockerCheckout(Checkout):
+    """Runs tools/compose.py on an engine, with a second compose file beside compose.yaml."""
+
+    def __init__(self, folder: Path, engine: Engine, override: Path, **variables: str) -> None:
+        super().__init__(folder)
+        self.engine = engine
+        (folder / "telegraf" / "local").mkdir()
+        self.environment |= {
+            **engine.variables,
+            "COMPOSE_FILE": f"compose.yaml:{override}",
+            "COMPOSE_PROJECT_NAME": PROJECT,
+            **variables,
+        }
+
+    def compose(self, command: str) -> str:
+        """What `make compose-COMMAND` prints; AssertionError if it fails."""
+        ours = ["python3", "-m", "tools.compose", command]
+        return self.engine.run(ours, self.environment, self.folder, COMMAND_SECONDS)
+
+    def container(self, service: str) -> str:
+        """The name of a service's container: docker-compose 1.29 and v2 don't agree on it."""
+        label = f"--filter=label=com.docker.compose.service={service}"
+        return self.engine.docker("container", "ls", label, "--format={{.Names}}").strip()
+
+    def health(self) -> dict[str, str]:
+        """Of each service, the health of its container; "" if it has no check, or has ended."""
+        containers = self.engine.docker("container", "ls", "--all", "--quiet").split()
+        if not containers:
+            return {}
+        form = '{{index .Config.Labels "com.docker.compose.service"}} {{with .State.Health}}{{.Status}}{{end}}'
+        lines = self.engine.docker("inspect", f"--format={form}", *containers).splitlines()
+        return {service: health for service, _, health in (line.partition(" ") for line in lines)}
+
+    def wait_until_healthy(self, expected: Mapping[str, str], seconds: float = 120) -> None:
+        deadline = time.monotonic() + seconds
+        while (found := self.health()) != expected:
+            assert time.monotonic() < deadline, found
+            time.sleep(1)

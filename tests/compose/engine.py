@@ -1,0 +1,179 @@
+"""A Docker engine of the tests' own: Debian's dockerd, with data, sockets and mounts that no other engine sees."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tools.programs import cache
+
+START_SECONDS = 60
+STOP_SECONDS = 60  # for what still runs in it to end
+LOG_LINES = 15
+
+# In name spaces of its own for mounts and processes, so that nothing of it is left once it has ended, however it ends.
+# Its /run is empty, so compose.yaml's /var/run/docker.sock is this engine's; resolv.conf may be a link into it.
+BEGIN = """
+mount --make-rshared /
+mkdir "$1/run" && mount --rbind /run "$1/run"
+mount -t tmpfs tmpfs /run
+if [ -d "$1/run/systemd/resolve" ]; then
+  mkdir -p /run/systemd/resolve && mount --bind "$1/run/systemd/resolve" /run/systemd/resolve
+fi
+umount --recursive --lazy "$1/run"
+shift
+exec dockerd "$@"
+"""
+
+
+class Engine:
+    """A running engine. `variables` are those by which docker, docker-compose and tools/compose.py find it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.variables = {"DOCKER_HOST": f"unix://{folder}/docker.sock"}
+
+    def docker(self, *arguments: str, seconds: float = 60) -> str:
+        """What `docker ARGUMENTS` prints; AssertionError with both outputs if it fails."""
+        return self.run(["docker", *arguments], seconds=seconds)
+
+    def run(
+        self,
+        command: list[str],
+        variables: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        seconds: float = 60,
+    ) -> str:
+        """What a command that speaks to this engine prints; AssertionError with both outputs if it fails."""
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **self.variables, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def has_image(self, name: str) -> bool:
+        return self.docker("image", "ls", "--quiet", name) != ""
+
+    def make_image(self, name: str, root: Path, *changes: str) -> None:
+        """Make an image of the files below `root`; `changes` are lines of a Dockerfile, such as `USER nobody`."""
+        options = [f"--change={change}" for change in changes]
+        files = subprocess.Popen(["tar", "--directory", root, "--create", "."], stdout=subprocess.PIPE)
+        made = subprocess.run(
+            ["docker", "import", *options, "-", name],
+            env={**os.environ, **self.variables},
+            stdin=files.stdout,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert files.stdout is not None
+        files.stdout.close()
+        assert files.wait() == 0
+        assert made.returncode == 0, made.stderr
+
+    def clear(self) -> None:
+        """Remove all containers, networks and volumes: what a test, or an engine that was killed, has left."""
+        containers = self.docker("container", "ls", "--all", "--quiet").split()
+        if containers:
+            self.docker("container", "rm", "--force", "--volumes", *containers)
+        self.docker("network", "prune", "--force")
+        for volume in self.docker("volume", "ls", "--quiet").split():
+            self.docker("volume", "rm", volume)
+        self.docker("image", "prune", "--force")  # those whose tags others have now
+
+
+@contextlib.contextmanager
+def running_engine() -> Iterator[Engine]:
+    """An engine for the time of a `with`; skips where it can't be had, and fails there in CI.
+
+    Its images are kept in the cache, so that a Dockerfile is built once as long as what it reads is the same.
+    """
+    missing = [program for program in ("dockerd", "docker", "unshare") if shutil.which(program) is None]
+    if missing or os.geteuid() != 0:
+        reason = f"a Docker engine of the tests' own needs root, and {', '.join(missing) or 'all programs are here'}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{reason}: tests/packages.txt")
+        pytest.skip(reason)
+    data = cache("docker")
+    data.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="docker-"))  # short: the kernel takes no long paths for sockets
+    try:
+        with (data / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until another run of the tests is done with it
+            with _process(data / "data", folder):
+                engine = Engine(folder)
+                engine.clear()
+                yield engine
+                engine.clear()
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _process(data: Path, folder: Path) -> Iterator[None]:
+    """dockerd, from when it answers until it has ended."""
+    (folder / "daemon.json").write_text("{}")  # not the machine's
+    flags = [f"--data-root={data}", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
+    flags += [
+        f"--config-file={folder}/daemon.json",
+        "--host=unix:///run/docker.sock",
+        f"--host=unix://{folder}/docker.sock",
+    ]
+    # The machine's packet filter and bridges stay as they are; compose makes bridges for a project that asks for some.
+    flags += ["--iptables=false", "--ip6tables=false", "--bridge=none", "--oom-score-adjust=0"]
+    # Each ends with the one before it, and that with the tests, even if these are killed.
+    command = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([*command, "sh", "-ec", BEGIN, "sh", folder, *flags], stdout=log, stderr=log)
+    try:
+        _wait_until_it_answers(process, folder)
+        yield
+    finally:
+        for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            os.kill(int(pid), signal.SIGTERM)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for cgroup in Path("/sys/fs/cgroup").glob("*/docker"):
+            with contextlib.suppress(OSError):  # in use by another engine
+                cgroup.rmdir()
+
+
+def _wait_until_it_answers(process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    asked = ["docker", "--host", f"unix://{folder}/docker.sock", "version"]
+    while subprocess.run(asked, capture_output=True, check=False).returncode != 0:
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = (folder / "log").read_text(errors="replace").splitlines()[-LOG_LINES:]
+            raise RuntimeError("dockerd does not answer:\n" + "\n".join(said))
+        time.sleep(0.2)

@@ -1,0 +1,118 @@
+"""`make compose-up` on a real engine: the whole of compose.yaml, with images made by the tests (images.STAND_INS)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+import yaml
+
+from tests.compose.docker_checkout import DockerCheckout
+from tests.compose.engine import Engine
+from tests.stack.conftest import eventually
+from tools.parts import CADVISOR, OVERVIEW, PROMETHEUS
+from tools.targets import JOBS, this_machine
+
+SERVICES = ("prometheus", "alertmanager", "grafana", "node-exporter", "cadvisor", "telegraf")
+OUTSIDE = {
+    "PROMETHEUS_EXTERNAL_URL": "https://monitor.example.org/prometheus",
+    "ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org/alertmanager",
+    "GF_SERVER_ROOT_URL": "https://monitor.example.org/grafana",
+}
+
+# The first run builds the programs of the images.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def stack(engine: Engine, override: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCheckout]:
+    """The stack, all of it healthy."""
+    checkout = DockerCheckout(tmp_path_factory.mktemp("s") / "checkout", engine, override, **OUTSIDE)
+    said = checkout.compose("up")
+    try:
+        assert checkout.url(PROMETHEUS.port_variable) in said
+        checkout.wait_until_healthy(dict.fromkeys(SERVICES, "healthy"))
+        yield checkout
+    finally:
+        engine.clear()
+
+
+def test_prometheus_scrapes_all_parts(stack: DockerCheckout) -> None:
+    jobs = {job for job, part in JOBS.items() if part.platform is None} - {"perf"}  # not with Debian 12's Docker
+    host = this_machine().host
+    assert eventually(lambda: {series["metric"]["job"] for series in stack.query("up == 1")} == jobs, seconds=60)
+    assert {series["metric"]["host"] for series in stack.query("up")} == {host}
+
+
+def test_all_rules_are_loaded_and_evaluate(stack: DockerCheckout) -> None:
+    written = [
+        yaml.safe_load(file.read_text())["groups"]
+        for pattern in ("prometheus/rules/**/*.yml", "alerts/rules/*.yml", "alerts/generated/*.yml")
+        for file in stack.folder.glob(pattern)
+    ]
+    groups = requests.get(stack.url("PROMETHEUS_PORT", "/api/v1/rules"), timeout=10).json()["data"]["groups"]
+    assert len(groups) == sum(len(file) for file in written) > 10
+    assert [rule["lastError"] for group in groups for rule in group["rules"] if rule.get("lastError")] == []
+
+
+def test_node_exporter_sees_the_host(stack: DockerCheckout) -> None:
+    assert stack.query("node_uname_info")[0]["metric"]["nodename"] == os.uname().nodename
+    (root,) = stack.query('node_filesystem_size_bytes{mountpoint="/"}')
+    disk = os.statvfs("/")
+    assert int(root["value"][1]) == disk.f_blocks * disk.f_frsize
+    interfaces = {series["metric"]["device"] for series in stack.query("node_network_info")}
+    assert interfaces == {device.name for device in Path("/sys/class/net").iterdir()}
+
+
+def test_containers_are_virtual_servers_by_their_names(stack: DockerCheckout) -> None:
+    names = {stack.container(service) for service in SERVICES}
+    assert eventually(
+        lambda: names <= {series["metric"].get("vserver") for series in stack.query("vserver:cpu_usage:rate")},
+        seconds=90,
+    ), requests.get(stack.url(CADVISOR.port_variable, "/metrics"), timeout=10).text[:2000]
+
+
+def test_alertmanager_gets_alerts(stack: DockerCheckout) -> None:
+    found = requests.get(stack.url("PROMETHEUS_PORT", "/api/v1/alertmanagers"), timeout=10).json()["data"]
+    assert [manager["url"] for manager in found["activeAlertmanagers"]] == [
+        stack.url("ALERTMANAGER_PORT", "/api/v2/alerts")
+    ]
+
+
+def test_links_lead_to_where_people_come_from_and_pages_stay_where_they_are(stack: DockerCheckout) -> None:
+    flags = requests.get(stack.url("PROMETHEUS_PORT", "/api/v1/status/flags"), timeout=10).json()["data"]
+    assert flags["web.external-url"] == OUTSIDE["PROMETHEUS_EXTERNAL_URL"]
+    for page in ("/user/runbooks/ExporterDown.md", OVERVIEW):
+        assert requests.get(stack.url("PROMETHEUS_PORT", page), timeout=10).ok, page
+    assert requests.get(stack.url("ALERTMANAGER_PORT", "/api/v2/status"), timeout=10).ok
+
+
+def test_grafana_s_user_can_read_what_it_is_given(stack: DockerCheckout) -> None:
+    """No Grafana runs here; what compose.yaml mounts for it is where its settings say, and not for everybody else."""
+    password = (stack.folder / ".stack/secrets/grafana-admin-password").read_text()
+    command = ["exec", stack.container("grafana"), "sh", "-c"]
+    assert stack.engine.docker(*command, 'cat "$GF_SECURITY_ADMIN_PASSWORD__FILE"').strip() == password
+    pages = stack.engine.docker(*command, 'cat "$VIRTSCOPE_DASHBOARDS"/*.json | busybox grep -c schemaVersion')
+    assert int(pages) == len(list((stack.folder / "dashboards/json").glob("*.json")))
+    assert "virtscope" in stack.engine.docker(*command, 'cat "$GF_PATHS_PROVISIONING"/datasources/*.yml')
+    assert "/-/ready" not in stack.engine.docker(*command, 'busybox wget -q -O - "$PROMETHEUS_URL/-/ready"')
+
+
+def test_up_again_reads_edited_rules_and_keeps_the_containers(stack: DockerCheckout) -> None:
+    before = stack.engine.docker("container", "ls", "--quiet", "--no-trunc")
+    (stack.folder / "prometheus/rules/edited.yml").write_text(
+        "groups: [{name: edited, rules: [{record: 'edited:one', expr: '1'}]}]\n"
+    )
+    stack.compose("up")
+    assert stack.engine.docker("container", "ls", "--quiet", "--no-trunc") == before
+    assert eventually(lambda: stack.query("edited:one") != [])
+
+
+def test_down_leaves_the_data_alone(stack: DockerCheckout) -> None:
+    stack.compose("down")
+    assert stack.engine.docker("container", "ls", "--all", "--quiet") == ""
+    volumes = stack.engine.docker("volume", "ls", "--format={{.Name}}").split()
+    assert {f"virtscope_{name}-data" for name in ("prometheus", "alertmanager", "grafana")} <= set(volumes)

@@ -1,0 +1,163 @@
+"""Samples of a made-up fleet, as the rules and Prometheus itself would have stored them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One series, and its value now."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+    @property
+    def series(self) -> str:
+        """Its name and labels."""
+        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in self.labels.items())
+        return f"{self.name}{{{labels}}}"
+
+    def __str__(self) -> str:
+        return f"{self.series} {self.value}"
+
+
+def text(samples: Iterator[Sample] | list[Sample]) -> str:
+    """In the format that Prometheus scrapes."""
+    return "".join(f"{sample}\n" for sample in samples)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def alert(alertname: str, severity: str, minutes: float = 10, state: str = "firing", **labels: str) -> Iterator[Sample]:
+    """An alert that has been active for so long."""
+    of = {"alertname": alertname, "severity": severity, **labels}
+    yield Sample("ALERTS", {**of, "alertstate": state}, 1)
+    yield Sample("ALERTS_FOR_STATE", of, int(time.time() - 60 * minutes))
+
+
+def evaluated() -> Iterator[Sample]:
+    """What there is as long as alerts are evaluated."""
+    yield from alert("Watchdog", "none")
+
+
+def targets(host: str, platform: str, **up: float) -> Iterator[Sample]:
+    """A target of each of these jobs: 1 if it answers."""
+    for job, value in up.items():
+        yield Sample("up", {"host": host, "platform": platform, "job": job, "instance": f"{job}.example.org:80"}, value)
+
+
+def records(labels: Mapping[str, str], values: Mapping[str, float]) -> Iterator[Sample]:
+    """Records with the same labels."""
+    for name, value in values.items():
+        yield Sample(name, labels, value)
+
+
+def host(name: str, platform: str, overhead: float) -> Iterator[Sample]:
+    """A host of eight CPUs, of which three are used."""
+    yield from targets(name, platform, xentop=1, node=1)
+    of = {"host": name, "platform": platform}
+    yield from records(
+        of,
+        {
+            "host:cpu_capacity:cpus": 8,
+            "host:cpu_free:cpus": 5,
+            "host:cpu_usage:rate": 3,
+            "host:overhead:ratio": overhead,
+            "host:overhead_cpu:rate": 3 * overhead,
+            "host:guests:count": 2,
+            "host:headroom:apps": 2.9,
+            "host:llc_misses_per_instruction:ratio": 0.0042,
+        },
+    )
+
+
+def guest(name: str, host: str, platform: str = "xen", **values: float) -> Iterator[Sample]:
+    """A guest: cpu, wait, cap in CPUs, misses per instruction."""
+    of = {"host": host, "platform": platform, "vserver": name, "role": "guest"}
+    names = {
+        "cpu": "vserver:cpu_usage:rate",
+        "wait": "vserver:cpu_wait:rate",
+        "cap": "vserver:cpu_limit:cpus",
+        "misses": "vserver:llc_misses_per_instruction:ratio",
+        "memory": "vserver:memory:bytes",
+    }
+    yield from records(of, {names[name]: value for name, value in values.items()})
+
+
+def application(
+    name: str, host: str, platform: str = "xen", *, mean: float = 0.05, burn: float = 0.1
+) -> Iterator[Sample]:
+    """An application with three objectives: a mean of 100 ms, 99 % within 300 ms, 99.9 % without error."""
+    of = {"host": host, "platform": platform, "app": name}
+    web = {**of, "tier": "web"}
+    yield from records(
+        web,
+        {
+            "app:requests:rate": 80,
+            "app:errors:ratio": 0.001,
+            "app:response_seconds:mean": mean,
+            "app:response_seconds:p50": mean,
+            "app:response_seconds:p95": 3 * mean,
+            "app:response_seconds:p99": 4 * mean,
+            "app:tier_cpu_usage:rate": 0.5,
+        },
+    )
+    yield from records(
+        {**of, "objective": "mean"}, {"app:slo_threshold:seconds": 0.1, "app:slo_response:ratio": mean / 0.1}
+    )
+    yield from records(
+        {**of, "objective": "latency"},
+        {
+            "app:slo_threshold:seconds": 0.3,
+            "app:slo_objective:ratio": 0.99,
+            "app:slo_error:ratio_rate5m": 0.01 * burn,
+            "app:slo_burn:ratio": burn,
+            "app:slo_budget_left:ratio": 1 - burn / 10,
+        },
+    )
+    yield from records(
+        {**of, "objective": "availability"},
+        {
+            "app:slo_objective:ratio": 0.999,
+            "app:slo_error:ratio_rate5m": 0.0,
+            "app:slo_burn:ratio": 0.0,
+            "app:slo_budget_left:ratio": 1.0,
+        },
+    )
+    for cause, score in {"self": 0.2, "neighbour": 1.6, "load": 0.4, "hypervisor": 0.0}.items():
+        yield Sample("app:cause:score", {**of, "cause": cause}, score)
+
+
+def fleet() -> Iterator[Sample]:
+    """xen1 breaks an objective, and a guest of it waits; xen2 has warnings; down1 is silent; the others are well."""
+    yield from evaluated()
+    yield from host("vz1", "openvz", 0.04)
+    yield from host("xen1", "xen", 0.31)
+    yield from host("xen2", "xen", 0.12)
+    yield from host("xen3", "xen", 0.02)
+    yield from targets("down1", "base", node=0)
+    yield from guest("web", "xen1", cpu=0.9, wait=0.02, cap=0.95, misses=0.004, memory=2**30)
+    yield from guest("db", "xen1", cpu=0.5, wait=0.6)
+    yield from guest("101", "vz1", "openvz", cpu=0.25, wait=0.3)
+    yield from guest("batch", "xen2", cpu=0.7, wait=0.9)
+    yield from application("shop", "xen1", mean=0.16, burn=31.0)
+    yield from application("blog", "vz1", "openvz")
+    unjudged = {"host": "xen2", "platform": "xen", "app": "wiki", "tier": "web"}
+    yield from records(unjudged, {"app:requests:rate": 3.0, "app:response_seconds:p95": 0.02})
+    for vserver, tier in (("web", "web"), ("db", "db")):
+        of = {"host": "xen1", "platform": "xen", "vserver": vserver, "role": "guest"}
+        yield Sample("vserver:app:info", {**of, "app": "shop", "tier": tier}, 1)
+    shop = {"host": "xen1", "platform": "xen", "app": "shop"}
+    yield from alert("ObjectiveBurnsFast", "critical", 12, **shop, objective="latency")
+    yield from alert("MeanResponseOverCeiling", "warning", 5, **shop, objective="mean")
+    yield Sample("app:objective_cause:info", {**shop, "objective": "latency", "cause": "neighbour"}, 1)
+    yield from alert("VirtualServerStarved", "warning", 30, host="xen1", platform="xen", vserver="web", role="guest")
+    yield from alert("HostOverheadHigh", "warning", 3, "pending", host="xen1", platform="xen")
+    yield from alert("EventsMostlyEstimated", "warning", 60, host="xen2", platform="xen", group="llc")
+    yield from alert("RulesFailing", "warning", 7)

@@ -1,0 +1,92 @@
+"""Names and parameters come from strangers: they are shown as they are, and are neither HTML nor PromQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from tests.console.fleet import alert, application, evaluated, guest, host
+from tests.console.served import RELEASES, Release, Served
+
+NAMES = [
+    'quo"te',
+    "back\\slash\\",
+    "<script>document.title='taken'</script>",
+    "\"><img src=x onerror=alert(1)><b a='",
+    '"} or up{job=~".+',
+    "%!d(string=x) %s {{ . }} ${1}",
+    "javascript:alert(1)//../..?a=b&c=d#e",
+    "größer, 主机, \u202ertl, 😀",
+    "`tick` 'single' \t tab",
+    "x" * 200,
+]
+PARAMETERS = [
+    *map(quote, NAMES),
+    *[
+        "%00",
+        "%0A%0D",
+        "%ff%fe",
+        "%C0%80",
+        "%22%7D%29%20or%20vector%281%29%20%23",
+        quote("€" * 3000),
+        "x&host=y&host=z",
+    ],
+]
+
+# The first run builds Prometheus 3.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Every name is one of a host, of a guest and of an application on it, and of an alert about all three."""
+    release: Release = request.param
+    samples = [*evaluated(), *host("plain", "xen", 0.1)]
+    for name in NAMES:
+        samples += [*host(name, "xen", 0.1), *guest(name, name, cpu=0.5), *application(name, name)]
+        samples += alert("Starved", "warning", host=name, platform="xen", vserver=name, app=name, objective="mean")
+    with Served(tmp_path_factory.mktemp(release), samples, release) as prometheus:
+        yield prometheus
+
+
+def test_every_name_is_shown_as_it_is(served: Served) -> None:
+    page = served.page()
+    shown = {name.strip() for name in NAMES}
+    assert set(page.sections["Alerts"].column("Virtual server")) == shown
+    assert set(page.sections["Virtual servers"].column("Virtual server")) == shown
+    assert set(page.sections["Applications"].column("Application")) == shown
+    assert {cell.removesuffix(" xen") for cell in page.sections["Hosts"].column("Host")} == {*shown, "plain"}
+
+
+def test_no_name_adds_markup(served: Served) -> None:
+    usual = served.page({"host": "plain"})
+    for query in ({}, *({kind: name} for name in NAMES for kind in ("host", "app"))):
+        page = served.page(query)
+        assert page.tags - usual.tags <= {"p", "footer", "form", "label", "input", "button"}
+        assert page.attributes - usual.attributes <= {"name", "required"}
+        assert all(link.startswith(("?", "/behind/a-proxy/user/")) for link in page.links)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_link_leads_to_the_page_of_that_name_and_no_other(served: Served, name: str) -> None:
+    links = {link for link in served.page().links if link.startswith("?host=")}
+    pages = [page for page in map(served.page, (link.removeprefix("?") for link in links)) if name in page.heading]
+    (page,) = [page for page in pages if page.heading == f"virtscope / host {name}"]
+    assert page.sections["Host"].column("Host") == [f"{name} xen".strip()]
+    assert page.sections["Virtual servers"].column("Virtual server") == [name.strip()]
+    of_application = served.page({"app": name})
+    assert set(of_application.sections["Applications"].column("Application")) == {name.strip()}
+    assert [row[1] for row in of_application.sections["Responses"].rows] == [f"{name} xen".strip()]
+
+
+@pytest.mark.parametrize("value", PARAMETERS)
+@pytest.mark.parametrize("parameter", ["host", "app"])
+def test_a_parameter_selects_what_has_this_name_or_nothing(served: Served, parameter: str, value: str) -> None:
+    page = served.page(f"{parameter}={value}")
+    rows = page.sections["Applications"].rows
+    assert len({row[1] for row in rows}) <= 1
+    if not rows:
+        assert page.sections["Virtual servers"].tables == []
+        assert page.sections["Alerts"].tables == []

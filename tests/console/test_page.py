@@ -1,0 +1,314 @@
+"""The console page on both releases: what an operator without Grafana reads, in its order, and why a table is empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboards.signals import fleet as signals
+from tests.console.fleet import Sample, alert, application, evaluated, fleet, guest, host, targets
+from tests.console.page import Page
+from tests.console.served import FOLDER, RELEASES, Release, Served
+from tests.dashboards.queries import BUILT_IN, fill_in
+from tests.live.program import program_path
+from tests.rules.test_records import MADE
+
+NO_RECORDS = {"ALERTS", "ALERTS_FOR_STATE", "up"}
+DASH = "\u2013"
+
+# The first run builds Prometheus 3.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    release: Release = request.param
+    program_path(release)  # built now, if it has to be, and not while the samples grow old
+    with Served(tmp_path_factory.mktemp(release), fleet(), release) as prometheus:
+        yield prometheus
+
+
+def cells(row: str) -> list[str]:
+    """A row as it is written here."""
+    return [DASH if cell == "-" else cell for cell in row.split(" | ")]
+
+
+def without(column: int, rows: list[list[str]]) -> list[list[str]]:
+    """The rows less what changes from second to second."""
+    return [[*row[:column], *row[column + 1 :]] for row in rows]
+
+
+def test_the_first_lines_say_how_bad_it_is_and_how_fresh(served: Served) -> None:
+    page = served.page()
+    assert page.title == "1 critical, 4 warning, virtscope"
+    summary = re.sub(r"\s+", " ", page.sections[""].text)
+    assert re.search(r"5 hosts, 1 down ?, 1 critical and 4 warning alerts\. Newest sample: \d s old\.", summary)
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", summary)
+    assert "DEMO" not in page.html.partition("<body>")[2]
+
+
+def test_alerts_come_by_severity_then_by_age_with_the_likely_cause(served: Served) -> None:
+    alerts = served.page().sections["Alerts"]
+    assert without(5, alerts.rows) == [
+        ["critical", "ObjectiveBurnsFast", "xen1 xen", DASH, "shop latency", "neighbour"],
+        ["warning", "EventsMostlyEstimated", "xen2 xen", DASH, DASH, DASH],
+        ["warning", "VirtualServerStarved", "xen1 xen", "web", DASH, DASH],
+        ["warning", "RulesFailing", DASH, DASH, DASH, DASH],
+        ["warning", "MeanResponseOverCeiling", "xen1 xen", DASH, "shop mean", DASH],
+    ]
+    assert re.fullmatch(r"1[2-5]m \d+s", alerts.column("Active for")[0])  # 12 minutes when the samples were made
+
+
+def test_hosts_come_by_severity_then_by_overhead(served: Served) -> None:
+    hosts = served.page().sections["Hosts"]
+    assert hosts.tables[0][0] == cells(
+        "Severity | Host | Alerts | Targets up | CPU used | Overhead | Overhead CPU | Guests | Headroom | Burn rate"
+        " | LLC MPKI"
+    )
+    assert hosts.rows == [
+        cells(
+            "critical | xen1 xen | 3 | 2 of 2 | 37.5 % | 31.0 % high | 0.93 CPUs high | 2 | 2 apps | 31.0 high | 4.20"
+        ),
+        cells("warning | xen2 xen | 1 | 2 of 2 | 37.5 % | 12.0 % | 0.36 CPUs | 2 | 2 apps | - | 4.20"),
+        cells("OK | vz1 openvz | 0 | 2 of 2 | 37.5 % | 4.0 % | 0.12 CPUs | 2 | 2 apps | 0.1 | 4.20"),
+        cells("OK | xen3 xen | 0 | 2 of 2 | 37.5 % | 2.0 % | 0.06 CPUs | 2 | 2 apps | - | 4.20"),
+        cells("down | down1 base | 0 | 0 of 1 | - | - | - | - | - | - | -"),
+    ]
+
+
+def test_hosts_have_the_order_of_the_dashboard_fleet(served: Served) -> None:
+    expr = fill_in(signals.SEVERITY.expr, {**BUILT_IN, "platform": ".+", "hosts": ".+"})
+    labels = [series["metric"] for series in served.query(f"sort_desc({expr})")]
+    assert served.page().sections["Hosts"].column("Host") == [f"{of['host']} {of['platform']}" for of in labels]
+
+
+def test_applications_stand_against_their_objectives_missed_ones_first(served: Served) -> None:
+    applications = served.page().sections["Applications"]
+    assert applications.tables[0][0] == cells(
+        "Severity | Application | Host | Objective | Now | p95 | Of target | Burn rate | Budget left | Requests"
+        " | Errors"
+    )
+    assert applications.rows[:4] == [
+        cells(
+            "critical | shop | xen1 xen | latency: 99 % within 300 ms | 69.00 % | 480 ms | - | 31.0 high | -210 % low"
+            " | 80.0/s | 0.10 %"
+        ),
+        cells(
+            "warning | shop | xen1 xen | mean: at most 100 ms | 160 ms | 480 ms | 160 % high | - | - | 80.0/s | 0.10 %"
+        ),
+        cells("OK | blog | vz1 openvz | mean: at most 100 ms | 50 ms | 150 ms | 50 % | - | - | 80.0/s | 0.10 %"),
+        cells(
+            "OK | blog | vz1 openvz | latency: 99 % within 300 ms | 99.90 % | 150 ms | - | 0.1 | 99 % | 80.0/s | 0.10 %"
+        ),
+    ]
+    assert applications.rows[-1][:6] == cells("no objective | wiki | xen2 xen | - | - | 20 ms")
+
+
+def test_virtual_servers_with_alerts_come_first_then_those_that_wait_longest(served: Served) -> None:
+    assert served.page().sections["Virtual servers"].rows == [
+        cells("warning | web | xen1 xen | 0.90 CPUs | 2 % | 0.95 CPUs | 95 % high | - | 1 GiB | 4.00 | - | shop web"),
+        cells("OK | batch | xen2 xen | 0.70 CPUs | 90 % | - | - | - | - | - | - | -"),
+        cells("OK | db | xen1 xen | 0.50 CPUs | 60 % | - | - | - | - | - | - | shop db"),
+        cells("OK | 101 | vz1 openvz | 0.25 CPUs | 30 % | - | - | - | - | - | - | -"),
+    ]
+
+
+def test_targets_that_do_not_answer_are_named(served: Served) -> None:
+    section = served.page().sections["Targets that don't answer"]
+    assert section.rows == [["down", "node", "node.example.org:80", "down1", DASH]]
+
+
+def test_a_host_has_a_page_with_what_is_pending_and_all_its_targets(served: Served) -> None:
+    page = served.page({"host": "xen1"})
+    assert page.heading == "virtscope / host xen1"
+    assert page.sections["Alerts"].column("Alert")[-1] == "HostOverheadHigh"
+    assert page.sections["Alerts"].column("Severity")[-1] == "warning, pending"
+    assert page.sections["Host"].column("Host") == ["xen1 xen"]
+    assert page.sections["Host"].tables[1][1][:3] == ["xen", "8", "3.00 CPUs"]
+    assert set(page.sections["Applications"].column("Application")) == {"shop"}
+    assert page.sections["Virtual servers"].column("Virtual server") == ["web", "db"]
+    assert [row[:2] for row in page.sections["Targets"].rows] == [["up", "node"], ["up", "xentop"]]
+
+
+def test_an_application_has_a_page_with_its_responses_and_the_evidence(served: Served) -> None:
+    page = served.page({"app": "shop"})
+    assert page.heading == "virtscope / application shop"
+    assert page.sections["Alerts"].column("Alert") == ["ObjectiveBurnsFast", "MeanResponseOverCeiling"]
+    assert page.sections["Applications"].column("Severity") == ["critical", "warning", "OK"]
+    assert page.sections["Responses"].rows == [
+        ["web", "xen1 xen", "80.0/s", "0.10 %", "160 ms", "160 ms", "480 ms", "640 ms", "0.50 CPUs"]
+    ]
+    assert page.sections["Evidence for causes"].rows[0][:5] == ["xen1 xen", "0.20", "1.60", "0.40", "0.00"]
+    assert page.sections["Virtual servers"].column("Virtual server") == ["web", "db"]
+    assert "Hosts" not in page.sections
+
+
+def test_every_link_leads_somewhere_also_behind_a_proxy(served: Served) -> None:
+    """Of the page itself relative ones, of what Prometheus serves beside it those of its external URL."""
+    links = {link for query in ("", {"host": "xen1"}, {"app": "shop"}) for link in served.page(query).links}
+    own = {link for link in links if link.startswith("?")}
+    assert {"?", "?host=xen1", "?app=shop"} <= own
+    for link in own:
+        served.page(link.removeprefix("?"))
+    prefix = "/behind/a-proxy/user/"
+    assert {link for link in links if not link.startswith(prefix)} == own
+    documents = Path(__file__).resolve().parents[2] / "docs"
+    for link in links - own:
+        assert (documents / link.removeprefix(prefix)).is_file()
+    assert f"{prefix}runbooks/VirtualServerStarved.md" in links
+
+
+def test_it_reads_the_vocabulary_alone(served: Served) -> None:
+    for query in ("", {"host": "xen1"}, {"app": "shop"}, {"host": "xen1", "app": "shop"}):
+        served.page(query)
+    named = {name for query in served.queries() for name in re.findall(r"([a-zA-Z_:][\w:]*)\{", query)}
+    assert len(named) > 40
+    assert named - NO_RECORDS - MADE == set()
+    anything = {query for query in served.queries() if "__name__" in query}
+    assert all("source_info" in query for query in anything), "what is replayed says so"
+
+
+def test_it_reloads_with_its_parameters_and_needs_nothing_else(served: Served) -> None:
+    page = served.page({"host": "xen1"})
+    assert '<meta http-equiv="refresh" content="30">' in page.html  # without a URL: the one that it has
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page.html
+    assert "script" not in page.tags
+    assert not [name for name in page.attributes if name.startswith("on")]
+    assert not re.search(r"url\(|@import|http://|https://", page.html)
+
+
+EMPTY = {
+    "": ["Alerts", "Hosts", "Applications", "Virtual servers", "Targets that don't answer"],
+    "host=xen1": ["Alerts", "Host", "Applications", "Virtual servers", "Targets"],
+    "app=shop": ["Alerts", "Applications", "Responses", "Evidence for causes", "Virtual servers"],
+}
+
+
+def sections(page: Page) -> list[str]:
+    return [heading for heading in page.sections if heading not in {"", "footer"}]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def empty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    release: Release = request.param
+    with Served(tmp_path_factory.mktemp("empty"), [], release) as prometheus:
+        yield prometheus
+
+
+@pytest.mark.parametrize("query", EMPTY)
+def test_each_table_says_why_it_is_empty(empty: Served, query: str) -> None:
+    page = empty.page(query)
+    assert sections(page) == EMPTY[query]
+    for heading in EMPTY[query]:
+        assert page.sections[heading].tables == [], heading
+        assert len(page.sections[heading].text) > 20, heading
+    assert "no targets" in page.sections[""].text
+    assert "no alerts are evaluated" in page.sections[""].text
+    assert page.sections["Alerts"].text == "Not known, as no alerts are evaluated."
+
+
+def test_without_alerts_of_which_one_always_fires_no_host_is_fine(tmp_path: Path) -> None:
+    with Served(
+        tmp_path, [*host("xen1", "xen", 0.1), *guest("web", "xen1", cpu=0.5), *application("shop", "xen1")]
+    ) as it:
+        page = it.page()
+    assert "Severities are unknown" in page.sections[""].text
+    assert page.sections["Hosts"].column("Alerts") == [DASH]
+    for heading in ("Hosts", "Applications", "Virtual servers"):
+        assert set(page.sections[heading].column("Severity")) == {"unknown"}, heading
+
+
+def test_a_fleet_without_trouble_says_so(tmp_path: Path) -> None:
+    with Served(tmp_path, [*evaluated(), *host("xen1", "xen", 0.1)]) as it:
+        page = it.page()
+    assert page.sections["Alerts"].text == "No alert fires."
+    assert page.sections["Hosts"].column("Severity") == ["OK"]
+    assert page.sections["Targets that don't answer"].text == "All answer."
+    assert "1 host, no critical and no warning alerts" in re.sub(r"\s+", " ", page.sections[""].text)
+
+
+def test_what_is_no_number_or_not_there_is_a_dash_and_an_objective_without_requests_is_not_fine(tmp_path: Path) -> None:
+    nan = float("nan")
+    of = {"host": "xen1", "platform": "xen", "app": "shop"}
+    samples = [
+        *evaluated(),
+        *targets("xen1", "xen", xentop=1),
+        *guest("web", "xen1", cpu=0.5, wait=nan, cap=0.0),
+        Sample("host:overhead:ratio", {"host": "xen1", "platform": "xen"}, nan),
+        Sample("app:slo_threshold:seconds", {**of, "objective": "mean"}, 0.1),
+        Sample("app:response_seconds:mean", {**of, "tier": "web"}, nan),
+    ]
+    with Served(tmp_path, samples) as it:
+        page = it.page()
+    assert page.sections["Hosts"].rows == [["OK", "xen1 xen", "0", "1 of 1", *[DASH] * 7]]
+    assert page.sections["Virtual servers"].rows[0][3:8] == ["0.50 CPUs", DASH, "0.00 CPUs", DASH, DASH]
+    assert page.sections["Applications"].rows[0][:6] == [
+        "no requests",
+        "shop",
+        "xen1 xen",
+        "mean: at most 100 ms",
+        DASH,
+        DASH,
+    ]
+
+
+def test_an_objective_that_is_missed_is_not_fine_before_its_alert_fires(tmp_path: Path) -> None:
+    pending = alert(
+        "MeanResponseOverCeiling", "warning", 1, "pending", host="xen1", platform="xen", app="shop", objective="mean"
+    )
+    samples = [*evaluated(), *application("shop", "xen1", mean=0.2), *application("wiki", "xen1", mean=0.2), *pending]
+    with Served(tmp_path, samples) as it:
+        rows = it.page().sections["Applications"].rows
+    assert {(row[0], row[1]) for row in rows if row[3].startswith("mean")} == {("pending", "shop"), ("missed", "wiki")}
+
+
+@pytest.mark.parametrize(
+    ("sample", "said"),
+    [
+        (Sample("up", {"host": "demo-xen", "platform": "xen", "job": "x", "instance": "x"}, 1), "DEMO, not live"),
+        (
+            Sample("xentop_source_info", {"host": "x", "detail": "replay:h.jsonl.gz"}, 1),
+            "REPLAYED, not live",
+        ),
+    ],
+)
+def test_what_is_not_live_says_so(tmp_path: Path, sample: Sample, said: str) -> None:
+    with Served(tmp_path, [*evaluated(), sample]) as it:
+        assert said in it.page().sections[""].text
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_is_out_of_date_says_so_and_still_shows_the_hosts(tmp_path: Path, release: Release) -> None:
+    """As where Prometheus can't store: all that it answers for five minutes is the last that it has stored."""
+    with Served(tmp_path, fleet(), release, ago=120) as it:
+        page = it.page()
+    summary = re.sub(r"\s+", " ", page.sections[""].text)
+    assert re.search(r"stale The newest sample is 2m \d+s old: Prometheus stores nothing", summary), summary
+    assert "Newest sample:" not in summary
+    assert "/behind/a-proxy/user/runbooks/SamplesNotStored.md" in page.links
+    assert len(page.sections["Hosts"].rows) == 5
+
+
+def test_of_many_hosts_those_with_alerts_are_shown_and_others_can_be_asked_for(tmp_path: Path) -> None:
+    samples = [*evaluated(), *alert("HostDown", "critical", host="h77", platform="base")]
+    for number in range(80):
+        samples += targets(f"h{number}", "base", node=1)
+    with Served(tmp_path, samples) as it:
+        page = it.page()
+        assert it.page({"host": "h3"}).sections["Host"].column("Host") == ["h3 base"]
+    assert page.sections["Hosts"].column("Host")[0] == "h77 base"
+    assert len(page.sections["Hosts"].rows) == 25
+    assert "25 of 80 are shown." in page.sections["Hosts"].text
+    assert "form" in page.tags
+
+
+def test_only_functions_of_all_releases_are_named() -> None:
+    """In older ones, Debian's among them, a page that names another is refused whole."""
+    text = (FOLDER / "index.html").read_text()
+    text = re.sub(r"\{\{- /\*.*?\*/ -\}\}", "", text, flags=re.DOTALL)
+    actions = " ".join(re.findall(r"\{\{(.*?)\}\}", text, flags=re.DOTALL))
+    for name in ("now", "toDuration", "urlQueryEscape", "safeHtml", "tmpl", "graphLink", "tableLink"):
+        assert not re.search(rf"\b{name}\b", re.sub(r'"[^"]*"|`[^`]*`', "", actions)), name

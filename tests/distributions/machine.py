@@ -1,0 +1,108 @@
+"""A machine with another release, as far as its ordinary user can tell: namespaces of its own on a debootstrapped root.
+
+Whatever it runs and mounts is in these namespaces, and so is gone with their first process, which ends with pytest's.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from tests.distributions.chroots import ENCLOSED, USER
+
+READY = "ready"
+END_SECONDS = 30
+HOME = Path("/home/user")
+CACHE = "/var/cache/virtscope"
+# pivot_root, as in a chroot alone nobody may make a user namespace. Arguments: root, home, cache, ro or rw.
+_ENTER = """\
+set -e
+root=$1 home=$2 cache=$3
+mount --bind "$root" "$root"
+cd "$root"
+mount --bind "$home" home/user
+mount --bind "$cache" var/cache/virtscope
+for file in etc/hosts etc/resolv.conf etc/pip.conf etc/ssl/certs/ca-certificates.crt; do
+  [ ! -e "/$file" ] || mount --bind "/$file" "$file"
+done
+mount -t proc proc proc
+mount --rbind /sys sys
+mount -o remount,bind,ro sys
+mount -t tmpfs -o mode=755 tmpfs dev
+for device in full null random tty urandom zero; do touch dev/$device; mount --bind /dev/$device dev/$device; done
+ln -s /proc/self/fd dev/fd
+mkdir dev/shm
+mount -t tmpfs -o mode=1777 tmpfs dev/shm
+mount -t tmpfs -o mode=1777 tmpfs tmp
+mount -o remount,bind,$4 .
+pivot_root . .
+umount -l .
+echo ready
+exec chroot . sh -c 'while :; do sleep 1000; done'
+"""
+
+
+class Machine:
+    """What the user writes is in `home` and `cache`; `root` stays as it is, unless it is `writable`."""
+
+    def __init__(self, root: Path, home: Path, cache: Path, *, writable: bool = False) -> None:
+        for folder in (home, cache):
+            folder.mkdir(parents=True, exist_ok=True)
+            os.chown(folder, USER, USER)
+            folder.chmod(0o755)  # for nobody too, whom the lab's servers run as
+        self.home = home
+        enter = ["sh", "-c", _ENTER, "enter", str(root), str(home), str(cache), "rw" if writable else "ro"]
+        self._outside = subprocess.Popen([*ENCLOSED, *enter], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def __enter__(self) -> Self:
+        assert self._outside.stdout is not None
+        said = self._outside.stdout.readline().decode().strip()
+        if said != READY:
+            self.__exit__()
+            raise RuntimeError(f"the machine does not start: {said}")
+        pid = self._outside.pid
+        self._first = Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._outside.kill()
+        self._outside.wait(END_SECONDS)
+
+    def run(
+        self,
+        command: Sequence[str],
+        folder: Path = HOME,
+        variables: Mapping[str, str] | None = None,
+        user: int = USER,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on this machine, in an environment of its own; both outputs in `stdout`."""
+        environment = {
+            "HOME": str(HOME),
+            "LANG": "C.UTF-8",
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "VIRTSCOPE_CACHE": CACHE,
+            **{
+                name: value for name, value in os.environ.items() if name.startswith("PIP_") or "_proxy" in name.lower()
+            },
+            **(variables or {}),
+        }
+        enter = ["nsenter", f"--target={self._first}", "--mount", "--pid", "--root", f"--wdns={folder}"]
+        enter += [f"--setuid={user}", f"--setgid={user}"]
+        return subprocess.run(
+            [*enter, *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+
+    def processes(self) -> Sequence[str]:
+        """The command lines of all that runs on this machine, except for what keeps it alive."""
+        listed = self.run(["sh", "-c", 'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline; echo; done']).stdout
+        return [line for line in listed.splitlines() if line and "sleep 1000" not in line and "/proc/[0-9]" not in line]
