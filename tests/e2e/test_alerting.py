@@ -29,7 +29,7 @@ class Dom0:
     def __call__(self) -> str:
         seconds = time.monotonic() - self._start
         self._reads += 1
-        lines = [f"xentop_up {self.source_up:d}"]
+        lines = [f"xentop_up {self.source_up:d}", f'xentop_source_up{{source="libxenstat"}} {self.source_up:d}']
         if self.source_up:
             lines.append("xen_host_cpus 24")
             for domid, (domain, cpus) in enumerate(self.cpus.items()):

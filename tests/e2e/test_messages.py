@@ -19,7 +19,7 @@ from tests.rules.test_alertmanager import example_receivers
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "messages"
-RELEASES = ["alertmanager", "alertmanager031"]  # Debian's, and that of compose.yaml
+RELEASES = ["alertmanager", "alertmanager034"]  # Debian's, and that of compose.yaml
 
 # The first run builds the newer Alertmanager.
 pytestmark = pytest.mark.timeout(1200)

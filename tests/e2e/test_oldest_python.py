@@ -14,6 +14,7 @@ import prometheus_client
 import pytest
 
 from tests.e2e.running_exporter import EXPORTERS
+from tools.exporters import FOLDERS
 
 # The exporters' only dependency without flags, pure Python: what pip installed here will do for any other version.
 PACKAGES = Path(prometheus_client.__file__).parents[1]
@@ -29,10 +30,10 @@ def _interpreter(version: str) -> str:
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10"])
-@pytest.mark.parametrize("package", ["virtscope.xen", "virtscope.openvz", "virtscope.perf"])
-def test_it_starts(package: str, version: str) -> None:
+@pytest.mark.parametrize("folder", [*FOLDERS.values(), "ssh"])
+def test_it_starts(folder: str, version: str) -> None:
     done = subprocess.run(
-        [_interpreter(version), "-m", package, "--version"],
+        [_interpreter(version), "-m", f"virtscope.{folder}", "--version"],
         env={**os.environ, "PYTHONPATH": f"{EXPORTERS}:{PACKAGES}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

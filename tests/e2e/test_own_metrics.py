@@ -45,7 +45,7 @@ def test_prometheus_shows_what_alerts_read(tmp_path: Path, release: Literal["pro
         assert missing == set()
 
 
-@pytest.mark.parametrize("release", ["alertmanager", "alertmanager031"])
+@pytest.mark.parametrize("release", ["alertmanager", "alertmanager034"])
 def test_alertmanager_shows_what_alerts_read(tmp_path: Path, release: str) -> None:
     assert len(read("alertmanager")) > 1
     with Alertmanager(tmp_path, "http://127.0.0.1:9/", program=release) as alertmanager:

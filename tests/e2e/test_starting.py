@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import EXPORTERS
+from tools.exporters import FOLDERS
 
 # Sends the process a signal when it is about to import a module, and runs a package.
 INTERRUPTED = """
@@ -31,11 +32,9 @@ runpy.run_module(package, run_name="__main__")
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("module", ["prometheus_client", "virtscope.toolkit.server"])
-@pytest.mark.parametrize("package", ["virtscope.xen", "virtscope.openvz", "virtscope.perf"])
-def test_a_signal_while_it_is_imported_ends_it_without_a_word(
-    package: str, module: str, number: signal.Signals
-) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, package, module, str(int(number))]
+@pytest.mark.parametrize("folder", FOLDERS.values())
+def test_a_signal_while_it_is_imported_ends_it_without_a_word(folder: str, module: str, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, f"virtscope.{folder}", module, str(int(number))]
     done = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-number, "", "")
 

@@ -16,8 +16,10 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.dashboards.families import families
 from tests.live import Exposition, Prometheus
 from tests.live.endpoints import QuietHandler, http_server
+from tools.exporters import FOLDERS, PLATFORM_OF, prefixes
 from tools.metric_reference import PAGES, VARIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,18 +27,14 @@ SCRAPES = {
     job["job_name"]: job for job in yaml.safe_load((ROOT / "prometheus/prometheus.yml").read_text())["scrape_configs"]
 }
 OWN = {"prometheus", "alertmanager"}  # the stack's own programs
-ON_HOSTS = ("xentop", "vestat", "perf", "node", "cadvisor", "telegraf", "app", "lab")
+ON_HOSTS = (*FOLDERS, "node", "cadvisor", "telegraf", "app", "lab")
 IN_GUESTS = ("guest", "telegraf", "app")
 
 # The metrics that are read: by the beginning of their names, the jobs that may bring them. The first that fits counts.
 SAID_BY: dict[str, set[str]] = {
     "perf_cgroup_": {"perf"},
+    **{prefix: {exporter} for exporter in FOLDERS for prefix in prefixes(exporter)},
     "perf_": {"perf", "guest"},
-    "xen_": {"xentop"},
-    "xentop_": {"xentop"},
-    "openvz_": {"vestat"},
-    "vestat_": {"vestat"},
-    "resctrl_": {"perf"},
     "node_": {"node", "guest"},
     "container_": {"cadvisor"},
     "machine_": {"cadvisor"},
@@ -49,12 +47,11 @@ SAID_BY: dict[str, set[str]] = {
     "scrape_": set(),
     "ALERTS": set(),
 }
-GOLDEN = {"openvz": "vestat", "perf": "perf", "xen": "xentop", "xentop": "xentop"}  # jobs by the pages' names
-SAMPLES_OF_1000 = {"xentop": "## Xen", "vestat": "## OpenVZ"}  # sections of docs/cost.md
+GOLDEN = {name: exporter for exporter, folder in FOLDERS.items() for name in (exporter, folder)}  # jobs by pages' names
 IDENTITY = ("host", "platform", "vserver", "job", "instance")
 ONE_OF_EACH_JOB = (
-    *("xen_host_cpus", "openvz_host_containers", "perf_up", "node_load1", "machine_cpu_cores"),
-    *("probe_success", "lab_clients"),
+    *(f"{exporter}_up" for exporter in FOLDERS),
+    *("node_load1", "machine_cpu_cores", "probe_success", "lab_clients"),
 )
 
 
@@ -71,7 +68,8 @@ def read_names() -> set[str]:
         expr for file in ROOT.glob("dashboards/json/*.json") for expr in expressions(json.loads(file.read_text()))
     ]
     words = {word for text in texts for word in re.findall(r"(?<![\w:])[a-zA-Z_]\w+(?![\w:(])", text)}
-    return {word for word in words if word.startswith(tuple(SAID_BY))} | set().union(*golden_names().values())
+    read = {word for word in words if word.startswith(tuple(SAID_BY))}
+    return read.union(families(), *golden_names().values())
 
 
 def expressions(part: Any) -> Iterator[str]:
@@ -181,7 +179,7 @@ def test_rules_and_dashboards_read_metrics_whose_jobs_are_known() -> None:
 
 # What Prometheus says of targets: of each scrape, by records that are kept by target, and by alerts about them. That no
 # target says any of it is the next test's.
-OF_PROMETHEUS = "up|scrape_.*|target:.*|ALERTS.*"
+OF_PROMETHEUS = "up|scrape_.*|(monitor|target):.*|ALERTS.*"
 
 
 @pytest.mark.parametrize("host", ["everything", "everything in guest"])
@@ -232,7 +230,7 @@ def test_what_is_forgotten_is_the_address_and_the_job_s_platform(prometheus: Pro
     found = labels_of(prometheus, 'group by (job, platform) (up{host="127.0.0.1"})')
     platforms = {labels["job"]: labels["platform"] for labels in found}
     others = dict.fromkeys(("perf", "node", "telegraf", "app", "lab"), "base")
-    assert platforms == {"xentop": "xen", "vestat": "openvz", "cadvisor": "cgroup", **others}
+    assert platforms == {**PLATFORM_OF, "cadvisor": "cgroup", **others}
 
 
 def test_a_guest_s_target_in_a_host_s_file_is_not_taken_for_the_host(prometheus: Prometheus) -> None:
@@ -274,10 +272,10 @@ def test_an_entry_with_an_application_ties_its_sensors_to_it(prometheus: Prometh
     assert (labels["app"], labels["exported_app"]) == ("blog", "shop")
 
 
-@pytest.mark.parametrize("job", sorted(SAMPLES_OF_1000))
-def test_a_host_with_1000_virtual_servers_has_twice_the_room(job: str) -> None:
-    table = (ROOT / "docs/cost.md").read_text().partition(SAMPLES_OF_1000[job])[2]
-    row = re.search(r"^\| 1,000 \|[^\d\n]*([\d,]+) \|", table, re.MULTILINE)
+@pytest.mark.parametrize(("job", "platform"), PLATFORM_OF.items())
+def test_a_host_with_1000_virtual_servers_has_twice_the_room(job: str, platform: str) -> None:
+    (section,) = re.findall(rf"(?ims)^## {platform}$(.*?)^## ", (ROOT / "docs/cost.md").read_text())
+    row = re.search(r"^\| 1,000 \|[^\d\n]*([\d,]+) \|", section, re.MULTILINE)
     assert row is not None
     assert SCRAPES[job]["sample_limit"] >= 2 * int(row[1].replace(",", ""))
 

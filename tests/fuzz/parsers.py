@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from alerts.generator.application import read_application
 from alerts.generator.document import FileError
-from alerts.generator.histograms import read_histograms
+from alerts.generator.histograms import names_dropped, read_histograms
 from lab import scenario
 from lab.scenario import ScenarioError
 from profile_import import reports
@@ -41,7 +41,7 @@ from virtscope.toolkit.scrape import Source
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 from virtscope.toolkit.webconfig.auth import basic_credentials
 from virtscope.xen import metrics, netdev, xentop_text
-from virtscope.xen.continuity import Namesakes
+from virtscope.xen.continuity import DuplicateNames
 from virtscope.xen.exporter import replayed as replayed_xentop
 from virtscope.xen.model import Domain, Host
 from virtscope.xen.recorded import (
@@ -91,9 +91,9 @@ def _decoded(data: bytes) -> str:
 def _xentop(data: bytes) -> None:
     whole, rest = xentop_text.whole_iterations(data)
     assert b"".join(whole) + rest == data
-    namesakes = Namesakes()
+    duplicate_names = DuplicateNames()
     for iteration in (*whole, rest):
-        families = metrics.host_families(namesakes.tell_apart(xentop_text.parse(iteration).host))
+        families = metrics.host_families(duplicate_names.tell_apart(xentop_text.parse(iteration).host))
         series = [(sample.name, *sorted(sample.labels.items())) for family in families for sample in family.samples]
         assert len(set(series)) == len(series), "two samples of one series"
         Encoder().text(families)
@@ -308,6 +308,7 @@ _RECORDINGS = [
     _recorded("xentop", [("libxenstat", Snapshot(_NODE, (RawRunstate(1, 1, 0, (1, 2, 3, 4, 5, 6), 7),)))] * 2),
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]
+_DROPPED = names_dropped((CHECKOUT / "prometheus/prometheus.yml").read_text())
 _RECORDED_FILES = [_recorded("vestat", [("procfs", vestat_files(FIXTURES / "openvz/one-container/proc"))] * 2)]
 _RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
 
@@ -326,7 +327,7 @@ PARSERS = [
     ),
     Parser(
         "histograms",
-        lambda data: read_histograms(_decoded(data), "histograms.yml"),
+        lambda data: read_histograms(_decoded(data), "histograms.yml", _DROPPED),
         [(CHECKOUT / "tests/rules/other_inputs/prometheus/histograms.yml").read_bytes()],
         (FileError,),
         largest=4 << 10,
@@ -375,7 +376,7 @@ PARSERS = [
     Parser("recording-file", partial(_recording, "vestat", replayed_vestat), _RECORDED_WHOLE, (SourceError,)),
     Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
     Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
-    Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=4 << 10),
+    Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=16 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
     Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
 ]

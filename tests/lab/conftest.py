@@ -1,4 +1,4 @@
-"""Instances of the lab's application, and what they need of the machine."""
+"""Instances of the lab's application, and what they require of the machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get(instance: Instance, path: str) -> Answer:
 
 
 def name(suffix: str) -> str:
-    """An instance's name that no other run of these tests uses."""
+    """A name for an instance that no other run of these tests uses."""
     return f"test-{os.getpid()}-{suffix}"
 
 
@@ -44,9 +44,9 @@ def new_instance(suffix: str, folder: Path) -> Instance:
 
 
 def require_cgroups() -> Hierarchies:
-    """Where cgroups can be made; skips where they can't."""
+    """The cgroup hierarchies; skips where cgroups can't be created."""
     if os.geteuid() != 0:
-        pytest.skip("only root may make cgroups: run this as root")
+        pytest.skip("only root may create cgroups: run this as root")
     try:
         found = mounted()
         trial = Cgroup(name("trial"), found)
@@ -60,10 +60,10 @@ def require_cgroups() -> Hierarchies:
 
 
 def require_servers() -> None:
-    """Skip where Apache and MariaDB can't be had, or not be put into cgroups."""
+    """Skip where Apache and MariaDB aren't available, or can't be put into cgroups."""
     require_cgroups()
     try:
-        programs.LAB.root()
+        programs.root(programs.LAB)
     except programs.ProgramsError as error:
         if os.environ.get("CI") == "true":
             raise

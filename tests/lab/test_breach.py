@@ -1,8 +1,8 @@
-"""Real applications whose objectives really break, seen as a user sees it: from Apache's log to the message that pages.
+"""Real applications really violate their objectives: everything from Apache's log to the page that is sent.
 
-Two auction sites share one CPU. Clients, sensors, Prometheus with the rules and alerts that ship, and Alertmanager run
-beside them. Only Alertmanager's waits are shortened; windows, `for` and intervals are the real ones. The tests are one
-story, in the order of this file.
+Two auction sites share one CPU. Clients, sensors, Prometheus with the shipped rules and alerts, and Alertmanager run
+beside them. Only Alertmanager's waits are shortened; windows, `for` and intervals are the real ones. The tests depend
+on each other, in the order of this file.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from tests.live.program import free_port, program_path
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(420)]
 
 HOST = "labhost"
-# Clients: one, so few that they are answered in time, what takes a fifth of the CPU, and more than it can serve.
+# Numbers of clients: one, few that are answered in time, enough to use a fifth of the CPU, too many to serve.
 ONE, FEW, SOME, MANY = 1, 4, 12, 400
-# Where both sites want more CPU than there is, the second gets a twentieth of it.
+# Weights: when both sites want more CPU than there is, the second gets a twentieth of it.
 ROBUST, FRAGILE = 10_000, 500
 MEAN_SECONDS, LATENCY_SECONDS = 0.1, 0.3  # the sites' objectives: alerts/objectives/auction.yml
-HEALTHY_SECONDS = 75  # longer than the minute that rates are taken over
+HEALTHY_SECONDS = 75  # longer than the range of rates, a minute
 PAGE_SECONDS = 120  # from the breach to the page
 RESOLVED_SECONDS = 240
 
 
 class Lab:
-    """The two sites, `robust` and `fragile`, and all that watches them."""
+    """The two sites, `robust` and `fragile`, and everything that monitors them."""
 
     def __init__(self, folder: Path, ending: ExitStack) -> None:
         where = machine.cpus("one node", os.sched_getaffinity(0))
@@ -51,7 +51,7 @@ class Lab:
         logs.mkdir()
         self.sites: list[Instance] = []
         for number, weight in enumerate((ROBUST, FRAGILE)):
-            name = f"auction-{os.getpid()}{number}"  # no other run's
+            name = f"auction-{os.getpid()}{number}"  # used by no other run
             limits = TierLimits(weight, None, self._cpus)
             site = Instance(name, folder / name, web_port=free_port(), db_port=free_port(), web=limits, db=limits)
             self.sites.append(ending.enter_context(site))
@@ -75,29 +75,29 @@ class Lab:
         self.prometheus = ending.enter_context(
             Prometheus(folder, targets, alertmanager=alertmanager.address, interval="5s")
         )
-        # What was asked before the sensors read a log for the first time is not theirs to count.
+        # Sensors don't count requests from before they first read a log.
         self.prometheus.wait_for("count(app_request_duration_seconds_count{status='2xx',method='GET'}) == 2", 60)
 
     def visit(self, *, robust: int, fragile: int) -> None:
-        """Have the sites visited by so many clients from now on."""
+        """Set the number of clients of each site."""
         applications = {}
         for site, number in zip(self.sites, (robust, fragile), strict=True):
             applications[site.name] = Application(site.url, number)
-            # A page that is no work and in no log: what is waited for is the way there and back, the server's first
-            # look at the request, and the clients' own work.
+            # A page that takes no work and is in no log: its time is that of the network, of parsing the request, and
+            # of the clients themselves.
             applications[way_to(site)] = Application(f"{site.url}/health?instead-of=", FEW if number else 0)
         self._clients.carry_out(Order(Habits("breach", think_seconds=1.0, timeout_seconds=60.0), applications))
 
     def cap(self, cap: float | None) -> None:
-        """Cap the robust site's web tier at so many CPUs."""
+        """Cap the robust site's web tier at this number of CPUs."""
         self.robust.limit(WEB, TierLimits(ROBUST, cap, self._cpus))
 
     def await_page(self, site: Instance, objective: str, cause: str) -> None:
-        """Return once somebody is paged for this site and objective; fails if that, with this cause, takes too long."""
-        self.webhook.wait_for(lambda message: told(message, "firing", site, objective, cause=cause), PAGE_SECONDS)
+        """Return once a page with this cause has been sent for this site and objective; fails if it takes too long."""
+        self.webhook.wait_for(lambda message: has_page(message, "firing", site, objective, cause=cause), PAGE_SECONDS)
 
     def pages(self) -> set[tuple[str, str]]:
-        """Application and objective of all that has paged."""
+        """Application and objective of all pages sent so far."""
         return {
             (alert["labels"]["app"], alert["labels"]["objective"])
             for message in self.webhook.messages
@@ -106,23 +106,23 @@ class Lab:
         }
 
     def mean(self, histogram: str, app: str) -> float:
-        """The mean of all that a histogram has counted of an application."""
+        """The mean of all that a histogram has counted for an application."""
         return self.prometheus.value(f'sum({histogram}_sum{{app="{app}"}}) / sum({histogram}_count{{app="{app}"}})')
 
     def await_equal_counts(self) -> None:
-        """Return once the sensors have counted what the clients have; fails if they don't."""
+        """Return once the sensors have counted as many requests as the clients; fails if they don't."""
         for site in self.sites:
             sensor = f'app_request_duration_seconds_count{{app="{site.name}"}}'
             client = f'lab_client_request_duration_seconds_count{{app="{site.name}"}}'
             self.prometheus.wait_for(f"sum({sensor}) == sum({client})", 30)
-            # A client who gave up, or wasn't let in, may be in no log.
+            # A request that timed out or was refused may be in no log.
             unanswered = f'sum(lab_client_request_duration_seconds_count{{app="{site.name}",status!~"[1-5]xx"}}) > 0'
             assert self.prometheus.query(unanswered) == []
             assert self.prometheus.value(f'sum(app_log_lines_unparsed_total{{app="{site.name}"}})') == 0
 
 
-def told(message: Mapping[str, Any], status: str, site: Instance, objective: str, **annotations: str) -> bool:
-    """Whether a message holds the page for this site and objective with this status."""
+def has_page(message: Mapping[str, Any], status: str, site: Instance, objective: str, **annotations: str) -> bool:
+    """Whether a message contains the page for this site and objective with this status."""
     labels = {"host": HOST, "app": site.name, "objective": objective, "severity": "critical"}
     return any(
         alert["status"] == status
@@ -133,7 +133,7 @@ def told(message: Mapping[str, Any], status: str, site: Instance, objective: str
 
 
 def way_to(site: Instance) -> str:
-    """What the clients call the page by which the way to a site is measured."""
+    """The application's name for requests that measure the way to a site."""
     return f"way to {site.name}"
 
 
@@ -158,10 +158,10 @@ def test_a_dead_database_pages_for_errors_and_not_for_latency(lab: Lab) -> None:
     assert lab.pages() == {(lab.fragile.name, "availability")}
 
 
-def test_who_is_answered_in_time_is_no_news(lab: Lab) -> None:
+def test_nothing_fires_while_requests_are_answered_in_time(lab: Lab) -> None:
     lab.visit(robust=SOME, fragile=FEW)
     time.sleep(HEALTHY_SECONDS / 2)
-    for site in lab.sites:  # as logrotate does it, with requests on their way
+    for site in lab.sites:  # as logrotate does it, while requests are being answered
         site.web_log.rename(site.web_log.with_suffix(".log.1"))
         time.sleep(2)
         site.reopen_log()
@@ -175,24 +175,24 @@ def test_who_is_answered_in_time_is_no_news(lab: Lab) -> None:
         assert lab.prometheus.value(f"app:cpu_per_request:seconds{{{app}}}") > 0
         for tier in (WEB, DB):
             assert lab.prometheus.value(f'app:tier_cpu_usage:rate{{{app},tier="{tier}"}}') > 0
-    assert lab.pages() == {(lab.fragile.name, "availability")}, "nothing new"
+    assert lab.pages() == {(lab.fragile.name, "availability")}, "no new page"
 
 
-def test_the_sensor_tells_what_the_clients_felt(lab: Lab) -> None:
+def test_the_sensor_measures_what_the_clients_do(lab: Lab) -> None:
     lab.visit(robust=0, fragile=0)
     lab.await_equal_counts()
     for site in lab.sites:
         network = lab.mean("lab_client_request_duration_seconds", way_to(site))
         logged = lab.mean("app_request_duration_seconds", site.name)
-        felt = lab.mean("lab_client_request_duration_seconds", site.name)
-        assert logged <= felt <= 1.02 * logged + network
+        measured = lab.mean("lab_client_request_duration_seconds", site.name)
+        assert logged <= measured <= 1.02 * logged + network
 
 
 def test_a_cap_that_is_too_low_pages_with_the_application_itself_as_the_cause(lab: Lab) -> None:
     web_cpu = lab.prometheus.value(
         f'max_over_time(app:tier_cpu_usage:rate{{app="{lab.robust.name}",tier="{WEB}"}}[2m])'
     )
-    # The other's few requests until it breaks weigh little in the hour that its burn rate looks back.
+    # The fragile site gets few requests until it breaks, so that they matter little to its burn rate over an hour.
     lab.visit(robust=SOME, fragile=ONE)
     lab.cap(max(web_cpu / 3, SMALLEST_CAP))
     lab.await_page(lab.robust, "latency", cause="self")
@@ -200,15 +200,15 @@ def test_a_cap_that_is_too_low_pages_with_the_application_itself_as_the_cause(la
     assert lab.pages() == {(lab.robust.name, "latency"), (lab.fragile.name, "availability")}
 
 
-def test_when_it_is_over_a_message_says_so(lab: Lab) -> None:
-    lab.webhook.wait_for(lambda message: told(message, "resolved", lab.robust, "latency"), RESOLVED_SECONDS)
+def test_a_notification_says_that_it_is_resolved(lab: Lab) -> None:
+    lab.webhook.wait_for(lambda message: has_page(message, "resolved", lab.robust, "latency"), RESOLVED_SECONDS)
 
 
-def test_a_neighbour_s_clients_page_for_who_has_to_wait_and_name_the_neighbour(lab: Lab) -> None:
+def test_a_busy_neighbour_is_named_as_the_cause_of_the_page(lab: Lab) -> None:
     lab.visit(robust=MANY, fragile=3 * FEW)
     lab.await_page(lab.fragile, "latency", cause="neighbour")
 
 
-def test_the_sensor_has_counted_each_request_through_all_of_it(lab: Lab) -> None:
+def test_the_sensor_has_counted_every_request_throughout(lab: Lab) -> None:
     lab.visit(robust=0, fragile=0)
     lab.await_equal_counts()

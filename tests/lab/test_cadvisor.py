@@ -1,4 +1,4 @@
-"""The cAdvisor of tools/go/cadvisor, on cgroups of this machine: what it tells is what the kernel counts."""
+"""The cAdvisor of tools/go/cadvisor, on cgroups of this machine: it reports what the kernel counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.live.program import free_port
 from tests.stack.conftest import eventually
 from tools import go_programs
 
-pytestmark = pytest.mark.timeout(600)  # where it isn't in the cache, it is built first
+pytestmark = pytest.mark.timeout(600)  # it is built first if it isn't in the cache
 
 BUSY = [sys.executable, "-c", "while True: pass"]
 
@@ -36,7 +36,7 @@ def program() -> Path:
 
 
 class Cadvisor:
-    """It, running on a port of loopback."""
+    """cAdvisor, running on a loopback port."""
 
     def __init__(self, program: Path, *options: str) -> None:
         self.port = free_port()
@@ -48,7 +48,7 @@ class Cadvisor:
         )
 
     def page(self) -> dict[str, dict[str, float]]:
-        """What it tells now of each cgroup: value by metric, by the cgroup's path."""
+        """Its current metrics: value by metric, by the cgroup's path."""
         answer = requests.get(f"http://127.0.0.1:{self.port}/metrics", params={"max_age": "0s"}, timeout=30)
         found: dict[str, dict[str, float]] = {}
         for family in text_string_to_metric_families(answer.text):
@@ -57,7 +57,7 @@ class Cadvisor:
         return found
 
     def stop(self) -> int:
-        """End it as supervisors do; return its exit status."""
+        """Stop it as supervisors do; return its exit status."""
         self.process.terminate()
         self.process.communicate(timeout=30)
         return self.process.returncode
@@ -65,7 +65,7 @@ class Cadvisor:
 
 @pytest.fixture
 def capped() -> Iterator[Cgroup]:
-    """A cgroup that may use a third of a CPU, and wants all of it."""
+    """A cgroup capped at 0.3 CPUs whose load wants more."""
     cgroup = Cgroup(name("capped"), require_cgroups())
     cgroup.make(TierLimits(cap=0.3))
     busy = subprocess.Popen(cgroup.joining(BUSY))
@@ -75,7 +75,7 @@ def capped() -> Iterator[Cgroup]:
 
 
 def kernel(cgroup: Cgroup) -> dict[str, float]:
-    """What the kernel counts at this moment, under cAdvisor's names."""
+    """The kernel's current counters, under cAdvisor's names."""
     trees = mounted()
     root = trees.by_controller.get("cpu", trees.unified)
     assert root is not None
@@ -91,25 +91,25 @@ def kernel(cgroup: Cgroup) -> dict[str, float]:
     return counted
 
 
-def test_it_tells_what_the_kernel_counts_at_the_time_of_the_scrape(program: Path, capped: Cgroup) -> None:
+def test_it_reports_what_the_kernel_counts_at_the_time_of_the_scrape(program: Path, capped: Cgroup) -> None:
     cadvisor = Cadvisor(program, "--housekeeping_interval=1m", "--max_housekeeping_interval=1m")
     try:
         assert eventually(lambda: cadvisor.page().get(capped.path, {}).get("container_cpu_usage_seconds_total", 0) > 1)
         for _ in range(3):
             before = kernel(capped)
-            told = cadvisor.page()[capped.path]
+            reported = cadvisor.page()[capped.path]
             after = kernel(capped)
             for metric, value in before.items():
-                assert 0 < value <= told[metric] <= after[metric], metric
-        limit = told["container_spec_cpu_quota"] / told["container_spec_cpu_period"]
+                assert 0 < value <= reported[metric] <= after[metric], metric
+        limit = reported["container_spec_cpu_quota"] / reported["container_spec_cpu_period"]
         assert limit == pytest.approx(0.3)
-        assert told["container_memory_usage_bytes"] > 0
-        assert cadvisor.page()[""]["process_cpu_seconds_total"] > 0  # what it costs itself
+        assert reported["container_memory_usage_bytes"] > 0
+        assert cadvisor.page()[""]["process_cpu_seconds_total"] > 0  # its own cost
     finally:
         assert cadvisor.stop() == 0
 
 
-def test_a_cgroup_comes_and_goes_while_it_watches(program: Path) -> None:
+def test_cgroups_appear_and_disappear_while_it_runs(program: Path) -> None:
     cadvisor = Cadvisor(program, "--raw_cgroup_prefix_whitelist=/virtscope/")
     try:
         assert eventually(lambda: "/" in cadvisor.page())
@@ -117,7 +117,7 @@ def test_a_cgroup_comes_and_goes_while_it_watches(program: Path) -> None:
         cgroup.make(TierLimits())
         try:
             assert eventually(lambda: cgroup.path in cadvisor.page())
-            # The machine as a whole is always told, and nothing else that wasn't asked for.
+            # The root cgroup is always reported; of the others, only those that were asked for.
             assert all(
                 path.startswith("/virtscope/") for path in cadvisor.page() if path.startswith("/") and path != "/"
             )
@@ -128,7 +128,7 @@ def test_a_cgroup_comes_and_goes_while_it_watches(program: Path) -> None:
         cadvisor.stop()
 
 
-def test_it_is_the_release_that_is_pinned(program: Path) -> None:
+def test_it_is_the_pinned_release(program: Path) -> None:
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=30)
     assert version.stdout == f"cAdvisor version {go_programs.PROGRAMS['cadvisor'].version}\n"
 
@@ -141,13 +141,13 @@ def test_it_is_the_release_that_is_pinned(program: Path) -> None:
         ("cpu", '"cpu" is no option'),
     ],
 )
-def test_what_it_cannot_use_is_told(program: Path, option: str, said: str) -> None:
+def test_invalid_options_are_reported(program: Path, option: str, said: str) -> None:
     ended = subprocess.run([program, option], capture_output=True, text=True, check=False, timeout=30)
     assert ended.returncode != 0
     assert said in ended.stderr
 
 
-def test_a_taken_port_is_told_with_the_way_around(program: Path) -> None:
+def test_a_port_in_use_is_reported_with_a_solution(program: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""The clients' process against a server of our own, which keeps a record of what it was asked."""
+"""The clients' process against a test server that records its requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
 
 
 class Server(ThreadingHTTPServer):
-    """Answers at once, but for the pages that are to hang or to trickle."""
+    """Answers at once, except for the pages in `slow_pages`."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -38,14 +38,14 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.asked: list[str] = []  # addresses, in order
-        self.broken_off = 0  # answers that nobody waited for
-        self.slow_pages: dict[str, str] = {}  # how
+        self.asked: list[str] = []  # requested paths, in order
+        self.broken_off = 0  # answers that a client didn't wait for
+        self.slow_pages: dict[str, str] = {}  # how each goes wrong
         self.slow_seconds = 0.0
         self.closing = threading.Event()
 
     def pages(self) -> list[str]:
-        """Names of the pages that were asked for."""
+        """Names of the requested pages."""
         names = {urlsplit(address).path: page for page, address in mix.PAGES.items()}
         return [names[urlsplit(address).path] for address in self.asked]
 
@@ -92,7 +92,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    """One process for all tests: what one test's clients have counted is told apart by the application's name."""
+    """One process for all tests: the application's name distinguishes their clients' metrics."""
     clients = Clients(tmp_path_factory.mktemp("clients") / "log", cpus=",".join(map(str, os.sched_getaffinity(0))))
     yield clients
     clients.stop()
@@ -126,7 +126,7 @@ def visit(process: Clients, app: str, server: Server, clients: int, habits: Habi
 def wait_for_requests(server: Server, count: int) -> None:
     deadline = time.monotonic() + 30
     while len(server.asked) < count:
-        assert time.monotonic() < deadline, f"only {len(server.asked)} requests came"
+        assert time.monotonic() < deadline, f"there were only {len(server.asked)} requests"
         time.sleep(0.02)
 
 
@@ -159,16 +159,16 @@ def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> 
         visit(process, "changing", server, clients)
         [(_, gauge)] = metrics(process, "changing")["lab_clients"]
         assert gauge == clients
-        time.sleep(0.1)  # so that some are waiting for an answer when they are to go
+        time.sleep(0.1)  # so that some are waiting for an answer when they are to stop
     asked = len(server.asked)
-    # Who had asked waited for the answer first.
+    # They waited for their answers first.
     assert server.broken_off == 0
     assert requests_by("status", process, "changing") == {"2xx": asked}
     time.sleep(0.2)
     assert len(server.asked) == asked
 
 
-def test_applications_are_told_apart(process: Clients, server: Server) -> None:
+def test_applications_are_separate(process: Clients, server: Server) -> None:
     other = Server()
     thread = threading.Thread(target=other.serve_forever, args=[0.05])
     thread.start()
@@ -178,7 +178,7 @@ def test_applications_are_told_apart(process: Clients, server: Server) -> None:
         wait_for_requests(other, 50)
         process.carry_out(Order(QUICK, {"left": Application(server.url, 0)}))
         quiet = len(server.asked)
-        wait_for_requests(other, len(other.asked) + 20)  # whom the order didn't name goes on
+        wait_for_requests(other, len(other.asked) + 20)  # clients not named in the order go on
         process.carry_out(Order(QUICK, {"right": Application(other.url, 0)}))
         assert len(server.asked) == quiet
         assert requests_by("app", process, "left") == {"left": len(server.asked)}
@@ -225,7 +225,7 @@ def test_a_server_that_is_down_is_an_error_and_no_answer(process: Clients, serve
     assert process.counts().answers.get("down", 0) == 0
 
 
-def test_the_process_tells_its_own_cost(process: Clients, server: Server) -> None:
+def test_the_process_exposes_its_own_cost(process: Clients, server: Server) -> None:
     visit(process, "cost", server, 5)
     wait_for_requests(server, 50)
     visit(process, "cost", server, 0)
@@ -237,7 +237,7 @@ def test_the_process_tells_its_own_cost(process: Clients, server: Server) -> Non
 
 
 def test_think_times_are_exponential_and_follow_from_the_seed() -> None:
-    # In a process of its own: Locust replaces the sockets of whoever imports it.
+    # In a process of its own: importing Locust patches the sockets of the whole process.
     program = """
 import json, sys
 from locust.env import Environment
@@ -263,7 +263,7 @@ json.dump([times("a", 2), times("a", 1), times("b", 1)], sys.stdout)
     assert sum(seconds > 21 for seconds in first) / 2000 == pytest.approx(0.050, abs=0.015)
 
 
-def test_it_ends_with_who_started_it(tmp_path: Path) -> None:
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
 from lab.clients.child import Clients
@@ -277,6 +277,8 @@ time.sleep(60)
         parent.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 10
     with contextlib.suppress(FileNotFoundError):
-        while Path("/proc", str(pid), "cmdline").read_bytes():  # empty once it has ended, whoever asks for its status
+        while Path(
+            "/proc", str(pid), "cmdline"
+        ).read_bytes():  # empty once it has ended, even before its status is collected
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Real instances of the auction site: what visitors, sensors and the rest of the machine see of them."""
+"""Real instances of the auction site, as visitors, sensors and the rest of the machine see them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOT_THERE = (
     "/user?id=-1",
 )
 
-# The combined format and the time: what lab/servers promises to telegraf/sensors/apache_access_log.conf.
+# The combined format and the response time, as telegraf/sensors/apache_access_log.conf expects them of lab/servers.
 LOG_LINE = re.compile(r'127\.0\.0\.1 - - \[[^]]+\] "GET (\S+) HTTP/1\.1" (\d{3}) \d+ "-" "-" (\d+)')
 
 
@@ -61,7 +61,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
 
 
 @pytest.mark.parametrize(("path", "heading"), PAGES.items())
-def test_page_is_answered_whole(instance: Instance, path: str, heading: str | None) -> None:
+def test_pages_are_complete(instance: Instance, path: str, heading: str | None) -> None:
     answer = get(instance, path)
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -71,14 +71,14 @@ def test_page_is_answered_whole(instance: Instance, path: str, heading: str | No
         assert f"<h1>{heading}</h1>" in answer.text
 
 
-def test_every_link_of_a_page_leads_somewhere(instance: Instance) -> None:
+def test_every_link_on_a_page_works(instance: Instance) -> None:
     links = {link for path in PAGES for link in re.findall(r'href="([^"]+)"', get(instance, path).text)}
     assert {link.partition("?")[0] for link in links} >= {"/item", "/bids", "/category", "/user"}
     for link in sorted(links)[::10]:
         assert get(instance, link.replace("&amp;", "&")).status == 200, link
 
 
-def test_words_looked_for_are_found(instance: Instance) -> None:
+def test_search_finds_words(instance: Instance) -> None:
     for word in data.search_words()[::12]:
         titles = re.findall(r'<td><a href="/item\?id=\d+">([^<]+)</a>', get(instance, f"/search?q={word}").text)
         assert titles
@@ -86,18 +86,18 @@ def test_words_looked_for_are_found(instance: Instance) -> None:
     assert "Nothing was found" in get(instance, "/search?q=unobtainium").text
 
 
-def test_what_visitors_type_is_text(instance: Instance) -> None:
+def test_visitors_input_is_escaped(instance: Instance) -> None:
     page = get(instance, "/search?q=%3Cscript%3Ealert(1)%3C/script%3E%27%22").text
     assert "<script" not in page
     assert "Search for &lt;script&gt;" in page
 
 
 @pytest.mark.parametrize("path", NOT_THERE)
-def test_what_is_not_there_is_not_found(instance: Instance, path: str) -> None:
+def test_missing_pages_are_not_found(instance: Instance, path: str) -> None:
     assert get(instance, path).status == 404
 
 
-def test_log_holds_visits_and_nothing_else(instance: Instance) -> None:
+def test_log_contains_only_visits(instance: Instance) -> None:
     before = len(logged(instance))
     assert get(instance, "/health").text == "ok\n"
     assert "BusyWorkers: " in get(instance, "/server-status?auto").text
@@ -110,7 +110,7 @@ def test_log_holds_visits_and_nothing_else(instance: Instance) -> None:
     assert 0 < item[2] < 30_000_000
 
 
-def test_renamed_log_gets_the_last_lines_and_a_new_one_the_next(instance: Instance) -> None:
+def test_after_rotation_the_renamed_log_is_complete_and_a_new_one_begins(instance: Instance) -> None:
     get(instance, "/categories")
     assert eventually(lambda: logged(instance)[-1:] != [] and logged(instance)[-1][0] == "/categories")
     before = len(logged(instance))
@@ -123,7 +123,7 @@ def test_renamed_log_gets_the_last_lines_and_a_new_one_the_next(instance: Instan
     assert eventually(lambda: [visit[0] for visit in logged(instance)] == ["/user?id=1"])
 
 
-def test_servers_are_nobody_in_their_cgroups_and_on_loopback(instance: Instance, hierarchies: Hierarchies) -> None:
+def test_servers_run_as_nobody_in_their_cgroups_on_loopback(instance: Instance, hierarchies: Hierarchies) -> None:
     for tier in TIERS:
         processes = Cgroup(f"{instance.name}-{tier}", hierarchies).processes()
         assert processes
@@ -140,7 +140,7 @@ def test_servers_are_nobody_in_their_cgroups_and_on_loopback(instance: Instance,
     assert {ports[port] for port in instance.ports.values()} == {"0100007F"}
 
 
-def test_servers_see_their_own_files_only(instance: Instance, hierarchies: Hierarchies) -> None:
+def test_servers_see_only_their_own_files(instance: Instance, hierarchies: Hierarchies) -> None:
     for tier in TIERS:
         pid = Cgroup(f"{instance.name}-{tier}", hierarchies).processes()[0]
         seen = Path("/proc", str(pid), "root")
@@ -153,7 +153,9 @@ def test_servers_see_their_own_files_only(instance: Instance, hierarchies: Hiera
             assert "Read-only file system" in written.stderr
 
 
-def test_dead_database_is_an_error_at_once_and_its_neighbour_has_none(pair: tuple[Instance, Instance]) -> None:
+def test_a_dead_database_is_an_error_at_once_and_the_other_instance_is_unaffected(
+    pair: tuple[Instance, Instance],
+) -> None:
     broken, neighbour = pair
     get(broken, "/item?id=1")
     broken.kill("db")
@@ -184,7 +186,7 @@ def test_instances_are_alike_but_each_has_its_own_data(pair: tuple[Instance, Ins
     assert all(instance.memory_bytes(tier) > 1_000_000 for instance in pair for tier in TIERS)
 
 
-def test_name_and_port_in_use_are_refused(instance: Instance, tmp_path: Path) -> None:
+def test_a_name_or_port_in_use_is_refused(instance: Instance, tmp_path: Path) -> None:
     with pytest.raises(LabError, match=rf"{instance.name}-web is in use by another run"):
         new_instance("a", instance.folder.parent).start()
     with socket.socket() as taken:
@@ -198,9 +200,9 @@ def test_name_and_port_in_use_are_refused(instance: Instance, tmp_path: Path) ->
     assert_nothing_left(name("c"), tmp_path / "c")
 
 
-def test_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_start_says_why_and_leaves_nothing_behind(tmp_path: Path) -> None:
     require_servers()
-    (tmp_path / "c").write_text("a file where its folder is to be")
+    (tmp_path / "c").write_text("a file where its folder should be")
     with pytest.raises(LabError, match=f"{name('c')} can't be started: .*{tmp_path}/c"):
         new_instance("c", tmp_path).start()
     assert_nothing_left(name("c"), tmp_path / "c" / "web")
@@ -221,7 +223,7 @@ time.sleep(600)
 
 
 def start_one(suffix: str, folder: Path) -> subprocess.Popen[str]:
-    """A process that has started an instance and would go on."""
+    """A process that has started an instance and keeps it running."""
     ports = str(free_port()), str(free_port())
     process = subprocess.Popen(
         [sys.executable, "-c", STARTS_ONE, name(suffix), str(folder), *ports],
@@ -265,7 +267,7 @@ def assert_nothing_left(instance: str, folder: Path) -> None:
     assert eventually(all_gone)
 
 
-def test_killed_run_leaves_nothing(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_nothing_behind(tmp_path: Path) -> None:
     require_servers()
     folder = tmp_path / "killed"
     process = start_one("killed", folder)
@@ -277,7 +279,7 @@ def test_killed_run_leaves_nothing(tmp_path: Path) -> None:
     assert not [pid for pid in pids if command_line(Path("/proc", str(pid)))]
 
 
-def test_run_whose_guard_was_killed_too_is_cleared_by_the_next(tmp_path: Path) -> None:
+def test_the_next_run_cleans_up_if_the_guard_was_killed_too(tmp_path: Path) -> None:
     require_servers()
     folder = tmp_path / "again"
     process = start_one("again", folder)

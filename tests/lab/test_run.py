@@ -1,4 +1,4 @@
-"""A short scenario on real instances: killed in the middle, resumed, interrupted. `make lab` gives the same command."""
+"""A short scenario on real instances: killed in the middle, resumed, interrupted; with `make lab`'s command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ calibration: 0s
 think_time: 0.2s
 """
 RUN_SECONDS = 120
-pytestmark = pytest.mark.timeout(1800)  # where Telegraf isn't in the cache, it is built first
+pytestmark = pytest.mark.timeout(1800)  # Telegraf is built first if it isn't in the cache
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def start(checkout: Checkout, *options: str) -> subprocess.Popen[str]:
 
 
 def read_until(run: subprocess.Popen[str], text: str) -> str:
-    """What the run says up to the line that begins so."""
+    """The run's output up to the line that starts with this."""
     assert run.stdout is not None
     said = ""
     while not (line := run.stdout.readline()).startswith(text):
@@ -69,7 +69,7 @@ def read_until(run: subprocess.Popen[str], text: str) -> str:
 
 
 def left(checkout: Checkout, stack: set[int]) -> list[str]:
-    """What a lab has left behind: its processes, cgroups, target files, databases."""
+    """What a run has left behind: processes, cgroups, target files, databases."""
     processes = [command for pid, command in checkout.processes().items() if not is_of(stack, pid)]
     cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob("auction-1-*")]
     targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab.*")]
@@ -78,7 +78,7 @@ def left(checkout: Checkout, stack: set[int]) -> list[str]:
 
 
 def is_of(stack: set[int], pid: int) -> bool:
-    """Whether a process is one of the stack's, which also starts some for seconds, or has ended meanwhile."""
+    """Whether a process belongs to the stack, which also starts short-lived ones, or has ended meanwhile."""
     while pid not in stack:
         try:
             pid = int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
@@ -94,24 +94,24 @@ def lab(checkout: Checkout, name: str) -> Path:
 
 
 def finished_steps(checkout: Checkout) -> list[list[str]]:
-    """Those of each run, oldest first."""
+    """The finished steps of each run, oldest first."""
     return [json.loads(file.read_text())["finished"] for file in sorted(lab(checkout, "runs").glob("*/state.json"))]
 
 
 def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkout: Checkout) -> None:
     stack = set(checkout.processes())
 
-    # Killed in the middle of its second step, it can clean up nothing; others do.
+    # Killed in the middle of its second step, it can't clean up; others do.
     with start(checkout) as run:
         said = read_until(run, "1x2-1: 1 instance with 2 clients each")
         time.sleep(1.5)
         run.send_signal(signal.SIGKILL)
     assert "going on" not in said
-    # What tells Prometheus where to look is taken away by the next run.
+    # Its targets file is removed by the next run.
     assert eventually(lambda: all(name.endswith("-lab.yml") or "/sensors/" in name for name in left(checkout, stack)))
     assert finished_steps(checkout) == [["1x2-1"]]
 
-    # The same command does what is left, and no more.
+    # The same command runs only the steps that are left.
     with start(checkout) as run:
         said, _ = run.communicate(timeout=RUN_SECONDS)
     assert run.returncode == 0, said
@@ -124,7 +124,7 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkou
     steps = checkout.query(f'count by (step) (count_over_time(lab_step_info{{run="{name}"}}[10m]))')
     assert {step["metric"]["step"] for step in steps} == {"1x2-1", "1x3-1"}
 
-    # A run that is over isn't gone on with. Interrupted, it leaves nothing.
+    # A completed run isn't resumed: a new one starts. Interrupted, it leaves nothing behind.
     with start(checkout) as run:
         said = read_until(run, f"Run {time.strftime('%Y', time.gmtime())}")
         assert eventually(lambda: any("/auction-1-web" in thing for thing in left(checkout, stack)))

@@ -1,4 +1,4 @@
-"""Alertmanager for the time of one test."""
+"""Alertmanager for the duration of a test."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class Alertmanager:
     """The project's Alertmanager, with its templates, routes and inhibitions.
 
-    receivers: the URL of a webhook that every receiver but `nobody` sends to, or what is in the place of `receivers`.
-    group_wait, group_interval: in place of every route's own, which are made for people.
+    receivers: the URL of a webhook that every receiver but `nobody` sends to, or a replacement for `receivers`.
+    group_wait, group_interval: replace those of every route, which are meant for people.
     program: as in tools/programs.py or tools/go_programs.py.
     """
 
@@ -42,7 +42,7 @@ class Alertmanager:
         else:
             configuration["receivers"] = list(receivers)
         routes = [configuration["route"]]
-        for route in routes:  # grows while it is walked: the routes under a route
+        for route in routes:  # grows while it is iterated over, by the child routes
             routes += route.get("routes", [])
             for key, duration in (("group_wait", group_wait), ("group_interval", group_interval)):
                 if key in route:
@@ -58,7 +58,7 @@ class Alertmanager:
             "--log.level=warn",
             "--storage.path=data",
             f"--web.listen-address={self.address}",
-            "--cluster.listen-address=",  # alone
+            "--cluster.listen-address=",  # no cluster
         )
         return self
 
@@ -66,10 +66,10 @@ class Alertmanager:
         self._program.stop()
 
     def tell(self, *alerts: Mapping[str, Any]) -> None:
-        """Alerts as Prometheus sends them: `{"labels": {...}, "annotations": {...}, "startsAt": "2026-..."}`."""
+        """Send alerts as Prometheus does: `{"labels": {...}, "annotations": {...}, "startsAt": "2026-..."}`."""
         requests.post(f"{self.url}/api/v2/alerts", json=alerts, timeout=10).raise_for_status()
 
     def alerts(self) -> list[dict[str, Any]]:
-        """What it holds, muted or not: `[{"labels": {...}, "status": {"state": "active", "inhibitedBy": []}}]`."""
+        """Its alerts, muted or not: `[{"labels": {...}, "status": {"state": "active", "inhibitedBy": []}}]`."""
         alerts: list[dict[str, Any]] = requests.get(f"{self.url}/api/v2/alerts", timeout=10).json()
         return alerts

@@ -23,8 +23,8 @@ Group: TypeAlias = dict[str, Any]
 class Exposition:
     """An exporter whose answer to every GET is `text`: set it, and the next scrape sees the new one.
 
-    A function is called for each scrape, so that counters can grow. None makes it answer 500, as an exporter does that
-    has gone wrong.
+    If it is a function, that is called for each scrape, so that counters can grow. None makes it answer 500, like an
+    exporter that fails.
     """
 
     def __init__(self, text: str | Callable[[], str] | None = "") -> None:
@@ -53,7 +53,7 @@ class Exposition:
 
 
 class Webhook:
-    """Records what Alertmanager sends: `messages` are the JSON bodies, oldest first. It passes for Slack as well."""
+    """Records Alertmanager's messages: `messages` are their JSON bodies, oldest first. It works as Slack's, too."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -74,12 +74,12 @@ class Webhook:
         self._server.close()
 
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
-        """The first message that is `wanted`; AssertionError, naming what came instead, if there is none in time."""
+        """The first message that is `wanted`; AssertionError, naming what was received, if there is none in time."""
         return first(self.messages, wanted, seconds)
 
 
 class Mailbox:
-    """An SMTP server without encryption that takes every mail: `mails` are what it got, oldest first."""
+    """An SMTP server without encryption that accepts every mail; `mails` has them, oldest first."""
 
     def __init__(self) -> None:
         self.mails: list[email.message.EmailMessage] = []
@@ -119,12 +119,12 @@ class Mailbox:
     def wait_for(
         self, wanted: Callable[[email.message.EmailMessage], bool], seconds: float
     ) -> email.message.EmailMessage:
-        """The first mail that is `wanted`; AssertionError, naming what came instead, if there is none in time."""
+        """The first mail that is `wanted`; AssertionError, naming what was received, if there is none in time."""
         return first(self.mails, wanted, seconds)
 
 
 def first(received: list[Received], wanted: Callable[[Received], bool], seconds: float) -> Received:
-    """The first of a growing list that is `wanted`; AssertionError, naming the others, if there is none in time."""
+    """The first `wanted` item of a growing list; AssertionError, naming the others, if there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
         for message in list(received):

@@ -1,4 +1,4 @@
-"""What an exporter may do on a watched host: its systemd unit, and a process that may do the same without systemd."""
+"""An exporter's privileges on a watched host: those of its systemd unit, and how to run with them without systemd."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOBODY = 65534  # Debian's user and group nobody
 
 
 def directives(unit: Path) -> dict[str, list[str]]:
-    """All values that a unit file gives to each directive, in its order."""
+    """All values of each directive in a unit file, in order."""
     found = defaultdict(list)
     for line in unit.read_text().splitlines():
         name, equals, value = line.partition("=")
@@ -34,7 +34,7 @@ def capabilities(exporter: str) -> set[str]:
 
 
 def unprivileged(having: Iterable[str]) -> list[str]:
-    """A command that goes before another one: run by root, it becomes nobody with these capabilities and no others."""
+    """A prefix for a command: run by root, it makes it run as nobody with only these capabilities."""
     given = "".join(f",+{capability.removeprefix('CAP_').lower()}" for capability in sorted(having))
     user = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--no-new-privs"]
     return ["setpriv", *user, *(f"--{kind}=-all{given}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
@@ -42,9 +42,9 @@ def unprivileged(having: Iterable[str]) -> list[str]:
 
 @contextmanager
 def exporters_of_everybody(*packages: ModuleType) -> Iterator[Path]:
-    """A folder that everybody may enter, with the exporters and the packages they import; skips unless run by root."""
+    """A world-readable folder with the exporters and the packages they import; skips unless run by root."""
     if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else: run this as root")
+        pytest.skip("only root can become another user: run this as root")
     with tempfile.TemporaryDirectory(prefix="exporters") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -55,7 +55,7 @@ def exporters_of_everybody(*packages: ModuleType) -> Iterator[Path]:
 
 
 def python_of_everybody(user: int, usable: str) -> str:
-    """The first Python that this user may run, and that the code `usable` ends well in; skips where there is none."""
+    """The first Python that this user may run, and in which the code `usable` succeeds; skips if there is none."""
     for python in (shutil.which("python3"), "/usr/bin/python3"):
         try:
             ended = subprocess.run([str(python), "-c", usable], user=user, check=False, capture_output=True)
@@ -63,4 +63,4 @@ def python_of_everybody(user: int, usable: str) -> str:
             continue
         if ended.returncode == 0:
             return str(python)
-    pytest.skip(f"no Python that other users may run, and in which this works: {usable}")
+    pytest.skip(f"no Python that other users may run and in which this works: {usable}")

@@ -1,9 +1,11 @@
-"""A server process for the time of one test."""
+"""A server process for the duration of a test."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import random
 import socket
 import subprocess
 import time
@@ -16,10 +18,13 @@ from tools import go_programs, programs
 
 START_SECONDS = 60  # for a program to become ready on a busy machine
 STOP_SECONDS = 15
+_PORTS = 1_000
+_first = 24_000 + _PORTS * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_ports = itertools.cycle(random.sample(range(_first, _first + _PORTS), _PORTS))
 
 
 class Program:
-    """A server of the stack on a free port, which says at /-/ready when it is; `name` as for program_path."""
+    """A server of the stack on a free port, which answers at /-/ready once it is ready; `name` as for program_path."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -30,18 +35,18 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *flags: str) -> None:
-        """Start it and wait until it is ready; raises RuntimeError with the end of its log if it doesn't get there."""
+        """Start it and wait until it is ready; raises RuntimeError with the end of its log if it doesn't become so."""
         command = [str(program_path(self.name)), *flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         try:
             self._wait_until_ready(self._process)
-        except BaseException:  # a test's timeout too: nothing is to outlive its test
+        except BaseException:  # including a test's timeout: nothing may outlive its test
             self.stop()
             raise
 
     def stop(self) -> None:
-        """End it, gently if it lets us; nothing happens if it has ended."""
+        """Stop it, by force only if it doesn't stop on request; does nothing if it has ended."""
         if self._process is None:
             return
         self._process.terminate()
@@ -53,7 +58,7 @@ class Program:
         self._process = None
 
     def log_tail(self) -> str:
-        """The last 20 lines it has logged."""
+        """The last 20 lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
@@ -67,7 +72,7 @@ class Program:
 
 
 def program_path(name: str) -> Path:
-    """Where a program of tools/programs.py or go_programs.py is; skips on machines that can't have it, except in CI."""
+    """The path of a program of tools/programs.py or go_programs.py; skips where it can't be had, except in CI."""
     try:
         return go_programs.path(name) if name in go_programs.PROGRAMS else programs.path(name)
     except (programs.ProgramsError, go_programs.GoProgramsError) as error:
@@ -77,15 +82,20 @@ def program_path(name: str) -> Path:
 
 
 def require_sloth() -> None:
-    """Skip unless Sloth is built, which takes minutes; CI builds it if its cache has none."""
+    """Skip unless Sloth has been built, which takes minutes; CI builds it if it isn't in its cache."""
     if os.environ.get("CI") != "true" and go_programs.state("sloth").name != "built":
-        pytest.skip("Sloth is not built yet: `make rules` does that, in about two minutes")
+        pytest.skip("Sloth is not built yet: `make rules` builds it in about two minutes")
     go_programs.path("sloth")
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """A loopback TCP port that nothing listens on at this moment.
+
+    It is none that another process of pytest would choose, nor one that the kernel gives to connections
+    (ip_local_port_range begins at 32768): these are taken at any moment.
+    """
+    for port in itertools.islice(_ports, _PORTS):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"none of {_PORTS} ports is free")

@@ -1,4 +1,4 @@
-"""Prometheus for the time of one test."""
+"""Prometheus for the duration of a test."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 class Prometheus:
     """The project's Prometheus: its configuration, rules and alerts.
 
-    targets: per job of prometheus.yml, the entries of its targets file; the files of the checkout are not read.
-    alertmanager: the address (`host:port`) alerts go to.
-    interval: between scrapes and between evaluations, in place of the configured 5 s.
-    scrape_interval: between scrapes, where that is another.
-    group_interval: in place of the interval of those groups of rules that have one of their own, of a minute or more.
-    alert_for: in place of every alert's `for:`, so that a test needn't wait as long as an operator would want to; for
-    SamplesNotStored ten seconds, as the first sample is stored some seconds after the start.
-    lookback: in place of five minutes, for which the last sample of a series stands unless its end was stored.
+    targets: for each job of prometheus.yml, the entries of its targets file; those of the checkout are not read.
+    alertmanager: the address (`host:port`) that alerts are sent to.
+    interval: of scrapes and evaluations, instead of the configured 5 s.
+    scrape_interval: of scrapes, if that is different.
+    group_interval: of rule groups that have an interval of their own, of a minute or more.
+    alert_for: replaces every alert's `for:`, so that a test needn't wait as long as an operator would want to; for
+    SamplesNotStored it is ten seconds, as the first sample is stored some seconds after the start.
+    lookback: Prometheus's lookback delta, instead of five minutes.
     program: "prometheus3" is the release that compose.yaml runs.
+    flags: more of its flags.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Prometheus:
         alert_for: str | None = None,
         lookback: str = "5m",
         program: Literal["prometheus", "prometheus3"] = "prometheus",
+        flags: Sequence[str] = (),
     ) -> None:
         self.folder = folder / "prometheus-under-test"
         self._configuration = self.folder / "prometheus" / "prometheus.yml"
@@ -52,6 +54,7 @@ class Prometheus:
         for file in (self.folder / "prometheus" / "targets").rglob("*.yml"):
             file.write_text("[]\n")
         self._lookback = lookback
+        self._flags = flags
         self._set_intervals(scrape_interval or interval, interval)
         if group_interval is not None:
             self._set_group_intervals(group_interval)
@@ -67,7 +70,8 @@ class Prometheus:
     def __enter__(self) -> Self:
         concurrent = ("--enable-feature=concurrent-rule-eval",) if self._program.name == "prometheus3" else ()
         self._program.start(
-            *concurrent,  # as compose.yaml has it
+            *concurrent,  # as in compose.yaml
+            *self._flags,
             f"--config.file={self._configuration}",
             f"--web.listen-address=127.0.0.1:{self._program.port}",
             f"--web.external-url={self.url}",
@@ -76,7 +80,7 @@ class Prometheus:
             f"--storage.tsdb.path={self.folder / 'data'}",
             "--storage.tsdb.retention.time=30d",
             f"--query.lookback-delta={self._lookback}",
-            # Not a minute: what fires before Alertmanager is discovered, seconds after the start, is sent to nobody.
+            # Not a minute: alerts that fire before Alertmanager is discovered, seconds after the start, aren't sent.
             "--rules.alert.resend-delay=1s",
         )
         return self
@@ -85,7 +89,7 @@ class Prometheus:
         self._program.stop()
 
     def watch(self, job: str, groups: Sequence[Group]) -> None:
-        """Have it scrape these for a job of prometheus.yml, instead of what it was told before."""
+        """Replace the targets of a job of prometheus.yml."""
         jobs = [config["job_name"] for config in yaml.safe_load(self._configuration.read_text())["scrape_configs"]]
         if job not in jobs:
             raise ValueError(f"prometheus.yml has no job {job!r}, only {', '.join(jobs)}")
@@ -99,12 +103,12 @@ class Prometheus:
         return result
 
     def value(self, expr: str) -> float:
-        """The number of the one series that `expr` gives."""
+        """The value of the only series in the result of `expr`."""
         (series,) = self.query(expr)
         return float(series["value"][1])
 
     def wait_for(self, expr: str, seconds: float) -> list[dict[str, Any]]:
-        """The first result of `expr` that is not empty; AssertionError, with what may explain it, if none comes."""
+        """The first non-empty result of `expr`; AssertionError, with what may explain it, if there is none in time."""
         deadline = time.monotonic() + seconds
         while not (result := self.query(expr)):
             if time.monotonic() > deadline:

@@ -1,11 +1,11 @@
-"""Hosts whose guests come and go, as their exporters show them at any moment, and the truth beside.
+"""Simulated hosts whose guests come and go: what their exporters show at any moment, and the true values.
 
-Places for guests on a host of each platform. In a place one guest follows the other, for 30 s to an hour each: batch
-jobs, replicas that share a few names, servers that are rebooted, one that migrates away and back, two of one name.
-Births and deaths fall anywhere between scrapes; what each guest uses changes every 20 s. The host itself uses a fixed
-part and a share of what its guests use, as Dom0 does that carries their packets.
+A host of each platform has slots for guests. In a slot one guest follows another, for 30 s to an hour each: batch jobs,
+replicas that share a few names, servers that are rebooted, one that migrates away and back, two with the same name.
+Guests start and end anywhere between scrapes; each one's CPU usage changes every 20 s. The host itself uses a constant
+amount and a share of what its guests use, as Dom0 does to forward their packets.
 
-Pure: seeded, no clock and no files. Times are seconds since the population began.
+Pure: seeded, no clock and no files. Times are seconds since the simulation began.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-PHASE = 20.0  # seconds for which a guest uses the same
-OWN = 0.4  # CPUs that the host uses whatever its guests do
-SHARE = 0.06  # CPUs that it uses for each CPU of theirs
-SERVICES = 0.5  # CPUs of a container host's own services, in a slice of their own
+PHASE = 20.0  # seconds for which a guest's CPU usage is constant
+OWN = 0.4  # CPUs that the host uses, whatever its guests do
+SHARE = 0.06  # CPUs that it uses in addition for each CPU used by its guests
+SERVICES = 0.5  # CPUs of a container host's own services, in their own slice
 CPUS = 24
-MINUTE = 60.0  # of a rate
+MINUTE = 60.0  # the range of a rate
 EVER = 1e9
 
 XEN, OPENVZ, SLICES, CONTAINERS, BASE = "xen", "openvz", "slices", "containers", "base"
-"""The hosts: cAdvisor as it ships tells of slices too; told to watch containers alone (--docker_only), of those."""
+"""The hosts: by default cAdvisor reports slices too; with --docker_only, containers only."""
 HOSTS = (XEN, OPENVZ, SLICES, CONTAINERS, BASE)
 PLATFORM = {XEN: "xen", OPENVZ: "openvz", SLICES: "cgroup", CONTAINERS: "cgroup", BASE: "base"}
 
@@ -38,12 +38,12 @@ class Life:
     name: str
     begun: float
     ended: float
-    cpus: tuple[float, ...]  # that it uses, PHASE seconds each, over and over
-    brought: float = 0.0  # CPU seconds on its counter at its begin: a container that migrates brings its account
-    names: tuple[tuple[float, str], ...] = ()  # other names that it bears up to a time, in order
+    cpus: tuple[float, ...]  # its usage, PHASE seconds each, repeated
+    brought: float = 0.0  # CPU seconds on its counter at the start: a container that migrates keeps its counter
+    names: tuple[tuple[float, str], ...] = ()  # other names, each with the time until which it is used, in order
 
     def used(self, at: float) -> float:
-        """CPU seconds used here up to then."""
+        """CPU seconds used on this host until then."""
         age = min(max(at, self.begun), self.ended) - self.begun
         rounds, rest = divmod(age, PHASE * len(self.cpus))
         phases, part = divmod(rest, PHASE)
@@ -60,7 +60,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Place:
-    """Who follows whom: names in turn, how long they live and are apart, what they use at most."""
+    """Guests that follow one another: their names in turn, ranges of lifetimes and of gaps, maximum CPU usage."""
 
     names: tuple[str, ...]
     lives: tuple[float, float]
@@ -75,12 +75,12 @@ PLACES = (
     Place(("shop-1-db",), (1200, 3600), (4, 15), 1.0),
     Place(("shop-1-web-a", "shop-1-web-b", "shop-1-web-c"), (90, 600), (1, 40), 1.0),
     Place(("shop-1-web-d", "shop-1-web-e"), (60, 400), (1, 40), 1.0),
-    # Another, all of short jobs: the runners of a build server.
+    # Another, of short jobs only: the runners of a build server.
     *(Place(tuple(f"runner-{place}{turn}" for turn in "abc"), (30, 120), (1, 10), 0.8) for place in range(4)),
-    # Nobody's.
+    # Of no application.
     *(Place((f"vm-{place}",), (300, 3600), (5, 60), 1.2) for place in range(5)),
-    Place(("twin",), (100, 500), (2, 30), 0.6),
-    Place(("twin",), (100, 500), (2, 30), 0.6),
+    Place(("same-name",), (100, 500), (2, 30), 0.6),
+    Place(("same-name",), (100, 500), (2, 30), 0.6),
     Place(("mover",), (150, 400), (60, 240), 0.8, migrates=True),
 )
 APPLICATIONS = {"shop-1": "shop-1-.+", "runners": "runner-.+"}
@@ -88,7 +88,7 @@ APPLICATIONS = {"shop-1": "shop-1-.+", "runners": "runner-.+"}
 
 @dataclass(frozen=True)
 class Host:
-    """A host, and all lives on it by begin."""
+    """A host, and all lives on it in order of their start."""
 
     name: str
     lives: tuple[Life, ...]
@@ -99,7 +99,7 @@ class Host:
         return PLATFORM[self.name]
 
     def guests(self, at: float) -> float:
-        """CPU seconds that its guests have used up to then, ended ones included."""
+        """CPU seconds used by its guests until then, ended ones included."""
         if at not in self._known:
             self._known[at] = sum(life.used(at) for life in self.lives)
         return self._known[at]
@@ -109,11 +109,11 @@ class Host:
         return sum(life.used(at) for life in self.lives if life.name.startswith(prefix))
 
     def itself(self, at: float) -> float:
-        """Of the host's own work: in Dom0, or in the kernel."""
+        """CPU seconds of the host's own work: in Dom0, or in the kernel."""
         return OWN * (at + MINUTE) + SHARE * self.guests(at)
 
     def services(self, at: float) -> float:
-        """Of processes on the host that are in no guest."""
+        """CPU seconds of processes on the host that are in no guest."""
         return SERVICES * (at + MINUTE) if self.name in (SLICES, CONTAINERS) else 0.0
 
     def overhead(self, at: float) -> float:
@@ -135,7 +135,7 @@ def host(name: str, seed: int, seconds: float, places: Sequence[Place] = PLACES,
 
 def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, host: str) -> Iterator[Life]:
     names = itertools.cycle(place.names)
-    # The first has been there for some time.
+    # The first guest has been running for some time.
     begun = -3000.0 if place.migrates else -random_.uniform(0, place.lives[1])
     brought = 0.0
     while begun < seconds:
@@ -143,7 +143,7 @@ def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, 
         cpus = tuple(load * place.cpus * random_.uniform(0.2, 1) for _ in range(random_.randint(3, 9)))
         others: tuple[tuple[float, str], ...] = ()
         if place.migrates and host == XEN:
-            # As libxl calls them while they come, and after they have gone.
+            # libxl's names for incoming domains, and for those that have migrated away.
             others = ((begun + 6, f"{name}--incoming"), (ended - 12, name), (EVER, f"{name}--migratedaway"))
         life = Life(name, begun, ended, cpus, brought if host == OPENVZ else 0.0, others)
         if life.ended > 0:
@@ -157,8 +157,8 @@ def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, 
 class Watching:
     """How hosts are watched: seconds between scrapes, and when scrapes fail.
 
-    phase: seconds of the first scrape; evaluations are at whole intervals, which scrapes in the field never hit.
-    failed: job and stretches of time in which its exporter doesn't answer; away: in which Prometheus doesn't run.
+    phase: time of the first scrape; evaluations are at whole intervals, which real scrapes never coincide with.
+    failed: by job, periods in which its exporter doesn't answer; away: periods in which Prometheus doesn't run.
     """
 
     scrape: int
@@ -173,11 +173,11 @@ class Watching:
 
     @property
     def interval(self) -> int:
-        """promtool's, of the values of a series: each scrape is at a multiple of it."""
+        """promtool's interval between values of a series: each scrape is at a multiple of it."""
         return math.gcd(self.scrape, self.phase)
 
     def values(self, job: str, value: Callable[[float], float | None]) -> str:
-        """promtool's values of a series that the job's exporter tells; empty for one that no scrape sees."""
+        """The values of a series of this job in promtool's notation; empty if no scrape sees it."""
         out: list[str] = []
         there = False
         for at in self.times:
@@ -200,7 +200,7 @@ def _within(at: float, stretches: Iterable[tuple[float, float]]) -> bool:
 
 
 @dataclass(frozen=True)
-class Told:
+class Series:
     """A series of an exporter; its value at a time, None where it isn't there."""
 
     job: str
@@ -214,8 +214,8 @@ class Told:
         return f"{self.metric}{{{self.labels}}}"
 
 
-def told(host: Host) -> Iterator[Told]:
-    """All that the host's exporters tell."""
+def all_series(host: Host) -> Iterator[Series]:
+    """All series of the host's exporters."""
     if host.platform == "xen":
         yield from _xentop(host)
     elif host.platform == "openvz":
@@ -226,19 +226,19 @@ def told(host: Host) -> Iterator[Told]:
         yield from _node(host)
 
 
-def exposed(host: Host, watching: Watching, series: Iterable[Told] | None = None) -> Iterator[tuple[str, str]]:
-    """Every series of the host, or these, and its values for promtool, as Prometheus has them; its targets are up."""
-    given = list(told(host) if series is None else series)
+def exposed(host: Host, watching: Watching, series: Iterable[Series] | None = None) -> Iterator[tuple[str, str]]:
+    """All series of the host, or these, and `up` of its targets; with their stored values in promtool's notation."""
+    given = list(all_series(host) if series is None else series)
     targets = dict.fromkeys((each.job, each.platform) for each in given)
-    up = [Told(job, platform, "up", "", lambda _: 1) for job, platform in targets]
+    up = [Series(job, platform, "up", "", lambda _: 1) for job, platform in targets]
     for each in [*up, *given]:
         target = f'host="{host.name}",platform="{each.platform}",job="{each.job}",instance="{host.name}:{each.job}"'
         if values := watching.values(each.job, each.value):
             yield f"{each.metric}{{{f'{target},{each.labels}'.removesuffix(',')}}}", values
 
 
-def _xentop(host: Host) -> Iterator[Told]:
-    series = functools.partial(Told, "xentop", host.platform)
+def _xentop(host: Host) -> Iterator[Series]:
+    series = functools.partial(Series, "xentop", host.platform)
     yield series("xentop_up", "", lambda _: 1)
     yield series("xen_host_cpus", "", lambda _: CPUS)
     yield series("xen_domain_cpu_seconds_total", 'domid="0",domain="Domain-0"', lambda at: 5e4 + host.itself(at))
@@ -252,20 +252,20 @@ def _xentop(host: Host) -> Iterator[Told]:
 
 
 def ctid(name: str) -> str:
-    """A container's number: 101 to 199 are shop-1's, 201 to 299 runners', the rest nobody's."""
+    """A container's number: 101 to 199 for shop-1, 201 to 299 for runners, above that for guests of no application."""
     names = sorted({name for place in PLACES for name in place.names})
     hundred = 100 if name.startswith("shop-1") else 200 if name.startswith("runner") else 300
     return str(hundred + 1 + names.index(name))
 
 
-def _vestat(host: Host) -> Iterator[Told]:
-    series = functools.partial(Told, "vestat", host.platform)
+def _vestat(host: Host) -> Iterator[Series]:
+    series = functools.partial(Series, "vestat", host.platform)
     yield series("vestat_up", "", lambda _: 1)
     yield series("openvz_host_containers", "", lambda at: sum(life.alive(at) for life in host.lives))
     accounts: dict[str, list[Life]] = {}
     for life in host.lives:
         number = ctid(life.name)
-        # Two of one name are two containers.
+        # Two with the same name are two containers.
         if any(life.begun < other.ended and other.begun < life.ended for other in accounts.get(number, ())):
             number += "9"
         accounts.setdefault(number, []).append(life)
@@ -284,8 +284,8 @@ def _vestat(host: Host) -> Iterator[Told]:
         yield series("openvz_container_uptime_seconds", f'ctid="{number}"', uptime)
 
 
-def _cadvisor(host: Host) -> Iterator[Told]:
-    series = functools.partial(Told, "cadvisor", host.platform)
+def _cadvisor(host: Host) -> Iterator[Series]:
+    series = functools.partial(Series, "cadvisor", host.platform)
     yield series("machine_cpu_cores", "", lambda _: CPUS)
     yield series("container_start_time_seconds", 'id="/"', lambda _: 1e9)
     yield series("container_cpu_usage_seconds_total", 'id="/",cpu="total"', host.all)
@@ -313,8 +313,8 @@ def _cadvisor(host: Host) -> Iterator[Told]:
         yield series("container_cpu_usage_seconds_total", f'{labels},cpu="total"', used_by)
 
 
-def _node(host: Host) -> Iterator[Told]:
-    series = functools.partial(Told, "node", "base" if host.platform == "cgroup" else host.platform)
+def _node(host: Host) -> Iterator[Series]:
+    series = functools.partial(Series, "node", "base" if host.platform == "cgroup" else host.platform)
     for cpu in range(2):
         yield series("node_cpu_seconds_total", f'cpu="{cpu}",mode="user"', lambda at: 5e4 + host.all(at) / 2)
         yield series(
@@ -322,12 +322,12 @@ def _node(host: Host) -> Iterator[Told]:
         )
 
 
-def counted(host: Host, watching: Watching) -> Iterator[Told]:
-    """What perf-exporter counts on a container host: a billion instructions for each CPU second, of whoever.
+def counted(host: Host, watching: Watching) -> Iterator[Series]:
+    """What perf-exporter counts on a container host: a billion instructions for each CPU second used.
 
-    It finds a container at a scrape and counts it from there on; an event has no sample before it was counted.
+    It discovers a container at a scrape and counts its events from then on; their first sample is at the next scrape.
     """
-    series = functools.partial(Told, "perf", "base")
+    series = functools.partial(Series, "perf", "base")
     for cpu in range(2):
         labels = f'cpu="{cpu}",group="cache",pmu="",event="instructions"'
         yield series("perf_events_total", labels, lambda at: host.all(at) * 1e9 / 2)
@@ -349,19 +349,19 @@ def counted(host: Host, watching: Watching) -> Iterator[Told]:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is true of a record: the CPU seconds used up to a time, of which the record is the rate of a minute."""
+    """The truth about a record: CPU seconds used until a time; the record is their rate over a minute."""
 
     record: str
     labels: Mapping[str, str]
     used: Callable[[float], float]
 
     def minute(self, at: float) -> float:
-        """CPUs, in the minute before."""
+        """CPUs used on average in the minute before."""
         return (self.used(at) - self.used(at - MINUTE)) / MINUTE
 
 
 def truths(host: Host) -> Iterator[Truth]:
-    """Of every record about the host that is held to it."""
+    """The truths about the host that records are compared with."""
     labels = {"host": host.name, "platform": host.platform}
     yield Truth("host:cpu_usage:rate", labels, host.all)
     if host.name != BASE:
@@ -373,7 +373,7 @@ def truths(host: Host) -> Iterator[Truth]:
 
 
 def truths_of_instructions(host: Host) -> Iterator[Truth]:
-    """The same of instructions: a billion for each CPU second, of all, and of the host itself."""
+    """The same for instructions, a billion for each CPU second: of the whole machine, and of the host itself."""
     labels = {"host": host.name, "platform": host.platform}
     yield Truth("host:instructions:rate", labels, lambda at: 1e9 * host.all(at))
     own = {**labels, "vserver": host.name, "role": "host"}
@@ -381,7 +381,7 @@ def truths_of_instructions(host: Host) -> Iterator[Truth]:
 
 
 def mapping() -> dict[str, object]:
-    """Rules as `make rules` writes them: which virtual servers are an application's."""
+    """Rules as `make rules` writes them: which virtual servers belong to which application."""
     numbers = {"shop-1": "1..", "runners": "2.."}
     return {
         "groups": [

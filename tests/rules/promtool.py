@@ -1,4 +1,4 @@
-"""Rules evaluated by promtool over made-up series: what `promtool test rules` reads, written and run."""
+"""Evaluates rules over synthetic series, by writing and running a unit test for `promtool test rules`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def evaluate(
     expected: Sequence[Mapping[str, Any]],
     program: str = "promtool",
 ) -> None:
-    """Have promtool evaluate the rules, group after group in the order of their files; fail with what is not expected.
+    """Have promtool evaluate the rules, group by group in the order of the files; fail if results are not as expected.
 
     file: where the test is written. given: series and their values in promtool's notation, `interval` seconds between
     them. evaluation: seconds between evaluations. expected: entries of promql_expr_test; a query without `exp_samples`
-    is to find nothing.
+    must return nothing.
     """
     groups = [group["name"] for rule_file in rules for group in yaml.safe_load(rule_file.read_text())["groups"]]
     series = [{"series": name, "values": values} for name, values in given]

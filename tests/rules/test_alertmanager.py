@@ -1,4 +1,4 @@
-"""Who is told what: alerts/alertmanager.yml as shipped, and with what its comment and docs/alerting.md say."""
+"""Alertmanager's routes: alerts/alertmanager.yml as shipped, and with the examples in it and in docs/alerting.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from tests.rules.test_rules import ROOT, run
 
 SHIPPED = ROOT / "alerts" / "alertmanager.yml"
-RELEASES = ["amtool", "amtool031"]  # Debian's, and that of compose.yaml
+RELEASES = ["amtool", "amtool034"]  # Debian's, and that of compose.yaml
 PAGE = ROOT / "docs" / "alerting.md"
 EXAMPLES = re.findall(r"(?<=^```yaml\n)- .*?(?=^```$)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 RECEIVERS = [example for example in EXAMPLES if example.startswith("- name:")]
@@ -31,14 +31,14 @@ def changed(folder: Path, **changes: Any) -> Path:
     return file
 
 
-def assert_told(told: str, configuration: Path, **labels: str) -> None:
-    """That an alert with these labels goes to this receiver."""
-    checked = [f"--config.file={configuration}", f"--verify.receivers={told}"]
+def assert_routed(receiver: str, configuration: Path, **labels: str) -> None:
+    """Assert that an alert with these labels is routed to this receiver."""
+    checked = [f"--config.file={configuration}", f"--verify.receivers={receiver}"]
     run("amtool", "config", "routes", "test", *checked, *(f"{name}={value}" for name, value in labels.items()))
 
 
 def example_receivers() -> list[dict[str, Any]]:
-    """The receivers that the comment at the head of alertmanager.yml shows."""
+    """The receivers in the comment at the top of alertmanager.yml."""
     lines = SHIPPED.read_text().splitlines()
     start = lines.index("#   receivers:")
     block = lines[start : lines.index("#", start)]
@@ -68,29 +68,29 @@ def test_the_documented_receivers_are_valid(tmp_path: Path, amtool: str, example
 
 
 @pytest.mark.parametrize(
-    ("severity", "told"), [("critical", "page"), ("warning", "ticket"), ("none", "watchdog"), ("odd", "ticket")]
+    ("severity", "receiver"), [("critical", "page"), ("warning", "ticket"), ("none", "watchdog"), ("odd", "ticket")]
 )
-def test_alerts_are_routed_by_severity(severity: str, told: str) -> None:
-    assert_told(told, SHIPPED, severity=severity, host="xen1")
+def test_alerts_are_routed_by_severity(severity: str, receiver: str) -> None:
+    assert_routed(receiver, SHIPPED, severity=severity, host="xen1")
 
 
-def test_what_only_holds_others_back_is_told_nobody() -> None:
-    assert_told("nobody", SHIPPED, alertname="ObjectiveCause", severity="none", host="xen1", cause="self")
+def test_alerts_that_only_inhibit_others_go_to_no_receiver() -> None:
+    assert_routed("nobody", SHIPPED, alertname="ObjectiveCause", severity="none", host="xen1", cause="self")
 
 
-def test_a_documented_route_sends_its_hosts_alone_to_others(tmp_path: Path) -> None:
+def test_a_documented_route_sends_only_its_hosts_to_another_receiver(tmp_path: Path) -> None:
     (example,) = ROUTES
     (route,) = yaml.safe_load(example)
     shipped = yaml.safe_load(SHIPPED.read_text())
     shipped["route"]["routes"].insert(1, route)  # after nobody's
     receivers = [*shipped["receivers"], {"name": route["receiver"]}]
     configuration = changed(tmp_path, route=shipped["route"], receivers=receivers)
-    assert_told("databases", configuration, severity="critical", host="db7")
-    assert_told("databases", configuration, severity="warning", host="db7")
-    assert_told("page", configuration, severity="critical", host="web1")
-    assert_told("nobody", configuration, alertname="ObjectiveCause", severity="none", host="db7")
+    assert_routed("databases", configuration, severity="critical", host="db7")
+    assert_routed("databases", configuration, severity="warning", host="db7")
+    assert_routed("page", configuration, severity="critical", host="web1")
+    assert_routed("nobody", configuration, alertname="ObjectiveCause", severity="none", host="db7")
 
 
-def test_nobody_is_told_before_an_address_is_given() -> None:
+def test_the_shipped_receivers_send_nothing() -> None:
     for shipped in yaml.safe_load(SHIPPED.read_text())["receivers"]:
         assert set(shipped) == {"name"}

@@ -1,7 +1,7 @@
-"""Every alert tells who is woken by it what it means, in numbers, and where to read what to do.
+"""Every alert says what is wrong, with which numbers, and where to read what to do.
 
-What pint looks for in rules, as far as promtool's lint doesn't: templates use labels that the alert has, their queries
-parse, names that are read exist, and each `for` has its reason.
+Checks that pint has and promtool's lint doesn't: templates use labels that the alert has, their queries parse, metrics
+that they name exist, and each `for` is explained.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.rules.test_rules import run
+from tools.exporters import FOLDERS, prefixes
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
@@ -33,7 +34,7 @@ IN_WORDS = {
 }
 
 WRITTEN = sorted(ROOT.glob("alerts/rules/*.yml"))
-# All applications' alerts are alike: the auction site's stand for them.
+# All applications' alerts are alike: the auction site's represent them.
 ALERTS = {
     rule["alert"]: (file, rule)
     for file in [*WRITTEN, ROOT / "alerts" / "generated" / "auction.yml"]
@@ -48,13 +49,13 @@ DASHBOARDS = {
 OUR_METRICS = {
     metric.replace("NAME", exporter)
     for metric in re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
-    for exporter in ("xentop", "vestat", "perf")
+    for exporter in FOLDERS
 }
 
 
 @pytest.fixture(params=ALERTS)
 def alert(request: pytest.FixtureRequest) -> tuple[Path, dict[str, Any]]:
-    """The file of an alert, and the alert as it stands there."""
+    """The file of an alert, and the alert itself."""
     return ALERTS[request.param]
 
 
@@ -62,22 +63,24 @@ def test_it_has_a_severity_that_is_routed_and_all_annotations(alert: tuple[Path,
     _file, rule = alert
     assert set(rule["labels"]) - {"objective"} == {"severity"}
     assert rule["labels"]["severity"] in {"critical", "warning", "none"}
-    told = {"summary", "description", "runbook_url"}
+    wanted = {"summary", "description", "runbook_url"}
     if "objective" in rule["labels"]:
-        told.add("cause")
-    assert set(rule["annotations"]) == (told | {"dashboard"} if rule["labels"]["severity"] != "none" else told)
+        wanted.add("cause")
+    if rule["labels"]["severity"] != "none":
+        wanted.add("dashboard")
+    assert set(rule["annotations"]) == wanted
 
 
-def test_what_may_change_while_it_lasts_is_no_label_of_an_alert_that_somebody_is_told(
+def test_what_may_change_while_it_fires_is_not_a_label(
     alert: tuple[Path, dict[str, Any]],
 ) -> None:
-    """Another label is another alert: its `for` starts anew, and somebody is told once more."""
+    """A changed label makes another alert: its `for` restarts, and another notification is sent, if any is."""
     _file, rule = alert
     assert rule["labels"]["severity"] == "none" or not re.search(r"(?:group_left|by) *\([^)]*\bcause\b", rule["expr"])
 
 
-def test_its_dashboard_is_there_and_has_what_the_link_chooses(alert: tuple[Path, dict[str, Any]]) -> None:
-    """Alertmanager's template puts Grafana's address before it, and adds the time: so there must be a query."""
+def test_its_dashboard_exists_and_has_the_variables_in_the_link(alert: tuple[Path, dict[str, Any]]) -> None:
+    """Alertmanager's template prepends Grafana's address and appends the time: so the link needs a query string."""
     _file, rule = alert
     if "dashboard" in rule["annotations"]:
         link = urlsplit(rule["annotations"]["dashboard"])
@@ -89,7 +92,7 @@ def test_its_dashboard_is_there_and_has_what_the_link_chooses(alert: tuple[Path,
         assert f'ashboard "{dashboard["title"]}"' in runbook
 
 
-def test_its_runbook_is_there_and_begins_with_what_to_do(alert: tuple[Path, dict[str, Any]]) -> None:
+def test_its_runbook_exists_and_begins_with_what_to_do(alert: tuple[Path, dict[str, Any]]) -> None:
     _file, rule = alert
     name = rule["alert"]
     assert rule["annotations"]["runbook_url"] == f"{{{{ $externalURL }}}}/user/runbooks/{name}.md"
@@ -101,7 +104,9 @@ def test_its_runbook_is_there_and_begins_with_what_to_do(alert: tuple[Path, dict
         assert re.match(r"1\. (?s:.)*?`", steps.split("\n\n## ")[0]), "steps, with a command or a query"
 
 
-def test_its_words_are_asserted_in_a_unit_test_and_use_labels_that_it_has(alert: tuple[Path, dict[str, Any]]) -> None:
+def test_its_annotations_are_asserted_in_a_unit_test_and_use_labels_that_it_has(
+    alert: tuple[Path, dict[str, Any]],
+) -> None:
     file, rule = alert
     asserted = [
         expected
@@ -113,55 +118,56 @@ def test_its_words_are_asserted_in_a_unit_test_and_use_labels_that_it_has(alert:
     assert asserted
     text = " ".join(rule["annotations"].values())
     used = set(re.findall(r"\$labels\.(\w+)", text))
-    asked_for = set(re.findall(r"{{-? (?:with|if) \$labels\.(\w+) }}", text))  # said where there is one
+    optional = set(re.findall(r"{{-? (?:with|if) \$labels\.(\w+) }}", text))  # optional
     for expected in asserted:
         assert set(expected["exp_annotations"]) == set(rule["annotations"])
-        assert used - asked_for <= set(expected["exp_labels"])
+        assert used - optional <= set(expected["exp_labels"])
     assert all(any(label in expected["exp_labels"] for expected in asserted) for label in used)
 
 
-def test_its_numbers_have_few_digits_and_no_exponents_however_large_they_are(
+def test_its_numbers_have_few_digits_and_no_exponents(
     alert: tuple[Path, dict[str, Any]],
 ) -> None:
-    """%.2g makes 1.3e+03 of 1,300, and humanizePercentage has four digits. A percentage is never above 100."""
+    """%.2g prints 1,300 as 1.3e+03, and humanizePercentage has four digits. A percentage is never above 100."""
     _file, rule = alert
     text = " ".join(rule["annotations"].values())
     assert re.findall(r"humanize(?!Timestamp)\w*", text) == []
-    told = re.findall(r'printf "(%[^qs"]+" }}%?)', text)
-    assert [verb for verb in told if not re.fullmatch(r'%\.[0-3]f" }}%?|%\.3g" }}%', verb)] == []
+    verbs = re.findall(r'printf "(%[^qs"]+" }}%?)', text)
+    assert [verb for verb in verbs if not re.fullmatch(r'%\.[0-3]f" }}%?|%\.3g" }}%', verb)] == []
 
 
-def test_a_unit_test_sees_it_quiet_firing_and_over(alert: tuple[Path, dict[str, Any]]) -> None:
+def test_a_unit_test_sees_it_inactive_firing_and_resolved(alert: tuple[Path, dict[str, Any]]) -> None:
     file, rule = alert
     wanted = "quiet(firing)+quiet" if rule["labels"]["severity"] != "none" else "(firing)+"
     assert any(re.search(wanted, "".join(seen(rule["alert"], test))) for test in unit_tests(file))
 
 
-def test_what_it_waits_for_has_a_reason() -> None:
+def test_each_for_is_explained_in_a_comment() -> None:
     for file in WRITTEN:
         for comment, name in re.findall(r"((?:^ *#.*\n)*)^ *- alert: (\w+)$", file.read_text(), re.MULTILINE):
             words = IN_WORDS[ALERTS[name][1].get("for")]
             assert re.search(rf"\b({words})\b", " ".join(re.sub("#", "", comment).split()), re.IGNORECASE), name
 
 
-def test_queries_in_its_words_parse(alert: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_queries_in_its_annotations_parse(alert: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     _file, rule = alert
     check_queries(queries(rule), tmp_path)
 
 
 def test_queries_in_its_runbook_parse(alert: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """Those with a selector, in which `{...}` stands for the one before."""
+    """Queries are what has a selector; `{...}` repeats the one before."""
     _file, rule = alert
-    told = re.findall(r"`([^`]+)`", (RUNBOOKS / f"{rule['alert']}.md").read_text())
-    found = [text.replace("{...}", '{host="HOST"}') for text in told if re.search(r'{(\.\.\.}|\w+=~?")', text)]
+    quoted = re.findall(r"`([^`]+)`", (RUNBOOKS / f"{rule['alert']}.md").read_text())
+    found = [text.replace("{...}", '{host="HOST"}') for text in quoted if re.search(r'{(\.\.\.}|\w+=~?")', text)]
     check_queries(iter(found), tmp_path)
 
 
-def test_the_metrics_of_ours_that_it_and_its_runbook_name_exist(alert: tuple[Path, dict[str, Any]]) -> None:
-    """Those of the vocabulary: tests/rules/test_records.py."""
+def test_our_metrics_named_in_it_and_its_runbook_exist(alert: tuple[Path, dict[str, Any]]) -> None:
+    """For the vocabulary, see tests/rules/test_records.py."""
     _file, rule = alert
     text = "\n".join([rule["expr"], *queries(rule), (RUNBOOKS / f"{rule['alert']}.md").read_text()])
-    assert set(re.findall(r"\b(?:xen|xentop|openvz|vestat|perf)_\w+(?=[{\[])", text)) <= OUR_METRICS
+    ours = "|".join(prefix for exporter in FOLDERS for prefix in prefixes(exporter))
+    assert set(re.findall(rf"\b(?:{ours})\w+(?=[{{\[])", text)) <= OUR_METRICS
 
 
 def test_users_can_look_up_every_alert_and_its_severity() -> None:
@@ -174,7 +180,7 @@ def test_no_runbook_is_left_over() -> None:
     assert {file.stem for file in RUNBOOKS.glob("*.md")} == set(ALERTS)
 
 
-def test_alerts_that_hold_others_back_exist() -> None:
+def test_alerts_named_in_inhibitions_exist() -> None:
     rules = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())["inhibit_rules"]
     matchers = " ".join(
         matcher for rule in rules for key in ("source", "target") for matcher in rule[f"{key}_matchers"]
@@ -184,7 +190,7 @@ def test_alerts_that_hold_others_back_exist() -> None:
 
 
 def check_queries(asked: Iterator[str], folder: Path) -> None:
-    """Fail unless promtool takes them."""
+    """Fail unless promtool accepts them."""
     rules = [{"record": f"query:{number}:asked", "expr": query} for number, query in enumerate(asked)]
     file = folder / "queries.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
@@ -198,7 +204,7 @@ def unit_tests(file: Path) -> list[dict[str, Any]]:
 
 
 def seen(name: str, test: dict[str, Any]) -> Iterator[str]:
-    """What a unit test expects of an alert, "quiet" or "firing", in the order of time."""
+    """What a unit test expects of an alert, "quiet" or "firing", in chronological order."""
     expected = [
         (minutes(case["eval_time"]), bool(case.get("exp_alerts")))
         for case in test.get("alert_rule_test", [])
@@ -213,7 +219,7 @@ def seen(name: str, test: dict[str, Any]) -> Iterator[str]:
 
 
 def minutes(duration: str | int) -> float:
-    """Of a duration such as 1h4m."""
+    """The minutes of a duration such as 1h4m."""
     units = {"h": 60, "m": 1, "s": 1 / 60}
     return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([hms])", str(duration)))
 
@@ -221,8 +227,8 @@ def minutes(duration: str | int) -> float:
 def queries(rule: dict[str, Any]) -> Iterator[str]:
     """The queries in an alert's templates, with values in place of printf's verbs.
 
-    A %s is a selector, braces and all, or within braces what stands in them. The first text of an action is the query,
-    others say how its result is put.
+    A %s stands for a selector with its braces, or within braces for their content. The first string of an action is the
+    query, others are formats for its result.
     """
     for text in rule["annotations"].values():
         for action in re.findall(r"{{(.*?)}}", text, re.DOTALL):

@@ -1,7 +1,7 @@
-"""CPU of hosts, their overhead and applications is what was used, in any five minutes, while guests come and go.
+"""While guests come and go, recorded CPU usage of hosts, overhead and applications is right in any five minutes.
 
-By promtool, with scrapes that are never at the instant of an evaluation, as in the field; test_conformance holds a real
-Prometheus to the same.
+Evaluated by promtool, with scrapes that never coincide with an evaluation, as in reality; test_churn_watched compares
+a real Prometheus with the same truth.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import yaml
 from tests.rules import churn
 from tests.rules.promtool import evaluate
 from tests.rules.test_rules import ROOT
+from tools.exporters import PLATFORMS
 
 MINUTES = 21
-FIRST = 7  # five minutes, the minute of the first rate, and one to begin
+FIRST = 7  # five minutes, one for the first rate, and one to start
 TOLERANCE = 0.05
-PLATFORMS = ["xen", "openvz", "cgroup", "base"]
 ABOUT_CPU = ("cpu_usage:", "overhead", "info", "guests:count", "xen_domain:group", "ended", "rest")
 RECORDS = ("host:cpu_usage:rate", "host:guests_cpu_usage:rate", "host:overhead_cpu:rate", "app:cpu_usage:rate")
 
 
 def rules_about_cpu(folder: Path) -> list[Path]:
-    """The rules that tell of CPU, as they are: with all the others, promtool takes ten times as long."""
+    """The rules about CPU, unchanged: with all the others, promtool takes ten times as long."""
     written = []
     for name in [*PLATFORMS, "derived"]:
         content = yaml.safe_load((ROOT / f"prometheus/rules/{name}.yml").read_text())
@@ -43,13 +43,13 @@ def rules_about_cpu(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Watched:
-    """How hosts are watched, and how closely their records hold to the truth.
+    """How hosts are watched, and how far their records may be off the truth.
 
-    scrape, evaluation: seconds; phase: between an evaluation and the next scrape.
+    scrape, evaluation: seconds; phase: seconds between an evaluation and the next scrape.
 
-    What a guest used after its last scrape is in no file. It is estimated without bias, but each end is uncertain by
-    half a scrape interval of that guest. Where the overhead is a difference from which the guests are taken away, this
-    is ten times as much of what is left.
+    What a guest used after its last scrape is nowhere recorded. Its estimate has no bias, but for each guest that ends
+    it may be off by what that guest uses in half a scrape interval. Where the overhead is the host's total minus its
+    guests, the same error is ten times as large in relation to it.
     """
 
     scrape: int
@@ -62,7 +62,7 @@ class Watched:
     of_a_difference_over_all: float = TOLERANCE
 
     def untrue(self) -> Iterator[str]:
-        """Queries that find nothing."""
+        """Queries that must return nothing."""
         yield f"{off('host:cpu_usage:rate')} > {TOLERANCE}"
         yield f"{off('host:guests_cpu_usage:rate')} > {self.of_guests}"
         difference = 'group by (host) (up{host=~"openvz|containers"})'
@@ -78,7 +78,7 @@ class Watched:
 
 
 def off(record: str) -> str:
-    """How far the mean of five minutes is off that of what is true of each of their minutes, at worst."""
+    """The greatest error of a mean over five minutes, relative to the mean of the true values of these minutes."""
     return f"max_over_time(abs({mean_off(record, '5m')})[{MINUTES - FIRST}m:1m])"
 
 
@@ -87,7 +87,7 @@ def mean_off(record: str, time: str) -> str:
 
 
 def _overhead_ratio(true: str) -> str:
-    """Over time, a ratio is a sum divided by a sum."""
+    """A ratio over time is a sum divided by a sum."""
     return f"sum_over_time({true}host:overhead_cpu:rate[5m]) / sum_over_time({true}host:cpu_usage:rate[5m])"
 
 
@@ -95,7 +95,7 @@ RATIO_OFF = f"max_over_time(abs({_overhead_ratio('')} / ({_overhead_ratio('true:
 
 
 def true_series(truth: churn.Truth, watching: churn.Watching, evaluation: int) -> tuple[str, str]:
-    """What is true of the minute before each evaluation, as a record called true:..., for promtool."""
+    """The true value for the minute before each evaluation, as a record called true:..., for promtool."""
     labels = ",".join(f'{name}="{value}"' for name, value in truth.labels.items())
     times = range(0, watching.seconds + 1, evaluation)
     values = [f"{truth.minute(at):.6f}" if at >= churn.MINUTE else "_" for at in times]
@@ -109,7 +109,7 @@ def hold_to_the_truth(
     watching = churn.Watching(watched.scrape, MINUTES * 60, phase=watched.phase)
     hosts = [churn.host(name, seed, watching.seconds, places) for name in churn.HOSTS]
     truths = [truth for host in hosts for truth in churn.truths(host) if truth.used(watching.seconds) > 0]
-    # Each is compared for every host that has a truth, at every minute.
+    # Each record is there for every host that has a true value, at every minute.
     minutes = MINUTES - FIRST
     compared = [
         f"(count_over_time(({record} and true:{record})[{minutes}m:1m]) or 0 * true:{record}) < {minutes}"
@@ -130,12 +130,13 @@ def hold_to_the_truth(
 
 
 AS_SHIPPED = Watched(5, 5, phase=3)
-# Who guesses what each guest used after its last scrape, half an interval at the rate of its last two, and knows all
-# else, is off by up to 5.9 % of the short jobs and 9.8 % of the overhead that is a difference, over 35 minutes of six
-# seeds; these rules are by up to 7.5 % and 15 %. (At 5 s: by 1.7 % and 3.8 %, and these rules by as much.)
+# An ideal estimate, which adds for each ended guest half an interval at its last rate and knows everything else, is off
+# by up to 5.9 % for the short jobs and 9.8 % for overhead that is a difference, in 35 minutes with six seeds; these
+# rules are off by up to 7.5 % and 15 %. (At 5 s: by 1.7 % and 3.8 %, and so are these rules.)
 SELDOM = Watched(15, 15, phase=5, of_short_jobs=0.08, of_a_difference=0.16, of_a_difference_over_all=0.08)
-# As docs/cost.md has it for hundreds of hosts. A guest that lives between two evaluations is in the host's total, but
-# nobody records what it is called. Of the short jobs, 30 to 120 s, a quarter was missing in the worst five minutes.
+# As docs/cost.md recommends for hundreds of hosts. A guest that starts and ends between two evaluations is in the
+# host's total, but its name is not recorded. Of the short jobs, 30 to 120 s, a quarter was missing in the worst five
+# minutes.
 EACH_MINUTE = Watched(
     15,
     60,
@@ -146,7 +147,7 @@ EACH_MINUTE = Watched(
     of_a_difference=0.25,
     of_a_difference_over_all=0.1,
 )
-# 40 ends in five minutes, of jobs that use six times the overhead: measured were 11 %.
+# 40 jobs end in five minutes, and use six times the overhead: 11 % was measured.
 OF_30_SECONDS = Watched(5, 5, phase=3, of_a_difference=0.13, of_a_difference_over_all=0.11)
 
 
@@ -163,14 +164,16 @@ OF_30_SECONDS = Watched(5, 5, phase=3, of_a_difference=0.13, of_a_difference_ove
     ids=lambda value: f"{value.scrape} s, {value.evaluation} s" if isinstance(value, Watched) else str(value),
 )
 @pytest.mark.timeout(600)
-def test_cpu_is_what_was_used_in_any_five_minutes(tmp_path: Path, watched: Watched, seed: int, program: str) -> None:
+def test_recorded_cpu_is_what_was_used_in_any_five_minutes(
+    tmp_path: Path, watched: Watched, seed: int, program: str
+) -> None:
     hold_to_the_truth(tmp_path, watched, seed=seed, program=program)
 
 
 @pytest.mark.parametrize(("lives", "watched"), [(30, OF_30_SECONDS), (60, AS_SHIPPED), (120, AS_SHIPPED)])
 @pytest.mark.timeout(600)
-def test_cpu_is_what_was_used_by_jobs_one_after_the_other(tmp_path: Path, lives: int, watched: Watched) -> None:
-    """Batch jobs alone, the next beginning where one ends: all that guests use is used by who ends soon."""
+def test_recorded_cpu_is_what_was_used_by_consecutive_jobs(tmp_path: Path, lives: int, watched: Watched) -> None:
+    """Only batch jobs, each starting when another ends: all CPU time is used by guests that end soon."""
     places = [
         churn.Place(tuple(f"runner-{place}{turn}" for turn in "abc"), (lives, lives), (0, 0), 1.6) for place in range(4)
     ]
@@ -179,9 +182,9 @@ def test_cpu_is_what_was_used_by_jobs_one_after_the_other(tmp_path: Path, lives:
 
 @pytest.mark.parametrize(
     ("watched", "program", "tolerance"),
-    # The host's own is a difference, as overhead is. A container is counted from the scrape that finds it, and has a
-    # sample at the next one; what it did before is in no counter and stays the host's own: measured were 5.1 % too
-    # much at 5 s, and up to 15 % at 15 s, where most containers live for a minute.
+    # The host's own instructions are a difference, as overhead is. A container is counted from the scrape that finds
+    # it; what it executed before is attributed to the host: 5.1 % too much was measured at 5 s, and up to 15 % at
+    # 15 s, where most containers live for a minute.
     [(AS_SHIPPED, "promtool", 0.08), (SELDOM, "promtool", 0.2), (SELDOM, "promtool3", 0.2)],
     ids=lambda value: f"{value.scrape} s, {value.evaluation} s" if isinstance(value, Watched) else str(value),
 )

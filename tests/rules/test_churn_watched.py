@@ -1,6 +1,6 @@
-"""CPU of hosts whose guests come and go is what was used, as a real Prometheus with prometheus.yml records it.
+"""While guests come and go, a real Prometheus with prometheus.yml records the CPU time that was really used.
 
-For as long as five minutes need; test_churn has more of them, by promtool.
+Only as long as averages over five minutes need; test_churn covers more time, with promtool.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 PATIENCE_SECONDS = 90  # a rate is over a minute, in which a busy machine may have scraped late
 FIVE_MINUTES = 300.0
 OF_FIVE_MINUTES = 0.05
-WATCHED = FIVE_MINUTES + 60  # a minute of ends of five minutes
+WATCHED = FIVE_MINUTES + 60  # five-minute windows end during one minute
 
 
 @dataclass(frozen=True)
 class Coming:
-    """Hosts whose guests have come and gone for some minutes, and when that began."""
+    """Hosts whose guests have been coming and going for some minutes, and when that began."""
 
     prometheus: Prometheus
     hosts: list[churn.Host]
@@ -41,7 +41,7 @@ def coming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coming]:
     hosts = [churn.host(name, seed=1, seconds=seconds) for name in churn.HOSTS]
     begun = time.time()
 
-    def page(series: list[churn.Told]) -> Callable[[], str]:
+    def page(series: list[churn.Series]) -> Callable[[], str]:
         def at_this_scrape() -> str:
             at = time.time() - begun
             values = ((each.name, each.value(at)) for each in series)
@@ -52,8 +52,8 @@ def coming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coming]:
     with ExitStack() as stack:
         jobs: dict[str, list[dict[str, Any]]] = {}
         for host in hosts:
-            targets: dict[tuple[str, str], list[churn.Told]] = {}
-            for series in churn.told(host):
+            targets: dict[tuple[str, str], list[churn.Series]] = {}
+            for series in churn.all_series(host):
                 targets.setdefault((series.job, series.platform), []).append(series)
             for (job, platform), series_of in targets.items():
                 exporter = stack.enter_context(Exposition(page(series_of)))
@@ -62,14 +62,14 @@ def coming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coming]:
         (prometheus.folder / "alerts/generated/churn.yml").write_text(yaml.safe_dump(churn.mapping()))
         stack.enter_context(prometheus)
         prometheus.wait_for("count(app:cpu_usage:rate) == 8", seconds=PATIENCE_SECONDS)
-        # The first rates are of less than a minute.
+        # The first rates cover less than a minute.
         time.sleep(churn.MINUTE + WATCHED)
         yield Coming(prometheus, hosts, begun)
 
 
 @pytest.mark.parametrize("name", churn.HOSTS)
-def test_cpu_is_what_was_used_in_any_five_minutes(coming: Coming, name: str) -> None:
-    """Of the host, its guests and its applications, and the host's overhead."""
+def test_recorded_cpu_is_what_was_used_in_any_five_minutes(coming: Coming, name: str) -> None:
+    """For the host, its guests and its applications, and for the host's overhead."""
     (host,) = (host for host in coming.hosts if host.name == name)
     means = {}
     for truth in churn.truths(host):
@@ -86,16 +86,16 @@ def test_cpu_is_what_was_used_in_any_five_minutes(coming: Coming, name: str) -> 
         ]
     used, overhead = means["host:cpu_usage:rate", None], means.get(("host:overhead_cpu:rate", None))
     if overhead is not None:
-        # Over time, a ratio is a sum divided by a sum.
+        # A ratio over time is a sum divided by a sum.
         means["host:overhead:ratio", None] = [
             (part[0] / whole[0], part[1] / whole[1]) for part, whole in zip(overhead, used, strict=True)
         ]
-    worst = {key: max(abs(told / true - 1) for told, true in pairs) for key, pairs in means.items()}
+    worst = {key: max(abs(recorded / true - 1) for recorded, true in pairs) for key, pairs in means.items()}
     assert {key: off for key, off in worst.items() if off > OF_FIVE_MINUTES} == {}
 
 
 def five_minutes(times: Sequence[float]) -> Iterator[tuple[int, int]]:
-    """The places of all stretches of samples of five minutes."""
+    """The first index and the end of each run of samples that covers five minutes."""
     for first, begin in enumerate(times):
         last = next((place for place, at in enumerate(times) if at >= begin + FIVE_MINUTES), None)
         if last is None:
@@ -104,6 +104,6 @@ def five_minutes(times: Sequence[float]) -> Iterator[tuple[int, int]]:
 
 
 def test_no_alert_fires_on_hosts_whose_guests_come_and_go(coming: Coming) -> None:
-    """But of a name that comes up for the third time within an hour, be it another job's of a build server."""
+    """Except for names that appear for the third time within an hour, such as those of a build server's jobs."""
     fired = 'ALERTS{alertstate="firing", severity!="none", host!="", alertname!="GuestFlapping"}'
     assert coming.prometheus.query(f"count by (alertname, host) (count_over_time({fired}[15m]))") == []

@@ -1,7 +1,7 @@
-"""What pint looks for in expressions, as far as promtool's lint doesn't.
+"""Checks of expressions that pint has and promtool's lint doesn't.
 
-What it looks for in an alert's words is in test_alerts.py, names that nobody makes in test_records.py, and quotients
-that come out as no number in test_quiet.py.
+Its checks of annotations are in test_alerts.py, of records that no rule makes in test_records.py, and of ratios that
+come out as NaN or Inf in test_quiet.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import yaml
 from tests.rules.test_rules import ROOT, RULE_FILES
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-SELDOM = 15  # seconds between scrapes, as docs/mixin.md allows them
-CONFIGURED = 5  # seconds between evaluations of groups that don't say
+SELDOM = 15  # seconds between scrapes, the most that docs/mixin.md allows
+CONFIGURED = 5  # seconds between evaluations of groups without an interval
 
-# An alert that isn't about a limit, and why.
+# Alerts that compare nothing with a threshold, and why.
 WITHOUT_COMPARISON = {
     "ObjectiveWithoutRequests": "fires where something is missing",
     "ObjectiveCause": "fires while another alert does",
-    "TargetScrapedTwice": "fires for what a record marks",
+    "TargetScrapedTwice": "the record that it reads has the comparison",
 }
 
 RANGE = re.compile(r"([\w:]+)\s*(?:{[^{}]*})?\[(\w+?)(?::\w*)?\]")
@@ -54,7 +54,7 @@ def evaluated() -> Iterator[Evaluated]:
 RULES = list(evaluated())
 
 
-def test_what_is_evaluated_by_default_is_what_the_configuration_says() -> None:
+def test_the_defaults_are_those_of_the_configuration() -> None:
     configuration = yaml.safe_load((ROOT / "prometheus" / "prometheus.yml").read_text())["global"]
     assert seconds(configuration["evaluation_interval"]) == CONFIGURED
     assert seconds(configuration["scrape_interval"]) <= SELDOM
@@ -62,17 +62,17 @@ def test_what_is_evaluated_by_default_is_what_the_configuration_says() -> None:
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.is_alert], ids=lambda rule: rule.name)
 def test_an_alert_compares_with_something(rule: Evaluated) -> None:
-    """Else it fires for whatever is there."""
+    """Otherwise it fires for every series that exists."""
     assert (re.search(r"[<>]=? |[!=]= ", rule.expr) is None) == (rule.name in WITHOUT_COMPARISON)
 
 
-def test_nothing_is_said_to_be_absent_without_saying_of_whom() -> None:
-    """absent() knows no host: it fires for nobody, and not at all while one host of many is there. Here: `unless`."""
+def test_absence_is_not_found_by_absent() -> None:
+    """absent() knows no host: its result has none, and is empty while one host of many is there. Use `unless`."""
     assert [rule.name for rule in RULES if re.search(r"\babsent(_over_time)?\s*\(", rule.expr)] == []
 
 
-def test_a_rate_has_four_scrapes_at_least() -> None:
-    """One that is missing leaves it two, and a late one still three."""
+def test_a_rate_covers_at_least_four_scrapes() -> None:
+    """So that it still has two samples when one is missing and the range is not aligned with the scrapes."""
     rates = r"\b(?:rate|irate|increase|delta|idelta|deriv)\(\s*[\w:]+\s*(?:{[^{}]*})?\[(\w+)\]"
     found = [(rule.name, window) for rule in RULES for window in re.findall(rates, rule.expr)]
     assert found

@@ -1,4 +1,4 @@
-"""What `make rules` writes: the committed files are fresh, and those of other inputs would do what they should.
+"""What `make rules` writes: the committed files are up to date, and those from other inputs work.
 
 The rules of alerts/objectives/auction.yml have unit tests of their own, alerts/tests/auction.yml.
 """
@@ -26,14 +26,14 @@ def sloth() -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_committed_rules_are_fresh() -> None:
+def test_committed_rules_are_up_to_date() -> None:
     stale = build.stale(build.read(build.CHECKOUT), build.CHECKOUT)
-    assert stale == [], "run `make rules` and commit what it writes"
+    assert stale == [], "run `make rules` and commit its changes"
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with other inputs, and the rules that are written for them."""
+    """A checkout with other inputs, and the rules generated from them."""
     shutil.copytree(OTHER_INPUTS, tmp_path, dirs_exist_ok=True)
     build.write(build.read(tmp_path), tmp_path)
     return tmp_path
@@ -54,7 +54,7 @@ def test_what_sloths_own_dashboards_read_is_kept(checkout: Path) -> None:
     assert {(name, objective) for name in read for objective in objectives} <= records
 
 
-def test_an_edited_a_missing_and_a_left_over_file_are_not_fresh(checkout: Path) -> None:
+def test_edited_missing_and_left_over_files_are_stale(checkout: Path) -> None:
     shop, requests = checkout / "alerts/generated/shop.yml", checkout / "prometheus/rules/generated/requests.yml"
     inputs = build.read(checkout)
     assert build.stale(inputs, checkout) == []
@@ -70,7 +70,7 @@ def test_an_edited_a_missing_and_a_left_over_file_are_not_fresh(checkout: Path) 
     assert not left_over.exists()
 
 
-def test_what_is_refused_changes_nothing(checkout: Path) -> None:
+def test_invalid_input_changes_nothing(checkout: Path) -> None:
     shop = checkout / "alerts/objectives/shop.yml"
     shop.write_text(shop.read_text().replace("0.999", "99.9"))
     with pytest.raises(FileError):

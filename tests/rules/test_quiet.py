@@ -1,8 +1,8 @@
-"""Nothing fires on hosts that are well, however seldom they are looked at, be it after a gap or when all has restarted.
+"""Nothing fires on healthy hosts at any scrape interval, after a gap, after everything restarted, or when all is idle.
 
-Nor where nothing moves at all; and no quotient comes out as no number, which fires or hides alerts. The hosts are those
-of test_conformance, one of each platform, here as series for promtool: every record and every alert is evaluated over
-them. What may fire when something is wrong is in each alert's own unit tests.
+And no ratio is NaN or Inf, which would fire or hide alerts. The hosts are those of test_conformance, one of each
+platform, here as series for promtool: all records and alerts are evaluated over them. What fires when something is
+wrong is in each alert's own unit tests.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from tests.rules import churn
 from tests.rules import test_conformance as hosts
 from tests.rules.promtool import evaluate
 from tests.rules.test_rules import ROOT, RULE_FILES
+from tools.exporters import FOLDERS, PLATFORMS
 
-# Promtool evaluates in this order: who makes records before who reads them.
-FIRST = ["xen", "openvz", "openvz_beancounters", "cgroup", "base", "events", "requests", "derived"]
+# Promtool evaluates in this order: rules that make records before those that read them.
+FIRST = [*PLATFORMS, "openvz_beancounters", "events", "requests", "derived"]
 RECORDS = '{__name__=~".+:.+"}'
 LAST = ["alerts/generated", "alerts/rules"]
 
 
 @dataclass(frozen=True)
 class Watching:
-    """How a stretch of time is watched: seconds between scrapes and evaluations, then numbers of scrapes.
+    """Seconds between scrapes and between evaluations, then numbers of scrapes before, in and after a gap.
 
-    load: how much of what test_conformance's hosts do; after the gap, counters begin at 0 (as after a reboot) or go on.
+    load: as a share of that of test_conformance's hosts; restarted: after the gap, counters restart from 0.
     """
 
     scrape: int
@@ -55,7 +56,7 @@ class Watching:
 
 
 def series() -> Iterator[tuple[str, str]]:
-    """Each series of the hosts and its value: four platforms with their exporters, and Prometheus itself."""
+    """Each series and its value: of four platforms' exporters, and of Prometheus itself."""
     cgroups = {f"/{hosts.NAMES['cgroup'][server]}": hosts.SERVERS[server] for server in hosts.GUESTS}
     feeds = [
         ("xentop", hosts.xentop(), "xen", "xen", ""),
@@ -82,8 +83,8 @@ def series() -> Iterator[tuple[str, str]]:
     for job, feed, host, platform, guest in feeds:
         target = f'host="{host}",platform="{platform}",vserver="{guest}",job="{job}",instance="{guest or host}/{job}"'
         yield f"up{{{target}}}", "1"
-        if job in {"xentop", "vestat", "perf"}:
-            yield f"{job}_up{{{target}}}", "1"
+        if job in FOLDERS:
+            yield f'{job}_source_up{{{target},source="any"}}', "1"
         for line in feed:
             name, value = line.rsplit(" ", 1)
             metric, _, labels = name.removesuffix("}").partition("{")
@@ -91,7 +92,7 @@ def series() -> Iterator[tuple[str, str]]:
 
 
 def prometheus() -> Iterator[str]:
-    """What the stack's own shows of itself, as far as alerts ask for it."""
+    """Metrics of the stack itself that alerts read."""
     yield "prometheus_config_last_reload_successful 1"
     yield "prometheus_notifications_alertmanagers_discovered 1"
     for counted in (
@@ -106,7 +107,7 @@ def prometheus() -> Iterator[str]:
 
 
 def stack_node() -> Iterator[str]:
-    """Of node_exporter on the machine of Prometheus: its disk, half full."""
+    """Metrics of node_exporter on Prometheus's machine: its disk is half full."""
     disk = '{device="/dev/sda1",fstype="ext4",mountpoint="/"}'
     yield f"node_filesystem_avail_bytes{disk} 5e10"
     yield f"node_filesystem_size_bytes{disk} 1e11"
@@ -121,7 +122,7 @@ def rank(file: Path) -> tuple[int, str]:
 
 
 def named(query: str) -> str:
-    """A query whose series bear their name as a label, without which `unless` takes one for the other."""
+    """A query whose series have their name as a label, so that `unless` doesn't mix them up."""
     return f'label_replace({query}, "record", "$1", "__name__", "(.+)")'
 
 
@@ -133,26 +134,24 @@ def named(query: str) -> str:
         Watching(scrape=15, evaluation=30, before=60, gap=0, after=20, load=0),
     ],
     ids=[
-        "idle, looked at twice a minute, all restarted after ten minutes",
-        "at work, Prometheus away for two minutes",
+        "idle, scraped twice a minute, all restarted after a gap of ten minutes",
+        "busy, Prometheus down for two minutes",
         "nothing moves",
     ],
 )
 @pytest.mark.timeout(300)
-def test_nothing_fires_on_hosts_that_are_well(tmp_path: Path, watching: Watching) -> None:
+def test_nothing_fires_on_healthy_hosts(tmp_path: Path, watching: Watching) -> None:
     files = sorted(RULE_FILES, key=rank)
     end = f"{watching.seconds}s"
-    # In the gap promtool goes on evaluating, as a Prometheus with a full disk would and one that is away doesn't.
+    # In the gap promtool goes on evaluating, as a Prometheus with a full disk would, but not one that is down.
     wrong = 'ALERTS{severity!="none", alertname!="SamplesNotStored"}' if watching.gap else 'ALERTS{severity!="none"}'
     expected: list[dict[str, Any]] = [
         {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))", "eval_time": end},
-        # And the rules had something to judge.
+        # And the rules had data to evaluate.
         {
             "expr": "count by (platform) (host:guests:count)",
             "eval_time": end,
-            "exp_samples": [
-                {"labels": f'{{platform="{platform}"}}', "value": 1} for platform in ("xen", "openvz", "cgroup")
-            ],
+            "exp_samples": [{"labels": f'{{platform="{platform}"}}', "value": 1} for platform in hosts.VIRTUALISED],
         },
         {"expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})", "eval_time": end},
     ]
@@ -167,14 +166,16 @@ def test_nothing_fires_on_hosts_that_are_well(tmp_path: Path, watching: Watching
     )
 
 
-# A name that comes up for the third time within an hour, be it another job's of a build server.
+# Some names appear for the third time within an hour, such as those of a build server's jobs.
 RIGHT_UNDER_CHURN = "GuestFlapping"
 
 
 @pytest.mark.timeout(600)
 def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
-    """Guests of 30 s to an hour that start, end, reboot, migrate and share names, beside what hosts go through: scrapes
-    that fail, once and for a minute and a half, and a Prometheus that is away for two minutes."""
+    """Guests of 30 s to an hour start, end, reboot, migrate and share names.
+
+    Meanwhile scrapes fail, once and for a minute and a half, and Prometheus is down for two minutes.
+    """
     watching = churn.Watching(
         15,
         40 * 60,

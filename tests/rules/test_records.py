@@ -1,4 +1,4 @@
-"""The records by name: each is named as it should be, explained, made of what there is, and read by somebody."""
+"""The records by name: each follows the naming scheme, is explained, is made from existing records, and is used."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from typing import Any
 import pytest
 
 from tools import vocabulary_reference
+from tools.exporters import FOLDERS, PLATFORMS, prefixes
 from tools.vocabulary_reference import RECORD_NAME, ROOT, rules, vocabulary
 
 MADE = {rule.name for rule in rules() if not rule.is_alert}
 
-# Steps on the way to the vocabulary, and who makes them: for their own files and those that the rules' comments name.
+# Intermediate records: for the file that makes them and those that its comments name.
 STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:", "sloth_slo_info", "target:")
-# Made for an application of one name only, which the lab's are not (alerts/generator/objective_rules.py).
+# Made for applications with a single name only, unlike the lab's (alerts/generator/objective_rules.py).
 MADE_ELSEWHERE = {"objective:wanted:info"}
 
-# level:metric:operations. The last part begins with a unit, or with what was done; then over which time, if that is
-# neither a minute nor this moment.
+# level:metric:operations. The last part begins with a unit or an operation; then comes the range, unless it is a minute
+# or the value is instant.
 _OPERATIONS = "rate|ratio|seconds|bytes|cpus|count|apps|shares|mean|p50|p95|p99|score|state|info"
 _OVER = r"(_?(median|max|min|p\d+_|rate)?\d+[mhdw])?"
 PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATIONS}){_OVER}")
 
-# Read by nothing that ships: for users' own queries, and why they are kept.
+# Read by nothing that ships, kept for users' own queries; and why.
 FOR_USERS = {
     **{
         f"app:slo_error:ratio_rate{window}": "windows of the objectives' alerts, which read Sloth's own records"
         for window in ("30m", "2h", "30d")
     },
     **dict.fromkeys(("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info"), "for Sloth's own dashboards"),
-    "host:dtlb_misses_per_instruction:ratio": "of a host as its virtual servers' own",
-    "host:itlb_misses_per_instruction:ratio": "of a host as its virtual servers' own",
+    "host:dtlb_misses_per_instruction:ratio": "for hosts, as for their virtual servers",
+    "host:itlb_misses_per_instruction:ratio": "for hosts, as for their virtual servers",
     "vserver:memory_limit:bytes": "to size a virtual server by",
 }
 
 
 @cache
 def readers() -> dict[str, list[str]]:
-    """What ships and reads each record, by every name that looks like a record's: it need not exist."""
+    """The shipped readers of each record; names that only look like records' are included."""
     found: dict[str, dict[str, None]] = {}
     for reader, text in _texts():
         for name in RECORD_NAME.findall(text):
@@ -52,7 +53,7 @@ def readers() -> dict[str, list[str]]:
 
 
 def _texts() -> Iterator[tuple[str, str]]:
-    """What reads records, and the text that names them."""
+    """Each reader of records, and its text."""
     for rule in rules():
         if rule.is_alert:
             yield rule.name, rule.text
@@ -61,6 +62,8 @@ def _texts() -> Iterator[tuple[str, str]]:
     for file in sorted(ROOT.glob("dashboards/json/*.json")):
         dashboard = json.loads(file.read_text())
         yield dashboard["title"], "\n".join(_queries(dashboard))
+    for file in sorted(ROOT.glob("prometheus/consoles/*.html")):
+        yield file.name, file.read_text()
     for file in sorted(ROOT.glob("lab/report/*.py")):
         yield file.name, file.read_text()
     for rule in rules():
@@ -90,58 +93,59 @@ def test_a_records_labels_begin_with_those_of_its_level() -> None:
         assert [record.name for record in records if not record.name.startswith(f"{level}:")] == []
 
 
-def test_every_record_is_vocabulary_that_users_can_look_up_or_marked_as_a_step_on_the_way() -> None:
+def test_every_record_is_documented_or_marked_as_intermediate() -> None:
     assert {name for name in MADE if not name.startswith(STEPS)} == set(vocabulary())
 
 
-def test_every_record_is_read_by_somebody() -> None:
-    assert MADE - set(readers()) - set(FOR_USERS) == set(), "use it, take it away, or say in FOR_USERS why it is kept"
+def test_every_record_is_used() -> None:
+    assert MADE - set(readers()) - set(FOR_USERS) == set(), "use it, remove it, or say in FOR_USERS why it is kept"
 
 
-def test_what_is_kept_for_users_alone_is_read_by_nothing_that_ships() -> None:
-    assert set(FOR_USERS) & set(readers()) == set(), "take it out of FOR_USERS"
+def test_records_kept_for_users_are_read_by_nothing_that_ships() -> None:
+    assert set(FOR_USERS) & set(readers()) == set(), "remove it from FOR_USERS"
 
 
-def test_nobody_reads_a_record_that_no_rule_makes() -> None:
+def test_every_record_that_is_read_is_made_by_a_rule() -> None:
     assert {name: by for name, by in readers().items() if name not in MADE | MADE_ELSEWHERE} == {}
 
 
 @pytest.mark.parametrize(
     "file", sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")]), ids=lambda file: str(file.relative_to(ROOT))
 )
-def test_documents_speak_of_records_that_there_are(file: Path) -> None:
+def test_records_named_in_the_documentation_exist(file: Path) -> None:
     named = set(RECORD_NAME.findall(" ".join(re.findall(r"`([^`]+)`", file.read_text()))))
     levels = tuple(f"{level}:" for level in vocabulary_reference.levels())
     assert {name for name in named if name.startswith(levels + STEPS)} - MADE - MADE_ELSEWHERE == set()
 
 
-def test_what_is_no_platforms_own_reads_the_vocabulary_alone() -> None:
-    """But for the alerts about the monitor itself, which are about exporters and no host."""
-    own = {"xen", "openvz", "openvz_beancounters", "cgroup", "base", "events", "monitoring", "stack"}
-    series = re.compile(r"\b(?:xen|openvz|perf|node|container|machine)_[a-z_]+\b")
+def test_rules_of_no_platform_read_only_the_vocabulary() -> None:
+    """Except alerts about the monitor itself, which are about exporters, not hosts."""
+    own = {*PLATFORMS, "openvz_beancounters", "events", "monitoring", "stack"}
+    ours = "|".join(prefix for exporter in FOLDERS for prefix in prefixes(exporter))
+    series = re.compile(rf"\b(?:{ours}|node_|container_|machine_)[a-z_]+\b")
     common = [rule for rule in rules() if rule.file.stem not in own]
     assert {rule.name for rule in common if series.search(rule.expr)} == set()
 
 
-# Reads what it was at the evaluation before: the cause that stands keeps its evidence.
-OF_THE_EVALUATION_BEFORE = {("group:cause:evident", "app:breach_cause:info")}
+# Reads its value at the previous evaluation: the current cause keeps its evidence.
+PREVIOUS_EVALUATION = {("group:cause:evident", "app:breach_cause:info")}
 RULES = {rule.file for rule in rules() if rule.file.parts[0] == "prometheus"}
 DERIVED = {"derived.yml", "history.yml"}
 
 
 @pytest.mark.parametrize("file", sorted(RULES), ids=lambda file: file.stem)
-def test_a_rule_reads_what_its_group_has_recorded_before_it(file: Path) -> None:
-    """Else it reads the evaluation before, and a chain of such rules arrives minutes late on a large installation."""
+def test_a_rule_reads_only_records_of_earlier_rules_in_its_group(file: Path) -> None:
+    """Otherwise it reads the previous evaluation, and a chain of such rules is minutes late on a large installation."""
     of_file = [rule for rule in rules() if rule.file == file]
     ahead = set()
     for place, rule in enumerate(of_file):
         to_come = {later.name for later in of_file[place:]} - {earlier.name for earlier in of_file[: place + 1]}
         ahead |= {(rule.name, record) for record in to_come & set(RECORD_NAME.findall(rule.expr))}
-    assert ahead - OF_THE_EVALUATION_BEFORE == set()
+    assert ahead - PREVIOUS_EVALUATION == set()
 
 
-def test_what_is_derived_is_read_by_no_platform() -> None:
-    """Platforms first: what follows from them is at most one evaluation behind."""
+def test_no_platform_reads_derived_records() -> None:
+    """Platforms come first: what is derived from them is at most one evaluation behind."""
     derived = {rule.name for rule in rules() if rule.file.name in DERIVED}
     platforms = [rule for rule in rules() if rule.file in RULES and rule.file.name not in DERIVED]
     read = {rule.name: set(RECORD_NAME.findall(rule.expr)) & derived for rule in platforms}

@@ -1,6 +1,6 @@
-"""Configuration, rules and alerts are what the programs that read them accept, and do what their own tests say.
+"""Configuration, rules and alerts are valid, and pass their own unit tests.
 
-Those tests are in prometheus/tests/ and alerts/tests/, in promtool's format.
+The unit tests are in prometheus/tests/ and alerts/tests/, in promtool's format.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ["prometheus/rules/*.yml", "alerts/rules/*.yml"]
 GENERATED = ["prometheus/rules/generated/*.yml", "alerts/generated/*.yml"]  # by `make rules`
 RULE_FILES = sorted(file for pattern in [*WRITTEN, *GENERATED] for file in ROOT.glob(pattern))
-# Tests of several rule files together: those have intervals that a file of tests has one of; and guests come and go.
+# Tests of several rule files together: with intervals unlike those files' own, or with guests that come and go.
 OF_SEVERAL = {ROOT / "prometheus/tests/seldom.yml", *ROOT.glob("prometheus/tests/churn_*.yml")}
 TEST_FILES = sorted([*ROOT.glob("prometheus/tests/*.yml"), *ROOT.glob("alerts/tests/*.yml")])
 
 
 def run(program: str, *arguments: str | Path) -> str:
-    """What a program says; the test fails with it unless the program is content."""
+    """A program's output; the test fails with it if the program does."""
     command = [str(program_path(program)), *map(str, arguments)]
     result = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
@@ -58,13 +58,13 @@ def test_rules_are_valid(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", TEST_FILES, ids=from_root)
-def test_rules_do_what_their_unit_tests_say(file: Path) -> None:
+def test_rules_pass_their_unit_tests(file: Path) -> None:
     run("promtool", "test", "rules", file)
 
 
 @pytest.mark.parametrize("file", TEST_FILES, ids=from_root)
-def test_the_order_of_groups_names_groups_that_are_there(file: Path) -> None:
-    """promtool passes over a name that is none."""
+def test_the_groups_in_group_eval_order_exist(file: Path) -> None:
+    """promtool ignores names of groups that don't exist."""
     tests = yaml.safe_load(file.read_text())
     rules = [yaml.safe_load((file.parent / name).read_text()) for name in tests["rule_files"]]
     there = {group["name"] for rule_file in rules for group in rule_file["groups"]}
@@ -72,7 +72,7 @@ def test_the_order_of_groups_names_groups_that_are_there(file: Path) -> None:
 
 
 def test_every_rule_file_has_unit_tests() -> None:
-    """Not those of an application that somebody adds: the auction site's stand for them."""
+    """Except rules of applications that users add: the auction site's represent them."""
     written = [file for pattern in WRITTEN for file in ROOT.glob(pattern)]
     assert [from_root(file) for file in written if not unit_tests(file)] == []
     assert set(TEST_FILES) <= {tests for file in RULE_FILES for tests in unit_tests(file)} | OF_SEVERAL

@@ -1,4 +1,4 @@
-"""The vocabulary as the real Prometheus makes it from what exporters show, with the configuration that ships."""
+"""The vocabulary as a real Prometheus records it from exporters' metrics, with the shipped configuration."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import pytest
 from tests.live import Exposition, Prometheus
 from tools.vocabulary_reference import vocabulary
 
-# Their labels are in prometheus/tests/usual.yml, triage.yml and forecast.yml.
-NEEDS_A_PAST = {
+# Records over hours or weeks; prometheus/tests/history_usual.yml and history_forecast.yml assert their labels.
+NEEDS_HISTORY = {
     record
     for record in vocabulary()
     if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
 } | {"app:overcommit_borne:ratio"}
-NEEDS_AN_END = {"vserver:ended_cpu_usage:rate"}  # of a guest: prometheus/tests/xen.yml and its neighbours
+NEEDS_AN_END = {
+    "vserver:ended_cpu_usage:rate"
+}  # of a guest; asserted in prometheus/tests/xen.yml, openvz.yml and cgroup.yml
 
-# Each domain uses one CPU. Two have one name, one has a name that is odd but legal.
+# Each domain uses one CPU. Two have the same name, one has a name that is odd but legal.
 XENTOP = r"""
 process_cpu_seconds_total SECONDS
 xen_host_cpus 4
@@ -84,7 +86,7 @@ node_network_receive_bytes_total{device="veth101.0"} SECONDS
 node_disk_read_bytes_total{device="sda"} SECONDS
 """
 DOCKER_ID = 8 * "0123abcd"
-# A container by its name, with a cgroup of its own inside, and a capped one by its path.
+# A container known by its name, with a cgroup inside, and a capped one known by its path.
 CADVISOR = r"""
 process_cpu_seconds_total SECONDS
 machine_cpu_cores{machine_id="1",boot_id="2",system_uuid="3"} 2
@@ -106,7 +108,7 @@ container_network_receive_bytes_total{id="/virtscope/auction-1-web",interface="e
 container_fs_writes_bytes_total{id="/virtscope/auction-1-web",device="/dev/sda"} SECONDS
 container_spec_memory_limit_bytes{id="/virtscope/auction-1-web"} 2e9
 """.replace("DOCKER_ID", DOCKER_ID)
-# A request a second to the lab's application, all of them within 0.1 s.
+# One request a second to the lab's application, all answered within 0.1 s.
 SENSOR = """
 app_request_duration_seconds_bucket{app="auction-1",tier="web",method="GET",status="2xx",le="0.1"} SECONDS
 app_request_duration_seconds_bucket{app="auction-1",tier="web",method="GET",status="2xx",le="0.3"} SECONDS
@@ -117,17 +119,17 @@ app_request_duration_seconds_count{app="auction-1",tier="web",method="GET",statu
 
 
 def counting(text: str) -> Callable[[], str]:
-    """The text with what a clock shows in place of SECONDS, and a hundred thousand times that in place of BYTES."""
+    """The text with a clock's seconds in place of SECONDS, and a hundred thousand times that in place of BYTES."""
     return lambda: text.replace("SECONDS", str(time.monotonic())).replace("BYTES", str(1e5 * time.monotonic()))
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Scrapes a Dom0 by two names, an OpenVZ host, two bare machines, and one without `host` in the targets file.
+    """Scrapes a Dom0 by two addresses, an OpenVZ host, two bare machines, and one without `host` in the targets file.
 
-    And from inside a guest of the Dom0's, and one that no labels were given to. One of the bare machines has containers
-    that are an auction site, with a sensor. Events are counted in the Dom0, in that guest, and on the hosts with
-    containers, with one of these each.
+    Also one of the Dom0's guests from inside, and a guest without labels. One of the bare machines has containers that
+    are an auction site, with a sensor. Events are counted in the Dom0, in that guest, and on both hosts with
+    containers, for one container each.
     """
     with (
         Exposition(counting(XENTOP)) as xentop,
@@ -174,13 +176,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             yield prometheus
 
 
-@pytest.mark.parametrize("record", sorted(vocabulary().keys() - NEEDS_A_PAST - NEEDS_AN_END))
+@pytest.mark.parametrize("record", sorted(vocabulary().keys() - NEEDS_HISTORY - NEEDS_AN_END))
 def test_series_have_exactly_the_labels_of_the_vocabulary(prometheus: Prometheus, record: str) -> None:
-    for series in prometheus.wait_for(record, seconds=90):  # objectives over long times are judged once a minute
+    for series in prometheus.wait_for(record, seconds=90):  # objectives over long ranges are evaluated once a minute
         assert set(series["metric"]) - {"__name__"} == set(vocabulary()[record].labels)
 
 
-def test_guests_are_told_apart_by_what_they_are_called(prometheus: Prometheus) -> None:
+def test_guests_are_identified_by_name(prometheus: Prometheus) -> None:
     roles = {s["metric"]["vserver"]: s["metric"]["role"] for s in prometheus.query('vserver:memory:bytes{host="xen1"}')}
     assert roles == {"Domain-0": "host", "web/1": "guest", "web/2": "guest", 'Käse "db" \\ 1': "guest"}
 
@@ -190,34 +192,36 @@ def test_a_target_without_a_host_is_known_by_its_address(prometheus: Prometheus)
     assert hosts == {"server1", "docker1", "localhost"}
 
 
-def test_a_guest_tells_from_inside_how_long_it_waited_and_nothing_of_its_host(prometheus: Prometheus) -> None:
+def test_a_guest_scraped_from_inside_adds_only_its_waiting(prometheus: Prometheus) -> None:
     prometheus.wait_for('vserver:cpu_wait:rate{host="xen1",vserver="web/2",role="guest"} > 0', seconds=60)
     assert {series["metric"]["vserver"] for series in prometheus.query('vserver:cpu_wait:rate{host="xen1"}')} == {
         "web/2"
     }
-    assert prometheus.query('vserver:cpu_usage:rate{host="127.0.0.1"}') == []  # the one without labels is no host
+    assert (
+        prometheus.query('vserver:cpu_usage:rate{host="127.0.0.1"}') == []
+    )  # the guest without labels is not taken for a host
 
 
 def test_a_host_scraped_twice_is_counted_once(prometheus: Prometheus) -> None:
     assert len(prometheus.query('up{host="xen1",job="xentop"}')) == 2
     assert prometheus.value('sum(vserver:memory:bytes{host="xen1"})') == 10e9
-    prometheus.wait_for('host:overhead:ratio{host="xen1"} > 0.2 < 0.3', seconds=30)  # one of four
+    prometheus.wait_for('host:overhead:ratio{host="xen1"} > 0.2 < 0.3', seconds=30)  # one of four CPUs
 
 
 def test_events_are_those_of_dom0_and_the_guests_that_count(prometheus: Prometheus) -> None:
     prometheus.wait_for('count(vserver:instructions:rate{host="xen1"}) == 2', seconds=60)
     counted = prometheus.query('vserver:instructions:rate{host="xen1"}')
     assert {s["metric"]["vserver"]: s["metric"]["role"] for s in counted} == {"Domain-0": "host", "web/2": "guest"}
-    prometheus.wait_for('host:events_covered:ratio{host="xen1"} > 0.45 < 0.55', seconds=30)  # two of four domains
+    prometheus.wait_for('host:events_covered:ratio{host="xen1"} > 0.45 < 0.55', seconds=30)  # two of four domains count
 
 
 @pytest.mark.parametrize("vserver", ["101", "auction-db"])
-def test_a_container_counts_events_under_the_name_it_uses_cpu_by(prometheus: Prometheus, vserver: str) -> None:
+def test_events_and_cpu_of_a_container_have_the_same_name(prometheus: Prometheus, vserver: str) -> None:
     counted = f'vserver:instructions:rate{{vserver="{vserver}"}}'
     prometheus.wait_for(f"{counted} and on (host, platform, vserver, role) vserver:cpu_usage:rate", seconds=60)
 
 
-def test_containers_stand_beside_the_machine_that_they_are_on(prometheus: Prometheus) -> None:
+def test_containers_appear_beside_their_machine(prometheus: Prometheus) -> None:
     used = prometheus.query('vserver:cpu_usage:rate{host="docker1"}')
     assert {(s["metric"]["platform"], s["metric"]["vserver"], s["metric"]["role"]) for s in used} == {
         ("base", "docker1", "host"),
@@ -227,8 +231,8 @@ def test_containers_stand_beside_the_machine_that_they_are_on(prometheus: Promet
     }
 
 
-def test_what_the_sensor_and_the_containers_of_an_application_tell_is_joined(prometheus: Prometheus) -> None:
-    # The web tier's one CPU, no overhead, as the machine uses no more than its containers; one request a second.
+def test_an_applications_sensor_and_containers_are_joined(prometheus: Prometheus) -> None:
+    # The web tier uses one CPU; no overhead, as the machine uses no more than its containers; one request a second.
     prometheus.wait_for('app:cpu_per_request:seconds{app="auction-1"} > 0.9 < 1.1', seconds=60)
     prometheus.wait_for('app:response_seconds:p95{app="auction-1",tier="web"} > 0 < 0.1', seconds=30)
     assert prometheus.value('app:errors:ratio{app="auction-1",tier="web"}') == 0

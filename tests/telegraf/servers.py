@@ -120,8 +120,9 @@ def mariadb(folder: Path) -> Iterator[Path]:
     """MariaDB that trusts everybody; its socket."""
     root = _unpacked(programs.LAB)
     (folder / "data").mkdir(parents=True)
+    [messages] = root.glob("usr/share/m*/english")
     options = ["--no-defaults", f"--datadir={folder}/data", f"--socket={folder}/socket", f"--pid-file={folder}/pid"]
-    options += ["--skip-networking", "--skip-grant-tables", f"--lc-messages-dir={root}/usr/share/mysql"]
+    options += ["--skip-networking", "--skip-grant-tables", f"--lc-messages-dir={messages.parent}"]
     options += ["--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M", "--innodb-use-native-aio=off"]
     if os.geteuid() == 0:
         options.append("--user=root")
@@ -134,7 +135,7 @@ def postgresql(folder: Path) -> Iterator[Path]:
     """PostgreSQL that trusts everybody; the folder of its socket."""
     root = _unpacked(programs.TESTS)
     (folder / "socket").mkdir(parents=True)
-    binaries = root / "usr/lib/postgresql/15/bin"
+    [binaries] = root.glob("usr/lib/postgresql/*/bin")
     initdb = [*_not_as_root(), f"{binaries}/initdb", f"--pgdata={folder}/data", "--auth=trust", "--no-sync"]
     initdb += ["--username=telegraf", "--encoding=UTF8", "--locale=C"]
     made = subprocess.run(initdb, env=_environment(root), check=False, capture_output=True, text=True, timeout=120)
@@ -154,13 +155,13 @@ def send(port: int, request: bytes) -> None:
                 pass
 
 
-def _unpacked(packages: programs.PackageSet) -> Path:
+def _unpacked(packages: programs.Packages) -> Path:
     try:
-        return packages.root()
+        return programs.root(packages)
     except programs.ProgramsError as error:
         if os.environ.get("CI") == "true":
             raise
-        pytest.skip(f"no packages of {packages.title}: {error}")
+        pytest.skip(f"no packages for {packages.name}: {error}")
 
 
 def _site(folder: Path) -> None:

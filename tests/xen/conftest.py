@@ -1,4 +1,4 @@
-"""The emulated Xen hosts for the tests of this folder, one after the other, and the project's own Prometheus."""
+"""The emulated Xen hosts that the tests of this folder run on, one at a time, and the project's own Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.xen.second_exporter import SecondExporter, second_exporter_in
 from tests.xen.snapshot import resumed
 
 HOSTS = (CREDIT2, CREDIT)
-FIGURES = pytest.StashKey[list[str]]()
+REPORTED = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,7 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "xen" in metafunc.fixturenames:
         chosen = metafunc.definition.get_closest_marker("hosts")
         plans: tuple[HostPlan, ...] = chosen.args if chosen else (CREDIT2,)
-        # One host in each run; the other where what it tests has changed.
+        # Each run uses one host; the other runs only where what it tests has changed.
         hosts = [
             pytest.param(plan, id=plan.name, marks=[pytest.mark.nightly] if plan is CREDIT else []) for plan in plans
         ]
@@ -37,7 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sorts by host, so that each is booted once and is switched off before the next one."""
+    """Sorts by host, so that each is started once and stopped before the next one starts."""
 
     def place(item: pytest.Item) -> int:
         plan = (
@@ -49,22 +49,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def figures(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Takes a line to be shown at the end of the run: what was measured, beside the verdict on it."""
-    return pytestconfig.stash.setdefault(FIGURES, []).append
+def report(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Prints a line at the end of the run: what was measured, whether or not the test passed."""
+    return pytestconfig.stash.setdefault(REPORTED, []).append
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if lines := config.stash.get(FIGURES, []):
-        terminalreporter.section("figures from the emulated Xen host")
+    if lines := config.stash.get(REPORTED, []):
+        terminalreporter.section("measured on the emulated Xen hosts")
         terminalreporter.write("".join(f"{line}\n" for line in lines))
 
 
 @pytest.fixture(scope="session")
 def xen(
-    tmp_path_factory: pytest.TempPathFactory, figures: Callable[[str], None], request: pytest.FixtureRequest
+    tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], None], request: pytest.FixtureRequest
 ) -> Iterator[XenHost]:
-    """A running Xen host as planned, its guests at work, the exporter in Dom0."""
+    """A running Xen host as planned, with its guests running and the exporter in Dom0."""
     if reason := why_not_here():
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
@@ -79,19 +79,19 @@ def xen(
         host.install_exporter(exporter)
         host.start_exporter()
         seconds = time.monotonic() - begun
-        figures(f"{plan.name}: {seconds:.0f} s up to {len(plan.guests)} running guests and the exporter")
+        report(f"{plan.name}: {seconds:.0f} s until {len(plan.guests)} guests and the exporter were running")
         failed = request.session.testsfailed
         yield host
         if request.session.testsfailed > failed:
-            figures(f"The exporter's log:\n{host.dom0('cat /var/log/xentop-exporter')}")
-            figures(f"The console:\n{machine.console()}")
+            report(f"The exporter's log:\n{host.dom0('cat /var/log/xentop-exporter')}")
+            report(f"The console:\n{machine.console()}")
 
 
 @pytest.fixture(scope="session")
 def prometheus(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """The project's Prometheus, scraping the host for long enough to know rates.
+    """The project's Prometheus, which has scraped the host for long enough to compute rates.
 
-    More often than it ships to, as tests wait for scrapes.
+    It scrapes more often than the shipped configuration does, as tests wait for scrapes.
     """
     with Prometheus(tmp_path_factory.mktemp("prometheus"), {"xentop": [xen.target]}, interval="2s") as server:
         server.wait_for("host:overhead:ratio", seconds=120)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from tools import programs
+from tools.programs import debian
 
 
 class BuildError(Exception):
@@ -31,7 +31,7 @@ class Archive:
             "APT::Architecture": "amd64",
             "APT::Architectures": "amd64",
         }
-        self.options = ["-qq", f"-c={programs.APT_CONF}", *(f"-o{name}={value}" for name, value in settings.items())]
+        self.options = ["-qq", f"-c={debian.APT_CONF}", *(f"-o{name}={value}" for name, value in settings.items())]
         run(["apt-get", *self.options, "update"])
 
     def dependency(self, package: str) -> str:

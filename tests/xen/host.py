@@ -1,4 +1,4 @@
-"""The Xen host under test: what runs on the emulated machine, and how to take hold of it."""
+"""The Xen host under test: what runs on the emulated machine, and how tests control it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRAPE_SECONDS = 30  # until the next scrape is stored: 5 s, and one may fail on
 
 @dataclass(frozen=True)
 class Guest:
-    """A guest to be, with the arguments of dom0/scripts/create-guest; `duty` is in percent of each vCPU."""
+    """A guest to create, with the arguments of dom0/scripts/create-guest; `duty` is in percent of each vCPU."""
 
     number: int
     name: str
@@ -31,12 +31,12 @@ class Guest:
     io: int = 0
     net: int = 0
     type: str = "pv"
-    memory: int = 96  # MiB; less than 80 don't hold the kernel and its initramfs
+    memory: int = 96  # MiB; less than 80 is too little for the kernel and its initramfs
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """A host to be: its name in test ids, the machine, and the guests that run from the start."""
+    """A host to start: its name in test ids, the machine, and the guests that run from the start."""
 
     name: str
     setup: Setup
@@ -48,7 +48,7 @@ GUESTS = (
     Guest(2, "db01", duty=15, io=8, net=1),
     Guest(3, 'app "Grün" \\ 1', duty=5, vcpus=2, net=1),
 )
-# Xen as it comes, which is with the scheduler credit2.
+# Xen's defaults, with the scheduler credit2.
 CREDIT2 = HostPlan("credit2", Setup("qemu64", cpus=1, xen="dom0_mem=640M,max:640M"), GUESTS)
 # Without max: Dom0's memory has no limit.
 CREDIT = HostPlan(
@@ -62,8 +62,8 @@ class XenHost:
     """A machine with guests and the exporter.
 
     Attributes:
-        plan: what it is.
-        exporter: the exporter's address, host:port, as seen from here.
+        plan: its machine and guests.
+        exporter: the exporter's address, host:port, on this machine.
         target: its entry in Prometheus's targets file.
     """
 
@@ -78,7 +78,7 @@ class XenHost:
         return self.machine.check(command, timeout)
 
     def install_exporter(self, tar: bytes) -> None:
-        """Unpacks what package.exporter_as_tar made into /opt/virtscope of Dom0."""
+        """Unpacks the tar file made by package.exporter_as_tar into Dom0's /opt/virtscope."""
         self.machine.put("/tmp/virtscope.tar", tar)
         self.dom0("mkdir -p /opt/virtscope && tar -xf /tmp/virtscope.tar -C /opt/virtscope && rm /tmp/virtscope.tar")
 
@@ -97,16 +97,16 @@ class XenHost:
         raise MachineError(f"the exporter does not answer; its log:\n{self.dom0('cat /var/log/xentop-exporter')}")
 
     def set_clock(self) -> None:
-        """Sets the clock of Dom0, which stands still in a snapshot."""
+        """Sets the clock of Dom0, which stopped when the snapshot was taken."""
         self.dom0(f"date -s @{time.time():.3f}")
 
     def prefer_dom0(self) -> None:
-        """Gives Dom0 the greatest weight: what it does waits for no guest, however slow this machine is."""
+        """Gives Dom0 the greatest weight, so that it waits for no guest, however slow this machine is."""
         scheduler = self.dom0("xl info xen_scheduler").strip()
         self.dom0(f"xl sched-{scheduler} -d 0 -w {GREATEST_WEIGHT}")
 
     def wait_for_guests(self, domids: Iterable[str]) -> None:
-        """Returns when each of these guests has booted, which is when it has sent its first packet."""
+        """Returns once each of these guests has booted, that is, has sent its first packet."""
         deadline = time.monotonic() + GUESTS_BOOT_SECONDS
         for domid in domids:
             while not int(self.dom0(f"cat /sys/class/net/vif{domid}.0/statistics/rx_packets")):
@@ -126,7 +126,7 @@ class XenHost:
 
     @contextlib.contextmanager
     def paused(self, *domids: str) -> Iterator[None]:
-        """Stops these guests, all if none is named, as long as the block lasts."""
+        """Pauses these guests, or all if none is named, as long as the block lasts."""
         chosen = domids or self.domids()
         self.dom0("".join(f"xl pause {domid}; " for domid in chosen))
         try:
@@ -136,6 +136,6 @@ class XenHost:
 
 
 def wait_for_scrape(prometheus: Prometheus) -> None:
-    """Returns when Prometheus has stored a successful scrape that began after this call."""
+    """Returns once Prometheus has stored a successful scrape that began after this call."""
     now = time.time()
     prometheus.wait_for(f'up{{job="xentop"}} == 1 and timestamp(up{{job="xentop"}}) > {now}', SCRAPE_SECONDS)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tests.live.program import free_port
 from tests.xen.image import Image
-from tools import programs
+from tools.programs import ProgramsError, debian, releases
 
 AGENT_PORT = 7000
 EXPORTER_PORT = 10290
@@ -24,15 +24,15 @@ SAVE_SECONDS = 300
 
 
 class MachineError(Exception):
-    """The machine did not do what it was told; the message holds what it said last."""
+    """The machine failed to do what was asked of it; the message ends with its last output."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a machine is made of, and how Xen is started on it.
+    """The emulated hardware, and how Xen is started on it.
 
-    cpu: QEMU's model. With models richer than qemu64 Dom0, or programs in it, crash; PVH guests need its feature npt.
-    cpus: with two, each flushes the other's translations, and emulation slows down; less so if Dom0 is tied to one.
+    cpu: QEMU's model. With models richer than qemu64, Dom0 or programs in it crash; PVH guests need its feature npt.
+    cpus: with two, each flushes the other's translations, which slows emulation down; less so if Dom0 is pinned to one.
     xen: the hypervisor's command line.
     """
 
@@ -52,11 +52,14 @@ class Completed:
 def why_not_here() -> str | None:
     """Why this machine can't emulate a Xen host, and what to do about it; None if it can."""
     try:
-        architecture = programs.debian_architecture()
-    except programs.ProgramsError as error:
+        debian.system()  # what it is made of comes from there
+        architecture = releases.architecture()
+    except ProgramsError as error:
         return str(error)
     if architecture != "amd64":
-        return "the emulated Xen host is made of amd64 programs, some of which run to build it; use an amd64 machine"
+        return (
+            "the emulated Xen host is made of amd64 programs, some of which are run to build it; use an amd64 machine"
+        )
     brings = {"qemu-system-x86": "qemu-system-x86_64", "cpio": "cpio", "zstd": "zstd"}  # packages of packages.txt
     if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
         return f"the emulated Xen host needs: apt-get install --no-install-recommends {' '.join(missing)}"
@@ -128,7 +131,7 @@ class Machine:
         raise MachineError(f"Dom0 did not answer within {BOOT_SECONDS} s; console:\n{self.console()}")
 
     def save(self, state: Path) -> None:
-        """Writes the state of the machine, which stands still from then on, to the file `state`. Raises MachineError.
+        """Stops the machine for good and writes its state to the file `state`. Raises MachineError.
 
         The commands: https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html#migration
         """
@@ -142,14 +145,14 @@ class Machine:
                 lines.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
                 lines.flush()
                 while "event" in (answer := json.loads(lines.readline())):
-                    pass  # of what happens meanwhile
+                    pass  # an event, not the answer
                 if "error" in answer:
                     raise MachineError(f"QEMU refuses {command}: {answer['error']['desc']}")
                 found: dict[str, Any] = answer["return"]
                 return found
 
             ask("qmp_capabilities")
-            # All in one pass: who writes the file needn't spare the machine.
+            # In one pass, with the machine stopped: its downtime doesn't matter.
             ask("migrate-set-parameters", **{"max-bandwidth": 1 << 34, "downtime-limit": 1000 * SAVE_SECONDS})
             ask("migrate", uri=f"exec:zstd --quiet --fast=3 -o {state}")
             deadline = time.monotonic() + SAVE_SECONDS
@@ -161,10 +164,10 @@ class Machine:
     def console(self, lines: int = 40) -> str:
         """The last lines of the console."""
         text = self.serial_log.read_text(errors="replace") if self.serial_log.exists() else ""
-        return "\n".join([*text.splitlines()[-lines:], f"(all of it: {self.serial_log})"])
+        return "\n".join([*text.splitlines()[-lines:], f"(complete: {self.serial_log})"])
 
     def run(self, command: str, timeout: float = 60) -> Completed:
-        """Runs a shell command in Dom0, killed there after `timeout` seconds; its failure is not an error here."""
+        """Runs a shell command in Dom0, killed there after `timeout` seconds; a failing command raises nothing."""
         status, output = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
         return Completed(status, output.decode(errors="replace"))
 
@@ -176,7 +179,7 @@ class Machine:
         return completed.output
 
     def put(self, path: str, content: bytes) -> None:
-        """Writes a file in Dom0, with the folders above it."""
+        """Writes a file in Dom0, creating the folders above it."""
         self.request("PUT", path, content, timeout=60)
 
     def request(self, method: str, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:

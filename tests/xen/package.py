@@ -1,4 +1,4 @@
-"""The exporters' wheel, installed as it would be on a watched host, ready to be unpacked there."""
+"""The exporters' wheel, installed as on a watched host, ready to be unpacked there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.programs import CHECKOUT
 def exporter_as_tar(workdir: Path) -> bytes:
     """Builds the wheel and installs it with its one run-time dependency; returns that as a tar file.
 
-    PyYAML and bcrypt stay away: nothing without --web.config.file may need them.
+    PyYAML and bcrypt are left out: only --web.config.file may need them.
     """
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheels, site = workdir / "wheels", workdir / "site"

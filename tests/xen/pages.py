@@ -32,7 +32,7 @@ class Page:
 
     @classmethod
     def from_within(cls, xen: XenHost, port: int) -> Self:
-        """Scrapes an exporter that listens on Dom0's loopback alone; slower."""
+        """Scrapes an exporter that listens on Dom0's loopback only; slower."""
         url = f"http://127.0.0.1:{port}/metrics"
         fetch = (
             f"import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen('{url}', timeout={SECONDS}).read())"
@@ -51,15 +51,15 @@ class Page:
         return [sample for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()]
 
     def value(self, name: str, **labels: str) -> float:
-        """The value of the one sample that there is; AssertionError if there is none, or several."""
+        """The value of the only such sample; AssertionError if there is none, or several."""
         found = self.all(name, **labels)
         assert len(found) == 1, f"{name} {labels}: {found}"
         return found[0].value
 
     def of_guest(self, domain: str) -> set[str]:
-        """The ids of the domains of that name, "" where the source knows none."""
+        """The ids of the domains of that name, "" where the source has none."""
         return {sample.labels["domid"] for sample in self.all("xen_domain_vcpus", domain=domain)}
 
     def states(self, domain: str) -> set[str]:
-        """The states that the one domain of that name is in."""
+        """The states of the only domain of that name."""
         return {sample.labels["state"] for sample in self.all("xen_domain_state", domain=domain) if sample.value == 1}

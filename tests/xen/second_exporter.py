@@ -37,14 +37,14 @@ class SecondExporter:
         return Page.of(self.address)
 
     def wait_for(self, up: bool, seconds: float = 120) -> Page:
-        """A page on which the source is up, or is not."""
+        """The first page on which the source is up, or isn't."""
         deadline = time.monotonic() + seconds
         while (page := self.page()).value("xentop_up") != up:
             assert time.monotonic() < deadline, self.xen.dom0(f"cat {LOG}")
         return page
 
     def page_from_now(self) -> Page:
-        """A page whose figures are of a moment after this call."""
+        """A page whose values were read after this call."""
         begun = time.monotonic()
         while True:
             page = self.wait_for(up=True)
@@ -55,7 +55,7 @@ class SecondExporter:
 
 @contextlib.contextmanager
 def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
-    """Starts it and waits until it listens; ends it with the block."""
+    """Starts it and waits until it listens; stops it at the end of the block."""
     pid = xen.dom0(
         f"PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xen {flags}"
         f" --web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT} >{LOG} 2>&1 & echo $!"

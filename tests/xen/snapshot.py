@@ -1,8 +1,8 @@
-"""A Xen host whose guests have booted, kept as a snapshot: a run of the tests goes on from there within seconds.
+"""A Xen host whose guests have booted, kept as a snapshot from which the tests resume within seconds.
 
-Booting an emulated host and its guests takes one to three minutes and proves nothing of the project's own: the exporter
-is installed afterwards. The snapshot is kept in the cache under a hash of all that makes it, so that a change of any of
-that boots again.
+Booting an emulated host and its guests takes one to three minutes and tests nothing of the project's own: the exporter
+is installed afterwards. The snapshot is kept in the cache under a hash of everything it is made from; when any of that
+changes, the host is booted again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def snapshot(plan: HostPlan, image: Image) -> Path:
 
 
 def digest(plan: HostPlan, image: Image) -> str:
-    """Of the plan, the image (its folder's name is a hash), how a host is started, and the QEMU that can read it."""
+    """A hash of the plan, the image (its folder's name is a hash), the code that starts a host, and QEMU's version."""
     qemu = subprocess.run(["qemu-system-x86_64", "--version"], check=True, capture_output=True, timeout=30).stdout
     digest = hashlib.sha256(json.dumps(dataclasses.asdict(plan)).encode() + image.initramfs.parent.name.encode() + qemu)
     for file in ("host.py", "machine.py", "snapshot.py"):
@@ -57,5 +57,5 @@ def boot(plan: HostPlan, image: Image, workdir: Path, state: Path) -> None:
 
 
 def resumed(plan: HostPlan, image: Image, workdir: Path) -> Machine:
-    """The planned host, to be used as a context manager: it goes on from its snapshot."""
+    """The planned host, resumed from its snapshot; use as a context manager."""
     return Machine(image, plan.setup, workdir, snapshot(plan, image))

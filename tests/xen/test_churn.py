@@ -1,6 +1,6 @@
-"""Twenty guests come and go between scrapes: no series outlives its guest, and none is another's.
+"""Twenty guests come and go between scrapes: no series outlives its guest or mixes up two guests.
 
-What they and Dom0 used meanwhile is what xl says, guests that have ended included.
+The CPU time that they and Dom0 used meanwhile is what xl reports, guests that have ended included.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.timeout(1500), pytest.mark.hosts(CREDIT)]  # the first
 
 GUESTS = 20
 ALIVE = 2  # at a time
-RUNNING = 2  # every second runs, which is dear in emulation; the others stay paused
+RUNNING = 2  # every second guest runs, as emulation makes that expensive; the others stay paused
 DUTY = 60  # percent of a CPU
-NAMES = ALIVE + 1  # so few that each is taken again as soon as it is free
+NAMES = ALIVE + 1  # so few that each is reused as soon as it is free
 INTERVAL = 3  # seconds: two exporters and xl share one emulated CPU, which needs up to a second for a scrape
-DEADLINE = 0.95 * INTERVAL  # of the time that a scrape may take
-TEXT_IS_LATE = 5.0  # seconds: what the exporter serves at most
-MINUTE = 60.0  # of the rates
+DEADLINE = 0.95 * INTERVAL  # the longest a scrape may take
+TEXT_IS_LATE = 5.0  # seconds: the oldest that the exporter serves
+MINUTE = 60.0  # the range of the rates
 TOLERANCE = 0.05
 MIB = 1 << 20
 LIMIT = "xen_domain_memory_limit_bytes"
@@ -35,14 +35,14 @@ LIMIT = "xen_domain_memory_limit_bytes"
 
 @dataclass(frozen=True)
 class Life:
-    """A guest that was; times are seconds since 1970, on this machine's clock, which is Prometheus's."""
+    """A guest of the past; times are seconds since 1970, on this machine's clock, which is Prometheus's."""
 
     name: str
     domid: str
-    limit: float  # each guest's own, so that figures tell whose they are
+    limit: float  # different for each guest, so that a value shows which guest it belongs to
     created: float
     started: float
-    destroyed: float  # when xl was told to
+    destroyed: float  # when `xl destroy` was called
     gone: float
 
 
@@ -56,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Account:
-    """CPU seconds by xl list between two moments that are whole minutes apart; of each guest, up to its last look."""
+    """CPU seconds by `xl list` between two moments whole minutes apart; a guest's are those when it was last listed."""
 
     begun: float
     ended: float
@@ -71,7 +71,7 @@ class Churn:
 
 
 def seconds_by_xl(listed: str) -> dict[str, float]:
-    """CPU seconds by domain id, of lines of `xl list`: name, id, memory, vCPUs, state, seconds; the name may be any."""
+    """CPU seconds by domain id, from `xl list`: name (any text), id, memory, vCPUs, state, seconds."""
     rows = [line.split() for line in listed.splitlines()]
     return {row[-5]: float(row[-1]) for row in rows if row[-1] != "Time(s)"}
 
@@ -83,7 +83,7 @@ def lives(churn: Churn) -> list[Life]:
 
 @pytest.fixture(scope="module")
 def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> Churn:
-    """All of them, over by now."""
+    """All guests' lives; all have ended."""
     text_exporter.wait_for(up=True)
     watcher.wait_for("count(up == 1 and on (instance) xentop_up == 1) == 2", seconds=120)
     over: list[Life] = []
@@ -103,7 +103,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
         alive.append(Life(guest.name, domid, limit, created, time.time(), 0, 0))
         while len(alive) > (ALIVE if number < GUESTS - 1 else 0):
             ending, begun = alive.pop(0), time.time()
-            # xl doesn't wait until the last page is given back; up to then the domain is dying.
+            # xl doesn't wait until the last page is freed; until then the domain is dying.
             of_ended |= seconds_by_xl(
                 xen.dom0(
                     f"xl list {ending.domid}; xl destroy {ending.domid};"
@@ -116,7 +116,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     time.sleep(MINUTE - (time.time() - first_look) % MINUTE)
     at_last, last_look = seconds_by_xl(xen.dom0("xl list")), time.time()
     xen.dom0(f"xl unpause {busy}")
-    time.sleep(3 * INTERVAL)  # for the scrapes after the last one
+    time.sleep(3 * INTERVAL)  # for scrapes after the last guest has gone
     there_all_along = sum(at_last[domid] - seconds for domid, seconds in at_first.items() if domid != "0")
     guests = sum(of_ended.values()) + there_all_along
     return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests))
@@ -143,8 +143,8 @@ def stored(prometheus: Prometheus, selector: str) -> list[Series]:
     ]
 
 
-def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], figures: Callable[[str], None]) -> None:
-    """But for those that an emulated Dom0 with one CPU can't answer in time, whatever runs in it."""
+def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], report: Callable[[str], None]) -> None:
+    """Except those that an emulated Dom0 with one CPU can't answer in time, whatever runs in it."""
     begun, ended = lives[0].created, lives[-1].gone
     seconds = {series.labels["host"]: dict(series.samples) for series in stored(watcher, "scrape_duration_seconds")}
     for series in stored(watcher, 'up{job="xentop"}'):
@@ -153,31 +153,32 @@ def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], figures: Callab
         failed = [at for at, value in during.items() if value != 1]
         assert [at for at in failed if seconds[host][at] < DEADLINE] == [], host
         assert len(failed) < len(during) / 4, "too few scrapes to prove anything"
-        figures(f"churn: {len(during)} scrapes of {host} in {ended - begun:.0f} s, {len(failed)} of them too late")
+        report(f"churn: {len(during)} scrapes of {host} in {ended - begun:.0f} s, {len(failed)} of them too late")
     for series in stored(watcher, "xentop_source_errors_total"):
         if series.labels["reason"] != "timeout":
             assert {value for _, value in series.samples} == {0}, series.labels
 
 
-def test_each_guest_shows_while_it_lives_and_is_gone_with_the_next_scrape(
+def test_each_guest_shows_while_it_exists_and_is_gone_by_the_next_scrape(
     watcher: Prometheus, lives: list[Life]
 ) -> None:
     [answers] = stored(watcher, 'xentop_up{host="library"}')
     scrapes = [at for at, up in answers.samples if up]
     for life in lives:
-        own = f'{{host="library", job="xentop", domid="{life.domid}"}}'
+        labels = f'host="library", job="xentop", domid="{life.domid}"'
+        own = f'{{__name__!~".+:.+", {labels}}}'  # records come after the scrape
         times = [at for series in stored(watcher, own) for at, _ in series.samples]
         assert life.created < min(times), life
         assert max(times) < life.gone, life
-        # Every scrape of the time in which it surely lived shows it.
-        limits = {at for series in stored(watcher, LIMIT + own) for at, _ in series.samples}
+        # Every scrape while it certainly existed shows it.
+        limits = {at for series in stored(watcher, f"{LIMIT}{{{labels}}}") for at, _ in series.samples}
         assert {at for at in scrapes if life.started < at < life.destroyed} <= limits, life
         after = min(at for at in scrapes if at > life.gone)
         assert watcher.query(f"{own} @ {after + 0.1:.3f}") == [], "Prometheus must see it end at once"
 
 
-def test_no_figure_is_attributed_to_another_guest(watcher: Prometheus, lives: list[Life]) -> None:
-    """A guest has its limit to tell it by from some moment of its creation on; before, that is 0."""
+def test_no_value_is_attributed_to_another_guest(watcher: Prometheus, lives: list[Life]) -> None:
+    """A guest's memory limit identifies it; early in its creation it is still 0."""
     checked = set()
     for series in stored(watcher, f'{LIMIT}{{domain=~"churn.*"}}'):
         labels = series.labels
@@ -195,8 +196,8 @@ def test_no_figure_is_attributed_to_another_guest(watcher: Prometheus, lives: li
     assert checked >= {(host, life.limit) for host in ("library", "text") for life in lives}
 
 
-def test_no_counter_falls_while_a_guest_lives(watcher: Prometheus, lives: list[Life]) -> None:
-    """Dom0's end of an interface forgets what it counted when the guest's end is gone, before it goes itself."""
+def test_no_counter_decreases_while_its_guest_exists(watcher: Prometheus, lives: list[Life]) -> None:
+    """But Dom0's end of an interface resets its counters when the guest's end is gone, before it goes itself."""
 
     def owner(series: Series) -> tuple[str, str, str]:
         return series.labels["host"], series.labels.get("domid", ""), series.labels.get("domain", "")
@@ -214,35 +215,35 @@ def test_no_counter_falls_while_a_guest_lives(watcher: Prometheus, lives: list[L
             if high > low:
                 moved.add(owner(series))
             elif high < low and not (of_network and high == 0 and ended(series, after)):
-                # Names are all that text has: a counter begins anew where a new guest has taken the name.
+                # xentop's text has only names: a counter restarts where a new guest has taken the name.
                 assert series.labels["host"] == "text", (series.labels, low, high)
                 assert limits[owner(series)][before] != limits[owner(series)][after], (series.labels, low, high)
     of_library = {("library", life.domid, life.name) for life in lives[::RUNNING]}
-    assert of_library <= moved, "counters that stand still don't fall"
+    assert of_library <= moved, "a counter that never moves proves nothing"
 
 
-def test_cpu_is_what_xl_says_of_those_who_are_there_and_those_who_have_ended(
-    watcher: Prometheus, churn: Churn, figures: Callable[[str], None]
+def test_cpu_is_what_xl_reports_for_running_and_ended_guests(
+    watcher: Prometheus, churn: Churn, report: Callable[[str], None]
 ) -> None:
-    """Over the whole time, minute by minute, as each rate is of the minute before it."""
+    """Over the whole time, minute by minute, as each rate covers the minute before it."""
     account = churn.account
     minutes = [
         account.begun + MINUTE * (1 + number) for number in range(round((account.ended - account.begun) / MINUTE))
     ]
 
     def seconds(record: str) -> float:
-        # The last value before that moment: no scrape, no record.
+        # The last value before that moment: a failed scrape leaves no record.
         last = (f'last_over_time({record}{{host="library"}}[30s] @ {at:.3f})' for at in minutes)
         return sum(MINUTE * watcher.value(query) for query in last)
 
-    dom0, everybody = seconds("host:overhead_cpu:rate"), seconds("host:cpu_usage:rate")
+    dom0, total = seconds("host:overhead_cpu:rate"), seconds("host:cpu_usage:rate")
     true = account.dom0 + account.guests
-    figures(
-        f"churn: xl says {account.dom0:.1f} CPU seconds of Dom0 and {account.guests:.1f} of guests in"
-        f" {len(minutes)} minutes, Prometheus {dom0:.1f} and {everybody - dom0:.1f};"
-        f" overhead is {account.dom0 / true:.3f}, and {dom0 / everybody:.3f}"
+    report(
+        f"churn: by xl, Dom0 used {account.dom0:.1f} CPU seconds and guests {account.guests:.1f} in"
+        f" {len(minutes)} minutes, by Prometheus {dom0:.1f} and {total - dom0:.1f};"
+        f" the overhead is {account.dom0 / true:.3f} and {dom0 / total:.3f}"
     )
     assert account.guests > 0.1 * account.dom0, "too little to prove anything"
-    assert dom0 / everybody == pytest.approx(account.dom0 / true, rel=TOLERANCE)
-    assert everybody == pytest.approx(true, rel=TOLERANCE)
-    assert everybody - dom0 == pytest.approx(account.guests, rel=TOLERANCE)
+    assert dom0 / total == pytest.approx(account.dom0 / true, rel=TOLERANCE)
+    assert total == pytest.approx(true, rel=TOLERANCE)
+    assert total - dom0 == pytest.approx(account.guests, rel=TOLERANCE)

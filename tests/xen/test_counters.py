@@ -1,4 +1,4 @@
-"""Network and block counters are those of Dom0's kernel and of xentop."""
+"""Network and block counters match Dom0's kernel and xentop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Counters: TypeAlias = dict[tuple[str, str, str], float]
 """By metric name, domain id and device (vif number, or number of the block device)."""
 
 READINGS = 15  # even with all guests paused, Dom0 itself may send them a packet while we look
-FIGURES = ("bytes", "packets", "errors", "drops")
+COUNTED = ("bytes", "packets", "errors", "drops")
 SECTOR_BYTES = 512
 XVDA = "51712"
 
@@ -27,7 +27,7 @@ XENTOP_NET = re.compile(rf"Net(?P<vif>\d+) R{XENTOP_WAY}T{XENTOP_WAY}")
 XENTOP_VBD = re.compile(r"VBD \S+ (?P<vbd>\d+) .*OO: *(\d+) +RD: *(\d+) +WR: *(\d+) +RSECT: *(\d+) +WSECT: *(\d+).*")
 
 
-def test_counters_are_those_of_dom0_and_of_xentop(xen: XenHost, prometheus: Prometheus) -> None:
+def test_counters_match_dom0_and_xentop(xen: XenHost, prometheus: Prometheus) -> None:
     with xen.paused():
         for _ in range(READINGS):
             before = from_kernel(xen)
@@ -56,11 +56,11 @@ def from_prometheus(prometheus: Prometheus) -> Counters:
 
 
 def from_kernel(xen: XenHost) -> Counters:
-    """/proc/net/dev, and what the block back end says in sysfs."""
+    """/proc/net/dev, and the block back end's statistics in sysfs."""
     counters: Counters = {}
     for domid, vif, row in re.findall(r"vif(\d+)\.(\d+): (.*)", xen.dom0("cat /proc/net/dev")):
-        figures = row.split()
-        counters |= network(domid, vif, received_by_dom0=figures[:4], sent_by_dom0=figures[8:12])
+        numbers = row.split()
+        counters |= network(domid, vif, received_by_dom0=numbers[:4], sent_by_dom0=numbers[8:12])
     statistics = xen.dom0("cd /sys/bus/xen-backend/devices && grep . vbd-*/statistics/*")
     found = dict(line.split(":") for line in statistics.split())
     for domid, vbd in {tuple(re.findall(r"\d+", path)) for path in found}:
@@ -78,25 +78,25 @@ def from_xentop(xen: XenHost) -> Counters:
         if row := XENTOP_DOMAIN.fullmatch(line):
             domid = domids.get(row["name"], "0")
         elif row := XENTOP_NET.fullmatch(line):
-            figures = row.groups()[1:]
-            counters |= network(domid, row["vif"], received_by_dom0=figures[:4], sent_by_dom0=figures[4:])
+            numbers = row.groups()[1:]
+            counters |= network(domid, row["vif"], received_by_dom0=numbers[:4], sent_by_dom0=numbers[4:])
         elif row := XENTOP_VBD.fullmatch(line):
             counters |= block(domid, row["vbd"], row.groups()[1:])
     return counters
 
 
 def network(domid: str, vif: str, received_by_dom0: Sequence[str], sent_by_dom0: Sequence[str]) -> Counters:
-    """What Dom0's end of the interface received, the guest sent."""
+    """What Dom0's end of the interface received is what the guest sent."""
     return {
-        (f"xen_domain_network_{direction}_{figure}_total", domid, vif): float(value)
+        (f"xen_domain_network_{direction}_{what}_total", domid, vif): float(value)
         for direction, values in (("transmit", received_by_dom0), ("receive", sent_by_dom0))
-        for figure, value in zip(FIGURES, values, strict=True)
+        for what, value in zip(COUNTED, values, strict=True)
     }
 
 
-def block(domid: str, vbd: str, figures: Sequence[str]) -> Counters:
-    """Figures in xentop's order: OO, RD, WR, RSECT, WSECT."""
-    out_of_requests, reads, writes, sectors_read, sectors_written = map(float, figures)
+def block(domid: str, vbd: str, numbers: Sequence[str]) -> Counters:
+    """Counters in xentop's order: OO, RD, WR, RSECT, WSECT."""
+    out_of_requests, reads, writes, sectors_read, sectors_written = map(float, numbers)
     values = {
         "out_of_requests": out_of_requests,
         "read_requests": reads,

@@ -1,4 +1,4 @@
-"""CPU time on the whole way, from the hypervisor to the vocabulary."""
+"""CPU time, all the way from the hypervisor to the vocabulary."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class CpuSeconds:
 
 
 def test_cpu_seconds_over_a_minute_are_those_of_xl_list(
-    xen: XenHost, prometheus: Prometheus, figures: Callable[[str], None]
+    xen: XenHost, prometheus: Prometheus, report: Callable[[str], None]
 ) -> None:
-    """Both figures must be of one moment, and by themselves are not: `xl list` takes a second in the emulated Dom0.
+    """Both values must be from the same moment, but `xl list` takes a second in the emulated Dom0.
 
-    So the guests stand still while both ends of the minute are read: whenever either side looks, their figures are the
-    same, and only the digits that xl leaves out may differ. Dom0 can't stand still: it runs xl. What Prometheus has
-    of it is interpolated to the middle of xl's run, and a whole second is allowed, as xl takes about one.
+    So the guests are paused while both ends of the minute are read: their values don't change, whenever either side
+    reads them, and only the digits that xl leaves out may differ. Dom0 can't be paused: it runs xl. Prometheus's value
+    for it is interpolated to the middle of xl's run, and may be off by a whole second, as xl takes about one.
     """
     with xen.paused():
         first = read_cpu_seconds(xen, prometheus)
@@ -49,9 +49,9 @@ def test_cpu_seconds_over_a_minute_are_those_of_xl_list(
         expected = second.xl[domid] - first.xl[domid]
         measured = second.prometheus[domid] - first.prometheus[domid]
         tick = WHOLE_SECOND if domid == "0" else XL_TICK
-        figures(f"CPU seconds over a minute, domain {domid}: {expected:.1f} by xl list, {measured:.3f} by Prometheus")
+        report(f"CPU seconds over a minute, domain {domid}: {expected:.1f} by xl list, {measured:.3f} by Prometheus")
         assert measured == pytest.approx(expected, abs=ALLOWED_SHARE * expected + tick), f"domain {domid}"
-        assert expected > 1, f"domain {domid} did nothing: there was nothing to compare"
+        assert expected > 1, f"domain {domid} did nothing: there is nothing to compare"
 
 
 def read_cpu_seconds(xen: XenHost, prometheus: Prometheus) -> CpuSeconds:

@@ -1,4 +1,4 @@
-"""Guests come and go, stand still, and are called whatever their owners like."""
+"""Guests come and go, are paused, and have whatever names their owners like."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_every_guest_goes_by_its_own_name(prometheus: Prometheus) -> None:
     assert vcpus == {guest.name: guest.vcpus for guest in GUESTS}
 
 
-def test_a_new_guest_appears_and_a_destroyed_one_disappears_with_the_next_scrape(
+def test_a_new_guest_appears_and_a_destroyed_one_disappears_by_the_next_scrape(
     xen: XenHost, prometheus: Prometheus
 ) -> None:
     long_name = "größer als 10 Zeichen, " * 9
@@ -42,16 +42,16 @@ def test_a_paused_guest_shows_as_paused_until_it_runs_again(xen: XenHost, promet
     assert prometheus.value(paused) == 0
 
 
-def test_two_guests_of_one_name_stay_two(xen: XenHost, prometheus: Prometheus) -> None:
-    """xl refuses a name that is taken, other toolstacks don't: the name is only an entry in xenstore."""
+def test_two_guests_of_the_same_name_stay_separate(xen: XenHost, prometheus: Prometheus) -> None:
+    """xl refuses a name in use, other toolstacks don't: the name is only an entry in xenstore."""
     [first, second, *_] = GUESTS
     [first_domid, second_domid, *_] = xen.domids()
     entry = f"/local/domain/{second_domid}/name"
     xen.dom0(f"xenstore-write {entry} {first.name}")
     try:
         prometheus.wait_for(f'vserver:cpu_usage:rate{{vserver="{first.name}/{second_domid}"}}', seconds=60)
-        twins = prometheus.query(f'xen_domain_cpu_seconds_total{{domain="{first.name}"}}')
-        assert {series["metric"]["domid"] for series in twins} == {first_domid, second_domid}
+        both = prometheus.query(f'xen_domain_cpu_seconds_total{{domain="{first.name}"}}')
+        assert {series["metric"]["domid"] for series in both} == {first_domid, second_domid}
     finally:
         xen.dom0(f"xenstore-write {entry} {second.name}")
     prometheus.wait_for(f'vserver:cpu_usage:rate{{vserver="{second.name}"}}', seconds=60)

@@ -1,4 +1,4 @@
-"""A source that hangs costs its own figures and nothing else: libxenstat waits for xenstored, which knows the names."""
+"""A source that hangs costs only its own metrics: libxenstat waits for xenstored, which holds the names."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_scrapes_are_answered_in_time_while_xenstored_hangs(xen: XenHost, promet
         begun = time.time()
         for _ in range(3):
             wait_for_scrape(prometheus)
-        # `up` is Prometheus's own verdict: 1 only if the answer came before its deadline.
+        # `up` is Prometheus's own: 1 only if the answer came before the scrape timeout.
         assert prometheus.value(f'min_over_time(up{{job="xentop"}}[{time.time() - begun:.0f}s])') == 1
         assert prometheus.value("xentop_up") == 0
         assert prometheus.value('xentop_source_up{source="libxenstat"}') == 0
         assert prometheus.value(timeouts) >= before + 2
-        assert prometheus.query("xen_domain_cpu_seconds_total") == [], "figures from before must not pass for new ones"
+        assert prometheus.query("xen_domain_cpu_seconds_total") == [], "old values must not pass for new ones"
         assert prometheus.query("process_cpu_seconds_total") != []
     prometheus.wait_for("xentop_up == 1", SCRAPE_SECONDS)
     prometheus.wait_for("xen_domain_cpu_seconds_total", SCRAPE_SECONDS)

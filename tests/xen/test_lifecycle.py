@@ -1,4 +1,4 @@
-"""A guest is renamed, migrates, reboots and crashes under both sources: its figures stay its own."""
+"""A guest is renamed, migrates, reboots and crashes: with both sources, its values stay its own."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.xen.second_exporter import SecondExporter
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
 
-SECONDS = 60  # for what takes some, in emulation
+SECONDS = 60  # for slow operations, in emulation
 NAME = "lifecycle"
 CPU = "xen_domain_cpu_seconds_total"
 
 
 @pytest.fixture(scope="module")
 def guest(xen: XenHost) -> Iterator[str]:
-    """A running guest, which all but the last test leave running; its name. PVH, as a PV guest can't migrate here."""
+    """The name of a running guest, which all tests but the last leave running. PVH, as PV guests can't migrate here."""
     domid = xen.create(Guest(8, NAME, duty=5, net=1, type="pvh", memory=80))
     xen.dom0(f"xl unpause {domid}")
     yield NAME
@@ -30,7 +30,7 @@ def guest(xen: XenHost) -> Iterator[str]:
 
 
 def wait_until_it_runs(xen: XenHost) -> None:
-    """Until it pings Dom0: before, it does not answer xl."""
+    """Waits until it pings Dom0: before that, it doesn't react to xl."""
     wait_for(lambda: sent(Page.of(xen.exporter)) > 0)
 
 
@@ -49,7 +49,7 @@ def domid_of(xen: XenHost, name: str) -> str:
     return xen.dom0(f"xl domid {shlex.quote(name)}").strip()
 
 
-def test_a_renamed_guest_goes_on_under_its_new_name_alone(
+def test_a_renamed_guest_continues_under_its_new_name_only(
     xen: XenHost, guest: str, text_exporter: SecondExporter
 ) -> None:
     domid = domid_of(xen, guest)
@@ -67,10 +67,8 @@ def test_a_renamed_guest_goes_on_under_its_new_name_alone(
     assert text.of_guest("new name") == {""}
 
 
-def test_a_guest_that_comes_in_by_migration_shows_under_a_name_of_its_own_until_it_has_taken_over(
-    xen: XenHost, guest: str
-) -> None:
-    """From this host to itself, so that both ends are seen."""
+def test_an_incoming_migration_shows_under_a_name_of_its_own_until_it_has_taken_over(xen: XenHost, guest: str) -> None:
+    """The guest migrates from this host to itself, so that both ends are seen."""
     wait_until_it_runs(xen)
     domid = domid_of(xen, guest)
     seen: dict[str, set[str]] = {}

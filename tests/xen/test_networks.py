@@ -1,4 +1,4 @@
-"""The guests' networks where libxenstat loses them; and who waits, which stock Xen doesn't tell."""
+"""Guests' network interfaces where libxenstat loses them; and waiting for a CPU, which stock Xen doesn't report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
 
 @contextlib.contextmanager
 def without_a_bridge(xen: XenHost) -> Iterator[None]:
-    """Take Dom0's bridge away, as Open vSwitch would stand in its place, and give one vif a name of its own."""
+    """Removes Dom0's bridge, as if Open vSwitch were used instead, and renames one vif."""
     vifs = xen.dom0("cd /sys/class/net && echo vif*").split()
     xen.dom0(f"ip link del xenbr0; ip link set {vifs[0]} down && ip link set {vifs[0]} name lan.web01")
     try:
@@ -31,7 +31,7 @@ def without_a_bridge(xen: XenHost) -> Iterator[None]:
 
 
 def scrape(xen: XenHost) -> tuple[set[tuple[str, str]], dict[str, str]]:
-    """Domain id and vif of each interface, and the detail of each source."""
+    """Domain id and vif of each interface, and each source's detail."""
     page = requests.get(f"http://{xen.exporter}/metrics", timeout=30).text
     samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
     return (
@@ -44,7 +44,7 @@ def scrape(xen: XenHost) -> tuple[set[tuple[str, str]], dict[str, str]]:
     )
 
 
-def test_without_a_bridge_every_interface_stays(xen: XenHost) -> None:
+def test_without_a_bridge_every_interface_is_still_shown(xen: XenHost) -> None:
     bridged, details = scrape(xen)
     assert {domid for domid, _ in bridged} == set(xen.domids())
     assert details["libxenstat"] == "libxenstat.so.4.17, networks from /proc/net/dev"
@@ -52,10 +52,10 @@ def test_without_a_bridge_every_interface_stays(xen: XenHost) -> None:
         unbridged, _ = scrape(xen)
         lost = xen.dom0("xentop -b -f -n -i 1")
     assert unbridged == bridged
-    assert "Net0 RX" not in lost, "libxenstat has learnt to do without a bridge: tell so in the docs"
+    assert "Net0 RX" not in lost, "libxenstat no longer needs a bridge: say so in the docs"
 
 
-def test_who_waits_is_absent_and_says_what_to_do(xen: XenHost) -> None:
+def test_waiting_is_absent_and_the_detail_says_what_to_do(xen: XenHost) -> None:
     _, details = scrape(xen)
     assert details["runstate"].startswith("absent: libxenctrl.so.4.17 has no xc_get_runstate_info")
     assert "run node_exporter in the guests" in details["runstate"]

@@ -1,4 +1,4 @@
-"""xentop-exporter as nobody in Dom0: with the one capability of its unit it gets everything, without it nothing."""
+"""xentop-exporter as user nobody in Dom0: with its unit's only capability it reads everything, without it nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ABOUT_THE_READING = ("xentop_", "process_")
 
 @contextlib.contextmanager
 def exporter(xen: XenHost, flags: str, having: set[str]) -> Iterator[None]:
-    """An exporter in Dom0 whose user is nobody, from when it listens."""
+    """An exporter running in Dom0 as user nobody; it listens already."""
     command = f"python3 -m virtscope.xen {flags} --web.listen-address=127.0.0.1:{PORT}"
     started = f"PYTHONPATH=/opt/virtscope setsid {' '.join(unprivileged(having))} {command} >{LOG} 2>&1 & echo $!"
     pid = xen.dom0(started).strip()
@@ -45,7 +45,7 @@ def wait_for(xen: XenHost, series: tuple[str, frozenset[tuple[str, str]]]) -> No
 
 @pytest.fixture
 def devices_of_the_unit(xen: XenHost) -> Iterator[None]:
-    """Of Xen's devices Dom0 has only those that the unit allows, as long as a test lasts."""
+    """While a test lasts, Dom0 has only those of Xen's devices that the unit allows."""
     rules = directives(UNITS / "xentop-exporter.service")["DeviceAllow"]
     allowed = {rule.split()[0].removeprefix("/dev/xen/") for rule in rules}
     others = " ".join(set(xen.dom0("ls /dev/xen").split()) - allowed)
@@ -56,33 +56,33 @@ def devices_of_the_unit(xen: XenHost) -> Iterator[None]:
         xen.dom0(f"cd /dev/others; mv {others} /dev/xen; rmdir /dev/others")
 
 
-def figures(xen: XenHost, port: int) -> set[tuple[str, frozenset[tuple[str, str]]]]:
-    """The names and labels of all that an exporter knows of Xen."""
+def series_about_xen(xen: XenHost, port: int) -> set[tuple[str, frozenset[tuple[str, str]]]]:
+    """The names and labels of all series about Xen."""
     return {series for series in Page.from_within(xen, port).series() if not series[0].startswith(ABOUT_THE_READING)}
 
 
 @pytest.mark.usefixtures("devices_of_the_unit")
-def test_libxenstat_and_xl_give_nobody_with_that_capability_what_they_give_root(xen: XenHost) -> None:
+def test_with_that_capability_libxenstat_and_xl_give_an_ordinary_user_what_they_give_root(xen: XenHost) -> None:
     with exporter(xen, "--source=libxenstat", GIVEN):
-        wait_for(xen, XL_IS_UP)  # it is asked in the background
+        wait_for(xen, XL_IS_UP)  # it is read in the background
         deadline = time.monotonic() + 60
-        while (differing := figures(xen, PORT) ^ figures(xen, 10290)) and time.monotonic() < deadline:
-            pass  # root's exporter may be about to ask xl
+        while (differing := series_about_xen(xen, PORT) ^ series_about_xen(xen, 10290)) and time.monotonic() < deadline:
+            pass  # root's exporter may be about to run xl
         assert differing == set()
-        assert figures(xen, PORT) != set()
+        assert series_about_xen(xen, PORT) != set()
 
 
 @pytest.mark.usefixtures("devices_of_the_unit")
-def test_so_does_xentop(xen: XenHost) -> None:
+def test_with_that_capability_xentop_works_for_an_ordinary_user(xen: XenHost) -> None:
     with exporter(xen, "--source=xentop", GIVEN):
         wait_for(xen, XENTOP_IS_UP)
-        assert any(name == "xen_domain_cpu_seconds_total" for name, _ in figures(xen, PORT))
+        assert any(name == "xen_domain_cpu_seconds_total" for name, _ in series_about_xen(xen, PORT))
 
 
-@pytest.mark.parametrize("having", [set(), {"CAP_DAC_READ_SEARCH"}], ids=["none", "the right to read alone"])
+@pytest.mark.parametrize("having", [set(), {"CAP_DAC_READ_SEARCH"}], ids=["none", "read access only"])
 def test_without_it_nothing_is_shown_and_the_log_says_what_is_missing(xen: XenHost, having: set[str]) -> None:
     with exporter(xen, "--source=libxenstat --xl.interval=0", having):
-        assert figures(xen, PORT) == set()
+        assert series_about_xen(xen, PORT) == set()
         log = xen.dom0(f"cat {LOG}")
     assert "Permission denied" in log
     assert {word for word in log.replace(",", " ").split() if word.startswith("CAP_")} == GIVEN

@@ -1,4 +1,4 @@
-"""Both sources on one host: xentop's text says what libxenstat says, as exactly as text can."""
+"""Both sources on one host: xentop's text agrees with libxenstat, as precisely as text can."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MOVED = {
     *(f"xen_domain_block_{way}_{what}_total" for way in ("read", "write") for what in ("bytes", "requests")),
 }
 
-# Each exporter asks xl at moments of its own, so that one may know what the other doesn't yet.
-TOLD_BY_XL = {
+# Each exporter runs xl on its own schedule, so one may know what the other doesn't yet.
+FROM_XL = {
     "xen_domain_info",
     "xen_domain_scheduler_weight",
     "xen_domain_scheduler_changes_total",
@@ -33,7 +33,7 @@ TOLD_BY_XL = {
 
 
 def without_domid(page: Page) -> Series:
-    """Names are all that xentop's text has, and each is borne once here."""
+    """xentop's text has only names; here each is used once."""
     return {
         (name, frozenset((key, value) for key, value in labels if key != "domid")): value
         for (name, labels), value in page.series().items()
@@ -42,16 +42,14 @@ def without_domid(page: Page) -> Series:
 
 def of_guests(series: Series) -> Series:
     names = {guest.name for guest in GUESTS}
-    return {
-        key: value for key, value in series.items() if names & set(dict(key[1]).values()) and key[0] not in TOLD_BY_XL
-    }
+    return {key: value for key, value in series.items() if names & set(dict(key[1]).values()) and key[0] not in FROM_XL}
 
 
 def differences(library: Series, text: Series) -> dict[object, tuple[float, float]]:
     return {key: (value, text[key]) for key, value in library.items() if key in text and text[key] != value}
 
 
-def test_both_say_the_same_of_guests_that_stand_still(xen: XenHost, text_exporter: SecondExporter) -> None:
+def test_both_agree_on_paused_guests(xen: XenHost, text_exporter: SecondExporter) -> None:
     def read_library() -> Series:
         return of_guests(without_domid(Page.of(xen.exporter)))
 
@@ -61,19 +59,19 @@ def test_both_say_the_same_of_guests_that_stand_still(xen: XenHost, text_exporte
             before = read_library()
             text = of_guests(without_domid(text_exporter.page_from_now()))
             library = read_library()
-            # xentop's figures are of a moment up to three seconds ago: a packet since then shows in neither or in both.
+            # xentop's values are up to three seconds old: a packet since then shows in neither or in both.
             time.sleep(3)
             if before == library == read_library():
                 break
         else:
-            pytest.fail(f"the figures did not stand still in any of {READINGS} readings")
+            pytest.fail(f"values changed during each of {READINGS} readings")
     assert library.keys() == text.keys()
     whole = {key: float(int(value)) if key[0] in WHOLE_SECONDS else value for key, value in library.items()}
     assert differences(whole, text) == {}
-    assert {name for (name, _), value in text.items() if value > 0} >= MOVED, "zeros are easily the same"
+    assert {name for (name, _), value in text.items() if value > 0} >= MOVED, "equal zeros prove nothing"
 
 
-def test_dom0_is_told_from_the_guests(xen: XenHost, text_exporter: SecondExporter) -> None:
+def test_dom0_is_distinguished_from_the_guests(xen: XenHost, text_exporter: SecondExporter) -> None:
     pages = Page.of(xen.exporter), text_exporter.wait_for(up=True)
     library, text = (
         {sample.labels["domain"]: sample.labels["role"] for sample in page.all("xen_domain_info")} for page in pages
@@ -81,7 +79,7 @@ def test_dom0_is_told_from_the_guests(xen: XenHost, text_exporter: SecondExporte
     assert library == text
 
 
-def test_a_killed_xentop_is_started_again(xen: XenHost, text_exporter: SecondExporter) -> None:
+def test_a_killed_xentop_is_restarted(xen: XenHost, text_exporter: SecondExporter) -> None:
     before = text_exporter.wait_for(up=True).value("xentop_child_starts_total")
     killed = text_exporter.child()
     xen.dom0(f"kill -9 {killed}")
@@ -91,11 +89,11 @@ def test_a_killed_xentop_is_started_again(xen: XenHost, text_exporter: SecondExp
     assert text_exporter.child() != killed
 
 
-def test_a_stopped_xentop_holds_up_no_scrape_and_is_replaced(text_exporter: SecondExporter) -> None:
+def test_a_stopped_xentop_delays_no_scrape_and_is_replaced(text_exporter: SecondExporter) -> None:
     text_exporter.wait_for(up=True)
     stopped = text_exporter.child()
     text_exporter.xen.dom0(f"kill -STOP {stopped}")
     page = text_exporter.wait_for(up=False)
-    assert page.all("xen_domain_cpu_seconds_total") == [], "old figures must not pass for new ones"
+    assert page.all("xen_domain_cpu_seconds_total") == [], "old values must not pass for new ones"
     text_exporter.wait_for(up=True)
     assert text_exporter.child() != stopped

@@ -1,4 +1,4 @@
-"""What xl tells, and what it is told, on a host of each scheduler: weight, cap, CPU pool, affinity, kind of guest."""
+"""What xl reports and sets, with each scheduler: weight, cap, CPU pool, affinity, type of guest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT2, CREDIT)]  # t
 
 SECONDS = 90
 CAP = 10  # percent of a CPU
-TOLERANCE = 1.2  # a cap is kept over slices of 30 ms, and a page is not of one moment
+TOLERANCE = 1.2  # a cap holds over slices of 30 ms, and the values of a page are not of the same instant
 
 
 @pytest.fixture(scope="module")
 def exporter(xen: XenHost) -> Iterator[SecondExporter]:
-    """One that asks xl more often than it ships to."""
+    """One that runs xl more often than by default."""
     with second_exporter_in(xen, "--source=libxenstat --xl.interval=10s") as exporter:
         wait_for(exporter, lambda page: page.all("xen_domain_scheduler_weight") != [])
         yield exporter
@@ -45,8 +45,8 @@ def cpus_used(exporter: SecondExporter, domain: str, seconds: float) -> float:
     return (after - before) / (ended - begun)
 
 
-def test_weight_and_cap_are_those_of_xl_and_their_changes_count(
-    xen: XenHost, exporter: SecondExporter, figures: Callable[[str], None]
+def test_weight_and_cap_are_those_of_xl_and_their_changes_are_counted(
+    xen: XenHost, exporter: SecondExporter, report: Callable[[str], None]
 ) -> None:
     name = xen.plan.guests[0].name
     others = [domid for domid in xen.domids() if domid != xen.dom0(f"xl domid {name}").strip()]
@@ -59,7 +59,7 @@ def test_weight_and_cap_are_those_of_xl_and_their_changes_count(
 
     assert shows(page := exporter.page(), weight=256, changes=0)
     assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
-    with xen.paused(*others):  # on a slow machine, they leave too little to be capped
+    with xen.paused(*others):  # on a slow machine they would leave too little CPU for the cap to matter
         free = cpus_used(exporter, name, 5)
     xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 512 -c {CAP}")
     try:
@@ -68,7 +68,7 @@ def test_weight_and_cap_are_those_of_xl_and_their_changes_count(
         capped = cpus_used(exporter, name, 10)
     finally:
         xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 256 -c 0")
-    figures(f"{xen.plan.name}: {name} uses {free:.2f} CPUs, {capped:.3f} with a cap of {CAP} %")
+    report(f"{xen.plan.name}: {name} uses {free:.2f} CPUs, {capped:.3f} with a cap of {CAP} %")
     assert capped <= CAP / 100 * TOLERANCE < free
     page = wait_for(exporter, lambda page: shows(page, weight=256, changes=2))
     assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
@@ -87,14 +87,14 @@ def test_the_scheduler_and_its_timing_are_those_of_the_pool(xen: XenHost, export
     page = exporter.page()
     assert page.value("xen_cpupool_info", cpupool="Pool-0", scheduler=xen.plan.name) == 1
     assert page.value("xen_cpupool_cpus") == page.value("xen_host_cpus") == xen.plan.setup.cpus
-    told = xen.dom0(f"xl sched-{xen.plan.name} -s").splitlines()[0]
-    [ratelimit] = re.findall(r"ratelimit=(\d+)us", told)
+    printed = xen.dom0(f"xl sched-{xen.plan.name} -s").splitlines()[0]
+    [ratelimit] = re.findall(r"ratelimit=(\d+)us", printed)
     assert page.value("xen_cpupool_ratelimit_seconds") == int(ratelimit) / 1e6
     timeslices = [sample.value for sample in page.all("xen_cpupool_timeslice_seconds")]
-    assert timeslices == [int(milliseconds) / 1e3 for milliseconds in re.findall(r"tslice=(\d+)ms", told)]
+    assert timeslices == [int(milliseconds) / 1e3 for milliseconds in re.findall(r"tslice=(\d+)ms", printed)]
 
 
-def test_a_pinned_vcpu_is_where_it_was_pinned_to(xen: XenHost, exporter: SecondExporter) -> None:
+def test_a_pinned_vcpu_is_on_its_cpu(xen: XenHost, exporter: SecondExporter) -> None:
     name, last = xen.plan.guests[0].name, xen.plan.setup.cpus - 1
     xen.dom0(f"xl vcpu-pin {name} 0 {last}")
     try:
@@ -116,11 +116,11 @@ def test_a_pinned_vcpu_is_where_it_was_pinned_to(xen: XenHost, exporter: SecondE
 
 
 def pinned_to(cpu: int, xen: XenHost) -> str:
-    """As xl prints it: the only CPU is all of them."""
+    """As xl prints it: a host's only CPU is "all"."""
     return str(cpu) if xen.plan.setup.cpus > 1 else "all"
 
 
-def test_where_no_cache_is_monitored_nothing_fails_and_no_figure_shows(exporter: SecondExporter) -> None:
+def test_without_cache_monitoring_nothing_fails_and_no_occupancy_is_shown(exporter: SecondExporter) -> None:
     page = exporter.page()
     assert page.value("xentop_source_up", source="xl") == 1
     assert page.all("xen_domain_cache_occupancy_bytes") == []
@@ -129,7 +129,7 @@ def test_where_no_cache_is_monitored_nothing_fails_and_no_figure_shows(exporter:
 
 
 def test_dom0_has_a_memory_limit_if_xen_was_started_with_one(xen: XenHost, exporter: SecondExporter) -> None:
-    """Without one, libxenstat gives a number that is none, and xentop prints "no limit"."""
+    """Without one, libxenstat returns a meaningless number, and xentop prints "no limit"."""
     limits = {sample.labels["domain"]: sample.value for sample in exporter.page().all("xen_domain_memory_limit_bytes")}
     assert ("Domain-0" in limits) == ("max:" in xen.plan.setup.xen)
     assert limits.keys() >= {guest.name for guest in xen.plan.guests}

@@ -30,10 +30,10 @@ def test_the_application_of_the_documentation() -> None:
 
 def test_the_histogram_of_the_documentation_is_that_of_the_file() -> None:
     (text,) = [block for block in blocks("yaml") if block.startswith("histograms:")]
-    (histogram,) = read_histograms(text, "docs")
+    (histogram,) = read_histograms(text, "docs", ())
     comments = (CHECKOUT / "prometheus" / "histograms.yml").read_text().partition("#\n# histograms:")[2]
     commented = "histograms:" + re.sub("^# ?", "", comments.partition("\nhistograms:")[0], flags=re.MULTILINE)
-    assert read_histograms(commented, "prometheus/histograms.yml") == [histogram]
+    assert read_histograms(commented, "prometheus/histograms.yml", ()) == [histogram]
 
 
 def test_what_is_committed_is_accepted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from alerts.generator.application import doubtful_overlaps, read_application
 from alerts.generator.build import CHECKOUT, read, unknown
 from alerts.generator.document import FileError
-from alerts.generator.histograms import DROPPED, read_histograms, sensors_histogram
+from alerts.generator.histograms import names_dropped, read_histograms, sensors_histogram
 
 SHOP = """\
 app: shop
@@ -35,6 +36,8 @@ histograms:
     status: {label: code}
     edges: [0.1, 0.25, 0.5, 1]
 """
+CONFIGURATION = CHECKOUT / "prometheus/prometheus.yml"
+DROPPED = names_dropped(CONFIGURATION.read_text())
 SENSORS = "my @EDGES = qw(0.005 0.1 0.25 0.3 0.4 1);\n"
 
 
@@ -43,6 +46,7 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
     for name in ("alerts/objectives", "prometheus", "telegraf/local"):
         (folder / name).mkdir(parents=True)
     (folder / "prometheus" / "histograms.yml").write_text(histograms)
+    shutil.copy(CONFIGURATION, folder / "prometheus")
     (folder / "telegraf" / "access_log.pl").write_text(SENSORS)
     for name, text in applications.items():
         (folder / "alerts" / "objectives" / f"{name}.yml").write_text(text)
@@ -73,16 +77,16 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
         (
             "share: 0.99,",
             "share: 0.9,",
-            "8: objectives.latency.share: 0.9 could never page: a burn of 14.4 would be more than all of the requests",
+            "8: objectives.latency.share: 0.9 could never page: a burn rate of 14.4 needs more bad requests than exist",
         ),
         ("{seconds: 0.1}", "{seconds: -1}", "10: objectives.mean.seconds: -1 must be more than 0"),
         ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: 0 must be more than 0"),
-        ("app: shop", "app: 404", "1: app: must be a text: write '404' in quotes"),
-        ("about: The web shop.", "about:", "2: about: must be a text"),
+        ("app: shop", "app: 404", "1: app: must be a string: write '404' in quotes"),
+        ("about: The web shop.", "about:", "2: about: must be a string"),
         (
             "The web shop.",
             "The {{shop}}.",
-            "2: about: may not have {{, which would begin a template in the alerts' words",
+            "2: about: must not contain {{, which would start a template in the alerts' annotations",
         ),
         ("{seconds: 0.1}", "0.1", "10: objectives.mean: must be a mapping, such as `key: value`"),
         # Names.
@@ -98,14 +102,14 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
             "app: shop-[0-9]+",
             "5: tiers.web: must say with {app} which of shop-[0-9]+ a virtual server belongs to, such as '{app}-web'",
         ),
-        ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may stand there once"),
+        ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may occur only once"),
         (
             "web: shop-web",
             "web: '{ap}-web'",
-            "5: tiers.web: {ap} means nothing here; there is {app}, the application's name",
+            "5: tiers.web: {ap} is unknown; there is only {app}, the application's name",
         ),
-        ("app: shop", r'app: "sh\nop"', r"1: app: 'sh\nop' has what can't be in a name, such as a line's end"),
-        ("app: shop", "app: ' '", "1: app: must be a text"),
+        ("app: shop", r'app: "sh\nop"', r"1: app: 'sh\nop' has a character that can't be in a name, such as a newline"),
+        ("app: shop", "app: ' '", "1: app: must be a string"),
         # Python would take these, and Prometheus not.
         *(
             ("host: xen1", f"host: '{regex}'", f"3: host: bad regular expression {regex!r}: Prometheus has no {what!r}")
@@ -127,7 +131,7 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
             "{share: 0.9999999}",
             (
                 "9: objectives.availability.share: 0.9999999 allows less than one bad "
-                "request of a million: nobody could keep or measure that"
+                "request in a million, which can neither be met nor measured"
             ),
         ),
         ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: is too large for a number"),
@@ -136,13 +140,13 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
         (
             "{seconds: 0.1}",
             "{seconds: 0,1}",
-            "10: objectives.mean: 1 is no key; decimals have a point before them, as in 0.5",
+            "10: objectives.mean: 1 is not a key; decimals need a point, as in 0.5",
         ),
-        ("host: xen1", "<<: {host: xen1}", "3: << merges nothing here: write the keys out"),
+        ("host: xen1", "<<: {host: xen1}", "3: << is not supported: write the keys out"),
         (
             "  web: shop-web",
             "\tweb: shop-web",
-            "5: is not YAML: found character '\\t' that cannot start any token; indent with blanks, not with tabs",
+            "5: is not YAML: found character '\\t' that cannot start any token; indent with spaces, not tabs",
         ),
         (
             "about: The web shop.",
@@ -152,14 +156,14 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
         (
             "about: The web shop.",
             "about: " + "[" * 5_000,
-            "1: is not usable: lists or mappings in each other, too many to be meant",
+            "1: is not usable: its lists or mappings are nested too deeply",
         ),
         ("low_traffic: 0.2", "low_traffic: 0.2\n]", "12: is not YAML: expected <block end>, but found ']'"),
         ("app: shop", "app: \x07", "1: is not YAML: unacceptable character #x0007: special characters are not allowed"),
         (
             "web: shop-web",
             "web: {app}-web",
-            "5: is not YAML: expected <block end>, but found '<scalar>'; a text that begins with { or [ needs quotes",
+            "5: is not YAML: expected <block end>, but found '<scalar>'; a string that begins with { or [ needs quotes",
         ),
     ],
 )
@@ -203,9 +207,9 @@ def test_a_file_whose_name_would_make_no_rules_file() -> None:
         (
             "_seconds\n",
             "_milliseconds\n",
-            "2: histograms[1].metric: is not in seconds; all of the vocabulary is, and bucket edges can't be converted",
+            "2: histograms[1].metric: is not in seconds, as the vocabulary is; bucket edges can't be converted",
         ),
-        ("http_request_duration", "http time", "2: histograms[1].metric: 'http time_seconds' is no name of a metric"),
+        ("http_request_duration", "http time", "2: histograms[1].metric: 'http time_seconds' is not a metric name"),
         (
             "{is: web}",
             "web",
@@ -216,17 +220,17 @@ def test_a_file_whose_name_would_make_no_rules_file() -> None:
             "{is: web, label: tier}",
             "5: histograms[1].tier: must be {label: NAME}, one of the histogram's labels, or {is: TEXT}",
         ),
-        ("http_request_duration", "größe", "2: histograms[1].metric: 'größe_seconds' is no name of a metric"),
-        ("handler: ", "hand-ler: ", "3: histograms[1].selector.hand-ler: 'hand-ler' is no name of a label"),
-        ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is no name of a label"),
-        ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: -0.1 must not be less than 0: no answer is"),
-        ("{label: code}", "{label: http-code}", "7: histograms[1].status.label: 'http-code' is no name of a label"),
-        ("0.25, 0.5", "0.5, 0.25", "8: histograms[1].edges[3]: 0.25 must be more than the edge before it, 0.5"),
+        ("http_request_duration", "größe", "2: histograms[1].metric: 'größe_seconds' is not a metric name"),
+        ("handler: ", "hand-ler: ", "3: histograms[1].selector.hand-ler: 'hand-ler' is not a label name"),
+        ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is not a label name"),
+        ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: -0.1 must not be negative"),
+        ("{label: code}", "{label: http-code}", "7: histograms[1].status.label: 'http-code' is not a label name"),
+        ("0.25, 0.5", "0.5, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.5"),
         ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: must be a number, such as 0.5"),
         (
             "[0.1, 0.25, 0.5, 1]",
             "[]",
-            "8: histograms[1].edges: has no edge; copy the histogram's values of le, without +Inf",
+            "8: histograms[1].edges: is empty; copy the histogram's values of le, without +Inf",
         ),
         ("histograms:", "histogramms:", "1: histogramms: no such key; did you mean histograms?"),
     ],
@@ -234,7 +238,7 @@ def test_a_file_whose_name_would_make_no_rules_file() -> None:
 def test_a_mapped_histogram(was: str, becomes: str, refusal: str) -> None:
     assert was in MAPPED
     with pytest.raises(FileError) as refused:
-        read_histograms(MAPPED.replace(was, becomes, 1), "prometheus/histograms.yml")
+        read_histograms(MAPPED.replace(was, becomes, 1), "prometheus/histograms.yml", DROPPED)
     assert str(refused.value) == f"prometheus/histograms.yml:{refusal}"
 
 
@@ -245,7 +249,7 @@ def test_a_mapped_histogram(was: str, becomes: str, refusal: str) -> None:
 def test_a_histogram_that_job_app_would_drop(metric: str) -> None:
     mapped = MAPPED.replace("http_request_duration_seconds", metric)
     with pytest.raises(FileError) as refused:
-        read_histograms(mapped, "prometheus/histograms.yml")
+        read_histograms(mapped, "prometheus/histograms.yml", DROPPED)
     assert str(refused.value) == (
         f"prometheus/histograms.yml:2: histograms[1].metric: job app drops {metric}_bucket (prometheus/prometheus.yml, "
         "metric_relabel_configs): only exporters, sensors and rules may have names like this; rename it in the "
@@ -253,23 +257,25 @@ def test_a_histogram_that_job_app_would_drop(metric: str) -> None:
     )
     # Without a selector by job it may be job app's; with one of another, it isn't.
     with pytest.raises(FileError):
-        read_histograms(mapped.replace("job: app, ", ""), "prometheus/histograms.yml")
-    (histogram,) = read_histograms(mapped.replace("job: app", "job: shop"), "prometheus/histograms.yml")
+        read_histograms(mapped.replace("job: app, ", ""), "prometheus/histograms.yml", DROPPED)
+    (histogram,) = read_histograms(mapped.replace("job: app", "job: shop"), "prometheus/histograms.yml", DROPPED)
     assert histogram.metric == metric
 
 
 @pytest.mark.parametrize("metric", ["app_http_request_duration_seconds", "nodejs_request_seconds", "upload_seconds"])
 def test_a_histogram_that_job_app_keeps_though_its_name_is_close(metric: str) -> None:
-    (histogram,) = read_histograms(MAPPED.replace("http_request_duration_seconds", metric), "prometheus/histograms.yml")
+    (histogram,) = read_histograms(
+        MAPPED.replace("http_request_duration_seconds", metric), "prometheus/histograms.yml", DROPPED
+    )
     assert histogram.metric == metric
 
 
-@pytest.mark.parametrize("job", ["app", "app_in_guests"])
-def test_what_is_refused_is_what_prometheus_drops(job: str) -> None:
-    configured = yaml.safe_load((CHECKOUT / "prometheus/prometheus.yml").read_text())["scrape_configs"]
-    (relabelled,) = [config["metric_relabel_configs"] for config in configured if config["job_name"] == job]
-    assert tuple(step["regex"] for step in relabelled if step.get("action") == "drop") == DROPPED
-    assert not [step for step in relabelled if step.get("action") == "keep"]
+def test_job_app_drops_the_same_inside_guests() -> None:
+    jobs = {job["job_name"]: job for job in yaml.safe_load(CONFIGURATION.read_text())["scrape_configs"]}
+    inside = jobs["app_in_guests"]["metric_relabel_configs"]
+    assert tuple(step["regex"] for step in inside if step.get("action") == "drop") == DROPPED
+    steps = [*jobs["app"]["metric_relabel_configs"], *inside]
+    assert not [step for step in steps if step.get("action") == "keep"]
 
 
 def test_a_sensor_without_edges() -> None:
@@ -293,7 +299,7 @@ def refusal(folder: Path) -> str:
 def test_a_threshold_that_is_no_edge_and_the_nearest_that_are(tmp_path: Path) -> None:
     shop = SHOP.replace("seconds: 0.3}", "seconds: 0.35}")
     assert refusal(checkout(tmp_path, shop=shop)) == (
-        "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.35 is no bucket edge of "
+        "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.35 is not a bucket edge of "
         "app_request_duration_seconds; nearest first, it could be 0.3, 0.4, 0.25, 0.1, 0.005, 1"
     )
 
@@ -301,7 +307,7 @@ def test_a_threshold_that_is_no_edge_and_the_nearest_that_are(tmp_path: Path) ->
 def test_a_threshold_is_an_edge_of_every_histogram_that_may_have_the_application(tmp_path: Path) -> None:
     """The mapped histogram has applications by a label: this one may be there, or come from a sensor."""
     assert refusal(checkout(tmp_path, MAPPED, shop=SHOP)) == (
-        "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.3 is no bucket edge of "
+        "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.3 is not a bucket edge of "
         "http_request_duration_seconds and app_request_duration_seconds; nearest first, it could be 0.25, 0.1, 1"
     )
 
@@ -322,8 +328,8 @@ def test_two_files_for_one_application(tmp_path: Path, app: str, refused: bool) 
     folder = checkout(tmp_path, shop=SHOP, second=second)
     if refused:
         assert refusal(folder) == (
-            "alerts/objectives/shop.yml:1: app: shop is judged by "
-            "alerts/objectives/second.yml:1 too; one of them must go"
+            "alerts/objectives/shop.yml:1: app: shop has objectives in "
+            "alerts/objectives/second.yml:1 too; remove one of them"
         )
     else:
         assert len(read(folder).applications) == 2
@@ -346,7 +352,7 @@ def test_two_patterns_that_may_mean_one_application_are_reported(tmp_path: Path,
     second = SHOP.replace(" shop-", " x{app}-").replace("app: shop", f"app: {app}")
     elsewhere = second.replace("host: xen1", "host: xen2")
     lines = doubtful_overlaps(read(checkout(tmp_path / "one", first=first, second=second)).applications)
-    assert [line.partition(" may mean ")[0] for line in lines] == (
+    assert [line.partition(" may match ")[0] for line in lines] == (
         [f"alerts/objectives/second.yml:1: app: {app}"] if reported else []
     )
     assert doubtful_overlaps(read(checkout(tmp_path / "other", first=first, second=elsewhere)).applications) == []
@@ -374,7 +380,7 @@ def test_a_file_that_can_not_be_read(tmp_path: Path) -> None:
 def test_a_file_that_nobody_would_read(tmp_path: Path) -> None:
     folder = checkout(tmp_path)
     (folder / "alerts" / "objectives" / "shop.yaml").write_text(SHOP)
-    assert refusal(folder) == "alerts/objectives/shop.yaml:1: the file's name must end in .yml, or nobody reads it"
+    assert refusal(folder) == "alerts/objectives/shop.yaml:1: the file's name must end in .yml, or it isn't read"
 
 
 def test_a_sensor_that_may_not_be_read_hides_no_application(tmp_path: Path) -> None:

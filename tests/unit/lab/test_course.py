@@ -17,6 +17,7 @@ from lab.calibration import Scale
 from lab.progress import Course
 from lab.sensors import edited
 from lab.state import State
+from tools import programs
 from tools.targets import this_machine
 
 SCENARIO = scenario.load(scenario.find("scale"))
@@ -94,7 +95,8 @@ def test_prometheus_is_shown_where_to_look_and_no_longer(tmp_path: Path) -> None
     assert [file.name for file in tmp_path.iterdir()] == ["lab.yml"]
 
 
-def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path) -> None:
+def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "got", lambda _telegraf: programs.Got("1.39.2", "official release"))
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A Good CPU @ 3 GHz\n")
     (tmp_path / "os-release").write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
     known = machine.description(tmp_path, tmp_path / "os-release")

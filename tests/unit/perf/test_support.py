@@ -41,6 +41,13 @@ def test_the_capability_that_is_missing_and_the_setting_that_would_do(
     assert "kernel.perf_event_paranoid=0, which is 4" in advice
 
 
+def test_the_level_of_debian_at_which_the_capability_is_not_enough(tmp_path: Path) -> None:
+    _, advice = why(tmp_path / "debian", {RELEASE: "6.1.0-13-amd64", PARANOID: "3"}, errno.EACCES)
+    assert "at 2, CAP_PERFMON is enough" in advice
+    _, advice = why(tmp_path / "other", {RELEASE: "6.1.0-13-amd64", PARANOID: "2"}, errno.EACCES)
+    assert "enough" not in advice
+
+
 def test_a_filter_of_system_calls(tmp_path: Path) -> None:
     reason, advice = why(tmp_path, {RELEASE: "6.1.0", PARANOID: "2"}, errno.EPERM)
     assert reason == "no_permission"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from virtscope.xen import model
-from virtscope.xen.continuity import Clocks, Namesakes, Places, WaitingClocks
+from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingClocks
 from virtscope.xen.model import Domain, Host, Vcpu, Waiting
 
 
@@ -90,32 +90,32 @@ PLAIN = model.Domain(None, "web01", 0.0, 1 << 20, None, 0, frozenset(), (), (), 
 
 
 class Iterations:
-    """Shows iterations of (name, CPU seconds) to one Namesakes; answers with the number of each row."""
+    """Shows iterations of (name, CPU seconds) to one DuplicateNames; returns the number of each row."""
 
     def __init__(self) -> None:
-        self._namesakes = Namesakes()
+        self._duplicate_names = DuplicateNames()
 
     def show(self, *rows: tuple[str, float]) -> list[int | None]:
         domains = tuple(PLAIN._replace(name=name, cpu_seconds=seconds) for name, seconds in rows)
         return [
-            each.namesake
-            for each in self._namesakes.tell_apart(model.Host(None, None, None, None, None, domains)).domains
+            each.duplicate
+            for each in self._duplicate_names.tell_apart(model.Host(None, None, None, None, None, domains)).domains
         ]
 
 
-def test_a_name_of_its_own_needs_no_number() -> None:
+def test_a_unique_name_needs_no_number() -> None:
     iterations = Iterations()
     for seconds in (10, 11, 0):  # rebooted, at the end: the name goes on
         assert iterations.show(("web01", seconds), ("db01", 1)) == [None, None]
 
 
-def test_domains_of_one_name_are_numbered_in_their_order() -> None:
+def test_domains_of_the_same_name_are_numbered_in_order() -> None:
     iterations = Iterations()
     assert iterations.show(("copy", 10), ("web01", 1), ("copy", 20)) == [1, None, 2]
     assert iterations.show(("copy", 11), ("web01", 1), ("copy", 20)) == [1, None, 2]
 
 
-def test_the_one_that_is_left_takes_no_others_number() -> None:
+def test_the_one_that_is_left_does_not_take_another_ones_number() -> None:
     iterations = Iterations()
     assert iterations.show(("copy", 10)) == [None]
     assert iterations.show(("copy", 10), ("copy", 20)) == [1, 2]
@@ -125,7 +125,7 @@ def test_the_one_that_is_left_takes_no_others_number() -> None:
     assert iterations.show(("copy", 22)) == [4]
 
 
-def test_one_of_two_of_a_name_replaced_between_two_iterations() -> None:
+def test_one_of_two_duplicates_is_replaced_between_iterations() -> None:
     iterations = Iterations()
     assert iterations.show(("copy", 10), ("copy", 20)) == [1, 2]
     assert iterations.show(("copy", 20), ("copy", 0)) == [3, 4]  # the first is gone, a third has come
@@ -134,7 +134,7 @@ def test_one_of_two_of_a_name_replaced_between_two_iterations() -> None:
 def test_dom0_has_an_id() -> None:
     dom0 = PLAIN._replace(domid=0, name="Domain-0")
     host = model.Host(None, None, None, None, None, (dom0, dom0._replace(domid=None)))
-    assert [each.namesake for each in Namesakes().tell_apart(host).domains] == [None, None]
+    assert [each.duplicate for each in DuplicateNames().tell_apart(host).domains] == [None, None]
 
 
 def test_an_unused_name_is_forgotten_but_not_soon() -> None:

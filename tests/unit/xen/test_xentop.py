@@ -55,7 +55,7 @@ def child(program: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Xentop]:
 
 def starts(child: Xentop) -> int:
     try:
-        return child.read().starts
+        return child.read().starts or 0
     except SourceError:
         return 0
 

@@ -1,0 +1,226 @@
+"""OTLP into Prometheus 3, as docs/opentelemetry.md says: series arrive as a scrape stores them, and rules work on them.
+
+What the Collector would send is made here, as its Prometheus receiver does it (receiver/prometheusreceiver/internal):
+an attribute for each label but job and instance, which are the resource's service.name and service.instance.id;
+counters as cumulative monotonic sums, all else as gauges, and names unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.live import Exposition, Prometheus
+from tests.live.endpoints import Group
+from tools.exporters import FOLDERS
+from tools.metric_reference import PAGES, VARIES
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "opentelemetry.md").read_text()
+BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)]
+
+Json = Any
+
+
+def documented(key: str) -> Json:
+    """The page's YAML that has this key at its top."""
+    (block,) = (block for block in BLOCKS if key in block)
+    return block
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """With what the page adds; it scrapes every golden page, of hosts that aren't sent."""
+    with ExitStack() as stack:
+        jobs: dict[str, list[Group]] = {exporter: [] for exporter in FOLDERS}
+        for name, (exporter, text) in golden_pages().items():
+            page = stack.enter_context(Exposition(text))
+            jobs[exporter].append(
+                {"targets": [page.address], "labels": {"host": f"scraped {name}", "platform": "test"}}
+            )
+        server = Prometheus(
+            tmp_path_factory.mktemp("otlp"), jobs, program="prometheus3", flags=["--web.enable-otlp-receiver"]
+        )
+        configuration = server.folder / "prometheus" / "prometheus.yml"
+        settings = {**yaml.safe_load(configuration.read_text()), **documented("otlp")}
+        configuration.write_text(yaml.safe_dump(settings))
+        rules = server.folder / "prometheus" / "rules" / "opentelemetry.yml"
+        rules.write_text(yaml.safe_dump(documented("groups")))
+        stack.enter_context(server)
+        yield server
+
+
+def golden_pages() -> dict[str, tuple[str, str]]:
+    """Every page that an exporter writes, with the exporter, by name."""
+    of = {name: exporter for exporter, folder in FOLDERS.items() for name in (exporter, folder)}
+    pages = {file.stem: file.read_text().replace(VARIES, "1") for file in PAGES.glob("*.prom")}
+    return {name: (of[name.partition("-")[0]], text) for name, text in pages.items() if name.partition("-")[0] in of}
+
+
+def point(attributes: Mapping[str, str], value: float, at: float) -> Json:
+    return {
+        "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in attributes.items() if text],
+        "timeUnixNano": str(int(at * 1e9)),
+        "asDouble": value,
+    }
+
+
+def gauge(name: str, points: list[Json]) -> Json:
+    return {"name": name, "gauge": {"dataPoints": points}}
+
+
+def cumulative(name: str, points: list[Json], *, unit: str = "", monotonic: bool = True) -> Json:
+    return {
+        "name": name,
+        "unit": unit,
+        "sum": {"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": monotonic},
+    }
+
+
+def scraped(text: str, labels: Mapping[str, str], at: float) -> list[Json]:
+    """What the Prometheus receiver makes of a page."""
+    made = []
+    for family in text_string_to_metric_families(text):
+        points = [point({**sample.labels, **labels}, sample.value, at) for sample in family.samples]
+        if points:
+            counts = family.type == "counter"
+            made.append(cumulative(f"{family.name}_total", points) if counts else gauge(family.name, points))
+    return made
+
+
+def send(prometheus: Prometheus, resource: Mapping[str, str], metrics: list[Json]) -> None:
+    payload = {
+        "resourceMetrics": [
+            {
+                "resource": {
+                    "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in resource.items()]
+                },
+                "scopeMetrics": [{"metrics": metrics}],
+            }
+        ]
+    }
+    answer = requests.post(f"{prometheus.url}/api/v1/otlp/v1/metrics", json=payload, timeout=30)
+    assert answer.status_code == 200, answer.text
+
+
+def target(job: str, instance: str) -> dict[str, str]:
+    """The resource of what a scrape brings."""
+    host, _, port = instance.rpartition(":")
+    return {
+        "service.name": job,
+        "service.instance.id": instance,
+        "server.address": host,
+        "server.port": port,
+        "url.scheme": "http",
+    }
+
+
+@pytest.mark.parametrize("name", golden_pages())
+def test_names_and_labels_arrive_as_a_scrape_stores_them(prometheus: Prometheus, name: str) -> None:
+    exporter, text = golden_pages()[name]
+    prometheus.wait_for(f'up{{host="scraped {name}"}} == 1', seconds=30)
+    scrape = series(prometheus, f"scraped {name}")
+    sent = {"host": f"sent {name}", "platform": "test"}
+    send(prometheus, target(exporter, "dom0.example.org:1"), scraped(text, sent, time.time()))
+    assert series(prometheus, f"sent {name}") == scrape
+    assert scrape
+
+
+def series(prometheus: Prometheus, host: str) -> set[frozenset[tuple[str, str]]]:
+    """The labels of all that an exporter says of a host, but for those of the host and of where it was asked."""
+    own = {"host", "instance"}
+    found = prometheus.query(f'{{host="{host}", __name__!~"up|scrape_.*|.*:.*|ALERTS.*"}}')
+    return {frozenset((key, value) for key, value in each["metric"].items() if key not in own) for each in found}
+
+
+def test_rules_work_on_what_is_sent_and_it_ends_with_its_target(prometheus: Prometheus) -> None:
+    dom0, web = ({"domid": str(domid), "domain": name} for domid, name in enumerate(("Domain-0", "web")))
+    labels = {"host": "xen1", "platform": "xen"}
+    now = time.time()
+    ticks = range(-60, 1, 15)
+
+    def over_time(own: Mapping[str, str], rate: float) -> list[Json]:
+        return [point({**labels, **own}, 1000 + rate * (60 + tick), now + tick) for tick in ticks]
+
+    metrics = [
+        cumulative("xen_domain_cpu_seconds_total", over_time(dom0, 0.5) + over_time(web, 1.5)),
+        gauge("xen_host_cpus", [point(labels, 4, now)]),
+        gauge("up", [point(labels, 1, now)]),
+    ]
+    send(prometheus, target("xentop", "dom0.example.org:10290"), metrics)
+    for record, value in (
+        ('vserver:cpu_usage:rate{host="xen1", vserver="web", role="guest"}', 1.5),
+        ('host:overhead_cpu:rate{host="xen1"}', 0.5),
+        ('host:cpu_capacity:cpus{host="xen1"}', 4),
+    ):
+        (found,) = prometheus.wait_for(record, seconds=30)
+        assert float(found["value"][1]) == pytest.approx(value, rel=0.01)
+    assert prometheus.value('up{host="xen1", job="xentop", instance="dom0.example.org:10290"}') == 1
+    gone = {**point(labels, 0, time.time()), "flags": 1}  # no recorded value
+    del gone["asDouble"]
+    send(prometheus, target("xentop", "dom0.example.org:10290"), [gauge("xen_host_cpus", [gone])])
+    assert prometheus.query('xen_host_cpus{host="xen1"}') == []
+
+
+def test_the_pages_rules_make_a_machine_of_host_metrics(prometheus: Prometheus) -> None:
+    """Names, units and attributes as in the receiver's documentation."""
+    now = time.time()
+
+    def rising(name: str, unit: str, *rates: tuple[dict[str, str], float]) -> Json:
+        points = [
+            point(own, 1000 + rate * (60 + tick), now + tick) for own, rate in rates for tick in range(-60, 1, 15)
+        ]
+        return cumulative(name, points, unit=unit)
+
+    memory = [point({"state": state}, value, now) for state, value in (("used", 3e9), ("free", 1e9), ("cached", 2e9))]
+    metrics = [
+        rising(
+            "system.cpu.time",
+            "s",
+            *(
+                ({"cpu": cpu, "state": state}, rate)
+                for cpu in ("cpu0", "cpu1")
+                for state, rate in (("user", 0.25), ("system", 0.1), ("idle", 0.6), ("wait", 0.04), ("steal", 0.01))
+            ),
+        ),
+        cumulative("system.memory.usage", memory, unit="By", monotonic=False),
+        rising(
+            "system.network.io",
+            "By",
+            ({"device": "eth0", "direction": "receive"}, 2000.0),
+            ({"device": "eth0", "direction": "transmit"}, 1000.0),
+            ({"device": "br0", "direction": "receive"}, 2000.0),
+        ),
+        rising(
+            "system.disk.io",
+            "By",
+            ({"device": "sda", "direction": "read"}, 300.0),
+            ({"device": "sda1", "direction": "read"}, 300.0),
+            ({"device": "sda", "direction": "write"}, 400.0),
+        ),
+    ]
+    resource = {each["key"]: each["value"] for each in documented("processors")["processors"]["resource"]["attributes"]}
+    send(prometheus, {"os.type": "linux", **resource}, metrics)
+    machine = '{host="web1", platform="base", vserver="web1", role="host"%s}'
+    for record, value in (
+        ('host:cpu_usage:rate{host="web1", platform="base"}', 0.7),
+        ("vserver:cpu_usage:rate" + machine % "", 0.7),
+        ('host:cpu_capacity:cpus{host="web1", platform="base"}', 2),
+        ('host:cpu_steal:rate{host="web1", platform="base"}', 0.02),
+        ("vserver:memory:bytes" + machine % "", 3e9),
+        ("vserver:network_bytes:rate" + machine % ', direction="receive"', 2000),
+        ("vserver:network_bytes:rate" + machine % ', direction="transmit"', 1000),
+        ("vserver:disk_bytes:rate" + machine % ', direction="read"', 300),
+        ("vserver:disk_bytes:rate" + machine % ', direction="write"', 400),
+    ):
+        (found,) = prometheus.wait_for(record, seconds=30)
+        assert float(found["value"][1]) == pytest.approx(value, rel=0.01)

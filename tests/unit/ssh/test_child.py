@@ -1,0 +1,114 @@
+"""What a host may send, by a shell in the place of ssh: nothing but answers to what was asked is taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from virtscope.ssh import child
+from virtscope.ssh.child import Child, Ended, Room
+from virtscope.toolkit.bounded import Finished
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout
+
+MIB = 1 << 20
+
+
+@contextmanager
+def talking(script: str, room: Room | None = None) -> Iterator[Child]:
+    """A child that greets as host.sh does, reads a request and runs the rest."""
+    started = Child(["sh", "-c", f"echo virtscope 1; read request; {script}"], room or Room())
+    try:
+        started.greet(in_seconds(20))
+        yield started
+    finally:
+        started.end()
+
+
+def in_seconds(seconds: float) -> float:
+    return time.monotonic() + seconds
+
+
+def asked(script: str, seconds: float = 20) -> Finished:
+    with talking(script) as started:
+        return started.answer("openvz", in_seconds(seconds))
+
+
+def test_an_answer_is_taken_by_its_length() -> None:
+    script = r"printf 'openvz 30\nvz/version:1\nopenvz 0\n\n0\n0\nend\n14\na complaint:\n\n\n2\n'"
+    assert asked(script) == Finished(2, b"vz/version:1\nopenvz 0\n\n0\n0\nend", b"a complaint:\n\n")
+
+
+def test_what_a_shell_prints_before_is_passed_over() -> None:
+    greeted = Child(["sh", "-c", "echo Welcome; echo; echo virtscope 2; echo virtscope 1; read request"], Room())
+    greeted.greet(in_seconds(20))
+    assert greeted.greeted
+    greeted.end()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "yes",
+        "cat /dev/zero",  # no line break
+        "echo xentop 5; echo 12345; echo 0; echo; echo 0",  # not what was asked for
+        "echo openvz -5",
+        "echo openvz 5 5",
+        "echo openvz 0x5",
+        "echo openvz 99999999999",
+        "echo openvz 10737418240; cat /dev/zero",
+        "echo openvz 9000000; cat /dev/zero",  # more than is taken
+        "echo openvz 5; echo 123456; echo 0; echo; echo 0",  # longer than announced
+        "echo openvz 5; echo 1234; echo 0; echo; echo 0; cat",  # shorter
+        "echo openvz 5; echo 12345; echo many; echo; echo 0",
+        "echo openvz 5; echo 12345; echo 9999999; cat /dev/zero",
+        "echo openvz 5; echo 12345; echo 0; echo; echo -1",
+        r"printf 'openvz\0 5\n12345\n0\n\n0\n'",
+        r"printf '\033]0;title\007openvz 5\n12345\n0\n\n0\n'",
+        "cat /dev/zero >&2",
+    ],
+)
+def test_anything_else_is_malformed(script: str) -> None:
+    with pytest.raises(SourceMalformed):
+        asked(script)
+
+
+def test_what_was_not_asked_for_is_malformed() -> None:
+    answer = r"openvz 5\n12345\n0\n\n0\n"
+    with talking(f"printf '{answer}{answer}'; read request; printf '{answer}'") as started:
+        assert started.answer("openvz", in_seconds(20)).output == b"12345"
+        with pytest.raises(SourceMalformed, match="not asked for"):
+            started.answer("openvz", in_seconds(20))
+
+
+def test_a_malformed_greeting_has_an_end() -> None:
+    chatty = Child(["sh", "-c", "yes welcome"], Room())
+    with pytest.raises(SourceMalformed, match=r"does not run host\.sh"):
+        chatty.greet(in_seconds(20))
+    chatty.end()
+
+
+def test_a_host_that_hangs_times_out() -> None:
+    with pytest.raises(SourceTimeout, match="openvz"):
+        asked("echo openvz 5; echo 123; sleep 600", 0.3)
+
+
+def test_the_last_words_of_ssh_are_the_reason() -> None:
+    with pytest.raises(Ended, match="Connection to vz1 closed by remote host"):
+        asked("echo first >&2; echo Connection to vz1 closed by remote host. >&2; exit 255")
+
+
+def test_an_older_script_is_to_be_replaced() -> None:
+    with pytest.raises(SourceError, match="authorized-key"):
+        asked("echo unknown 0; echo; echo 0; echo; echo 1")
+
+
+def test_all_hosts_share_what_may_be_received_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "LARGEST_ANSWER", 4 * MIB)
+    much = f"echo openvz {4 * MIB}; head -c {3 * MIB} /dev/zero; sleep 600"
+    small = Room(MIB)
+    with talking(much, small) as one, pytest.raises(SourceError, match="all hosts together"):
+        one.answer("openvz", in_seconds(20))
+    small.take(MIB)  # all was given back

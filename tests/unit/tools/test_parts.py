@@ -1,0 +1,54 @@
+"""tools/parts.py: what may be set beside ports, and what a running stack keeps of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools import StackError
+from tools.parts import DEMO_PARTS, options, options_given, ports
+
+HERE = {
+    "PROMETHEUS_EXTERNAL_URL": "http://127.0.0.1:9090",
+    "ALERTMANAGER_EXTERNAL_URL": "http://127.0.0.1:9093",
+    "GF_SERVER_ROOT_URL": "http://127.0.0.1:3000",
+    "PROMETHEUS_RETENTION_SIZE": "20GB",
+}
+
+
+def test_links_lead_to_this_machine_and_its_ports_by_default() -> None:
+    assert options({}, ports({})) == HERE
+    moved = options({"PROMETHEUS_EXTERNAL_URL": ""}, ports({"PROMETHEUS_PORT": "9095"}))
+    assert moved == {**HERE, "PROMETHEUS_EXTERNAL_URL": "http://127.0.0.1:9095"}
+
+
+def test_what_is_given_counts() -> None:
+    given = {"PROMETHEUS_EXTERNAL_URL": "https://monitor.example.org/prometheus", "PROMETHEUS_RETENTION_SIZE": "500MB"}
+    assert options(given, ports({})) == {**HERE, **given}
+
+
+def test_the_demo_has_no_alertmanager() -> None:
+    assert "ALERTMANAGER_EXTERNAL_URL" not in options({}, ports({}, DEMO_PARTS))
+
+
+@pytest.mark.parametrize(
+    "url", ["monitor.example.org", "ftp://monitor", "http://", "http://a b", "https://a/?b", "http://a'b"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(StackError, match=r"^GF_SERVER_ROOT_URL=.* is not an address such as https://"):
+        options({"GF_SERVER_ROOT_URL": url}, ports({}))
+
+
+@pytest.mark.parametrize("size", ["20", "0GB", "20 GB", "20GiB", "-1GB", "1.5GB", "all"])
+def test_what_is_no_size_is_refused(size: str) -> None:
+    with pytest.raises(StackError, match=r"^PROMETHEUS_RETENTION_SIZE=.* is not a size such as 20GB or 500MB$"):
+        options({"PROMETHEUS_RETENTION_SIZE": size}, ports({}))
+
+
+def test_a_running_stack_keeps_what_it_was_given_and_no_defaults() -> None:
+    given = {"ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org"}
+    running = {
+        "PROMETHEUS_PORT": "9095",
+        **options({**given, "PROMETHEUS_PORT": "9095"}, ports({"PROMETHEUS_PORT": "9095"})),
+    }
+    assert options_given(running, ports(running)) == given
+    assert options_given({}, ports({})) == {}

@@ -1,0 +1,253 @@
+"""The exporters' units under a real systemd in Dom0, installed from the Debian packages and scraped from outside.
+
+Dom0 itself has no systemd. It runs here in namespaces of its own, as the init of a Debian with Dom0's devices,
+xenstored and network.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import http.server
+import re
+import shutil
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.distributions import chroots
+from tests.distributions.chroots import DEBIAN_12
+from tests.distributions.machine import Machine
+from tests.live.privileges import UNITS, capabilities, directives
+from tests.packages.conftest import CleanHost, Packages, packages
+from tests.packages.test_deb import block_of
+from tests.xen.host import XenHost
+from tests.xen.machine import SECOND_EXPORTER_PORT
+from tests.xen.pages import Page
+from tools.exporters import FOLDERS
+
+__all__ = ["packages"]  # a fixture
+
+EXPORTERS = [f"{exporter}-exporter" for exporter in FOLDERS]
+NEEDED = "curl openssl python3-bcrypt python3-prometheus-client python3-yaml systemd xen-utils-4.17"
+LEFT_OUT = ["usr/share/doc", "usr/share/locale", "usr/share/man", "usr/share/zoneinfo", "usr/lib/xen-4.17/boot"]
+LEFT_OUT += ["var/cache/apt", "var/lib/apt", "usr/share/python-wheels", "usr/lib/gcc", "usr/share/perl"]
+PASSWORD = "correct horse"
+NAME = "host.example.org"  # in the man page's commands
+START_SECONDS = 300  # of systemd, and of an exporter, in emulation
+# In Dom0: unpack what this machine serves, and make it the root of a systemd.
+START = """\
+set -e
+mkdir /debian
+mount -t tmpfs -o mode=755,size=450m tmpfs /debian
+wget -q -O - http://10.0.2.2:PORT/debian.tar | tar -x -C /debian
+cat >/debian-init <<'END'
+set -e
+cd /debian
+mount -t proc proc proc
+mount -t xenfs xenfs proc/xen
+mount --rbind /sys sys
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount --rbind /dev dev
+mount -t tmpfs -o mode=755 tmpfs run
+mkdir run/xenstored
+mount --bind /run/xenstored run/xenstored
+mount --move . /
+exec chroot . env container=other /lib/systemd/systemd --unit=multi-user.target
+END
+setsid unshare --mount --pid --cgroup --fork --propagation=private sh /debian-init </dev/null >/var/log/debian 2>&1 &
+"""
+# What a unit must keep its exporter from, each a command that fails there. As root without a unit, all succeed.
+FORBIDDEN = {
+    "write to /usr": "touch /usr/x",
+    "write to /etc": "touch /etc/x",
+    "write to /var": "touch /var/lib/x",
+    "see homes": "ls /root/seen",
+    "mount": "mount -t tmpfs tmpfs /mnt",
+    "make a namespace": "unshare --user true",
+    "set the clock": "date -s @0",
+    "set the host's name": "hostname -b x || echo x >/proc/sys/kernel/hostname",
+    "write to sysctl": "echo 0 >/proc/sys/vm/swappiness",
+    "read the kernel's log": "dd if=/dev/kmsg bs=8k count=1 iflag=nonblock",
+    "open another device": "dd if=/dev/xen/evtchn count=0",
+    "write a cgroup": "mkdir /sys/fs/cgroup/x",
+    "open a raw socket": "python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'",
+    "make set-uid files": "touch /tmp/x && chmod u+s /tmp/x",
+    "map writable code": "python3 -c 'import mmap; mmap.mmap(-1, 4096, prot=7)'",
+}
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+
+
+class Debian:
+    """The Debian in Dom0 that systemd is the init of."""
+
+    def __init__(self, xen: XenHost) -> None:
+        self.xen = xen
+        self.init = ""
+        self.certificate = ""
+
+    def must(self, command: str, timeout: float = 120) -> str:
+        """A shell command there, by root, that must succeed; what it printed."""
+        self.xen.machine.put("/command", f"{command}\n".encode())
+        enter = f"nsenter --target {self.init} --mount --pid --cgroup --root --wd"
+        return self.xen.dom0(f'{enter} sh -c "$(cat /command)" 2>&1', timeout)
+
+    def start(self, port: int) -> None:
+        """Start systemd; this machine serves the Debian on this port."""
+        self.xen.dom0(START.replace("PORT", str(port)), 600)
+        deadline = time.monotonic() + START_SECONDS
+        while not self.init or "running" not in self.must("systemctl is-system-running --wait || true"):
+            self.init = self.xen.dom0("pidof systemd || true").strip()
+            assert time.monotonic() < deadline, self.xen.dom0("cat /var/log/debian")
+            time.sleep(1)
+
+
+@pytest.fixture(scope="module")
+def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debian]:
+    """A Debian 12 in Dom0, with a running systemd and the packages installed."""
+    folder = tmp_path_factory.mktemp("debian")
+    root = folder / "root"
+    subprocess.run(["cp", "--archive", chroots.root(DEBIAN_12), root], check=True)
+    with Machine(root, folder / "home", folder / "cache", writable=True) as machine:
+        clean = CleanHost(machine, root)
+        clean.apt("update")
+        clean.apt(f"install --no-install-recommends {NEEDED}")
+    for package in packages.now.values():
+        shutil.copy(package, root / "srv")
+    (root / "root/seen").touch()
+    for script in (root / "etc/init.d").glob("xen*"):  # Dom0 runs what they would start
+        script.unlink()
+    served = folder / "served"
+    served.mkdir()
+    left_out = [f"--exclude=./{path}" for path in LEFT_OUT]
+    subprocess.run(["tar", "-cf", served / "debian.tar", "-C", root, *left_out, "."], check=True)
+    shutil.rmtree(root)
+
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=served)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        started = Debian(xen)
+        started.start(server.server_address[1])
+        server.shutdown()
+    started.must("dpkg --install /srv/*.deb", 600)
+    # Its installation has started each, but for xentop-exporter, on whose port Dom0's own listens.
+    states = started.must(
+        f"systemctl is-enabled {' '.join(EXPORTERS)}; systemctl is-active vestat-exporter perf-exporter"
+    )
+    assert set(states.split()) == {"enabled", "active"}
+    started.must(f"systemctl stop {' '.join(EXPORTERS)}", 300)
+    # Above 2, Debian's kernel asks for CAP_SYS_ADMIN where others are content with CAP_PERFMON.
+    xen.dom0("echo 2 >/proc/sys/kernel/perf_event_paranoid")
+    page = started.must("dpkg-deb --fsys-tarfile /srv/xentop-exporter_*.deb | tar -xO ./usr/share/man/man1/*.gz | zcat")
+    started.must(f"printf '%s\\n' '{PASSWORD}' >/srv/password")
+    commands = block_of(page, '.SH "LISTENING ON A NETWORK"')
+    started.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nsetsid sh /srv/commands </srv/password")
+    started.certificate = started.must("cat /etc/virtscope/exporter.crt")
+    yield started
+    shutil.rmtree(served)
+
+
+def scrape(debian: Debian, password: str = "") -> tuple[int, str]:
+    """Status and page of the exporter that listens on the port that leads outside, over TLS."""
+    context = ssl.create_default_context(cadata=debian.certificate)
+    host, _, port = debian.xen.machine.second_exporter.partition(":")
+
+    class Connection(http.client.HTTPSConnection):
+        """To that port, whatever the name resolves to."""
+
+        def connect(self) -> None:
+            http.client.HTTPConnection.connect(self)
+            self.sock = context.wrap_socket(self.sock, server_hostname=NAME)
+
+    connection = Connection(host, int(port), timeout=60, context=context)
+    given = base64.b64encode(f"prometheus:{password}".encode()).decode()
+    connection.request("GET", "/metrics", headers={"Authorization": f"Basic {given}"} if password else {})
+    response = connection.getresponse()
+    return response.status, response.read().decode()
+
+
+def wait_for(debian: Debian, exporter: str, line: str) -> str:
+    """The first page of the exporter that has this line."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            status, page = scrape(debian, PASSWORD)
+            assert status == 200
+            if line in page.splitlines():
+                return page
+        except (OSError, http.client.HTTPException):
+            page = ""
+        assert time.monotonic() < deadline, page + debian.must(f"journalctl --no-pager --unit {exporter}")
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    ("exporter", "line"),
+    [("xentop-exporter", "xentop_up 1.0"), ("perf-exporter", "perf_up 1.0"), ("vestat-exporter", "vestat_up 0.0")],
+)
+def test_scraped_from_outside_with_every_line_of_its_unit_in_force(debian: Debian, exporter: str, line: str) -> None:
+    flags = f'ARGS="--web.listen-address=:{SECOND_EXPORTER_PORT} --web.config.file=/etc/virtscope/web.yml"'
+    probes = "\n".join(
+        f"if ({command}) >/dev/null 2>&1; then echo 'can {what}'; fi" for what, command in FORBIDDEN.items()
+    )
+    debian.must(f"echo '{flags}' >/etc/default/{exporter}; mkdir -p /etc/systemd/system/{exporter}.service.d")
+    debian.must(f"cat >/srv/probe <<'END'\n{probes}\necho probed\nEND")
+    debian.must(
+        f"printf '[Service]\\nExecStartPre=/bin/sh /srv/probe\\n' >/etc/systemd/system/{exporter}.service.d/probe.conf"
+    )
+    debian.must(f"systemctl daemon-reload; systemctl restart {exporter}", 300)
+    try:
+        page = wait_for(debian, exporter, line)
+        assert scrape(debian)[0] == 401
+        if exporter == "xentop-exporter":
+            xl = ("xentop_source_up", frozenset({("source", "xl")}))
+            wait_for(debian, exporter, 'xentop_source_up{source="xl"} 1.0')
+            of_root = Page.from_within(debian.xen, 10290).series()
+            assert of_root[xl] == 1
+            guests = {dict(labels)["domain"] for name, labels in of_root if name == "xen_domain_cpu_seconds_total"}
+            assert guests
+            assert all(f'xen_domain_cpu_seconds_total{{domain="{guest}"' in page for guest in guests if guest.isalnum())
+        said = debian.must(f"journalctl --no-pager --output=cat --unit {exporter}")
+        assert "probed" in said
+        assert re.findall("can .*", said) == []
+        assert "listening" in debian.must(f"systemctl status {exporter}")
+        assert not re.search("(?i)unknown|ignor", debian.must(f"systemd-analyze verify {exporter}.service || true"))
+
+        process = debian.must(f"systemctl show --property=MainPID --value {exporter}").strip()
+        status = dict(re.findall(r"^(\w+):\s*(.*)$", debian.must(f"cat /proc/{process}/status"), re.MULTILINE))
+        assert status["Uid"].split()[0] != "0"
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+        decoded = debian.must(f"python3 -c 'print(int(\"{status['CapBnd']}\", 16).bit_count())'")
+        assert int(decoded) == len(capabilities(exporter))
+        assert status["CapEff"] == status["CapBnd"]
+        limits = f"/sys/fs/cgroup/system.slice/{exporter}.service"
+        assert debian.must(f"cat {limits}/memory.max {limits}/pids.max").split() == [str(2**30), "128"]
+        assert directives(UNITS / f"{exporter}.service")["TasksMax"] == ["128"]
+    finally:
+        debian.must(
+            f"rm -r /etc/systemd/system/{exporter}.service.d; systemctl daemon-reload; systemctl stop {exporter}"
+        )
+
+
+def test_what_is_forbidden_root_can_do(debian: Debian) -> None:
+    """Or the probes of the test above would show nothing."""
+    for what, command in FORBIDDEN.items():
+        if what in {"set the clock", "set the host's name", "write to sysctl", "mount"}:
+            continue  # it would stay so
+        debian.must(command)
+
+
+def test_purged_nothing_of_it_runs(debian: Debian) -> None:
+    debian.must(f"systemctl start {' '.join(EXPORTERS)}", 300)
+    debian.must(f"dpkg --purge {' '.join(EXPORTERS)} virtscope-common", 600)
+    assert "exporter" not in debian.must("systemctl list-units --all --plain --no-legend")
+    assert debian.must("find /etc /usr /run /var/lib/systemd -xdev -name '*-exporter*'") == ""
+    assert "virtscope" not in debian.must(
+        "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done; cat /etc/group"
+    )
