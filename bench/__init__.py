@@ -1,4 +1,4 @@
-"""What watching costs, measured side by side with others that do the same. Run by `make bench`."""
+"""What monitoring costs, measured side by side with other programs that do the same. Run by `make bench`."""
 
 import sys
 from pathlib import Path

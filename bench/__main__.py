@@ -1,7 +1,7 @@
-"""Prints what watching costs: encoding alone, scrapes over HTTP, whole hosts, with the bars of the project beside them.
+"""Prints what monitoring costs: encoding, scrapes over HTTP, whole hosts; and the project's targets for each.
 
-All values of a run are taken in turns on the same machine, so that ratios hold where times don't. Each is the smallest
-of several rounds: what other processes do to caches and clocks only ever adds.
+All values of a run are measured in turns on the same machine, so that ratios are comparable where times aren't. Each is
+the minimum of several rounds, as other processes can only add to it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _encoding() -> None:
 
 
 class _Given(NamedTuple):
-    """A registry of families that were collected before."""
+    """A registry of families that have been collected already."""
 
     families: list[Metric]
 
@@ -78,9 +78,9 @@ def _stock(generate_latest: Callable[..., bytes]) -> Encode:
 
 
 def _encode_in_turns(encoders: Sequence[Encode], guests: Guests) -> list[float]:
-    """Return the least CPU seconds that each encoder took for a scrape of fresh objects and changed values."""
+    """Return the minimum of CPU seconds that each encoder took for a scrape of new objects with changed values."""
     families = [by_add_metric(family) for family in guests.collect()]
-    assert len({encode(families) for encode in encoders}) == 1, "they write different pages"
+    assert len({encode(families) for encode in encoders}) == 1, "they write different expositions"
     least = [float("inf")] * len(encoders)
     for _ in range(max(15, 20_000 // guests.series)):
         for index, encode in enumerate(encoders):
@@ -119,11 +119,11 @@ def _whole_scrapes() -> None:
     for (name, target), seconds, each in zip(named, costs, per_series, strict=True):
         verdict = f"   {_verdict(per_series[0] / each, SCRAPE_BAR)}" if name == "ours" else ""
         print(f"{target.series:8,}  {name:28}{seconds * 1e3:14.2f}{each * 1e6:21.2f}{verdict}")
-    print("What a scrape without guests costs is fixed: the request, and the exporter's metrics about itself.")
+    print("The cost of a scrape without guests is fixed: the request, and the exporter's metrics about itself.")
 
 
 def _scrape_in_turns(targets: Sequence[scraping.Target]) -> list[float]:
-    """Return the least CPU seconds per scrape of each target; a round's scrapes take some tenths of a second."""
+    """Return the minimum of CPU seconds per scrape of each target; the scrapes of a round take tenths of a second."""
     least = [float("inf")] * len(targets)
     for _ in range(SCRAPING_ROUNDS):
         for index, target in enumerate(targets):

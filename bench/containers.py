@@ -1,4 +1,4 @@
-"""An OpenVZ host made up for the benchmark: /proc/vz/vestat, /proc/vz/veinfo and /proc/bc/resources."""
+"""A simulated OpenVZ host: /proc/vz/vestat, /proc/vz/veinfo and /proc/bc/resources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from virtscope.openvz.vestat import COLUMNS
 
 _NO_LIMIT = 2**63 - 1
-# As 2.6.32 prints them; a value that varies in use is given by its maximum.
+# As 2.6.32 prints them; for values that vary, the maximum.
 _RESOURCES = {
     "kmemsize": 60_000_000,
     "lockedpages": 100,
@@ -32,7 +32,7 @@ _RESOURCES = {
     "numiptent": 40,
     "swappages": 100_000,
 }
-_SETTLED = {"vmguarpages", "numpty", "numiptent", "lockedpages"}  # hardly move in a running container
+_SETTLED = {"vmguarpages", "numpty", "numiptent", "lockedpages"}  # hardly change in a running container
 
 
 class Containers:
@@ -55,7 +55,7 @@ class Containers:
         self._write()
 
     def run_on(self, busy: float) -> None:
-        """Let 15 s pass, in which `busy` of the containers (0..1) change what they hold."""
+        """Simulate 15 s in which a share `busy` (0..1) of the containers change what they hold."""
         self._seconds += 15
         for index in self._random.sample(range(len(self._ctids)), round(busy * len(self._ctids))):
             self._blocks[index] = self._block(self._ctids[index])

@@ -1,4 +1,4 @@
-"""What perf-exporter's counters cost: large machines on a made-up kernel, and this one beside others that count."""
+"""What perf-exporter's counters cost: on large machines with a simulated kernel, and here beside other programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measure() -> None:
 
 def _large_machines() -> None:
     print(
-        "\nCounters on a made-up kernel, the five default groups (18 events); the exporter's CPU per scrape"
+        "\nCounters on a simulated kernel, the five default groups (18 events); the exporter's CPU per scrape"
         f"\nBar: {BAR:.0%} of a core for 64 CPUs, scraped every second"
         "\n    CPUs  cgroups   series  ms per scrape  of a core"
     )
@@ -43,7 +43,7 @@ def _large_machines() -> None:
 
 def _this_machine() -> None:
     print(
-        f"\nCounters of this machine's {os.cpu_count()} CPUs, of events that it has; CPU per scrape, of perf per second"
+        f"\nCounters of this machine's {os.cpu_count()} CPUs, for its events; CPU per scrape, for perf per second"
         "\n  program                                  series        ms"
     )
     with ExitStack() as running:
@@ -76,7 +76,7 @@ def _this_machine() -> None:
 
 
 def _perf_stat() -> float:
-    """Return the CPU seconds that `perf stat -I 1000` takes in each second, its start and end taken off."""
+    """Return the CPU seconds that `perf stat -I 1000` takes per second, without its start and end."""
     costs = []
     for seconds in (1, 1 + SECONDS):
         command = ["perf", "stat", "-a", "-A", "-I", "1000", "-e", SOFTWARE, "-x,", "--interval-count", str(seconds)]

@@ -1,4 +1,4 @@
-"""A Xen host made up for the benchmark: the tests' fake libxenstat plays it, to xentop-exporter and to xentop alike."""
+"""A simulated Xen host: the tests' fake libxenstat serves it to both xentop-exporter and xentop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Domains(FakeXen):
         self.run_on()
 
     def run_on(self) -> None:
-        """Let a second pass, in which every guest does something."""
+        """Simulate a second in which every guest does something."""
         self._seconds += 1
         dom0 = FakeDomain(0, b"Domain-0", cpu_ns=self._seconds * SECOND // 10, state="running")
         self.show(dom0, *[self._guest(number) for number in range(1, self._count + 1)])

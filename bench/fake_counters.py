@@ -1,7 +1,7 @@
-"""perf-exporter on a made-up kernel, in its own process: `python -m bench.fake_counters CPUS CGROUPS` prints its port.
+"""perf-exporter on a simulated kernel, as a process: `python -m bench.fake_counters CPUS CGROUPS` prints its port.
 
-The kernel multiplexes: every group has run for half of the time, and everything has changed since the last scrape. A
-read of it costs about what the real one's call costs.
+The kernel multiplexes: every group runs half of the time, and everything changes between scrapes. A read costs
+about as much as the real system call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from virtscope.toolkit.server import Server
 
 
 class Kernel:
-    """Counts on, whatever is asked for."""
+    """Counts any event."""
 
     def __init__(self) -> None:
         self._descriptors = itertools.count(3)

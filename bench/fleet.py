@@ -1,8 +1,8 @@
-"""A made-up fleet of hosts with 50 virtual servers each: what its exporters would show of that which rules read.
+"""A simulated fleet of hosts with 50 virtual servers each: the metrics of its exporters that rules read.
 
-A third of the hosts are Xen, OpenVZ and containers each. Two virtual servers of each host are an application
-with three objectives (alerts/objectives/auction.yml), whose requests are counted on one host in ten. All is well:
-nothing waits for long, and no alert fires.
+A third of the hosts each are Xen, OpenVZ and containers. Two virtual servers of each host are an application
+with three objectives (alerts/objectives/auction.yml), whose requests are counted on one host in ten. All hosts are
+healthy: nothing waits for long, and no alert fires.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.live.endpoints import BackgroundServer, QuietHandler, http_server
 GUESTS = 50
 CPUS = 16
 
-PLATFORMS = {"xen": "xentop", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job that watches each
-REQUESTS_COUNTED_EVERY = 10  # on one of so many hosts of a platform
-CGROUPS_COUNTED_EVERY = 10  # on one of so many hosts of containers, events are counted for each container
+PLATFORMS = {"xen": "xentop", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job for each
+REQUESTS_COUNTED_EVERY = 10  # on one of this many hosts of a platform
+CGROUPS_COUNTED_EVERY = 10  # on one of this many hosts of containers, events are counted for each container
 
 EVENTS = {
     "cache": {"instructions": 1e9, "cycles": 1.2e9, "cache-misses": 5e6},
@@ -30,23 +30,23 @@ EVENTS = {
 }  # of a CPU, per second
 CPU_MODES = {"user": 0.2, "system": 0.05, "softirq": 0.01, "idle": 0.74, "iowait": 0, "nice": 0, "irq": 0, "steal": 0}
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
-"""Of response times in seconds, as telegraf/access_log.pl has them."""
+"""Bucket edges of response times in seconds, as in telegraf/access_log.pl."""
 REQUESTS = {"GET": 16.0, "POST": 4.0, "other": 0.0}
 
 BEANCOUNTERS = ("numproc", "physpages", *(f"resource{number}" for number in range(22)))
 
 Lines = Iterator[str]
-"""The lines of an exposition, in which `~RATE` is a counter that grows by so much per second."""
+"""The lines of an exposition, in which `~RATE` is a counter that grows by RATE per second."""
 
 
 def guest(number: int) -> str:
-    """What virtual server `number` is called: the first two are tiers of an application."""
+    """The name of virtual server `number`: the first two are tiers of an application."""
     tiers = ("virtscope/auction-1-web", "virtscope/auction-1-db")
     return tiers[number] if number < len(tiers) else f"web{number}"
 
 
 def xentop() -> Lines:
-    """What xentop-exporter shows in a Dom0."""
+    """xentop-exporter's metrics in a Dom0."""
     yield "xentop_up 1"
     yield f"xen_host_cpus {CPUS}"
     yield f"xen_host_vcpus {2 * GUESTS}"
@@ -67,7 +67,7 @@ def xentop() -> Lines:
 
 
 def vestat() -> Lines:
-    """What vestat-exporter shows."""
+    """vestat-exporter's metrics."""
     yield "vestat_up 1"
     yield f"openvz_host_containers {GUESTS}"
     for number in range(GUESTS):
@@ -84,7 +84,7 @@ def vestat() -> Lines:
 
 
 def cadvisor() -> Lines:
-    """What cAdvisor shows: containers with a cgroup inside each, and as many of the host's own services."""
+    """cAdvisor's metrics: containers with a cgroup inside each, and as many services of the host."""
     yield f"machine_cpu_cores {CPUS}"
     yield 'container_start_time_seconds{id="/"} 1e9'
     for direction in ("receive", "transmit"):
@@ -115,7 +115,7 @@ def container(number: int) -> str:
 
 
 def node() -> Lines:
-    """What node_exporter shows of the whole machine."""
+    """node_exporter's metrics of the whole machine."""
     for cpu in range(CPUS):
         for mode, share in CPU_MODES.items():
             yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} ~{share}'
@@ -130,7 +130,7 @@ def node() -> Lines:
 
 
 def perf() -> Lines:
-    """What perf-exporter shows of the machine's CPUs."""
+    """perf-exporter's metrics of the machine's CPUs."""
     yield "perf_up 1"
     for group, events in EVENTS.items():
         for event in events:
@@ -140,7 +140,7 @@ def perf() -> Lines:
 
 
 def perf_of_cgroups() -> Lines:
-    """And of each container."""
+    """perf-exporter's metrics of the CPUs and of each container."""
     yield from perf()
     for number in range(GUESTS):
         for group in EVENTS:
@@ -156,7 +156,7 @@ def _counted(prefix: str, labels: str, group: str, share: float) -> Lines:
 
 
 def telegraf() -> Lines:
-    """What the sensor of an application's access log shows: 20 requests a second, answered in less than 50 ms."""
+    """Metrics of the sensor of an application's access log: 20 requests a second, answered in less than 50 ms."""
     for method, status in product(REQUESTS, ("2xx", "3xx", "4xx", "5xx")):
         labels = f'app="auction-1",tier="web",method="{method}",status="{status}"'
         requests = REQUESTS[method] if status == "2xx" else 0
@@ -171,7 +171,7 @@ EXPORTERS: tuple[Callable[[], Lines], ...] = (xentop, vestat, cadvisor, node, pe
 
 
 class Fleet:
-    """Serves every exporter's page under its name, to all hosts alike."""
+    """Serves every exporter's page under its name, the same for all hosts."""
 
     def __enter__(self) -> Self:
         pages = {f"/{exporter.__name__}": Page(exporter()) for exporter in EXPORTERS}
@@ -179,7 +179,9 @@ class Fleet:
         class Handler(QuietHandler):
             def do_GET(self) -> None:
                 page = pages[self.path.partition("?")[0]].now()
-                with contextlib.suppress(ConnectionError):  # a busy Prometheus doesn't wait; the report tells how often
+                with contextlib.suppress(
+                    ConnectionError
+                ):  # a busy Prometheus doesn't wait; the report counts failed scrapes
                     self.reply(200, page, "text/plain; version=0.0.4")
 
         self._server: BackgroundServer = http_server(Handler)
@@ -189,12 +191,12 @@ class Fleet:
         self._server.close()
 
     def targets(self, hosts: int) -> dict[str, list[dict[str, Any]]]:
-        """Return the entries of the targets files for so many hosts."""
+        """Return the entries of the targets files for this number of hosts."""
         jobs: dict[str, list[dict[str, Any]]] = {}
         for number in range(hosts):
             kind, nth = number % len(PLATFORMS), number // len(PLATFORMS)
             platform, job = list(PLATFORMS.items())[kind]
-            machine = "base" if platform == "cgroup" else platform  # what node_exporter and perf-exporter see
+            machine = "base" if platform == "cgroup" else platform  # the platform for node_exporter and perf-exporter
             watched = {job: (job, platform), "perf": ("perf", machine)}
             if nth % REQUESTS_COUNTED_EVERY == 0:
                 watched["telegraf"] = ("telegraf", platform)
@@ -210,14 +212,14 @@ class Fleet:
 
 
 class Page:
-    """An exporter's page, updated once a second: all hosts show the same, and this is to cost Prometheus, not us."""
+    """An exporter's page, updated once a second and the same for all hosts, so that serving it costs little."""
 
     def __init__(self, lines: Lines) -> None:
         self._parts = re.split(r"~(\S+)", "\n".join(lines) + "\n")
         self._second, self._text = 0, b""
 
     def now(self) -> bytes:
-        """The page of this second."""
+        """The page for the current second."""
         second = int(time.time())
         if second != self._second:
             counters = zip(self._parts[:-1:2], self._parts[1::2], strict=True)

@@ -1,4 +1,4 @@
-"""What the servers under measurement serve: a host's guests, in client_python's own metric families."""
+"""What the measured servers serve: a host's guests, as client_python's metric families."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Count = Callable[[int], float]  # a value from a number that grows from scrape t
 
 
 def _seconds(number: int) -> float:
-    return number * 1_234_567 / 1e9  # as many decimals as nanoseconds give
+    return number * 1_234_567 / 1e9  # with as many decimals as nanoseconds have
 
 
 def _bytes(number: int) -> float:
@@ -23,7 +23,7 @@ def _events(number: int) -> float:
     return number
 
 
-# Twenty series a guest, after the manner of xentop-exporter: name, label beside the guest's own, kind of value.
+# Twenty series per guest, similar to xentop-exporter's: name, additional label, kind of value.
 KINDS: list[tuple[str, str, Count]] = [
     *((f"xen_domain_cpu_{what}seconds", "", _seconds) for what in ("", "wait_")),
     *((f"xen_vcpu_cpu_{what}seconds", "vcpu", _seconds) for what in ("", "wait_")),
@@ -37,7 +37,7 @@ KINDS: list[tuple[str, str, Count]] = [
 
 
 class Guests:
-    """A collector of `series` series. Every collection is made of new objects, and every value has changed."""
+    """A collector of `series` series. Every collection consists of new objects, and every value has changed."""
 
     def __init__(self, series: int) -> None:
         self.series = series
@@ -45,7 +45,7 @@ class Guests:
         self._collections = 0
 
     def collect(self) -> list[Metric]:
-        """Return a scrape's families, made as xentop-exporter makes them: a guest's series share a label set."""
+        """Return a scrape's families, built as by xentop-exporter: a guest's series share a label set."""
         self._collections += 1
         guests = [{"domid": str(guest), "domain": f"guest-{guest:04}"} for guest in self._guests]
         labels = {
@@ -63,7 +63,7 @@ class Guests:
 
 
 def by_add_metric(family: Metric) -> Metric:
-    """Return the same family as add_metric() makes it: every sample with a name and a label set of its own."""
+    """Return the same family as built by add_metric(): every sample has its own name and label set."""
     again = CounterMetricFamily(family.name, family.documentation, labels=list(family.samples[0].labels))
     for sample in family.samples:
         again.add_metric(list(sample.labels.values()), sample.value)

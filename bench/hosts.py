@@ -1,4 +1,4 @@
-"""Whole hosts: the real exporters, beside what an administrator would run to see the same values."""
+"""Whole hosts: the real exporters, beside programs that an administrator would use to see the same values."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ from bench.scraping import Target, free_port
 from bench.xentop import XentopError, find_xentop
 
 GUESTS = (10, 100, 1_000)
-SCRAPES = 12  # of which the cheapest counts
+SCRAPES = 12  # the cheapest counts
 HERTZ_SECONDS = 10
 READINGS, READING_SECONDS = 4, 0.25  # of the recordings
 CORE_BAR = 1.0  # per cent of a core for 100 guests, every second
 MEMORY_BAR = 40.0  # MB for 100 guests
 CONTAINERS_BAR = 60.0  # ms for 1,000 containers
-BUSY = {"nothing": 0.0, "a third": 0.3, "all": 1.0}  # containers that change what they hold between two scrapes
+BUSY = {
+    "nothing": 0.0,
+    "a third": 0.3,
+    "all": 1.0,
+}  # share of containers that change what they hold between two scrapes
 
 
 def measure() -> None:
-    """Print both tables, and what 100 guests cost at one scrape per second."""
+    """Print both tables, and the cost of 100 guests at one scrape per second."""
     print(
         "\nWhole hosts: CPU ms per scrape of the real exporter, beside a program that reads the same once"
         f"\nBars: 1,000 containers at most {CONTAINERS_BAR:.0f} ms; 100 guests every second at most {CORE_BAR:.0f} % of"
@@ -48,7 +52,7 @@ def measure() -> None:
 
 
 class _Row(NamedTuple):
-    """A line of the tables; `other` is what the program beside the exporter takes, None where it is absent."""
+    """A line of the tables; `other` is the cost of the program beside the exporter, None if it is absent."""
 
     guests: int
     changing: str
@@ -83,11 +87,11 @@ def _domains(count: int) -> Iterator[_Watched]:
 
 
 class _Watched(NamedTuple):
-    """A made-up host, and what its exporter is started with."""
+    """A simulated host, and how its exporter is started."""
 
     module: str
     host: Containers | Domains
-    folder: Path  # for whatever belongs to it
+    folder: Path  # for its files
     flags: list[str]
     environment: dict[str, str]
 
@@ -178,7 +182,7 @@ def _verdict(value: float, bar: float) -> str:
 
 
 def _every_second() -> None:
-    """Scrape hosts of 100 guests at one Hz, as caches and clocks are colder then than under scrape after scrape."""
+    """Scrape hosts of 100 guests once a second, as caches are colder and clocks slower than without pauses."""
     with (
         _containers(100) as containers,
         _domains(100) as domains,
@@ -216,7 +220,7 @@ def _least(measured: Callable[[], float]) -> float:
 
 
 def _cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
-    """Return the CPU seconds that a program takes to its end, its start included."""
+    """Return the CPU seconds that a program takes from start to end."""
     child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert child.stderr
     with child.stderr:

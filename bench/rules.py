@@ -1,12 +1,11 @@
-"""What the rules cost a Prometheus that watches a fleet: 1,000 hosts with 50 virtual servers each, `make bench-rules`.
+"""What the rules cost a Prometheus that monitors a fleet: 1,000 hosts with 50 virtual servers each, `make bench-rules`.
 
-A real Prometheus with the rules and alerts that ship scrapes the fleet (bench/fleet.py) from here over HTTP. How long a
-group of rules takes is measured by Prometheus, with scrapes and other groups running; of several
-evaluations the slowest counts. The bar is a quarter of the group's interval. For all groups together it is a quarter of
-the time that passes, as they have the same processors.
+A real Prometheus with the shipped rules and alerts scrapes the fleet (bench/fleet.py) over HTTP. It measures how long a
+group of rules takes, while scrapes and other groups run; the slowest of several evaluations counts. The target is a
+quarter of the group's interval, and a quarter of one CPU for all groups together, as they share the processors.
 
-FLEET_HOSTS is another number of hosts, FLEET_INTERVAL another time between two scrapes and between two evaluations;
-FLEET_PROMETHEUS=debian takes Debian's release instead of compose.yaml's, which is the one for such a fleet.
+FLEET_HOSTS sets the number of hosts, FLEET_INTERVAL the time between scrapes and between evaluations;
+FLEET_PROMETHEUS=debian uses Debian's release instead of compose.yaml's, which is recommended for such a fleet.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.fleet import GUESTS, Fleet
 from tests.live import Prometheus
 
-SCRAPE_INTERVAL, EVALUATION_INTERVAL = "15s", "1m"  # as docs/cost.md advises for such a fleet
+SCRAPE_INTERVAL, EVALUATION_INTERVAL = "15s", "1m"  # as docs/cost.md recommends for such a fleet
 BAR = 0.25  # of a group's interval
-SETTLE_SECONDS = 200  # until a rate's minute is full, and the groups of each minute have had two turns
+SETTLE_SECONDS = 200  # until rates cover a minute, and groups with an interval of a minute have been evaluated twice
 MEASURE_SECONDS = 120
 GROUPS_SHOWN = 10
 
 
 class Group(NamedTuple):
-    """A group of rules: how long it took at its last evaluation, of how long, in seconds."""
+    """A group of rules: duration of its last evaluation and interval, in seconds."""
 
     name: str
     took: float
@@ -101,7 +100,7 @@ def _judged(share: float) -> str:
 
 
 def _own_metrics(url: str) -> dict[str, float]:
-    """Return Prometheus's own metrics, series of one name added up."""
+    """Return Prometheus's own metrics, summed by name."""
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(requests.get(f"{url}/metrics", timeout=60).text):
         for sample in family.samples:

@@ -1,4 +1,4 @@
-"""Servers as child processes, scraped as Prometheus scrapes, and the CPU time that this costs them."""
+"""Servers as child processes, scraped as by Prometheus, and the CPU time that this costs them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ START_SECONDS = 10.0
 
 
 class Target:
-    """A running server under measurement. `series` is what it serves, its own metrics included."""
+    """A running server to be measured. `series` is how many it serves, its own metrics included."""
 
     def __init__(
         self, command: list[str], port: int | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start the server; without `port` it says on its first line which one it took."""
+        """Start the server; without `port` it prints the port it chose on its first line."""
         self._process = subprocess.Popen(
             command, cwd=CHECKOUT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
@@ -41,7 +41,7 @@ class Target:
         self.series = sum(not line.startswith("#") for line in page.splitlines())
 
     def scrape(self) -> bytes:
-        """Return an answer's body, on a connection that stays open if the server lets it."""
+        """Return a response's body; the connection is kept open if the server allows it."""
         self._connection.request("GET", "/metrics", headers=HEADERS)
         response = self._connection.getresponse()
         body = response.read()
@@ -54,19 +54,19 @@ class Target:
         return time.clock_gettime((~self._process.pid << 3) | 2)  # the clock of clock_getcpuclockid(3)
 
     def cpu_seconds_per_scrape(self, scrapes: int) -> float:
-        """Return what one of so many scrapes in a row costs the server."""
+        """Return the server's cost per scrape, for this number of scrapes in a row."""
         before = self.cpu_seconds()
         for _ in range(scrapes):
             self.scrape()
         return (self.cpu_seconds() - before) / scrapes
 
     def resident_bytes(self) -> int:
-        """Return the memory that the server holds now."""
+        """Return the server's current memory."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
     def stop(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._connection.close()
         self._process.kill()
         self._process.communicate()
@@ -97,6 +97,6 @@ def node_exporter(program: Path) -> Target:
 
 
 def free_port() -> int:
-    """Return a port that was free a moment ago, for a server that can't be asked which one it took."""
+    """Return a port that was free a moment ago, for servers that don't report which one they chose."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])

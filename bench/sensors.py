@@ -1,4 +1,4 @@
-"""What reading a busy access log costs, beside Telegraf's own way of making a histogram of one."""
+"""What reading a busy access log costs, beside Telegraf's own way of making a histogram of it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools import go_programs
 
 PER_SECOND = 1_000  # requests
 SECONDS = 20
-START_SECONDS = 8  # to start, and to ask the sensors for the first time
+START_SECONDS = 8  # to start, and to read the sensors for the first time
 LAST_SECONDS = 7  # until the last lines have been read and can be scraped
 BAR = 20.0  # times less CPU than Telegraf's own way
 TELEGRAF = CHECKOUT / "telegraf"
 
-# Telegraf's documentation, put together. It makes buckets, but neither sum nor count, and loses lines at rotation.
+# Assembled from Telegraf's documentation. It has buckets, but neither sum nor count, and loses lines at rotation.
 OWN_WAY = """\
 [[inputs.tail]]
   files = ["{log}"]
@@ -63,7 +63,7 @@ def measure() -> None:
         busy = _cpu_seconds_during(agents, log, requests_per_second=PER_SECOND)
         counted = agents["access_log.pl"].requests()
     requests = PER_SECOND * SECONDS
-    assert counted == requests, f"{counted} requests are counted of {requests}"
+    assert counted == requests, f"{counted} of {requests} requests were counted"
     costs = {name: (busy[name] - idle[name]) / requests * 1e6 for name in agents}  # ms per 1,000
     print(
         f"\nSensors: an access log with {PER_SECOND:,} requests/s (combined, %D), read by Telegrafs side by side"
@@ -79,7 +79,7 @@ def measure() -> None:
 
 
 class _Agent:
-    """The project's Telegraf with one sensor, whose CPU is measured."""
+    """The project's Telegraf with one sensor; its CPU time is measured."""
 
     def __init__(self, sensor: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -102,12 +102,12 @@ class _Agent:
         self._folder.cleanup()
 
     def cpu_seconds(self) -> float:
-        """What it and the children that have ended took until now."""
+        """CPU time used so far, by itself and by ended child processes."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def requests(self) -> int:
-        """How many requests its histogram has."""
+        """The number of requests in its histogram."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as page:
             lines = page.read().decode().splitlines()
         counts = (line for line in lines if line.startswith("app_request_duration_seconds_count"))
@@ -115,7 +115,7 @@ class _Agent:
 
 
 def _cpu_seconds_during(agents: dict[str, _Agent], log: Path, requests_per_second: int) -> dict[str, float]:
-    """The CPU that each takes while requests are logged, a write for each as a server does, and until they are read."""
+    """The CPU time that each uses while requests are logged, one write each as by a server, and until they are read."""
     begun = {name: agent.cpu_seconds() for name, agent in agents.items()}
     start, written = time.monotonic(), 0
     with log.open("ab", buffering=0) as server:

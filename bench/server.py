@@ -1,4 +1,4 @@
-"""A server under measurement, a process of its own: `python -m bench.server ours|stock SERIES` prints its port."""
+"""A server to be measured, in its own process: `python -m bench.server ours|stock SERIES` prints its port."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from virtscope.toolkit.server import Server
 
 
 def ours(guests: Guests) -> None:
-    """Serve through the toolkit that all our exporters share."""
+    """Serve with the toolkit that all our exporters share."""
     server = Server(("127.0.0.1", 0), "/metrics", None, Exporter("bench", [Source("guests", guests.collect, str)]))
     print(server.server_address[1], flush=True)
     serve_until_stopped(server)
 
 
 def stock(guests: Guests) -> None:
-    """Serve through prometheus_client as its documentation shows."""
+    """Serve with prometheus_client as in its documentation."""
     registry = CollectorRegistry()
     registry.register(guests)
     server, _ = start_http_server(0, "127.0.0.1", registry)

@@ -1,4 +1,4 @@
-"""The real xentop, of Debian's Xen: from its package, which is unpacked and not installed."""
+"""The real xentop from Debian's Xen package, which is unpacked, not installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class XentopError(Exception):
 
 
 def find_xentop() -> Path:
-    """Return xentop's path, in the cache; the package is downloaded when it isn't there yet."""
+    """Return xentop's path in the cache; the package is downloaded if it isn't there yet."""
     kept = programs.cache("bench") / PACKAGE
     if not (kept / PROGRAM).exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -29,5 +29,5 @@ def find_xentop() -> Path:
                 shutil.rmtree(kept, ignore_errors=True)
                 unpacked.rename(kept)
         except (OSError, BuildError) as error:
-            raise XentopError(f"{PACKAGE} can't be had from Debian's archive: {error}") from error
+            raise XentopError(f"{PACKAGE} can't be downloaded from Debian's archive: {error}") from error
     return kept / PROGRAM

@@ -3,8 +3,8 @@
     scenario, calibration -> run -> stage -> servers (of the site, in cgroups), clients, sensors
                                                                             -> the stack's Prometheus -> report
 
-`python -m lab run SCENARIO` is what `make lab SCENARIO=...` does; `python -m lab report RUN` writes a run's report
-again, from Prometheus alone.
+`make lab SCENARIO=...` runs `python -m lab run SCENARIO`; `python -m lab report RUN` writes a run's report again, from
+Prometheus only.
 """
 
 

@@ -10,7 +10,7 @@ from lab.report import command as report
 
 
 def main() -> int:
-    """Run the command that the arguments name; its exit status is returned."""
+    """Run the command given by the arguments; returns its exit status."""
     parser = argparse.ArgumentParser(prog="python -m lab", description="A consolidation experiment and its report.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run.add_to(commands)

@@ -22,29 +22,27 @@ from lab import LabError
 PARENT = "virtscope"
 CONTROLLERS = ("cpu", "cpuset", "memory")
 CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 is to version 1 what 100 is to version 2
-# Shorter than the kernel's default of 0.1 s: a throttled server accepts no request, and the time that requests wait is
-# missing in its own log's times.
+# Shorter than the kernel's default of 0.1 s: a throttled server accepts no requests, and the time that they wait is
+# missing in its log.
 CAP_PERIOD = 0.02  # seconds
 SMALLEST_CAP = 0.001 / CAP_PERIOD  # the kernel lets a group run for no less than 1 ms at a time
 KILL_SECONDS = 10.0
 LOCK_SECONDS = 3.0  # for the guard of a run that was killed to have cleaned up
-# To each process of a list of files, then to the command: a program must not run a moment outside.
+# Joins all cgroups before it starts the command, so that the program never runs outside of them.
 _JOIN = 'set -e; while [ "$1" != -- ]; do echo 0 >"$1"; shift; done; shift; exec "$@"'
 
 
 class CgroupError(LabError):
-    """A cgroup can't be made, changed or removed; names the file and says what to do."""
+    """A cgroup can't be created, changed or removed; the message names the file and says what to do."""
 
 
 @dataclass(frozen=True)
 class TierLimits:
     """What a virtual server may use of the machine."""
 
-    cpu_weight: int = (
-        100  # 1 to 10,000: its share where there is less CPU than is asked for, against the others' weights
-    )
+    cpu_weight: int = 100  # 1 to 10,000: its share relative to others' weights when there is too little CPU
     cap: float | None = None  # CPUs that it may use at most, such as 0.2
-    cpus: str | None = None  # those that it may run on, such as "0" or "0-1,3"; all if None
+    cpus: str | None = None  # CPUs that it may run on, such as "0" or "0-1,3"; all if None
 
     def __post_init__(self) -> None:
         if not 1 <= self.cpu_weight <= 10_000:
@@ -62,22 +60,22 @@ class Hierarchies:
 
     @property
     def version(self) -> int:
-        """Whose files limit the CPU."""
+        """The version whose files limit the CPU."""
         return 1 if "cpu" in self.by_controller else 2
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """Each tree that a virtual server is in, once."""
+        """All trees that a virtual server is in, without duplicates."""
         return tuple(dict.fromkeys([*([self.unified] if self.unified else []), *self.by_controller.values()]))
 
 
 def mounted(procfs: Path = Path("/proc")) -> Hierarchies:
-    """Return where this machine has them; raises as `parse_mounts`."""
+    """Return this machine's mounts; raises as `parse_mounts`."""
     return parse_mounts((procfs / "self" / "mountinfo").read_text())
 
 
 def parse_mounts(mountinfo: str) -> Hierarchies:
-    """Return where mountinfo (man proc) says they are; raises `CgroupError` where no CPU can be limited."""
+    """Return the mounts in mountinfo (man proc); raises `CgroupError` if CPU can't be limited."""
     unified = None
     by_controller: dict[str, Path] = {}
     for line in mountinfo.splitlines():
@@ -124,7 +122,7 @@ class Cgroup:
     """One virtual server: a cgroup of the same path in each tree."""
 
     def __init__(self, name: str, hierarchies: Hierarchies) -> None:
-        """`name` is the path below /virtscope; nothing is made yet."""
+        """`name` is the path below /virtscope; nothing is created yet."""
         self.path = f"/{PARENT}/{name}"
         self._hierarchies = hierarchies
         self._folders = [root / PARENT / name for root in hierarchies.roots]
@@ -132,11 +130,11 @@ class Cgroup:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this object has made it, and it is there still."""
+        """Whether this object has created it, and it still exists."""
         return self.lock is not None
 
     def make(self, limits: TierLimits) -> None:
-        """Make it with limits, in place of what a run that was killed has left; raises `CgroupError`."""
+        """Create it with limits, replacing what a killed run left; raises `CgroupError`."""
         self._remove_left_over()
         try:
             for folder in self._folders:
@@ -153,10 +151,10 @@ class Cgroup:
             raise
 
     def limit(self, limits: TierLimits) -> None:
-        """Set its limits, while it is in use too; raises `CgroupError`."""
+        """Set its limits, also while it is in use; raises `CgroupError`."""
         version = self._hierarchies.version
         if limits.cpus is None:
-            # None at all is not to be had under version 1, nor under version 2 once there are processes.
+            # The set can't be empty under version 1, nor under version 2 once there are processes.
             name = "cpuset.cpus" if version == 1 else "cpuset.cpus.effective"
             limits = replace(limits, cpus=(self._folder("cpuset").parent / name).read_text().strip())
         for controller, name, value in settings(limits, version):
@@ -169,7 +167,7 @@ class Cgroup:
         return ["sh", "-c", _JOIN, "join", *procs, "--", *map(str, command)]
 
     def processes(self) -> list[int]:
-        """Pids of those in it."""
+        """Pids of its processes."""
         found: set[int] = set()
         for folder in self._folders:
             with contextlib.suppress(OSError):  # gone, or going
@@ -177,7 +175,7 @@ class Cgroup:
         return sorted(found)
 
     def kill(self) -> None:
-        """End all processes in it at once; raises `CgroupError` if some remain."""
+        """Kill all processes in it; raises `CgroupError` if some remain."""
         deadline = time.monotonic() + KILL_SECONDS
         while processes := self.processes():
             for pid in processes:
@@ -188,12 +186,12 @@ class Cgroup:
             time.sleep(0.01)
 
     def remove(self) -> None:
-        """End what runs in it and remove it; nothing happens where it is gone already. Raises `CgroupError`."""
+        """Kill its processes and remove it; does nothing if it is gone already. Raises `CgroupError`."""
         self.kill()
-        for folder in reversed(self._folders):  # the one with the lock last: until then nobody else takes the name
+        for folder in reversed(self._folders):  # the one with the lock last: until then no other run can take the name
             with _explained(folder):
                 _remove(folder)
-            with contextlib.suppress(OSError):  # others are in it
+            with contextlib.suppress(OSError):  # it isn't empty
                 folder.parent.rmdir()
         if self.lock is not None:
             os.close(self.lock)
@@ -207,19 +205,19 @@ class Cgroup:
         return int((self._folder("cpuacct") / "cpuacct.usage").read_text()) / 1e9
 
     def memory_bytes(self) -> int:
-        """Memory in use, the page cache that its processes have filled included."""
+        """Memory in use, including its page cache."""
         name = "memory.current" if self._hierarchies.version == 2 else "memory.usage_in_bytes"
         return int((self._folder("memory") / name).read_text())
 
     def _folder(self, controller: str) -> Path:
         root = self._hierarchies.by_controller.get(controller, self._hierarchies.unified)
-        assert root is not None  # one of them is there: see parse_mounts
+        assert root is not None  # one of them exists: see parse_mounts
         return root / self.path[1:]
 
     def _weigh_parent(self) -> None:
         """Give /virtscope the sum of its children's weights.
 
-        So they compete with the rest of the machine as if they were side by side with it, not all of them as one.
+        So each competes with the rest of the machine directly, not all of them together as one.
         """
         name = CPU_WEIGHT[self._hierarchies.version]
         parent = self._folder("cpu").parent
@@ -234,16 +232,16 @@ class Cgroup:
         if not any(folder.is_dir() for folder in self._folders):
             return
         if self._folders[0].is_dir():
-            lock = _locked(self._folders[0])  # raises if somebody owns it
+            lock = _locked(self._folders[0])  # raises if it is in use
             os.close(lock)
         self.remove()
 
 
 def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
-    """Make /virtscope in a tree, able to limit what is below it."""
+    """Create /virtscope in a tree, with controllers enabled for its children."""
     parent.mkdir(exist_ok=True)
     if hierarchies.version == 2:
-        # A controller is there for a cgroup's children once the cgroup itself says so, all the way from the top.
+        # A controller must be enabled for children in each cgroup, all the way from the top.
         for folder in (parent.parent, parent):
             there = set((folder / "cgroup.controllers").read_text().split())
             if absent := set(CONTROLLERS) - there:
@@ -257,7 +255,7 @@ def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
 
 
 def _inherit_cpuset(folder: Path) -> None:
-    """Under version 1 a cgroup has no CPU and no memory until it is given some; under version 2 it has its parent's."""
+    """Under version 1 a new cgroup has no CPUs and memory nodes; under version 2 it has its parent's."""
     if not (folder / "tasks").exists():  # version 1's
         return
     for name in ("cpuset.cpus", "cpuset.mems"):
@@ -266,7 +264,7 @@ def _inherit_cpuset(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """A descriptor by which the cgroup is ours; raises `CgroupError` if it is somebody's and stays so."""
+    """A descriptor that holds the cgroup's lock; raises `CgroupError` if it stays locked by others."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
@@ -289,7 +287,7 @@ def _remove(folder: Path) -> None:
         except FileNotFoundError:
             return
         except OSError:
-            # Busy for a moment after its last process has ended.
+            # It stays busy for a moment after its last process has ended.
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
@@ -302,13 +300,13 @@ def _write(file: Path, value: str) -> None:
 
 @contextlib.contextmanager
 def _explained(file: Path, value: str | None = None) -> Iterator[None]:
-    """Turn what the kernel refuses into a `CgroupError`."""
+    """Turn the kernel's errors into `CgroupError`."""
     try:
         yield
     except OSError as error:
         what = f"writing {value!r} to {file}" if value is not None else str(error.filename or file)
         if os.geteuid() != 0:
-            advice = "only root may make cgroups: use sudo"
+            advice = "only root may create cgroups: use sudo"
         elif isinstance(error, PermissionError) or "Read-only" in str(error.strerror):
             advice = "in a container, run the lab on the host, or give the container /sys/fs/cgroup to write to"
         else:

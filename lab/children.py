@@ -1,4 +1,4 @@
-"""Programs that the lab runs beside the applications: they keep off the applications' CPUs, and end with the lab."""
+"""Programs that the lab runs beside the applications: not on the applications' CPUs, and they end with the lab."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_LINES = 5
 
 
 class Child:
-    """A running program. Text lines go in and come out by `process.stdin` and `process.stdout` if it `talks`."""
+    """A running program. If it `talks`, it exchanges lines of text through `process.stdin` and `process.stdout`."""
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class Child:
         niceness: int = 0,
         talks: bool = False,
     ) -> None:
-        """Start it in the checkout, on these CPUs (such as "0-2"); what it complains about goes to `log`."""
+        """Start it in the checkout, on these CPUs (such as "0-2"); its standard error goes to `log`."""
         self.name = name
         self._log = log
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                # --pdeathsig: should the lab be killed, they end too.
+                # --pdeathsig: if the lab is killed, they end too.
                 [
                     *("setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cpus, "nice", "-n", str(niceness)),
                     *map(str, command),
@@ -45,7 +45,7 @@ class Child:
                 stdout=subprocess.PIPE if talks else file,
                 stderr=file,
                 text=True,
-                start_new_session=True,  # Ctrl-C is for the lab, which ends them in its turn
+                start_new_session=True,  # Ctrl-C is for the lab, which then stops them
             )
 
     def check(self) -> None:
@@ -55,13 +55,13 @@ class Child:
             raise self.failure(f"has ended with status {status}")
 
     def failure(self, what: str) -> LabError:
-        """What to raise because of it, with the end of its log."""
+        """The error to raise about it, with the end of its log."""
         lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
         end = "; its log ends:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
         return LabError(f"{self.name} {what}{end}")
 
     def stop(self) -> None:
-        """End it, by force if it doesn't in time."""
+        """Stop it, by force if it doesn't end in time."""
         self.process.terminate()
         try:
             self.process.wait(STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""This machine as the lab uses it: which CPUs the applications have, and what a report should say of it."""
+"""This machine as the lab uses it: which CPUs the applications have, and its description for the report."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import LabError
-from tools import go_programs, programs
-from tools.programs import CHECKOUT
+from tools import programs
+from tools.programs import CHECKOUT, catalogue
 
 
 @dataclass(frozen=True)
 class Cpus:
-    """Who runs where, as lists that cpuset and taskset take, such as "0-2"."""
+    """Which CPUs are used for what, as lists for cpuset and taskset, such as "0-2"."""
 
     by_tier: dict[str, str]  # of all instances
     others: str  # clients and sensors
@@ -28,9 +28,9 @@ class Cpus:
 
 
 def cpus(placement: str, available: set[int]) -> Cpus:
-    """Which CPUs the tiers get: the last one, on which as on the study's nodes everything of the applications runs.
+    """Which CPUs the tiers get: the last one for everything, like a node of the study.
 
-    With "two nodes" the database tiers have the one before it. Raises `LabError` if there are too few.
+    With "two nodes" the database tiers have the CPU before it. Raises `LabError` if there are too few.
     """
     ordered = sorted(available)
     web = str(ordered[-1])
@@ -43,25 +43,27 @@ def cpus(placement: str, available: set[int]) -> Cpus:
 
 
 def description(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
-    """What the lab ran on and with, as labels of lab_run_info; what isn't known is empty."""
+    """Hardware and software of the run, as labels of lab_run_info; unknown ones are empty."""
     cpu = re.search(r"^model name\s*: (.+)$", (procfs / "cpuinfo").read_text(), re.MULTILINE)
     system = re.search(r'^PRETTY_NAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
-    packages = dict(package.apt_name.split("=") for package in programs.LAB.locked(programs.debian_architecture()))
+    packages = programs.versions(programs.LAB)
+    [php] = [version for name, version in packages.items() if re.fullmatch(r"php[\d.]+-fpm", name)]
+    telegraf = programs.got(catalogue.TELEGRAF)
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
         "cpus": str(os.cpu_count()),
         "kernel": platform.release(),
         "os": system[1] if system else "",
-        "apache": _upstream(packages.get("apache2-bin", "")),
-        "php": _upstream(packages.get("php8.2-common", "")),
-        "mariadb": _upstream(packages.get("mariadb-server-core", "")),
-        "telegraf": go_programs.PROGRAMS["telegraf"].version,
+        "apache": _upstream(packages["apache2-bin"]),
+        "php": _upstream(php),
+        "mariadb": _upstream(packages["mariadb-server-core"]),
+        "telegraf": telegraf.version if telegraf else "",
         "version": _checkout_version(),
     }
 
 
 def _upstream(version: str) -> str:
-    """The version without Debian's part.
+    """The upstream part of a Debian version.
 
     >>> _upstream("1:10.11.14-0+deb12u2")
     '10.11.14'
@@ -70,7 +72,7 @@ def _upstream(version: str) -> str:
 
 
 def _checkout_version() -> str:
-    """What `git describe` says of the checkout; empty without git, as in an unpacked archive."""
+    """The output of `git describe` for the checkout; empty without git, as in an unpacked archive."""
     try:
         git = subprocess.run(
             ["git", "describe", "--always", "--dirty"], cwd=CHECKOUT, capture_output=True, text=True, check=False

@@ -1,10 +1,10 @@
-"""What the runner tells Prometheus: which step is being measured, and what the run is.
+"""The runner's metrics: which step is being measured, and facts about the run.
 
     lab_step_info{run="20261121T090512-scale",scenario="scale",step="4x700-1",instances="4",clients="700",
                   placement="one node",repetition="1"} 1
 
-The series of a step are there only while it is measured, not while its clients warm up: their samples are the time that
-its values are taken over.
+The series of a step exist only while it is measured, not during its warm-up: their samples define the time over which
+its values are computed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Metrics:
         self.port = int(self._server.server_port)
 
     def describe_run(self, run: str, scenario: Scenario, machine: Mapping[str, str]) -> None:
-        """Say what the run is, until the end."""
+        """Expose facts about the run until the end."""
         labels = {"run": run, "scenario": scenario.name, "seed": str(scenario.seed), **machine}
         info = Gauge("lab_run_info", "What runs, on what and with what.", list(labels), registry=self._registry)
         info.labels(**labels).set(1)
@@ -49,7 +49,7 @@ class Metrics:
         steps.labels(run).set(len(scenario.steps))
 
     def describe_scale(self, run: str, scale: Scale) -> None:
-        """Say what calibration has found."""
+        """Expose the result of the calibration."""
         for name, help_text, value in (
             ("lab_study_clients", "The study's clients that one client stands for.", scale.study_clients),
             ("lab_request_cpu_seconds", "CPU time of a request as calibration measured it.", scale.request_cpu_seconds),

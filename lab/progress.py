@@ -14,20 +14,20 @@ TICK_SECONDS = 1.0
 
 
 class Course:
-    """How far a run has come of so many planned seconds."""
+    """The progress of a run with this many planned seconds."""
 
     def __init__(self, planned_seconds: float, console: Console) -> None:
         self._planned = max(planned_seconds, 1.0)
         self._done = 0.0
         self._console = console
-        # The plan is known to the second, so what is left is too: no need to guess it from the speed so far.
+        # The plan is known to the second, so the time left is too and needn't be estimated.
         columns = (BarColumn(), TextColumn("{task.fields[left]} left"), TextColumn("{task.description}"))
         self._bar = Progress(
             *columns,
             console=console,
             transient=True,
             disable=not console.is_terminal,
-            refresh_per_second=1 / TICK_SECONDS,  # not rich's ten times: this machine has work to do
+            refresh_per_second=1 / TICK_SECONDS,  # not rich's ten times, which would disturb the measurement
         )
         self._task = self._bar.add_task("", total=self._planned, left=self._left())
 
@@ -48,11 +48,11 @@ class Course:
             self._console.print(f"{text}  ({self._left()} left)", highlight=False, markup=False, soft_wrap=True)
 
     def doing(self, what: str) -> None:
-        """Say what is being done now, on the bar alone."""
+        """Show the current activity, on the bar only."""
         self._bar.update(self._task, description=what)
 
     def pass_time(self, seconds: float, check: Callable[[], None]) -> None:
-        """Let planned time pass, and check every second that all is well."""
+        """Let planned time pass, and check every second that nothing has failed."""
         before, start = self._done, time.monotonic()
         while (passed := time.monotonic() - start) < seconds:
             self._advance_to(before + passed)

@@ -1,4 +1,4 @@
-"""Asking a Prometheus: instant queries over its HTTP API, and their answers as values."""
+"""Queries Prometheus: instant queries over its HTTP API, and their results as values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 60
 
 
 class PrometheusError(LabError):
-    """Prometheus can't be reached, or refuses a query: the message has its address and what it said."""
+    """Prometheus can't be reached, or rejects a query: the message has its address and its error."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Prometheus:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def vector(self, query: str) -> list[Sample]:
-        """The series of a query that gives an instant vector; raises `PrometheusError`."""
+        """The series of a query that returns an instant vector; raises `PrometheusError`."""
         return [Sample(series["metric"], float(series["value"][1])) for series in self._result(query, wanted="vector")]
 
     def recorded(self, selector: str) -> list[Recorded]:
@@ -66,7 +66,7 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             raise PrometheusError(f"{self.url} rejects a query: {_complaint(error)}\n{query}") from error
         except (OSError, ValueError, http.client.HTTPException) as error:
-            hint = "`make up` starts the stack's; of another, --prometheus is the address, such as http://host:9090"
+            hint = "`make up` starts the stack's; for another, give its address with --prometheus, such as http://host:9090"
             raise PrometheusError(f"no Prometheus answers at {self.url}: {error}; {hint}") from error
         try:
             given, result = answer["data"]["resultType"], list(answer["data"]["result"])
@@ -78,7 +78,7 @@ class Prometheus:
 
 
 def _complaint(error: urllib.error.HTTPError) -> str:
-    """What Prometheus says is wrong, or the HTTP status where something else answers."""
+    """Prometheus's error, or the HTTP status if something else answers."""
     try:
         return str(json.load(error)["error"])
     except (ValueError, KeyError, TypeError):

@@ -44,8 +44,8 @@ def add_to(commands: Any) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Exit status: 0 if all steps are done, 1 if something failed, 130 if interrupted."""
-    os.umask(0o022)  # the stack's Prometheus, which may be another user, reads what is written
+    """Return the exit status: 0 if all steps are done, 1 if something failed, 130 if interrupted."""
+    os.umask(0o022)  # the stack's Prometheus, which may run as another user, reads these files
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
@@ -60,14 +60,14 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def run(what: Scenario, *, new: bool = False) -> None:
-    """Run a scenario, or what is left of its latest run. Raises `LabError`; whatever happens, nothing stays."""
+    """Run a scenario, or the rest of its latest run. Raises `LabError`; in any case everything is cleaned up."""
     if os.geteuid() != 0:
         raise LabError("the lab creates cgroups, which needs root: use sudo")
     console = Console()
     with _alone():
         prometheus_port = _stack()
-        sensors.build()
-        programs.LAB.root()
+        sensors.get()
+        programs.root(programs.LAB)
         state = (None if new else State.unfinished(what)) or State.begin(what, datetime.now(UTC))
         steps = [step for step in what.steps if step.name not in state.finished]
         going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
@@ -113,7 +113,7 @@ def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Cou
         share = counts.late_starts / counts.starts
         course.say(
             f"  Warning: {share:.1%} of the requests were started more than {LATE_SECONDS * 1000:.0f} ms late: "
-            "the clients were short of CPU, and what they saw is not the application's doing alone."
+            "the clients lacked CPU, and their response times are not only the application's."
         )
 
 
@@ -127,10 +127,10 @@ def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, secon
 
 
 def _calibrate(what: Scenario, stage: Stage, course: Course) -> Scale:
-    """Measure what a request costs on this machine, with one instance under a light load."""
+    """Measure the cost of a request on this machine, with one instance under light load."""
     if not what.calibration:
         return Scale()
-    course.doing("calibrating: what does a request cost here?")
+    course.doing("calibrating: measuring the cost of a request")
     stage.set_up(1, what.placement[0])
     stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)
     warm_up = what.calibration / 3
@@ -152,7 +152,7 @@ def _planned_seconds(what: Scenario, steps: list[Step], state: State) -> float:
 
 
 def _stack() -> int:
-    """Port of the stack's Prometheus; the stack is started if it doesn't run."""
+    """The port of the stack's Prometheus; starts the stack if it isn't running."""
     if not supervision.is_running():
         print("The stack does not run yet: make up", flush=True)
         up = subprocess.run([sys.executable, "-m", "tools.stack", "up"], cwd=CHECKOUT, check=False)
@@ -162,7 +162,7 @@ def _stack() -> int:
 
 
 def _report(run_name: str, prometheus_port: int) -> None:
-    """Write the report; its own words say where it is."""
+    """Write the report, and print its summary and path."""
     command = [sys.executable, "-m", "lab", "report", run_name, "--prometheus", f"http://127.0.0.1:{prometheus_port}"]
     if subprocess.run(command, cwd=CHECKOUT, check=False).returncode:
         again = f"{sys.executable} -m lab report {run_name}"
@@ -171,7 +171,7 @@ def _report(run_name: str, prometheus_port: int) -> None:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """One run at a time in this checkout; those of other checkouts are kept apart by their cgroups' locks."""
+    """Allow one run at a time in this checkout; runs in other checkouts are excluded by their cgroups' locks."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
         try:
@@ -182,7 +182,7 @@ def _alone() -> Iterator[None]:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Whatever the signal, end as by Ctrl-C; only once, so that nothing disturbs the cleaning up."""
+    """Handle all signals like Ctrl-C; only once, so that nothing disturbs the cleanup."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -6,8 +6,7 @@
     duration: 60s
 
 Each combination of a placement, a number of instances and a number of clients is a step, held for `duration` after
-`warm_up`; docs/lab.md has all keys. What a file must not hold is refused with its line, its key and the nearest right
-one.
+`warm_up`; docs/lab.md has all keys. Mistakes are refused with line, key and the nearest valid one.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ from lab import LabError
 FOLDER = Path(__file__).with_name("scenarios")
 
 PLACEMENTS = ("one node", "two nodes")
-MOST_CLIENTS = 10_000  # of all instances together: one process plays them, and a think time of 7 s keeps it busy then
+MOST_CLIENTS = 10_000  # of all instances together: the limit of one process at a think time of 7 s
 
 T = TypeVar("T")
 
 
 class ScenarioError(LabError):
-    """A scenario that can't be run. The message begins with the file's name and, where there is one, the line."""
+    """A scenario that can't be run. The message begins with the file's name and the line, if there is one."""
 
 
 @dataclass(frozen=True)
 class Limit:
     """What virtual servers may use of their CPU; see lab.cgroups.TierLimits."""
 
-    weight: int = 10_000  # the most there is: nothing else that runs on this CPU comes between the applications
+    weight: int = 10_000  # the maximum: nothing else on this CPU gets in the way of the applications
     cap: float | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """A load held for a while: so many instances with so many clients each, in the study's numbers."""
+    """A constant load: a number of instances and of clients for each, in the study's numbers."""
 
     instances: int
     clients: int
@@ -66,10 +65,10 @@ class Scenario:
     """A valid scenario; times in seconds."""
 
     name: str
-    digest: str  # of the file: a run goes on only with the scenario that it began with
+    digest: str  # of the file: a run is only resumed with the scenario that it began with
     about: str
     instances: tuple[int, ...]
-    clients: tuple[int, ...]  # of each instance; one after the other, each for `duration`
+    clients: tuple[int, ...]  # per instance; in sequence, each for `duration`
     duration: float
     warm_up: float = 20.0
     repetitions: int = 1
@@ -77,12 +76,12 @@ class Scenario:
     think_time: float = 7.0
     timeout: float = 10.0
     seed: int = 1
-    calibration: float = 30.0  # 0: `clients` are taken as they are
+    calibration: float = 30.0  # 0: `clients` aren't converted
     limits: Mapping[str, Limit] = field(default_factory=dict)  # by tier ("web"), or virtual server ("auction-2-web")
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All of them, in the order in which they run. Repetitions follow each other last, so that drift shows."""
+        """All steps, in the order in which they run. Repetitions are the outermost loop, so that drift shows."""
         return tuple(
             Step(instances, clients, placement, repetition)
             for repetition, placement, instances, clients in itertools.product(
@@ -91,12 +90,12 @@ class Scenario:
         )
 
     def limit(self, instance: str, tier: str) -> Limit:
-        """What a tier of an instance may use: what is said of this very one, else of all of its tier."""
+        """The limits of a tier of an instance: those given for this one, else for its tier in all instances."""
         return self.limits.get(f"{instance}-{tier}") or self.limits.get(tier) or Limit()
 
 
 def find(name: str) -> Path:
-    """The file of a scenario given by name, or by the path of a file of one's own; raises `ScenarioError`."""
+    """The file of a scenario given by name or path; raises `ScenarioError`."""
     if name.endswith((".yml", ".yaml")):
         if not Path(name).is_file():
             raise ScenarioError(f"{name}: no such file")
@@ -116,7 +115,7 @@ def load(file: Path) -> Scenario:
 
 
 def parse(text: str, file_name: str) -> Scenario:
-    """What a scenario's text says; raises `ScenarioError`."""
+    """The scenario in a text; raises `ScenarioError`."""
     try:
         document = document_of(text, file_name)
         if document is None:
@@ -176,7 +175,7 @@ def _placement(value: Value) -> str:
 
 
 def _one_or_more(read: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
-    """A value or a list of values, none twice."""
+    """A value or a list of different values."""
 
     def read_all(value: Value) -> tuple[T, ...]:
         found: list[T] = []
@@ -201,7 +200,7 @@ def _limit(value: Value) -> Limit:
 
 
 def _nearest(given: str, there_are: Sequence[str]) -> str:
-    """The end of a complaint: what may have been meant, else all there is."""
+    """The end of an error message: the nearest valid one, else all of them."""
     if near := difflib.get_close_matches(given, there_are, n=1, cutoff=0.6):
         return f"; did you mean {near[0]}?"
     return f"; there are {', '.join(there_are)}"
@@ -222,4 +221,4 @@ _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "calibration": _seconds(0, 600),
     "limits": _limits,
 }
-_REQUIRED = {"about": "One site.", "instances": "1", "clients": "800", "duration": "90s"}  # with an example each
+_REQUIRED = {"about": "One site.", "instances": "1", "clients": "800", "duration": "90s"}  # with an example for each

@@ -1,4 +1,4 @@
-"""The lab's sensors: Telegraf with copies of telegraf/sensors, as a user makes them, and cAdvisor for the cgroups."""
+"""The lab's sensors: Telegraf with copies of telegraf/sensors, as users make them, and cAdvisor for the cgroups."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from pathlib import Path
 from lab import LabError
 from lab.children import Child
 from lab.servers import Instance
-from tools import go_programs
-from tools.go_programs import GoProgramsError
-from tools.programs import CHECKOUT
+from tools import go_programs, programs
+from tools.programs import CHECKOUT, ProgramsError, catalogue
 
 TELEGRAF = CHECKOUT / "telegraf"
-PROGRAMS = ("telegraf", "cadvisor")
 
 
-def build() -> None:
-    """Build what is missing, and say how long that takes; raises `LabError`."""
-    for program in PROGRAMS:
-        if go_programs.state(program).name != "built":
-            build_time = go_programs.PROGRAMS[program].module.build_time
-            print(f"Building {program}, only this once ({build_time}) ...", flush=True)
+def get() -> None:
+    """Have both programs, and say how long that takes if they are missing; raises `LabError`."""
+    for suite in (catalogue.TELEGRAF, catalogue.CADVISOR):
+        if programs.got(suite) is None:
+            build_time = go_programs.PROGRAMS[suite.name].module.build_time
+            print(f"Getting {suite.title}, once: by download, or a build of {build_time} ...", flush=True)
         try:
-            go_programs.path(program)
-        except GoProgramsError as error:
+            programs.get(suite)
+        except ProgramsError as error:
             raise LabError(str(error)) from None
 
 
@@ -34,9 +32,9 @@ class Sensors:
     def __init__(
         self, folder: Path, logs: Path, instances: Iterable[Instance], ports: tuple[int, int], cpus: str
     ) -> None:
-        """Start them on these ports, for instances that may still be to come, once `build` has been called.
+        """Start them on these ports, for instances that may be started later; call `get` first.
 
-        `folder` is made: it holds Telegraf's configuration and what it remembers.
+        `folder` is created, for Telegraf's configuration and state.
         """
         telegraf_port, cadvisor_port = ports
         folder.mkdir(parents=True, mode=0o700)  # the databases' passwords are in it
@@ -45,8 +43,8 @@ class Sensors:
         self._telegraf = Child(
             "Telegraf",
             [
-                *(go_programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf", "--config-directory", folder),
-                "--quiet",  # errors alone
+                *(programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf", "--config-directory", folder),
+                "--quiet",  # errors only
             ],
             log=logs / "telegraf.log",
             cpus=cpus,
@@ -60,9 +58,9 @@ class Sensors:
             self._cadvisor = Child(
                 "cAdvisor",
                 [
-                    *(go_programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={cadvisor_port}"),
+                    *(programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={cadvisor_port}"),
                     "--raw_cgroup_prefix_whitelist=/virtscope/",
-                    # As in compose.yaml: it reads when Prometheus asks.
+                    # As in compose.yaml: it reads at each scrape.
                     *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
                 ],
                 log=logs / "cadvisor.log",
@@ -97,11 +95,9 @@ def _copy_sensors(instance: Instance, folder: Path) -> None:
 
 
 def edited(configuration: str, replacements: Mapping[str, str]) -> str:
-    """A sensor's configuration with what a user fills in; raises `LabError` if there is nothing to be filled in."""
+    """A sensor's configuration with placeholders filled in; raises `LabError` if one is missing."""
     for before, after in replacements.items():
         if before not in configuration:
-            raise LabError(
-                f"a sensor in {TELEGRAF}/sensors no longer has {before!r}: lab/sensors.py must know its place"
-            )
+            raise LabError(f"a sensor in {TELEGRAF}/sensors no longer has {before!r}: update lab/sensors.py")
         configuration = configuration.replace(before, after)
     return configuration

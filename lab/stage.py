@@ -1,4 +1,4 @@
-"""All that runs during an experiment: the applications, their clients, the sensors. It ends as a whole."""
+"""Everything that runs during an experiment: the applications, their clients, the sensors. All are stopped together."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from tools import health
 from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / ".stack" / "lab"
-# Below the range out of which the kernel takes the clients' own ends of their connections.
+# Below the kernel's range of ephemeral ports, which the clients' connections use.
 PORTS = range(21_000, 31_000)
 GUARD_SECONDS = 20.0
 SCRAPE_SECONDS = 60.0
-STEP_SCRAPES = 3  # of a step, between which there is something to compare: see lab.report.runs
+STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.runs
 POLL_SECONDS = 0.2
 
 
 class Stage:
-    """Sensors and clients are there from the start, for all instances; these are started as steps need them."""
+    """Sensors and clients for all instances run from the start; instances are started as steps need them."""
 
     def __init__(self, scenario: Scenario, logs: Path, prometheus_port: int) -> None:
-        """Nothing runs yet; what is started will keep its logs in `logs`, watched by the Prometheus on this port."""
+        """Nothing runs yet; logs will be in `logs`, and Prometheus is on this port."""
         self._scenario = scenario
         self._prometheus_port = prometheus_port
         self._logs = logs
@@ -65,7 +65,7 @@ class Stage:
         self._clients: Clients
 
     def __enter__(self) -> Self:
-        """Start sensors and clients, and show them to Prometheus; raises `LabError`, and then nothing is left."""
+        """Start sensors and clients, and add them to Prometheus's targets; raises `LabError` and cleans up."""
         try:
             self._ending.callback(self.metrics.stop)
             _await_guards()
@@ -90,7 +90,7 @@ class Stage:
         self._ending.close()
 
     def set_up(self, instances: int, placement: str) -> int:
-        """Have so many instances run, placed so; give the number of CPUs that their tiers have. Raises `LabError`."""
+        """Run this number of instances in this placement; return their number of CPUs. Raises `LabError`."""
         where = cpus(placement, self._cpus_available)
         while len(self._running) > instances:
             self._running.pop().stop()
@@ -105,7 +105,7 @@ class Stage:
         return where.count
 
     def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
-        """Load each running instance with so many new clients, and the others with none."""
+        """Load each running instance with this number of new clients, and the others with none."""
         running = {instance.name for instance in self._running}
         applications = {
             instance.name: Application(instance.url, clients if instance.name in running else 0)
@@ -123,14 +123,14 @@ class Stage:
         return sum(instance.cpu_seconds(tier) for instance in self._running for tier in TIERS)
 
     def check(self) -> None:
-        """Raise `LabError` if anything has ended by itself."""
+        """Raise `LabError` if anything has ended unexpectedly."""
         for instance in self._running:
             instance.check()
         self._sensors.check()
         self._clients.check()
 
     def await_scrapes(self) -> None:
-        """Return once Prometheus has scraped all of it; raises `LabError` if it doesn't."""
+        """Return once Prometheus has scraped all targets; raises `LabError` if it doesn't."""
         wanted = {f"127.0.0.1:{port}" for ports in self._ports_by_job.values() for port in ports}
         deadline = time.monotonic() + SCRAPE_SECONDS
         while missing := wanted - {target.address for target in health.targets(self._prometheus_port) if target.up}:
@@ -142,8 +142,8 @@ class Stage:
     def await_step(self, run: str, step: str, seconds: float) -> None:
         """Return once Prometheus has enough samples of a step; raises `LabError` if it doesn't.
 
-        The step has been shown for so many seconds. As a rule that was enough; but scrapes may fail on a machine driven
-        into overload, and a step that nobody has seen must not pass for one that is done.
+        The step has been exposed since `shown`. Usually that is enough; but scrapes may fail on an overloaded machine,
+        and a step without samples must not count as done.
         """
         prometheus = Prometheus(f"http://127.0.0.1:{self._prometheus_port}")
         shown = time.monotonic() - seconds
@@ -152,15 +152,15 @@ class Stage:
             marks = f'lab_step_info{{run="{run}", step="{step}"}}[{math.ceil(time.monotonic() - shown)}s]'
             try:
                 return prometheus.vector(f"count_over_time({marks}) >= {STEP_SCRAPES}") != []
-            except PrometheusError:  # it may just have been restarted
+            except PrometheusError:  # it may be restarting
                 return False
 
         deadline = time.monotonic() + SCRAPE_SECONDS
         while not seen():
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"the stack's Prometheus has seen step {step} less than {STEP_SCRAPES} times: see make status; "
-                    "the same command then goes on with this step"
+                    f"the stack's Prometheus has scraped step {step} less than {STEP_SCRAPES} times: see make status; "
+                    "the same command then continues with this step"
                 )
             self.check()
             time.sleep(POLL_SECONDS)
@@ -180,14 +180,14 @@ class Stage:
 
 
 def _await_guards() -> None:
-    """Wait until the guards of a killed lab have cleaned up after it; after a crash of the machine there are none."""
+    """Wait until the guards of a killed lab have cleaned up; after a crash of the machine there are none."""
     deadline = time.monotonic() + GUARD_SECONDS
     while any((FOLDER / "instances").glob("*")) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 
 def _free_ports(count: int) -> Iterator[int]:
-    """Ports on which nobody listens."""
+    """Unused ports."""
     for port in PORTS:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What a run remembers on disk, so that after a crash it goes on where it was."""
+"""A run's state on disk, so that it can be resumed after a crash."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class State:
 
     @classmethod
     def unfinished(cls, scenario: Scenario, runs: Path = RUNS) -> Self | None:
-        """The latest run of this very scenario, if it has come to no end; raises `LabError` if it can't be read."""
+        """The latest run of exactly this scenario, if it isn't complete; raises `LabError` if it can't be read."""
         for file in sorted(runs.glob(f"*-{scenario.name}/state.json"), reverse=True):
             state = cls._read(file)
             if state.digest == scenario.digest:
@@ -47,23 +47,23 @@ class State:
         return None
 
     def calibrated(self, scale: Scale) -> None:
-        """Remember the scale."""
+        """Save the scale."""
         self.scale = scale
         self._write()
 
     def finish_step(self, step: str) -> None:
-        """Remember that a step is done."""
+        """Save that a step is done."""
         self.finished.append(step)
         self._write()
 
     def finish(self) -> None:
-        """Remember that nothing is left to be done."""
+        """Save that the run is complete."""
         self.over = True
         self._write()
 
     @classmethod
     def _read(cls, file: Path) -> Self:
-        """Raises `LabError` if the file is not as `_write` left it."""
+        """Raises `LabError` if the file isn't as written by `_write`."""
         try:
             content = json.loads(file.read_text())
             scale = None if content["scale"] is None else Scale(**content["scale"])
@@ -82,5 +82,5 @@ class State:
         with new.open("w") as file:
             file.write(json.dumps(content, indent=1) + "\n")
             file.flush()
-            os.fsync(file.fileno())  # should the machine crash, it is the old file or the new one, never an empty one
+            os.fsync(file.fileno())  # after a crash there is the old file or the new one, never an empty one
         new.replace(self.folder / "state.json")

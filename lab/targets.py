@@ -1,4 +1,4 @@
-"""The files by which the stack's Prometheus finds the lab: `JOB-lab.yml` for each of its jobs."""
+"""The lab's targets files for the stack's Prometheus: `JOB-lab.yml` for each of its jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOBS = ("telegraf", "cadvisor", "lab")
 
 
 def write(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -> None:
-    """Show Prometheus these ports on loopback, by job."""
+    """Write targets files for these loopback ports, by job."""
     folder.mkdir(parents=True, exist_ok=True)
     host = json.dumps(targets.this_machine().host, ensure_ascii=False)
     for job in JOBS:
@@ -26,7 +26,7 @@ def write(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -> 
 
 
 def remove(folder: Path = targets.FOLDER) -> None:
-    """Take them away; nothing happens where they are gone."""
+    """Remove them; does nothing if they are gone."""
     for job in JOBS:
         for suffix in ("yml", "new"):
             (folder / f"{job}-lab.{suffix}").unlink(missing_ok=True)

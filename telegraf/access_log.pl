@@ -7,29 +7,29 @@
 # reads what was appended to the logs since the last run, through rotation and truncation, and prints the totals since
 # the first. A line is Apache's or nginx's common or combined format, or nginx's main, which has one more field in quotes,
 # with the time as one more field at the end: microseconds (Apache's %D) if it is an integer, seconds if it has three
-# decimals (nginx's $request_time). Among fields that have names (KEY=VALUE), it is that of the name rt or request_time.
+# decimals (nginx's $request_time). Among fields with names (KEY=VALUE), it is the one called rt or request_time.
 #
 #     access_log.pl --check LOG...
 #
-# says how many of the last lines of each log parse, and why others don't. It changes nothing.
+# prints how many of the last lines of each log parse, and why others don't. It changes nothing.
 #
-# Totals and positions are one file for each log in $STATE_DIRECTORY (/var/lib/telegraf), replaced as a whole by each
-# run: nothing is lost or counted twice, whoever is killed when. docs/sensors.md says why Telegraf's own inputs.tail and
+# Totals and positions are in a file for each log in $STATE_DIRECTORY (/var/lib/telegraf), replaced atomically by each
+# run: nothing is lost or counted twice, whatever is killed. docs/sensors.md says why Telegraf's own inputs.tail and
 # aggregators.histogram can't do this. It needs nothing but Perl 5.14 or newer (Debian's perl-base, which is Essential).
 use strict;
 use warnings;
 
-# As in Fcntl and Errno, which take as long to load as a run without news.
+# As in Fcntl and Errno, which take as long to load as a run without new lines.
 my ($LOCK_EX, $SEEK_SET, $ENOENT) = (2, 0, 2);
 
 # Upper edges in seconds of the histogram's buckets. `make rules` reads them from this line: the threshold of an
 # objective has to be one of them.
 my @EDGES = qw(0.005 0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.25 0.3 0.4 0.5 0.75 1 1.5 2 3 5 10);
 my @EDGES_MICROSECONDS = map { sprintf '%.0f', $_ * 1e6 } @EDGES;
-my @NO_REQUESTS        = (0) x (1 + @EDGES + 1);    # microseconds, then how many up to each edge, and above the last
+my @NO_REQUESTS        = (0) x (1 + @EDGES + 1);    # microseconds, then requests up to each edge, and above the last
 
-# Every label value that can be, whatever is in a log. The usual series are there from the start, at 0: rate() doesn't
-# see the increase that a series is born with, which would be the first errors of an application that had none before.
+# All label values that are possible, whatever is in a log. The usual series exist from the start, at 0: rate() misses a
+# series' first value, which would be the first errors of an application that had none before.
 my @METHODS        = qw(GET POST other);
 my @USUAL_STATUSES = qw(2xx 3xx 4xx 5xx);
 my %STATUS_CLASS   = map { $_ => /[1-5]/ ? "${_}xx" : 'other' } 0 .. 9;    # by the first digit
@@ -41,12 +41,12 @@ my $COMMON = qr{
     \ "(?:(GET|POST)\ )?(?:[^"\\]++|\\.)*+"\ (\d)\d\d\ (?:\d+|-)
 }x;
 
-# A visitor chooses what stands in quotes (a header "0.123"), so a time in quotes has to have its name before them.
+# Visitors control quoted text (a header "0.123"), so a quoted time must have its name before it.
 my $NAMED_TIME = qr{\b(?:rt|request_time)=}x;
 my $VALUE      = qr{(?:$QUOTED|[^\s"=,]*+(?:(?:,\ ?|\ :\ )[^\s"=,]++)*+)}x;    # nginx's times of several upstreams: 0.1, 0.2 : 0.3
 my $OTHER      = qr{\ (?:$QUOTED|(?!$NAMED_TIME)[A-Za-z_]\w*+=$VALUE)}x;
 
-# Both capture method, status class, seconds or microseconds, decimals. The usual one is tried first.
+# Both capture method, status class, seconds or microseconds, decimals. The common one is tried first.
 my $LINE = qr{
     $COMMON
     (?:\ $QUOTED\ $QUOTED(?:\ $QUOTED)*+)?              # referer and agent of the combined format, and what follows them
@@ -59,11 +59,11 @@ my $NAMED_LINE = qr{
 
 my $SECONDS_PER_RUN = 2;         # a backlog takes several runs, as Telegraf kills one that has not ended in 5
 my $BYTES_PER_READ  = 1 << 20;   # also the longest line: a longer one counts as several that don't parse
-my $HEAD_BYTES      = 512;       # of a file's first line: with its inode, what the file is known by
-my $REMEMBERED      = 20;        # files that have gone and may come back
+my $HEAD_BYTES      = 512;       # of a file's first line, which together with the inode identifies the file
+my $REMEMBERED      = 20;        # files that are gone and may reappear
 my $CHECKED_BYTES   = 1 << 18;   # at a log's end, by --check
 
-umask 077;    # a state has the first lines of logs in it
+umask 077;    # a state file contains first lines of logs
 my $check = @ARGV && $ARGV[0] eq '--check' && shift @ARGV;
 @ARGV or die "usage: access_log.pl [--check] LOG...\n";
 exit((grep { !is_understood($_) } @ARGV) ? 1 : 0) if $check;
@@ -91,23 +91,23 @@ for my $log (@ARGV) {
         $total->[$_] += $figures->[$_] for 0 .. $#$figures;
     }
 }
-die @complaints if @complaints;    # no totals rather than some that lack a log
+die @complaints if @complaints;    # no totals rather than incomplete ones
 print exposition();
 
-# The state of a log after all that is new has been counted and saved. It is
+# The state of a log after all new lines have been counted and saved. It is
 # {files => [{inode, head, offset}], lines, unparsed, requests => {"GET 2xx" => [microseconds, requests per bucket]}}
-# where `files` are the log and what rotation has made of it.
+# where `files` are the log and its rotated versions.
 sub updated_state {
     my ($log) = @_;
     my ($folder) = split /:/, $ENV{STATE_DIRECTORY} || '/var/lib/telegraf';    # systemd's form: one or several
     my $path = "$folder/" . $log =~ s{([%/])}{sprintf '%%%02X', ord $1}ger;
 
-    # Two sensors may read one log: they take turns, and both print its totals.
+    # Two sensors may read the same log: they take turns, and both print its totals.
     open my $lock, '>>', "$path.lock" or die "cannot write $path.lock: $!\n";
     flock $lock, $LOCK_EX or die "cannot lock $path.lock: $!\n";
 
-    # An unreadable log is reported after what rotation has made of it was counted, but in the first run at once:
-    # what it had until then is not to be counted when it can be.
+    # An unreadable log is reported after its rotated versions were counted, but in the first run at once: its present
+    # lines must not be counted once it becomes readable.
     my $state   = saved_state($path);
     my $trouble = trouble_reading($log);
     die $trouble if $trouble and !$state->{files} and (-e $log or $! != $ENOENT);
@@ -119,15 +119,15 @@ sub updated_state {
     return $state;
 }
 
-# What is wrong with a log, '' if nothing: found by opening it, as its mode doesn't tell what an ACL allows.
+# Why a log can't be read, '' if it can: found by opening it, as its mode doesn't show what an ACL allows.
 sub trouble_reading {
     my ($log) = @_;
     return "$log is not a file\n" if -e $log and !-f _;
     return open(my $handle, '<', $log) ? '' : "cannot read $log: $!\n";
 }
 
-# The log and its rotated versions, open: {path, handle, inode, head, size, is_log}. Those without a complete first line
-# have nothing to count yet, and nothing to be known by.
+# The log and its rotated versions, open: {path, handle, inode, head, size, is_log}. Files without a complete first
+# line have nothing to count yet, and can't be identified.
 sub open_files {
     my ($log) = @_;
     my ($folder, $name) = $log =~ m{^(.*/)?([^/]+)$} or die "$log is not a file's name\n";
@@ -146,14 +146,14 @@ sub open_files {
     return @files;
 }
 
-# Those of the open files that are ours to read, each with the offset where the last run ended; then the known ones that
-# are not there, the last seen first.
+# Those of the open files that are to be read, each with the offset where the last run ended; then the known ones that
+# are gone, the last seen first.
 sub recognised {
     my ($open, $known) = @_;
     my @found;
     my @rules = (
-        sub { $_[0]{head} eq $_[1]{head} && $_[0]{inode} == $_[1]{inode} },    # the same file, however it is called
-        sub { $_[0]{head} eq $_[1]{head} },                                    # its copy, such as copytruncate makes
+        sub { $_[0]{head} eq $_[1]{head} && $_[0]{inode} == $_[1]{inode} },    # the same file, whatever its name
+        sub { $_[0]{head} eq $_[1]{head} },                                    # its copy, as made by copytruncate
     );
     my @missing = @{$known // []};
     for my $rule (@rules) {
@@ -164,8 +164,8 @@ sub recognised {
             !$file;
         } @missing;
     }
-    # A log not seen before is counted from its start, except on the very first run: what a log had before it got
-    # its sensor would look like a burst. Other files not seen before are none of ours.
+    # A log not seen before is counted from its start, except on the very first run: its older lines would look like
+    # a burst. Other unknown files are ignored.
     for my $file (grep { $_->{is_log} && !defined $_->{offset} } @$open) {
         $file->{offset} = $known ? 0 : $file->{size};
         push @found, $file;
@@ -173,7 +173,7 @@ sub recognised {
     return (\@found, @missing);
 }
 
-# Counts a file's complete lines from its offset on, and moves the offset behind the last of them.
+# Counts a file's complete lines from its offset on, and moves the offset past the last of them.
 sub count_lines {
     my ($file, $state) = @_;
     sysseek $file->{handle}, $file->{offset}, $SEEK_SET or die "cannot seek in $file->{path}: $!\n";
@@ -228,7 +228,7 @@ sub save_state {
     my $text = join '', "edges @EDGES\n", "lines $state->{lines} $state->{unparsed}\n",
         map({ "file $_->{inode} $_->{offset} $_->{head}\n" } @{$state->{files}}),
         map({ "requests $_ @{$state->{requests}{$_}}\n" } sort keys %{$state->{requests}}), "end\n";
-    return if $text eq $state->{saved};    # an idle application's disk may sleep
+    return if $text eq $state->{saved};    # don't wake the disk of an idle application
     open my $out, '>:raw', "$path.new" or die "cannot write $path.new: $!\n";
     print $out $text or die "cannot write $path.new: $!\n";
     close $out and rename "$path.new", $path or die "cannot write $path: $!\n";
@@ -243,8 +243,8 @@ sub is_understood {
     my $size = -s $handle;
     sysseek $handle, $size > $CHECKED_BYTES ? $size - $CHECKED_BYTES : 0, $SEEK_SET or die "cannot seek in $log: $!\n";
     sysread($handle, my $text, $CHECKED_BYTES) // die "cannot read $log: $!\n";
-    $text =~ s/^[^\n]*\n// if $size > $CHECKED_BYTES;    # a part of a line
-    $text =~ s/[^\n]+\z//;                               # the same, of one that is still being written
+    $text =~ s/^[^\n]*\n// if $size > $CHECKED_BYTES;    # an incomplete line
+    $text =~ s/[^\n]+\z//;                               # one that is still being written
     my @lines = split /\n/, $text, -1;
     pop @lines;                                          # what is behind the last line's end
     my @strange = grep { $_ !~ $LINE && $_ !~ $NAMED_LINE } @lines;

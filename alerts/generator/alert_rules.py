@@ -13,7 +13,7 @@ from alerts.generator.words import Judged
 
 
 def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
-    """The faster pair also evaluates a system that has just started: what breaks right after a start must page."""
+    """The faster pair also covers an application that has just started: what breaks right after a start must page."""
     faster, slower = pairs
     either = f"{faster.expr}\nor\n{_when_watched(slower)}"
     text = words.burning(application.about, judged, words.PAGE)
@@ -21,7 +21,7 @@ def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> 
 
 
 def ticket(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
-    """These are no pages, so they can wait until their windows are full."""
+    """Tickets, which can wait until their windows are full."""
     either = "\nor\n".join(_when_watched(pair) for pair in pairs)
     text = words.burning(application.about, judged, words.TICKET)
     return _alert("ObjectiveBurnsSlowly", application, judged.objective, either, text, severity="warning")
@@ -30,7 +30,7 @@ def ticket(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -
 def over_ceiling(application: Application, ceiling: float) -> Rule:
     """The mean over five minutes, above its ceiling (seconds) for five minutes.
 
-    A warning: the mean has no budget that says how urgent it is, and one slow page in a hundred can lift it.
+    A warning: the mean has no budget that shows the urgency, and one slow page in a hundred can raise it.
     """
     steps = f'{{{application.selector}, objective="mean"}}'
     above = f"""\
@@ -45,22 +45,22 @@ sum_over_time(objective:response_seconds:rate1m{steps}[5m])
 
 
 def _when_watched(pair: Pair) -> str:
-    """Sloth's condition, once the application has been watched for all of the pair's short window.
+    """Sloth's condition, once the application has been monitored for the whole of the pair's short window.
 
-    Before, both windows hold the same few minutes, and a bad start would stay in them for hours.
+    Before that, both windows cover the same few minutes, and a bad start would stay in them for hours.
     """
     watched = f"present_over_time({pair.long_record}[{pair.long}] offset {pair.short})"
     return f"{pair.expr}\nand on (host, platform, app)\n{watched}"
 
 
 def cause(application: Application, objective: str) -> Rule:
-    """Why an objective is broken, or would be: one cause for each application whatever is recorded, else "unknown".
+    """Why an objective is broken, or would be: one cause for each application, "unknown" if none is recorded.
 
-    A record of its own and no label of the alerts, as an alert whose labels change is a new one: its `for` would
-    restart, and it would be sent again. Alerts name the cause in an annotation, dashboards join it.
+    A separate record, not a label of the alerts, as an alert whose labels change is a new one: its `for` would restart,
+    and it would be sent again. Alerts name the cause in an annotation, dashboards join it.
 
-    The causes are those of late answers. An application that fails for want of CPU answers late before; one that
-    fails without is broken in a way that no record of ours explains.
+    The causes are those of late answers. An application that fails for lack of CPU is slow first; one that fails
+    without being slow is broken in a way that no record explains.
     """
     late = ""
     if objective == "availability" and application.latency:
@@ -82,10 +82,10 @@ label_replace(
 
 
 def cause_of_page(application: Application) -> Rule:
-    """What Alertmanager inhibits tickets by: the causes of pages that fire now, as alerts that are never sent.
+    """The causes of firing pages, as alerts that are never sent: Alertmanager inhibits tickets by them.
 
-    In the evaluation in which the page itself begins to fire, so after it in its group. A cause counts for ten minutes
-    more, so that what it has inhibited isn't sent while the cause changes.
+    They come after the page in its group, so that they fire in the same evaluation. A cause persists for ten minutes,
+    so that the tickets it inhibits aren't sent while the cause changes.
     """
     return {
         "alert": "ObjectiveCause",
@@ -109,8 +109,8 @@ def _alert(
 ) -> Rule:
     """The alert for a condition, where there is traffic.
 
-    Few requests say little. They count over full five minutes, also where there are less of them: so it takes as many
-    after a start.
+    Few requests say little. They are averaged over five minutes even if there are fewer since a start, so that as many
+    requests are needed then.
     """
     return {
         "alert": name,

@@ -1,4 +1,4 @@
-"""The files of `alerts/objectives/`: what an application is, and what it has promised."""
+"""The files of `alerts/objectives/`: what an application is, and its objectives."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TypeVar
 from alerts.generator.document import FileError, Value, parse
 from alerts.generator.names import Names, check_regex, names
 
-# The highest burn rate that pages: a budget that can't be burnt so fast would never page.
+# The highest burn rate that pages: an objective whose budget can't burn that fast would never page.
 _FASTEST_BURN = 14.4
-# The largest share: rates have no more digits to tell smaller budgets from nothing.
+# The largest share: rates aren't precise enough for smaller budgets.
 _MOST = 0.999999
 
 EXAMPLES = {
@@ -26,7 +26,7 @@ EXAMPLES = {
 
 @dataclass(frozen=True)
 class Latency:
-    """At least this share (0..1) of the answers within this many seconds; `at` is where the seconds stand."""
+    """At least this share (0..1) of the answers within this many seconds; `at` is the place of the seconds."""
 
     share: float
     seconds: float
@@ -35,13 +35,13 @@ class Latency:
 
 @dataclass(frozen=True)
 class Application:
-    """One application, or many that have the same objectives, from one file.
+    """One file: an application, or several that have the same objectives.
 
     tiers: for each tier the virtual servers that it runs on: a name or regular expression, with `{app}` for the
     application's name.
     availability: share (0..1) of the requests that must not end in an error. mean: ceiling of the mean response, in
     seconds.
-    low_traffic: requests per second below which nothing is judged.
+    low_traffic: requests per second below which objectives are not evaluated.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Application:
 
     @property
     def selector(self) -> str:
-        """Label matchers for its series, to stand between braces."""
+        """Label matchers for its series, without the braces."""
         return ", ".join([self.app.matcher("app"), *([self.host.matcher("host")] if self.host else [])])
 
 
@@ -72,7 +72,7 @@ def read_application(text: str, file: str) -> Application:
     fields = document.fields(EXAMPLES, optional=("host", "tiers"))
     about = fields["about"].text()
     if "{{" in about:
-        fields["about"].refuse("may not have {{, which would begin a template in the alerts' words")
+        fields["about"].refuse("must not contain {{, which would start a template in the alerts' annotations")
     objectives = fields["objectives"].fields({}, optional=("latency", "availability", "mean"))
     if not objectives:
         fields["objectives"].refuse("names no objective; there are latency, availability, mean")
@@ -92,7 +92,7 @@ def read_application(text: str, file: str) -> Application:
 
 
 def refuse_overlaps(applications: Iterable[Application]) -> None:
-    """Raises `FileError` if two files are known to judge one application of one host."""
+    """Raises `FileError` if two files certainly match the same application on the same host."""
     seen: list[Application] = []
     for application in applications:
         for other in seen:
@@ -100,16 +100,18 @@ def refuse_overlaps(applications: Iterable[Application]) -> None:
                 application.host is not None and other.host is not None and not application.host.may_overlap(other.host)
             )
             if application.app.may_overlap(other.app) and not hosts_differ:
-                application.at.refuse(f"{application.app.text} is judged by {other.at.place} too; one of them must go")
+                application.at.refuse(
+                    f"{application.app.text} has objectives in {other.at.place} too; remove one of them"
+                )
         seen.append(application)
 
 
 def doubtful_overlaps(applications: Iterable[Application]) -> list[str]:
-    """A line for each two files whose regular expressions may mean one application of one host, or may not."""
+    """A warning for each two files whose regular expressions might match the same application on the same host."""
     return [
         later.at.said(
-            f"{later.app.text} may mean an application that {earlier.at.place} means too with {earlier.app.text}; "
-            "if one does, it is judged twice, with values of neither: make sure that no name matches both"
+            f"{later.app.text} may match an application that {earlier.app.text} in {earlier.at.place} matches too; "
+            "its objectives would be mixed up: make sure that no name matches both"
         )
         for earlier, later in itertools.combinations(applications, 2)
         if not earlier.app.apart_from(later.app)
@@ -136,9 +138,9 @@ def _share(value: Value) -> float:
         hint = f"; {share:g} % is {share / 100:g}" if 1 < share < 100 else ""
         value.refuse(f"{share:g} must be between 0 and 1{hint}")
     if share > _MOST:
-        value.refuse(f"{share} allows less than one bad request of a million: nobody could keep or measure that")
+        value.refuse(f"{share} allows less than one bad request in a million, which can neither be met nor measured")
     if _FASTEST_BURN * (1 - share) >= 1:
-        value.refuse(f"{share:g} could never page: a burn of {_FASTEST_BURN} would be more than all of the requests")
+        value.refuse(f"{share:g} could never page: a burn rate of {_FASTEST_BURN} needs more bad requests than exist")
     return share
 
 
@@ -160,9 +162,9 @@ def _servers(tier: str, value: Value, app: Names) -> str:
     if "{app}" not in text and not app.single:
         value.refuse(f"must say with {{app}} which of {app.text} a virtual server belongs to, such as '{{app}}-{tier}'")
     if text.count("{app}") > 1:
-        value.refuse("{app} may stand there once")
+        value.refuse("{app} may occur only once")
     if other := re.search(r"\{[A-Za-z_]\w*\}", text.replace("{app}", "")):
-        value.refuse(f"{other[0]} means nothing here; there is {{app}}, the application's name")
+        value.refuse(f"{other[0]} is unknown; there is only {{app}}, the application's name")
     check_regex(text.replace("{app}", "app"), value)
     return text
 

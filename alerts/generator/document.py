@@ -1,4 +1,4 @@
-"""YAML files whose every value knows where it stands, so that an error names its file, line and key."""
+"""YAML files in which every value knows its place, so that errors name file, line and key."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Value:
 
     @property
     def place(self) -> str:
-        """Where it stands, FILE:LINE."""
+        """Its place, FILE:LINE."""
         return f"{self.file}:{self.line}"
 
     def said(self, what: str) -> str:
-        """Something about this value, with its place and key before it."""
+        """A message about this value, preceded by its place and key."""
         return f"{self.place}: {self.key}: {what}" if self.key else f"{self.place}: {what}"
 
     def refuse(self, problem: str) -> NoReturn:
@@ -39,11 +39,11 @@ class Value:
         raise FileError(self.said(problem))
 
     def text(self) -> str:
-        """A text that is not blank."""
+        """A string that is not blank."""
         if not isinstance(self.node, yaml.ScalarNode) or not self.node.value.strip():
-            self.refuse("must be a text")
+            self.refuse("must be a string")
         if not self.node.tag.endswith(":str"):
-            self.refuse(f"must be a text: write '{self.node.value}' in quotes")
+            self.refuse(f"must be a string: write '{self.node.value}' in quotes")
         return str(self.node.value)
 
     def number(self) -> float:
@@ -57,23 +57,23 @@ class Value:
         return number
 
     def scalar(self, kind: str) -> str:
-        """A single value as it is written, for the caller to read; `kind` is what it must be."""
+        """A scalar as it is written, for the caller to parse; `kind` says what it must be."""
         if not isinstance(self.node, yaml.ScalarNode):
             self.refuse(f"must be {kind}")
         return str(self.node.value)
 
     def one_or_more(self) -> list[Value]:
-        """The entries of a list, or this value alone if it is none."""
+        """The entries of a list, or only this value if it isn't a list."""
         return self.items() if isinstance(self.node, yaml.SequenceNode) else [self]
 
     def items(self) -> list[Value]:
-        """The entries of a list; their keys are those of the list with a number: `histograms[2]`, from 1."""
+        """The entries of a list; their keys are the list's with a number, such as `histograms[1]` for the first."""
         if not isinstance(self.node, yaml.SequenceNode):
             self.refuse("must be a list")
         return [Value(node, self.file, _line(node), f"{self.key}[{n}]") for n, node in enumerate(self.node.value, 1)]
 
     def entries(self) -> dict[str, Value]:
-        """The values of a mapping by their keys, whatever these are."""
+        """The values of a mapping with arbitrary keys, by key."""
         if not isinstance(self.node, yaml.MappingNode):
             self.refuse("must be a mapping, such as `key: value`")
         found: dict[str, Value] = {}
@@ -87,7 +87,7 @@ class Value:
         return found
 
     def fields(self, required: Mapping[str, str], optional: Collection[str] = ()) -> dict[str, Value]:
-        """The values of a mapping that may have these keys alone; `required` has an example for each key."""
+        """The values of a mapping that may have only these keys; `required` has an example for each key."""
         found = self.entries()
         known = [*required, *optional]
         for key, value in found.items():
@@ -103,16 +103,16 @@ class Value:
 
 
 def parse(text: str, file: str) -> Value | None:
-    """The whole of a file's text, None if there is nothing in it; raises `FileError` if it isn't YAML."""
+    """A file's content, None if it is empty; raises `FileError` if it isn't YAML."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         written = text.splitlines()[line] if line < len(text.splitlines()) else ""
         if r"'\t'" in (error.problem or ""):
-            hint = "; indent with blanks, not with tabs"
+            hint = "; indent with spaces, not tabs"
         elif re.search(r"[:-]\s+[{[]", written):
-            hint = "; a text that begins with { or [ needs quotes"
+            hint = "; a string that begins with { or [ needs quotes"
         else:
             hint = ""
         raise FileError(f"{file}:{line + 1}: is not YAML: {error.problem}{hint}") from error
@@ -120,16 +120,16 @@ def parse(text: str, file: str) -> Value | None:
         line = text[: error.position].count("\n")
         raise FileError(f"{file}:{line + 1}: is not YAML: {str(error).splitlines()[0]}") from error
     except RecursionError:
-        raise FileError(f"{file}:1: is not usable: lists or mappings in each other, too many to be meant") from None
+        raise FileError(f"{file}:1: is not usable: its lists or mappings are nested too deeply") from None
     return Value(node, file, _line(node)) if node else None
 
 
 def _key(key: Value) -> str:
     if isinstance(key.node, yaml.ScalarNode) and not key.node.tag.endswith(":str"):
         if key.node.tag.endswith(":merge"):
-            key.refuse("<< merges nothing here: write the keys out")
-        decimals = "; decimals have a point before them, as in 0.5" if key.node.value.isdecimal() else ""
-        key.refuse(f"{key.node.value} is no key{decimals}")
+            key.refuse("<< is not supported: write the keys out")
+        decimals = "; decimals need a point, as in 0.5" if key.node.value.isdecimal() else ""
+        key.refuse(f"{key.node.value} is not a key{decimals}")
     return key.text()
 
 

@@ -1,4 +1,4 @@
-"""Names as a user writes them: one name, or a regular expression for many, in Prometheus' (RE2's) syntax."""
+"""Names as users write them: a name, or a regular expression in Prometheus' (RE2's) syntax."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from alerts.generator.document import Value
 
 _PLAIN = re.compile(r"[\w./:@ -]+")
-# What Python's regular expressions have and RE2 has not: looking around, backreferences, possessive and atomic groups;
-# escapes of its own; more than 1000 times; and {,3}, which RE2 takes for these very four characters.
+# What Python's regular expressions have and RE2 doesn't: lookaround, backreferences, possessive quantifiers and atomic
+# groups; escapes of its own; repetition over 1000; and {,3}, which RE2 takes literally.
 _NOT_RE2 = re.compile(
     r"\(\?(?!:|P<|[imsU-]+[:)])<?.|(?<!\\)(?:\\\\)*\\(?:[1-9ZNuU]|[^\x00-\x7f])|[*+?}]\+"
     r"|\{(?:\d+,)?(?:1\d{3}(?<!1000)|[2-9]\d{3}|\d{5,})(?:,\d*)?\}|\{,\d+\}"
@@ -19,7 +19,7 @@ _NOT_RE2 = re.compile(
 
 @dataclass(frozen=True)
 class Names:
-    """Which names are meant: one, if `text` has letters, digits and `_ . / : @ -` alone, else a regular expression."""
+    """One name, if `text` has only letters, digits and `_ . / : @ -`; otherwise a regular expression."""
 
     text: str
 
@@ -29,27 +29,27 @@ class Names:
 
     @property
     def regex(self) -> str:
-        """The regular expression that matches them from end to end."""
+        """A regular expression for the whole name."""
         return self.text.replace(".", r"\.") if self.single else self.text
 
     def match(self, name: str) -> bool:
         return re.fullmatch(self.regex, name) is not None
 
     def may_overlap(self, other: Names) -> bool:
-        """Whether a name is known to be meant by both: two different regular expressions pass for disjoint."""
+        """Whether a name certainly matches both: two different regular expressions are assumed to be disjoint."""
         if self.single:
             return other.match(self.text)
         return self.match(other.text) if other.single else self.text == other.text
 
     def apart_from(self, other: Names) -> bool:
-        """Whether it is sure that no name is meant by both: by two regular expressions, if they begin differently."""
+        """Whether certainly no name matches both: two regular expressions must begin differently."""
         if self.single or other.single:
             return not self.may_overlap(other)
         return not (self._beginning.startswith(other._beginning) or other._beginning.startswith(self._beginning))
 
     @property
     def _beginning(self) -> str:
-        """What all names begin with that a regular expression means, as far as it is plain to see."""
+        """The literal prefix of all names that match a regular expression, as far as it is obvious."""
         if "|" in self.text:
             return ""
         plain = re.match(r"[\w/:@ -]*", self.text)
@@ -62,16 +62,16 @@ class Names:
 
 
 def names(value: Value) -> Names:
-    """The names that a value means; raises `FileError` if it is a regular expression that Prometheus wouldn't take."""
+    """The names in a value; raises `FileError` if it is a regular expression that Prometheus would reject."""
     text = value.text()
     if not text.isprintable():
-        value.refuse(f"{text!r} has what can't be in a name, such as a line's end")
+        value.refuse(f"{text!r} has a character that can't be in a name, such as a newline")
     check_regex(text, value)
     return Names(text)
 
 
 def check_regex(text: str, value: Value) -> None:
-    """Raises `FileError` at `value` if `text` is no regular expression for Prometheus."""
+    """Raises `FileError` at `value` if Prometheus would reject `text` as a regular expression."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of [[:alpha:]], which RE2 knows

@@ -1,4 +1,4 @@
-"""The rules of one application: its virtual servers, what is judged, Sloth's records of that, and the alerts."""
+"""The rules of one application: its virtual servers, the inputs of its objectives, Sloth's records, and the alerts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from alerts.generator.rule_file import Group, Rule
 from alerts.generator.virtual_servers import mapping_rules
 from alerts.generator.words import Judged
 
-# What a page needs within seconds. The other windows change slowly, and would have many samples to read: they are made
-# once a minute, from one sample a minute, each of a whole minute.
+# The windows that pages need within seconds. The others change slowly, and would have many samples to read: they are
+# recorded once a minute, from one sample a minute, each for a whole minute.
 _FAST_WINDOWS = ("5m", "30m", "1h")
 _FAST = "{{if or " + " ".join(f'(eq .window "{window}")' for window in _FAST_WINDOWS) + "}}"
 _STEP = _FAST + "rate1m{{else}}rate1m_minutely{{end}}"
 _FAST_BUDGET = ("slo:error_budget:ratio", "slo:current_burn_rate:ratio")
 _SLOW_BUDGET = ("slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio")
-# Constants that nothing here reads: Sloth's own dashboards list and draw objectives by them.
+# Constants that only Sloth's own dashboards read, to list and draw objectives.
 _FOR_SLOTHS_DASHBOARDS = ("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info")
 
-_ANSWERED = 'status!~"1xx|5xx"'  # without a WebSocket's 101, whose time is how long it was open
+_ANSWERED = 'status!~"1xx|5xx"'  # without WebSockets' 101, whose time is how long they were open
 _FAILED = 'status="5xx"'
 
 
@@ -39,7 +39,7 @@ def groups(application: Application) -> list[Group]:
     """The groups of the application's rule file; raises `FileError` if Sloth can't make its part."""
     fast = mapping_rules(application)
     slow: list[Rule] = []
-    if application.app.single:  # of a pattern's, there may be none for long
+    if application.app.single:  # for a pattern, there may be no instance for a long time
         fast.append(_record("objective:wanted:info", "vector(1)", app=application.app.text))
     for budget in _budgets(application):
         often, each_minute = _of_budget(application, budget)
@@ -56,7 +56,7 @@ def groups(application: Application) -> list[Group]:
 
 
 def _budgets(application: Application) -> Iterator[_Budget]:
-    """Failed requests (5xx) count against availability alone: a fast error is no answer, a slow one no late answer."""
+    """Failed requests (5xx) count only against availability: a fast one is no answer, a slow one no late answer."""
     if application.latency:
         seconds, share = application.latency.seconds, application.latency.share
         total = _per_second(application, "count", _ANSWERED)
@@ -70,7 +70,7 @@ def _budgets(application: Application) -> Iterator[_Budget]:
 
 
 def _of_budget(application: Application, budget: _Budget) -> tuple[list[Rule], list[Rule]]:
-    """The rules that are evaluated as often as others, and those that once a minute is enough for."""
+    """The rules that are evaluated at the default interval, and those for which once a minute is enough."""
     objective = budget.judged.objective
     judged = f"{{{application.selector}, objective={quoted(objective)}}}"
     made = sloth.generate(
@@ -111,13 +111,13 @@ def _of_mean(application: Application, ceiling: float) -> list[Rule]:
 
 
 def _per_second(application: Application, series: str, *matchers: str) -> str:
-    """The rate of a histogram's `series` (bucket, sum or count) over the requests to the web tier that match."""
+    """The rate of a histogram's `series` (bucket, sum or count), for the matching requests to the web tier."""
     selector = ", ".join([application.selector, 'tier="web"', *matchers])
     return f"sum by (host, platform, app) (requests:duration_seconds_{series}:rate1m{{{selector}}})"
 
 
 def _constant(record: str, value: float, application: Application, objective: str) -> Rule:
-    """A number that the file gives, for each application that is judged by it."""
+    """A number from the file, for each application to which it applies."""
     steps = f"objective:requests:rate1m{{{application.selector}, objective={quoted(objective)}}}"
     return _record(record, f"0 * {steps} + {value}", objective=objective)
 

@@ -14,9 +14,9 @@ _PORT = '"port", "$2", "instance", "(.*:)?(.+)"'
 
 
 def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]:
-    """One rule for each of bucket, sum and count. Where two histograms have one tier, the first of them is taken.
+    """One rule each for bucket, sum and count. If several histograms have the same tier, the first one is used.
 
-    The order is that of `judged_by`: those that name their application, those that may have any, the sensors.
+    The order is that of `judged_by`: those that name the application, those that may have any, the sensors.
     """
     mapped = sorted(mapped, key=lambda histogram: not histogram.app.constant)
     return [
@@ -31,10 +31,10 @@ def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]
 
 
 def _of_sensors(histogram: Histogram, series: str) -> str:
-    """Sensors add up, whether in two guests of a host or side by side; a sensor that is scraped twice counts once.
+    """Sensors are summed, in the same guest or in several; a sensor that is scraped twice counts once.
 
-    A sensor is a process: what answers at one port and was started at one moment, where the target shows when
-    (target:process:info), by whatever addresses and jobs it is scraped.
+    A sensor is a process, identified by its port and, if the target exposes it, its start time (target:process:info),
+    under whichever addresses and jobs it is scraped.
     """
     rate = f"rate({histogram.metric}_{series}[1m])"
     target = "on (host, vserver, job, instance)"
@@ -45,7 +45,7 @@ def _of_sensors(histogram: Histogram, series: str) -> str:
 
 
 def _of_client(histogram: Histogram, series: str) -> str:
-    """Every scraped process of an instrumented application has counted requests of its own."""
+    """Every scraped process of an instrumented application counts its own requests."""
     matchers = ", ".join(names.matcher(label) for label, names in histogram.selector.items())
     expr = f"rate({histogram.metric}_{series}{f'{{{matchers}}}' if matchers else ''}[1m])"
     for label, source in (("app", histogram.app), ("tier", histogram.tier), ("method", histogram.method)):
@@ -64,10 +64,10 @@ def _labelled(expr: str, label: str, source: Source, regex: str, replacement: st
 
 
 def _by_edge(expr: str, series: str, operator: str, labels: Sequence[str]) -> str:
-    """Rates brought together by these labels, then without those that are not the vocabulary's.
+    """Rates summed by these labels, then without those that are not in the vocabulary.
 
-    Of buckets, `le` as well: 1.0 and 1 are one edge, written as the client or Prometheus' release has it. Both may be
-    there in the minute after an upgrade, and must not become two series of one name before they are brought together.
+    For buckets, by `le` as well: 1.0 and 1 are the same edge, as written by the client or Prometheus' release. Both may
+    be there in the minute after an upgrade, and must not become duplicate series before they are summed.
     """
     if series != "bucket":
         return _aggregated("sum", _LABELS, _aggregated(operator, labels, expr))

@@ -14,7 +14,7 @@ Rule = dict[str, Any]
 
 @dataclass(frozen=True)
 class Group:
-    """Rules that are evaluated in order, every `interval` (such as "1m"; "" is the configured one)."""
+    """Rules that are evaluated in order, every `interval` (such as "1m"; "" is the default)."""
 
     name: str
     rules: Sequence[Rule]
@@ -33,7 +33,7 @@ def render(groups: Sequence[Group], comment: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block scalars for what has several lines, and no anchors for what two rules have in common."""
+    """Block scalars for text of several lines, and no anchors for what two rules have in common."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Sloth (https://sloth.dev) makes an objective's records and multi-window, multi-burn-rate conditions from a spec."""
+"""Sloth (https://sloth.dev) generates an objective's records and multi-window, multi-burn-rate conditions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Generated:
-    """What Sloth makes of one objective.
+    """What Sloth generates for one objective.
 
     sli: records `slo:sli_error:ratio_rate5m` to `..._rate30d`, by window. budget: records about the budget, by name.
-    page, ticket: the pairs of windows, fastest first, either of which is reason for the alert.
+    page, ticket: pairs of windows, fastest first; the alert fires if either holds.
     """
 
     sli: Mapping[str, Rule]
@@ -44,9 +44,9 @@ class Generated:
 def generate(at: Value, service: str, objective: str, share: float, *, bad: str, total: str) -> Generated:
     """The rules of one objective over 30 days.
 
-    at: where it is written, which is refused if Sloth won't have the spec. share: 0..1. bad, total: queries of the
-    requests that broke it, and of all that are judged, with `{{.window}}` as their range. Raises `FileError`, also if
-    Sloth can't be had.
+    at: its place in the file, for errors if Sloth rejects the spec. share: 0..1. bad, total: queries for the requests
+    that broke it and for all that count, with `{{.window}}` as their range. Raises `FileError`, also if Sloth isn't
+    available.
     """
     spec = {
         "version": "prometheus/v1",
@@ -91,13 +91,13 @@ def _run(spec: Mapping[str, object], at: Value) -> str:
     with tempfile.TemporaryDirectory(prefix="objectives-") as folder:
         file = Path(folder, "spec.yml")
         file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
-        # Not optimised: its 30 days would be the mean of all five minutes' ratios, in which a quiet night weighs as
-        # much as a busy day.
+        # Not optimised: its 30 days would be the mean of the ratios of all five-minute windows, in which a quiet night
+        # weighs as much as a busy day.
         command = [str(sloth), "generate", "--no-log", "--disable-optimized-rules", "--input", str(file)]
         result = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
         )
     if result.returncode:
         complaint = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode}"]
-        at.refuse(f"Sloth refuses its objectives: {complaint[-1]}")
+        at.refuse(f"Sloth rejects its objectives: {complaint[-1]}")
     return result.stdout

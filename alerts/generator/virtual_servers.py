@@ -1,4 +1,4 @@
-"""Which virtual servers are an application's, and of which tier: `vserver:app:info`."""
+"""Which virtual servers belong to an application and tier: `vserver:app:info`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from alerts.generator.rule_file import Rule
 
 
 def mapping_rules(application: Application) -> list[Rule]:
-    """One rule for each tier. Of many applications, a virtual server's name says whose it is: `virtscope/{app}-web`."""
+    """One rule for each tier. With several applications, a virtual server's name tells which: `virtscope/{app}-web`."""
     return [_mapping(application, tier, servers) for tier, servers in application.tiers.items()]
 
 
 def _mapping(application: Application, tier: str, servers: str) -> Rule:
     app, host = application.app, [application.host.matcher("host")] if application.host else []
-    # What is around {app} is a regular expression if it isn't plain, be it before or after.
+    # The parts before and after {app} may be regular expressions.
     plain = Names(servers.replace("{app}", "")).single
     before, _, after = (Names(part).regex if plain else part for part in servers.partition("{app}"))
     if app.single:

@@ -129,7 +129,7 @@ over the last five minutes, and has exceeded its limit of @ceiling s for five mi
 @evidence
 """)
 
-# Of the one sample of a query: to the minute, as "2026-03-02 08:11 UTC".
+# The value of a query's only sample as a time, to the minute: "2026-03-02 08:11 UTC".
 _MOMENT = '{{ . | first | value | humanizeTimestamp | reReplaceAll ":[0-9.]+ .0000 UTC$" " UTC" }}'
 
 # The evidence for the cause, in numbers, if the platform has them. Alertmanager's templates put the cause into words.

@@ -32,7 +32,7 @@ class Crowd:
         self._habits: Habits | None = None
 
     def carry_out(self, order: Order) -> dict[str, int]:
-        """Start and end visitors until each application has as many as ordered; give the clients of each."""
+        """Start and stop visitors until each application has as many as ordered; returns their numbers."""
         if order.habits != self._habits:
             for visitors in self._visitors.values():
                 self._end(visitors, 0)
@@ -56,17 +56,17 @@ class Crowd:
         return self._kinds[name]
 
     def _end(self, visitors: list[User], kept: int) -> None:
-        """End the last ones: at once those who think, the others with their answer, so that each request is counted."""
+        """Stop the last ones: at once if they think, else after their answer, so that each request is counted."""
         gevent.joinall([visitor.greenlet for visitor in visitors[kept:] if not visitor.stop()])
         del visitors[kept:]
 
 
 def main() -> None:
-    """Serve metrics, and carry out orders until there will be no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the lab, which ends us in its turn
+    """Serve metrics, and carry out orders until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the lab, which then stops this process
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     lines = FileObjectPosix(sys.stdin.fileno(), "r")
-    disable_created_metrics()  # when a series was born is of no use here
+    disable_created_metrics()  # series' creation times are of no use here
     metrics = Metrics()
     crowd = Crowd(metrics)
     server = WSGIServer(("127.0.0.1", 0), make_wsgi_app(metrics.registry), log=None)

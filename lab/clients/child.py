@@ -28,7 +28,7 @@ class Counts:
     late_starts: float  # later than `LATE_SECONDS`
 
     def since(self, earlier: Counts) -> Counts:
-        """What was counted after `earlier`."""
+        """The difference from `earlier`."""
         answers = {app: count - earlier.answers.get(app, 0) for app, count in self.answers.items()}
         return Counts(answers, self.starts - earlier.starts, self.late_starts - earlier.late_starts)
 
@@ -37,9 +37,9 @@ class Clients(Child):
     """The running process; `port` is where its metrics are, on loopback."""
 
     def __init__(self, log: Path, cpus: str) -> None:
-        """Start it. Raises `LabError` if it doesn't come to life."""
+        """Start it. Raises `LabError` if it doesn't start."""
         command = [sys.executable, "-m", "lab.clients"]
-        # Before others on their CPU: a client who asks late, or sees an answer late, measures itself.
+        # With priority over others on its CPU: a client that is delayed measures itself, not the application.
         super().__init__("the clients' process", command, log=log, cpus=cpus, niceness=-15, talks=True)
         try:
             self.port = self._answer(START_SECONDS)["port"]
@@ -48,7 +48,7 @@ class Clients(Child):
             raise
 
     def carry_out(self, order: Order) -> None:
-        """Have the applications visited as ordered; returns once it is so and who had to end has been answered."""
+        """Carry out an order; returns once clients have been started, and stopped ones have had their answers."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(encode(order))
@@ -58,7 +58,7 @@ class Clients(Child):
         self._answer(START_SECONDS + order.habits.timeout_seconds)
 
     def counts(self) -> Counts:
-        """What they have counted, read as Prometheus reads it; raises `LabError` if nobody answers."""
+        """The clients' counters, read from their metrics; raises `LabError` if there is no answer."""
         answers: dict[str, float] = {}
         starts = punctual = 0.0
         for family in text_string_to_metric_families(self._metrics()):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lab.site import data
 
-# Page -> address; what is in braces is drawn for each request, so that what is asked for exists.
+# Page -> address; what is in braces is chosen at random for each request, among what exists.
 PAGES = {
     "home": "/",
     "categories": "/categories",
@@ -43,7 +43,7 @@ def next_page(page: str, chance: random.Random) -> str:
 
 
 def address(page: str, chance: random.Random) -> str:
-    """Path and query of one visit of a page, with what it is to show drawn by chance."""
+    """Path and query of one visit to a page, with random content."""
     return PAGES[page].format(
         category=chance.randint(1, data.category_count()),
         item=chance.randint(1, data.item_count()),

@@ -1,11 +1,11 @@
-"""What is said between the lab and the clients' process: one JSON object per line, an answer to each.
+"""The protocol between the lab and the clients' process: one JSON object per line, with an answer to each.
 
-    <- {"port": 40123}                                             first of all: where its metrics are
+    <- {"port": 40123}                                             first: the port of its metrics
     -> {"habits": {"seed": "2007/1x800-1", "think_seconds": 7.0, "timeout_seconds": 10.0},
         "applications": {"auction-1": {"url": "http://127.0.0.1:40080", "clients": 210}}}
     <- {"auction-1": 210}                                          once they run, or have ended
 
-The process ends with its standard input, and so with whoever started it.
+The process ends with its standard input, and so with the process that started it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Application:
-    """Where an application is, and how many clients it is to have."""
+    """An application's URL, and its number of clients."""
 
     url: str
     clients: int
@@ -26,17 +26,17 @@ class Application:
 class Habits:
     """How every client behaves."""
 
-    seed: str  # of all that is left to chance
+    seed: str  # of everything random
     think_seconds: float  # mean of an exponential distribution
-    timeout_seconds: float  # a client who has waited so long for an answer gives up, and its session ends
+    timeout_seconds: float  # after which a client stops waiting for an answer, and its session ends
 
 
 @dataclass(frozen=True)
 class Order:
-    """The applications and their clients from now on; an application that isn't named keeps what it has.
+    """The applications and their clients from now on; an application that isn't named keeps its clients.
 
-    With other habits than before, all clients end first, and new ones start from the seed, each with its own
-    sequence: the same order gives the same visits, however long the process has run.
+    If the habits differ from before, all clients are replaced by new ones, each with its own sequence from the seed:
+    the same order gives the same visits, however long the process has run.
     """
 
     habits: Habits
@@ -49,13 +49,13 @@ def encode(message: Order | dict[str, int]) -> str:
 
 
 def decode_order(line: str) -> Order:
-    """What `encode` made of an order."""
+    """The order in a line from `encode`."""
     given = json.loads(line)
     applications = {name: Application(**fields) for name, fields in given["applications"].items()}
     return Order(Habits(**given["habits"]), applications)
 
 
 def decode_numbers(line: str) -> dict[str, int]:
-    """What `encode` made of an answer."""
+    """The answer in a line from `encode`."""
     answer: dict[str, int] = json.loads(line)
     return answer

@@ -1,4 +1,4 @@
-"""One client: a visitor of one application, who thinks, asks for a page, waits for it, and thinks again."""
+"""One client: a visitor of an application, who thinks, requests a page, waits for it, and thinks again."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lab.clients import mix
 from lab.clients.metrics import Metrics
 from lab.clients.orders import Habits
 
-# A page view has a connection of its own: visitors think longer than web servers keep an idle connection, and one that
-# the server is just closing would be an error that no visitor sees.
+# Each page view has its own connection: visitors think longer than web servers keep idle connections, and one that the
+# server is just closing would give an error that real visitors don't see.
 HEADERS = {"Connection": "close", "Accept-Encoding": "gzip"}
 
 
 class Visitor(FastHttpUser):
-    """A Locust user. A subclass for each application says which, and gives its visitors their numbers.
+    """A Locust user. A subclass for each application names it, and numbers its visitors.
 
-    Locust's MarkovTaskSet would walk the table too, but draws for all users from one sequence: which user gets which
-    number then depends on the timing, and no two runs are the same. Here each has a sequence of its own.
+    Locust's MarkovTaskSet could use the table too, but with one random sequence for all users: which user gets which
+    number then depends on timing, and no two runs are the same. Here each user has its own sequence.
     """
 
     abstract = True
@@ -49,9 +49,9 @@ class Visitor(FastHttpUser):
 
     @task
     def visit(self) -> None:
-        """Ask for the page, wait for it, and choose the next."""
+        """Request the page, wait for it, and choose the next one."""
         if not self._intended_start:
-            return  # Locust waits after a task: think first, so that clients who start together don't ask together
+            return  # Locust waits after a task: think first, so that clients started together don't request together
         start = time.perf_counter()
         self.metrics.lateness.observe(start - self._intended_start)
         status = self._get(mix.address(self._page, self._chance))
@@ -66,12 +66,12 @@ class Visitor(FastHttpUser):
 
     def _get(self, address: str) -> str:
         """Class of the answer ("2xx"), "timeout" or "error"."""
-        # Locust's own time-outs are for each read; an answer that trickles must end as well.
+        # Locust's own timeouts are per read; an answer that trickles must time out too.
         with (
             gevent.Timeout(self.habits.timeout_seconds) as patience,
             self.client.get(address, headers=HEADERS, allow_redirects=False, catch_response=True) as answer,
         ):
-            failure = answer.request_meta["exception"]  # patience's own may be wrapped into another
+            failure = answer.request_meta["exception"]  # the timeout's exception may be wrapped in another
             if not patience.pending:
                 return "timeout"
             if failure is None or isinstance(failure, LocustBadStatusCode):
@@ -79,6 +79,6 @@ class Visitor(FastHttpUser):
             return "error"
 
     def _end_session(self, end: str) -> None:
-        """The next request of this client is another visitor's first."""
+        """Begin a new session: the client's next request is a new visitor's first."""
         self.metrics.sessions.labels(self.application, end).inc()
         self._page = mix.FIRST_PAGE

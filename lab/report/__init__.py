@@ -1,10 +1,10 @@
-"""The report of a run of the lab: what Prometheus recorded of it, as one HTML page and as Markdown.
+"""The report of a run of the lab: what Prometheus recorded, as one HTML page and as Markdown.
 
-A number travels through these rooms, each of which knows nothing of those after it:
+A number passes through these modules, none of which depends on those after it:
 
     prometheus -> runs, queries -> collection -> judgement, results -> loads
                -> verdict, sections -> tables, panels (drawn by charts) -> document -> rendering
 
-`prometheus` asks and `rendering` writes; all between is pure functions of the answers. The report adds nothing that
-Prometheus doesn't know, so it can be made on another machine, later, or again after a mistake in it is fixed.
+`prometheus` queries and `rendering` writes; everything between is pure functions of the results. The report only uses
+Prometheus's data, so it can be created on another machine, later, or again after a bug is fixed.
 """

@@ -1,7 +1,7 @@
-"""Line charts as SVG text that says the same in colour, in grey, to the colour-blind, and on paper.
+"""Line charts as SVG, readable in colour, in grey, by colour-blind people, and on paper.
 
-What tells curves apart is said three times: by a marker's shape, by lightness (from light to dark, in grey too), and by
-a label at the curve's end, so that no legend has to be matched. Placements differ by line style and by filled or hollow
+Curves are distinguished in three ways: by marker shape, by lightness (also in grey), and by a label at the curve's end,
+so that no legend is needed. Placements differ by line style and by filled or hollow
 markers. All repetitions are drawn as ticks beside their mean. Absent points leave a gap.
 """
 
@@ -41,7 +41,7 @@ XLINK = "http://www.w3.org/1999/xlink"
 
 @dataclass(frozen=True)
 class Point:
-    """The values of one load: of each repetition one, in the axis's unit. Empty where nothing was measured."""
+    """The values of one load, one per repetition, in the axis's unit. Empty if nothing was measured."""
 
     x: float
     values: tuple[float, ...]
@@ -54,7 +54,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """`shade` and `line` are its places among what colour and line style tell apart, from 0."""
+    """`shade` and `line` are indexes, from 0, of its colour and its line style."""
 
     label: str
     points: tuple[Point, ...]
@@ -79,21 +79,21 @@ class Panel:
 
 @dataclass(frozen=True)
 class XAxis:
-    """What all panels of a report have below: the loads and how each is written."""
+    """The x axis of all panels in a report: the loads and their labels."""
 
     label: str
     ticks: tuple[tuple[float, str], ...]
 
 
 def draw(panels: Sequence[Panel], x_axis: XAxis, name: str, description: str) -> str:
-    """Panels, two in a row, as an <svg> element; `name` keeps its ids apart from those of others on the same page."""
+    """Panels, two per row, as an <svg> element; `name` makes its ids unique on the page."""
     with matplotlib.rc_context(fname=STYLE):
         columns = min(len(panels), COLUMNS)
         rows = -(-len(panels) // columns)
         height = HEIGHT * rows + 0.25
         figure = Figure(figsize=(WIDTH, height))
         every = list(figure.subplots(rows, columns, squeeze=False).flat)
-        # Direct labels stand in the free space to the right of each pair of axes.
+        # Labels are in the free space to the right of each pair of axes.
         figure.subplots_adjust(
             left=0.07, right=0.83, bottom=0.75 / height, top=1 - 0.35 / height, wspace=0.75, hspace=0.45
         )
@@ -129,7 +129,7 @@ def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:
     drawn = [value for curve in panel.curves for point in curve.points for value in point.values]
     if drawn and not panel.logarithmic:
         low, high = min(panel.bottom, *drawn), max(panel.bottom, *drawn, *(value for value, _ in panel.limits))
-        # Matplotlib's own margin is a share of what the data span, which may be little of an axis that begins at 0.
+        # Matplotlib's own margin is a share of the data's range, which may be small on an axis that begins at 0.
         room = HEADROOM * (high - low)
         axis.set_ylim(low - room if low < panel.bottom else low, high + room if room else None)
 
@@ -166,7 +166,7 @@ def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
 
 
 def _share_scale(row: Sequence[tuple[Panel, Axes]]) -> None:
-    """Give panels side by side that have one unit one scale, so that eyes compare what numbers would."""
+    """Give adjacent panels with the same unit the same scale, so that they can be compared."""
     limits = [axis.get_ylim() for _, axis in row]
     for panel, axis in row:
         same = [drawn for drawn, (other, _) in zip(limits, row, strict=True) if other.y_label == panel.y_label]
@@ -187,7 +187,7 @@ def _write_plain_numbers(axis: Axes) -> None:
 def _label_ends(axis: Axes, panel: Panel, pixels: float) -> None:
     """Name each curve beside its last point, and each limit at the axes' end, moved apart where names would overlap.
 
-    A curve that ends before others is named where it ends: a thin line to its name would look like more of it.
+    A curve that ends before others is labelled where it ends: a line to a distant label would look like part of it.
     pixels: in an inch.
     """
     right = axis.get_xlim()[1]
@@ -244,7 +244,7 @@ def _top(group: Sequence[float], gap: float) -> float:
 
 
 def _standalone(svg: str, name: str, description: str) -> str:
-    """Matplotlib's file as an element that can stand in a page beside others: no prologue, own ids, described."""
+    """Matplotlib's output as an element to embed in a page: without prologue, with unique ids and a description."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(svg)

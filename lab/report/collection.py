@@ -1,4 +1,4 @@
-"""Everything the report asks of Prometheus about one run."""
+"""All queries of the report about one run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lab.report.runs import Run, Step, runs
 
 
 class NoSuchRunError(LabError):
-    """There is no run of this name, or none at all: the message has those there are."""
+    """There is no run of this name, or none at all: the message lists those that exist."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What Prometheus knows of one step: by the query's name, its text and what it gave."""
+    """Prometheus's data about one step: by name, each query and its result."""
 
     step: Step
     apps: tuple[str, ...]
@@ -28,7 +28,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Recording:
-    """What Prometheus knows of a run. `info` and `gauges` are the runner's own words on it; empty if it said none."""
+    """Prometheus's data about a run. `info` and `gauges` are from the runner; empty if it exposed none."""
 
     run: Run
     info: Mapping[str, str]
@@ -45,7 +45,7 @@ def find_run(prometheus: Prometheus, name: str | None) -> Run:
     found = runs(prometheus.recorded(queries.RUNS))
     if not found:
         raise NoSuchRunError(
-            f"{prometheus.url} knows no run of the lab within the last 30 days: make one with `make lab SCENARIO=smoke`"
+            f"{prometheus.url} has no run of the lab within the last 30 days: start one with `make lab SCENARIO=smoke`"
         )
     chosen = [run for run in found if name in {None, run.name}]
     if not chosen:
@@ -54,7 +54,7 @@ def find_run(prometheus: Prometheus, name: str | None) -> Run:
 
 
 def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
-    """Ask all there is to know of a run; raises `PrometheusError`."""
+    """Run all queries about a run; raises `PrometheusError`."""
     last = run.steps[-1]
     info = prometheus.vector(queries.about_run("lab_run_info", last))
     gauges = {

@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Exit status: 0 if the report was written, 1 if there is nothing to report or nobody to ask."""
+    """Return the exit status: 0 if the report was written, 1 if there is no run or no Prometheus."""
     try:
         url = arguments.prometheus or f"http://127.0.0.1:{stack.ports_in_use()[PROMETHEUS.name]}"
         print(report(arguments.run, url, arguments.output))
@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def report(run_name: str | None, url: str, folder: Path | None = None) -> str:
-    """Write the report of a run, or of the newest, and return what to tell its reader. Raises `LabError`."""
+    """Write the report of a run, or of the newest, and return a summary to print. Raises `LabError`."""
     prometheus = Prometheus(url)
     run = find_run(prometheus, run_name)
     document = write_up(collect(prometheus, run, time.time()), load(), prometheus.url)

@@ -1,4 +1,4 @@
-"""A report as plain values: what its pages say, before it is known how a page is written."""
+"""A report as plain values: its content, independent of the output format."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lab.report.tables import Table
 from lab.report.units import RESPONSE, significant
 from lab.report.verdict import verdict
 
-AFTER = 2  # throughput and response times; then what was promised of them
+AFTER = 2  # throughput and response times; then the objectives
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The queries of one value for one step; `at` says which, and of what time."""
+    """The queries for one value in one step; `at` names the step and its time."""
 
     at: str
     queries: tuple[str, ...]
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Part:
-    """A section as it stands on the page. The chart is an <svg> element; `absent` says why there is none."""
+    """A section of the page. The chart is an <svg> element; `absent` says why there is none."""
 
     key: str
     title: str
@@ -53,12 +53,12 @@ class Document:
     """Instances down, clients across: every load met or missed at a glance. None if nothing was judged."""
     steps: Table
     remarks: tuple[tuple[str, str], ...]
-    """What a reader must know of single steps: which, and what."""
+    """Remarks about single steps: the step and the remark."""
     study: Study
 
 
 def write_up(recording: Recording, study: Study, prometheus: str) -> Document:
-    """Everything the report of a run says; `prometheus` is where it was asked."""
+    """The content of a run's report; `prometheus` is the address of the data's source."""
     results = [result(answers) for answers in recording.steps]
     of = loads(results)
     parts = [_part(section, recording, of, study) for section in SECTIONS]
@@ -75,7 +75,7 @@ def write_up(recording: Recording, study: Study, prometheus: str) -> Document:
 
 
 def _incomplete(recording: Recording) -> list[str]:
-    """That a run was interrupted, or still goes on, if it says how many steps it was to have."""
+    """Whether a run was interrupted or is still running, if the number of its steps is known."""
     planned = recording.gauges.get("lab_run_planned_steps", 0)
     recorded = len(recording.steps)
     return (
@@ -84,7 +84,7 @@ def _incomplete(recording: Recording) -> list[str]:
 
 
 def _remarks(results: Sequence[StepResult]) -> list[tuple[str, str]]:
-    """Each remark once, with the steps that it is of."""
+    """Each remark once, with its steps."""
     steps: dict[str, list[str]] = {}
     for each in results:
         for remark in each.remarks:
@@ -122,7 +122,7 @@ def _facts(recording: Recording, results: Sequence[StepResult], prometheus: str)
     ]
 
 
-# Labels of lab_run_info, and what their values are versions of.
+# Labels of lab_run_info, and the programs of which they have the versions.
 SOFTWARE = {"os": "", "kernel": "Linux", "apache": "Apache", "php": "PHP", "mariadb": "MariaDB", "telegraf": "Telegraf"}
 
 

@@ -7,22 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Objectives:
-    """What an application promises; None where Prometheus knows of no such objective."""
+    """An application's objectives; None if Prometheus has no such objective."""
 
     mean_seconds: float | None
     """Ceiling of the mean response time, as the studies used it."""
     latency_seconds: float | None
     latency_share: float | None
-    """Of answered requests, the share that is to take at most `latency_seconds`."""
+    """The share of answered requests that must take at most `latency_seconds`."""
     availability_share: float | None
-    """Of all requests, the share that is to be answered without a server's error."""
+    """The share of all requests that must be answered without a server error."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One objective in one step: what was measured beside what was promised.
+    """One objective in one step: the measured value and the target.
 
-    `excess` is how far beyond the promise it was, 1 being just at it: of a share, the bad share over the one allowed.
+    `excess` is the measured value relative to the target, 1 being just at it; for a share, the bad share over the
+    allowed one.
     """
 
     objective: str
@@ -30,7 +31,7 @@ class Judged:
     promised: float
     excess: float | None
     seconds: float | None = None
-    """The response time that a share is of."""
+    """The response time threshold of a share."""
 
     @property
     def met(self) -> bool | None:
@@ -41,9 +42,9 @@ class Judged:
 def judge(
     objectives: Objectives, *, mean: float | None, within: float | None, errors: float | None
 ) -> tuple[Judged, ...]:
-    """Compare a step's values with the objectives there are.
+    """Compare a step's values with the existing objectives.
 
-    mean: of answered requests, in seconds; within: their share under the latency threshold; errors: failed over all.
+    mean: of answered requests, in seconds; within: their share within the threshold; errors: share of failed ones.
     """
     judged = []
     if (ceiling := objectives.mean_seconds) is not None:

@@ -1,4 +1,4 @@
-"""Loads: steps that differ in their repetition alone."""
+"""Loads: steps that only differ in their repetition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.report.results import StepResult
 
 @dataclass(frozen=True)
 class Load:
-    """So many instances with so many clients each, in one placement; `results` are its repetitions."""
+    """A number of instances and of clients per instance, in one placement; `results` are its repetitions."""
 
     placement: str
     instances: int
@@ -29,7 +29,7 @@ class Load:
 
     @property
     def met(self) -> bool | None:
-        """Whether every objective was met, by every instance, in every repetition; None if that can't be said."""
+        """Whether every objective was met, by every instance, in every repetition; None if unknown."""
         verdicts = [judged.met for judged in self.judged]
         if False in verdicts:
             return False
@@ -46,7 +46,7 @@ def loads(results: Iterable[StepResult]) -> list[Load]:
 
 
 def count(number: int, thing: str) -> str:
-    """So many of them, in words.
+    """A number of things, in words.
 
     >>> count(1, "instance"), count(4, "instance")
     ('1 instance', '4 instances')

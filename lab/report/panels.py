@@ -1,4 +1,4 @@
-"""A section's chart: its quantities as panels, and published numbers beside where they are of the same thing."""
+"""A section's chart: its quantities as panels, and comparable published numbers beside them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class _Layout:
     shades: tuple[int, ...]
     """The numbers of instances there are; the place of one among them gives its shade and marker."""
     placements: tuple[str, ...]
-    """Likewise for line style and filling."""
+    """The placements, likewise for line style and filling."""
     x_axis: XAxis
 
     def curve(self, placement: str, instances: int, points: Sequence[Point], *, many_placements: bool) -> Curve:
-        """A curve, labelled with what tells it from others."""
+        """A curve, labelled with what distinguishes it from others."""
         line = self.placements.index(placement)
         if self.along_instances:
             return Curve(placement, tuple(points), line, line)
@@ -43,7 +43,7 @@ class _Layout:
 
 
 def chart(section: Section, loads: Sequence[Load], study: Study) -> str | None:
-    """The section's chart as SVG; None if there is not one number for it."""
+    """The section's chart as SVG; None if there are no numbers for it."""
     layout = _layout(loads, study.mean_response)
     drawn = [quantity for quantity in section.quantities if quantity.drawn]
     panels = [_panel(quantity, loads, layout) for quantity in drawn]
@@ -95,7 +95,7 @@ def _published(study: Study, loads: Sequence[Load], layout: _Layout) -> charts.P
 
 
 def _layout(of: Sequence[Load], published: Sequence[Published]) -> _Layout:
-    """The layout for these loads, with a place for published numbers that are drawn beside them."""
+    """The layout for these loads, with room for published numbers."""
     instances = sorted({load.instances for load in of})
     clients = sorted({load.clients for load in of})
     along_instances = len(clients) == 1 and len(instances) > 1
@@ -120,7 +120,7 @@ def _layout(of: Sequence[Load], published: Sequence[Published]) -> _Layout:
 def _curves(
     of: Sequence[Load], layout: _Layout, value: Callable[[StepResult], float | None], factor: float
 ) -> list[Curve]:
-    """A value of all loads, multiplied into the axis's unit, as curves."""
+    """A value of all loads, in the axis's unit, as curves."""
     groups: dict[tuple[str, int], list[Point]] = {}
     for load in of:
         points = groups.setdefault((load.placement, 0 if layout.along_instances else load.instances), [])

@@ -1,20 +1,20 @@
-"""What the report asks of Prometheus for each step: PromQL, complete with the times, ready to be copied.
+"""The report's queries for each step: PromQL with times, ready to be copied.
 
-Two kinds of values are computed over a step in two ways.
+There are two kinds of values, computed over a step in different ways.
 
 **Requests** are counted by counters of the lab's own sensors and clients, and a step's count is the difference of two
 of their sums, `sum(counter @ end) - sum(counter @ start)`: exact to the request for any length of step. increase() and
 rate() would extrapolate to the edges of the range, and would lose what a series had counted when it was first scraped,
-as a status 5xx has that nobody had seen before. If a counter was reset within the step, the difference would be
-wrong; that is asked for beside it, and the values are missing then. A mean is the difference of `_sum` over the
-difference of `_count`, a percentile is of the difference of the buckets: each request weighs the same, which it would
-not in an average of recorded means.
+such as the first 5xx. If a counter was reset within the step, the difference would be
+wrong; so that is queried too, and the values are then missing. A mean is the difference of `_sum` over the difference
+of `_count`, a percentile is that of the difference of the buckets: each request has the same weight, unlike in an
+average of recorded means.
 
 How many requests a sensor counts in a step is exact up to a batch: it reads its log every 5 s and is scraped every 5 s,
-and which comes first may change. So throughput is taken from the clients, who count as they go. Means, percentiles and
-shares are of whole batches, and don't change with that.
+in varying order. So throughput is taken from the clients, who count continuously. Means, percentiles and shares are
+those of whole batches, and aren't affected.
 
-**CPU, events and waiting** come by the vocabulary's records, the same for every platform, and these are rates over a
+**CPU, events and waiting** come from the vocabulary's records, the same for every platform, and these are rates over a
 minute each. A step's value is the average of those records whose whole minute lies within the step: all evaluations
 from a minute after its start to its end. A step of less than a minute has none; there it is the last of the step, and
 `before_step` says by how much it reaches back beyond the start.
@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lab.clients.metrics import LATE_SECONDS
 from lab.report.runs import Step
 
-RATE_SECONDS = 60  # over which the records' rates are taken
+RATE_SECONDS = 60  # the range of the records' rates
 EVALUATION_SECONDS = 5  # prometheus.yml's
 
 Query = Callable[[Step, Sequence[str]], str]
@@ -37,8 +37,8 @@ Query = Callable[[Step, Sequence[str]], str]
 SENSOR = "app_request_duration_seconds"
 CLIENT = "lab_client_request_duration_seconds"
 LATENESS = "lab_client_start_lateness_seconds"
-WEB = 'tier="web"'  # where an application's users are answered
-# As objectives have it. Fast errors are no good answers: failed requests have a value of their own.
+WEB = 'tier="web"'  # the tier that answers an application's users
+# As in objectives. Fast errors aren't good answers: failed requests have a value of their own.
 ANSWERED = 'status!~"1xx|5xx"'
 ANSWERED_TO_CLIENT = 'status!~"5xx|timeout|error"'
 
@@ -47,7 +47,7 @@ RUN_GAUGES = ("lab_run_planned_steps", "lab_request_cpu_seconds", "lab_study_cli
 
 
 def before_step(step: Step) -> int:
-    """By how many seconds the averaged records of a step reach back beyond its start: 0 if it is long enough."""
+    """How many seconds before its start the averaged records of a step reach: 0 if it is long enough."""
     return max(RATE_SECONDS - step.seconds, 0)
 
 
@@ -67,12 +67,12 @@ def _group(*lines: str) -> str:
 
 
 def _counted(series: str, step: Step, by: str = "by (app) ") -> str:
-    """By how much counters grew within the step, those born in it from 0; absent if none of them was there before."""
+    """How much counters increased within the step, new ones from 0; absent if none existed before."""
     return _group(f"sum {by}({series} @ {step.end})", f"- sum {by}({series} @ {step.start})")
 
 
 def _over(part: str, whole: str) -> str:
-    """A quotient; absent where the whole is 0."""
+    """A ratio; absent if the denominator is 0."""
     return f"{part}\n/ {_group(f'{whole} > 0')}"
 
 
@@ -84,7 +84,7 @@ def _rate(metric: str, *only: str) -> Query:
 
 
 def _share(metric: str, part: str, *only: str) -> Query:
-    """Of the requests, the share that `part` selects as well; 0 where there is none of it."""
+    """The share of the requests that `part` selects as well; 0 if there are none of them."""
 
     def query(step: Step, apps: Sequence[str]) -> str:
         every = f"{metric}_count{_of(step, apps, *only)}"
@@ -116,7 +116,7 @@ def _quantile(q: float, metric: str, *only: str) -> Query:
 
 def within(seconds: float) -> Query:
     """The share of answered requests that took at most this long, which is an edge of the buckets."""
-    # Prometheus 3 writes whole numbers as 1.0, its predecessors as they come.
+    # Prometheus 3 stores whole numbers as 1.0, earlier releases as exposed.
     le = f'le=~"{seconds:g}|{seconds:g}[.]0"' if seconds == int(seconds) else f'le="{seconds:g}"'
 
     def query(step: Step, apps: Sequence[str]) -> str:
@@ -127,20 +127,20 @@ def within(seconds: float) -> Query:
 
 
 def _broken(metric: str, *only: str) -> Query:
-    """Applications with a counter reset within the step, or went away."""
+    """Applications with a counter that was reset or disappeared within the step."""
 
     def query(step: Step, apps: Sequence[str]) -> str:
         series = f"{metric}_count{_of(step, apps, *only)}"
-        began_anew = f"resets({series}[{step.seconds}s] @ {step.end}) > 0"
-        return "group by (app) " + _group(began_anew, "or", f"({series} @ {step.start} unless {series} @ {step.end})")
+        was_reset = f"resets({series}[{step.seconds}s] @ {step.end}) > 0"
+        return "group by (app) " + _group(was_reset, "or", f"({series} @ {step.start} unless {series} @ {step.end})")
 
     return query
 
 
 def _average(series: str, step: Step, resolution: str = "") -> str:
-    """The average of a record over those of its evaluations whose minute lies within the step.
+    """The average of a record over the evaluations whose minute lies within the step.
 
-    resolution: that of the evaluations where `series` is no record but made of several.
+    resolution: of the evaluations, if `series` isn't a record but an expression.
     """
     seconds = max(step.seconds - RATE_SECONDS, EVALUATION_SECONDS)
     return f"avg_over_time({series}[{seconds}s{resolution}] @ {step.end})"
@@ -160,7 +160,7 @@ def _cpu_per_request(step: Step, apps: Sequence[str]) -> str:
 
 
 def _cpu_per_request_with_host(step: Step, apps: Sequence[str]) -> str:
-    """Of all requests of the step together, as it is in each minute."""
+    """Weighted by the requests of each minute."""
     cost = f"app:cpu_per_request:seconds{_of(step, apps)}"
     requests = f"sum by (host, platform, app) (app:requests:rate{_of(step, apps, WEB)})"
     each = f":{EVALUATION_SECONDS}s"
@@ -170,7 +170,7 @@ def _cpu_per_request_with_host(step: Step, apps: Sequence[str]) -> str:
 
 
 def _of_tiers(record: str, step: Step, apps: Sequence[str]) -> str:
-    """A virtual servers' record, averaged, by the application and tier that each is."""
+    """A record of virtual servers, averaged, by their application and tier."""
     tiers = f"group by (host, vserver, app, tier) (vserver:app:info{_of(step, apps)} @ {step.end})"
     average = _average(f'{record}{{host="{step.host}", role="guest"}}', step)
     return "sum by (app, tier) " + _group(average, "* on (host, vserver) group_left (app, tier)", tiers)
@@ -231,17 +231,17 @@ def _causes(step: Step, apps: Sequence[str]) -> str:
 
 
 def _objectives(step: Step, apps: Sequence[str]) -> str:
-    """The share that is to be good, by application and objective (latency, availability)."""
+    """The share of requests that must be good, by application and objective (latency, availability)."""
     return f"max by (app, objective) (app:slo_objective:ratio{_of(step, apps)} @ {step.end})"
 
 
 def _thresholds(step: Step, apps: Sequence[str]) -> str:
-    """The response time that is judged, by application and objective (latency, mean)."""
+    """The threshold of the response time, by application and objective (latency, mean)."""
     return f"max by (app, objective) (app:slo_threshold:seconds{_of(step, apps)} @ {step.end})"
 
 
 def _of_runner(metric: str) -> Query:
-    """What the runner says of the step beside its labels."""
+    """The runner's other metrics of the step."""
 
     def query(step: Step, _apps: Sequence[str]) -> str:
         return f'max ({metric}{{run="{step.run}", step="{step.name}", repetition="{step.repetition}"}} @ {step.end})'
@@ -250,7 +250,7 @@ def _of_runner(metric: str) -> Query:
 
 
 def _why_no_misses(step: Step, _apps: Sequence[str]) -> str:
-    """Why perf-exporter counts no cache misses on this machine: nothing if it does, or if there is no perf-exporter."""
+    """Why perf-exporter counts no cache misses on this machine; empty if it does, or if there is no perf-exporter."""
     return f'group by (reason) (perf_event_supported{{host="{step.host}", event="cache-misses"}} @ {step.end} == 0)'
 
 
@@ -285,9 +285,9 @@ OF_STEP: Mapping[str, Query] = {
     "planned_seconds": _of_runner("lab_step_planned_seconds"),
     "why_no_misses": _why_no_misses,
 }
-"""The query of each value by its name: a series per `app`, and `tier` or `cause`; one series if it is of the host."""
+"""The query of each value, by name: a series per `app`, and `tier` or `cause`; one series if it is the host's."""
 
 
 def about_run(metric: str, step: Step) -> str:
-    """What the runner says of the run as a whole, as last seen in this step."""
+    """The runner's metrics of the whole run, as last seen in this step."""
     return f'{metric}{{run="{step.run}"}} @ {step.end}'

@@ -12,7 +12,7 @@ HTML_NAME, MARKDOWN_NAME, CHARTS_NAME = "report.html", "report.md", "charts"
 
 
 def write(document: Document, folder: Path) -> Path:
-    """Write both forms into the folder, which is made if need be; returns the HTML page."""
+    """Write both formats into the folder, which is created if necessary; returns the HTML page."""
     figures = folder / CHARTS_NAME
     figures.mkdir(parents=True, exist_ok=True)
     for part in document.parts:

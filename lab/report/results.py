@@ -14,8 +14,8 @@ from lab.report.judgement import Judged, Objectives, judge
 from lab.report.runs import Step
 from lab.report.units import SHARE
 
-UNSEEN_SHARE = 0.001  # of failures, that a reader must know of
-CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are before, between and after what is seen of it
+UNSEEN_SHARE = 0.001  # of failures, from which on there is a remark
+CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are not in its samples
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Instance:
     """The share of answered requests under the latency objective's threshold."""
     client_requests: float | None
     client_answers: float | None
-    """Those requests of the clients that didn't fail."""
+    """The clients' requests that didn't fail."""
     client_failures: float | None
     client_mean: float | None
     cpu_per_request: float | None
@@ -52,13 +52,13 @@ class Instance:
 
     @property
     def unseen_failures(self) -> float | None:
-        """The share of requests that failed for the client alone: it gave up, or got no answer."""
+        """The share of requests that failed only for the client: they timed out, or had no answer."""
         return None if self.client_failures is None or self.errors is None else self.client_failures - self.errors
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """One step: its instances, and what is of the whole machine. `remarks` are what a reader must know of it."""
+    """One step: its instances, and values of the whole machine. `remarks` are for the reader."""
 
     step: Step
     instances: tuple[Instance, ...] = ()
@@ -90,7 +90,7 @@ class StepResult:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of those there are; None if there is none.
+    """The mean of the values that exist; None if there are none.
 
     >>> mean([1.0, None, 2.0])
     1.5
@@ -108,10 +108,10 @@ def causes(results: Sequence[StepResult]) -> dict[str, float]:
 
 
 def result(answers: Answers) -> StepResult:
-    """What one step showed."""
+    """The results of one step."""
     step = answers.step
     if step.seconds == 0:
-        remark = "ended before Prometheus had scraped it three times: nothing can be said of it"
+        remark = "ended before Prometheus had scraped it three times: it has no results"
         return StepResult(step, remarks=(remark,))
     given = answers.given
     clients_whole = not given["client_broken"]
@@ -149,8 +149,8 @@ def _remarks(
         )
     if (late_starts or 0) > LATE_SHARE:
         remarks.append(
-            "the clients lacked CPU and sent requests late (see Clients): the load was less even than meant, and what "
-            "they saw is not the application's doing alone"
+            "the clients lacked CPU and sent requests late (see Clients): the load was less even than intended, "
+            "and response times are not only the application's"
         )
     if len(instances) != step.instances:
         there = ", ".join(instance.app for instance in instances) or "none"
@@ -217,7 +217,7 @@ def _objectives(given: Mapping[str, Sequence[Sample]]) -> Objectives:
 
 
 def _one(samples: Sequence[Sample]) -> float | None:
-    """The number of the one series; NaN, as of a percentile of no request, is none."""
+    """The value of the only series; None for NaN, as for a percentile without requests."""
     return None if not samples or math.isnan(samples[0].value) else samples[0].value
 
 

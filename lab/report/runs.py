@@ -3,9 +3,9 @@
     lab_step_info{run="20261121T090512-scale", scenario="scale", step="4x700-2", instances="4", clients="700",
                   placement="one node", repetition="2", host="lab", platform="cgroup"} 1
 
-The runner shows a step only while it measures: warm-up and the pauses between steps have no samples. So the samples of
-a series are the time that its values are taken over, and a gap in them means that the step was restarted, as in a run
-that continues after a crash.
+The runner exposes a step only while it measures: warm-up and the pauses between steps have no samples. So the
+samples of a series define the time over which values are computed, and a gap in them means that the step was
+restarted, as in a run that continues after a crash.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lab import LabError
 from lab.prometheus import Recorded
 
 LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition", "host", "platform")
-SCRAPE_SECONDS = 5.0  # prometheus.yml's; of a step with one sample there is nothing to tell it from
-ATTEMPT_GAP_SECONDS = 20  # three scrapes in a row may fail on a machine driven into overload
+SCRAPE_SECONDS = 5.0  # prometheus.yml's, as a step with one sample doesn't show it
+ATTEMPT_GAP_SECONDS = 20  # three scrapes in a row may fail on an overloaded machine
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run: a load held for a while. `clients` are those of one instance, in the study's numbers."""
+    """One step of a run: a constant load. `clients` are those of one instance, in the study's numbers."""
 
     run: str
     scenario: str
@@ -71,13 +71,13 @@ class Run:
 
 
 def runs(recorded: Iterable[Recorded]) -> list[Run]:
-    """Every run there are samples of, newest first.
+    """All runs that have samples, newest first.
 
-    Raises `LabError`, naming the series, if a label that should be a number is none or a label is missing.
+    Raises `LabError`, naming the series, if a numeric label isn't a number or a label is missing.
     """
     times: dict[tuple[str, ...], set[float]] = {}
     for series in recorded:
-        # Not `instance` and `job`: after a crash the runner may be at another port, and it is the same step.
+        # Without `instance` and `job`: after a crash the runner may have another port, but it is the same step.
         times.setdefault(_identity(series.labels), set()).update(time for time, _ in series.samples)
     by_run: dict[str, list[Step]] = {}
     for identity, seen in times.items():
@@ -98,12 +98,12 @@ def _identity(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _step(identity: Sequence[str], attempts: Sequence[Sequence[float]]) -> Step:
-    """The step as its longest attempt saw it: of equally long ones the last."""
+    """The step's longest attempt; of equally long ones the last."""
     of = dict(zip(LABELS, identity, strict=True))
     try:
         instances, clients, repetition = int(of["instances"]), int(of["clients"]), int(of["repetition"])
     except ValueError as error:
-        raise LabError(f"lab_step_info with a label that is no number ({error}): {of}") from error
+        raise LabError(f"lab_step_info with a label that isn't a number ({error}): {of}") from error
     attempt = max(reversed(attempts), key=lambda seen: seen[-1] - seen[0])
     interval = statistics.median(b - a for a, b in itertools.pairwise(attempt)) if len(attempt) > 1 else SCRAPE_SECONDS
     # Other targets are scraped at other moments than the lab's, each at its own fixed place within the interval. What
@@ -128,7 +128,7 @@ def _step(identity: Sequence[str], attempts: Sequence[Sequence[float]]) -> Step:
 
 
 def _attempts(times: Sequence[float]) -> list[list[float]]:
-    """Cut the times of samples where nothing was seen for a while.
+    """Split the times of samples at gaps.
 
     >>> _attempts([0, 5, 10, 100, 105])
     [[0, 5, 10], [100, 105]]

@@ -21,13 +21,13 @@ class Quantity:
     of: Callable[[StepResult], float | None]
     asked: tuple[str, ...]
     limit: Callable[[Load], Iterable[tuple[float, str]]] = lambda _load: ()
-    """Lines across its panel: what a load was held against, in the quantity's own unit, and how it is called."""
+    """Lines across its panel: a load's limits in the quantity's unit, and their names."""
     drawn: bool = True
 
 
 @dataclass(frozen=True)
 class Section:
-    """One chart with its table. `key` names its files and anchors, and what the study says of it."""
+    """One chart with its table. `key` names its files, anchors, and the study's text."""
 
     key: str
     title: str

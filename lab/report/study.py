@@ -1,4 +1,4 @@
-"""The published numbers that a run is set beside."""
+"""The published numbers that a run is compared with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Study:
-    """`said` is what the study says in words, by the report's section."""
+    """`said` is the study's text for each section of the report."""
 
     short: str
     citation: str

@@ -52,7 +52,7 @@ _IN_A_WORD = {True: "✓ met", False: "✗ MISSED", None: "not judged"}
 
 
 def figures(quantities: Sequence[Quantity], of: Sequence[Load]) -> Table:
-    """A row for each load; what is not drawn has a column only if there is something in it."""
+    """A row for each load; quantities that aren't drawn have a column only if it isn't empty."""
     shown = [quantity for quantity in quantities if quantity.drawn or any(load.values(quantity.of) for load in of)]
     table = Table(
         head=(*_LOAD, *(f"{quantity.title}, {quantity.unit.axis}" for quantity in shown)),
@@ -109,7 +109,7 @@ def steps(results: Sequence[StepResult]) -> Table:
 
 
 def time(seconds: float) -> str:
-    """A moment as people and Prometheus's own pages write it."""
+    """A time in the format of Prometheus's own pages."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -158,7 +158,7 @@ def _verdict(judged: Sequence[Judged], objective: str) -> str:
 
 
 def _without_one_placement(table: Table) -> Table:
-    """Leave the column out that says the same in every row."""
+    """Omit columns that are the same in every row."""
     at = table.head.index(_LOAD[0])
     if len({row[at] for row in table.rows}) > 1:
         return table

@@ -19,7 +19,7 @@ CAUSES = {
 
 
 def verdict(loads: Sequence[Load]) -> list[str]:
-    """Sentences for someone who reads no further."""
+    """A summary for readers who read no further."""
     if not any(load.judged for load in loads):
         return [
             "Prometheus has no objectives for these applications, so none is met or missed.",
@@ -46,7 +46,7 @@ def _response(loads: Sequence[Load]) -> list[str]:
 
 
 def _describe(judged: Judged) -> str:
-    """What was measured beside what was promised, in words."""
+    """The measured value and the target, in words."""
     if judged.objective == "mean":
         measured, promised = RESPONSE.write(judged.measured), RESPONSE.write(judged.promised)
         return f"mean response {measured}, objective at most {promised}"

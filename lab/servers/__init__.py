@@ -1,4 +1,4 @@
-"""Servers of the lab's applications: Apache with PHP, and MariaDB, for each instance its own."""
+"""Servers of the lab's applications: Apache with PHP, and MariaDB, separate ones for each instance."""
 
 from lab.cgroups import TierLimits
 from lab.servers.instance import DB, TIERS, WEB, Instance, ServerError

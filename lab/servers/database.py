@@ -16,7 +16,7 @@ from tools.programs import CHECKOUT
 
 TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
 MARIADBD = ["/usr/sbin/mariadbd", "--defaults-file=/srv/config/mariadb.cnf"]
-SYSTEM_TABLES = "usr/share/mysql/mysql_system_tables.sql"
+SYSTEM_TABLES = "usr/share/m*/m*_system_tables.sql"  # mysql, from MariaDB 11 on mariadb
 SCHEMA = enclosure.SITE / "schema.sql"
 
 
@@ -34,8 +34,9 @@ def copy_to(target: Path) -> None:
 def template() -> Path:
     """The data folder to copy, made if it is not there; raises `LabError`."""
     # Named after what decides its content.
-    sources = [programs.LAB.lock_file, SCHEMA, Path(data.__file__), enclosure.CONFIG / "mariadb.cnf"]
-    content = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    mariadb = programs.versions(programs.LAB)["mariadb-server-core"]
+    sources = [SCHEMA, Path(data.__file__), enclosure.CONFIG / "mariadb.cnf"]
+    content = hashlib.sha256(mariadb.encode() + b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     made = TEMPLATES / content
     if not made.is_dir():
         with programs.exclusively(TEMPLATES):
@@ -51,8 +52,8 @@ def _make(target: Path) -> None:
         enclosure.prepare(folder)
         state = folder / "state"
         enclosure.make_state(state, fill=lambda folder: (folder / "data" / "mysql").mkdir(parents=True))
-        system_tables = (programs.LAB.root() / SYSTEM_TABLES).read_text()
-        statements = ["USE mysql;", system_tables, SCHEMA.read_text(), *data.sql()]
+        [system_tables] = programs.root(programs.LAB).glob(SYSTEM_TABLES)
+        statements = ["USE mysql;", system_tables.read_text(), SCHEMA.read_text(), *data.sql()]
         mariadbd = subprocess.run(
             # Nobody needs it should this be interrupted: flushing each step to the disk would only take time.
             enclosure.enclosed(state, [*MARIADBD, "--bootstrap", "--innodb-flush-log-at-trx-commit=0"]),

@@ -39,7 +39,7 @@ def enclosed(state: Path, command: Sequence[str]) -> list[str]:
     """
     mounts = [("rw", state, "state"), ("ro", state.parent / "config", "config"), ("ro", state.parent / "site", "site")]
     given = [str(word) for mount in mounts for word in mount]
-    fixed = [str(privileges.NOBODY), str(programs.LAB.root())]
+    fixed = [str(privileges.NOBODY), str(programs.root(programs.LAB))]
     return ["unshare", "--mount", "sh", "-c", _ENCLOSE, "enclose", *fixed, *given, "--", *command]
 
 

@@ -2,7 +2,7 @@
 
     python3 -m lab.servers.guard PID FOLDER CGROUP...
 
-Not PR_SET_PDEATHSIG: that ends the children of a thread with the thread, and of Apache only the first process.
+Not PR_SET_PDEATHSIG: that ends children with the thread that started them, and only Apache's first process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lab.cgroups import Cgroup, mounted
 
 def main() -> None:
     parent, folder, *names = sys.argv[1:]
-    for number in (signal.SIGINT, signal.SIGHUP):  # meant for the parent, which then ends by itself
+    for number in (signal.SIGINT, signal.SIGHUP):  # for the parent, which then stops by itself
         signal.signal(number, signal.SIG_IGN)
     try:
         ended = os.pidfd_open(int(parent))
     except ProcessLookupError:
         pass
     else:
-        if os.getppid() == int(parent):  # else it had ended before, and the pid may be another's by now
+        if os.getppid() == int(parent):  # otherwise the parent ended before, and its pid may have been reused
             select.select([ended], [], [])
     for name in names:
         Cgroup(name, mounted()).remove()

@@ -19,14 +19,14 @@ from typing import Self
 from lab import LabError
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.servers import database, enclosure
-from tools import privileges
+from tools import privileges, programs
 from tools.programs import CHECKOUT, ProgramsError
 
 WEB, DB = TIERS = ("web", "db")
-PHP = ["/usr/sbin/php-fpm8.2", "-c", "/srv/config/php.ini", "-y", "/srv/config/php-fpm.conf"]
+PHP_OPTIONS = ["-c", "/srv/config/php.ini", "-y", "/srv/config/php-fpm.conf"]
 APACHE = ["/usr/sbin/apache2", "-f", "/srv/config/apache.conf", "-DFOREGROUND"]
-START_SECONDS = 60.0  # for a server to answer, on a busy machine
-STOP_SECONDS = 5.0  # to end by itself; what is left is killed
+START_SECONDS = 60.0  # until a server answers, on a busy machine
+STOP_SECONDS = 5.0  # to end by itself, then it is killed
 LOG_LINES = 5
 LOOPBACK = "127.0.0.1"
 
@@ -38,13 +38,13 @@ class ServerError(LabError):
 class Instance:
     """One two-tier application, such as "auction-1", whose tiers are the cgroups /virtscope/auction-1-web and -db.
 
-    It ends with the process that made it, whatever that one ends by. Needs root.
+    It ends with the process that created it, however that ends. Needs root.
     """
 
     def __init__(
         self, name: str, folder: Path, *, web_port: int, db_port: int, web: TierLimits, db: TierLimits
     ) -> None:
-        """`folder` is for its files and is made by `start`, in place of what a killed run has left there."""
+        """`folder` is for its files; `start` creates it, replacing what a killed run left there."""
         self.name = name
         self.folder = folder.absolute()
         self.url = f"http://{LOOPBACK}:{web_port}"
@@ -56,12 +56,12 @@ class Instance:
         self._cgroups = {tier: Cgroup(f"{name}-{tier}", hierarchies) for tier in TIERS}
         self._processes: dict[str, list[subprocess.Popen[bytes]]] = {tier: [] for tier in TIERS}
         self._guard: subprocess.Popen[bytes] | None = None
-        # The databases listen where anybody on this machine can reach them.
+        # The databases can be reached by all users of this machine.
         self._passwords = {user: secrets.token_urlsafe() for user in ("site", "sensor")}
 
     @property
     def db_dsn(self) -> str:
-        """What a sensor logs in to the database with, in the form that Telegraf's inputs.mysql takes."""
+        """The data source name of a sensor's login to the database, as for Telegraf's inputs.mysql."""
         return f"sensor:{self._passwords['sensor']}@tcp({LOOPBACK}:{self.ports[DB]})/"
 
     def __enter__(self) -> Self:
@@ -72,12 +72,12 @@ class Instance:
         self.stop()
 
     def start(self) -> None:
-        """Start both tiers and return once pages are answered; raises `LabError`, and then nothing is left."""
+        """Start both tiers and return once pages are served; raises `LabError`, leaving nothing behind."""
         if os.geteuid() != 0:
             raise LabError("the lab creates cgroups, which needs root: use sudo")
         try:
             for tier in TIERS:
-                self._cgroups[tier].make(self._limits[tier])  # and what a killed run has left there is ended
+                self._cgroups[tier].make(self._limits[tier])  # and processes left by a killed run are ended
             for tier, port in self.ports.items():
                 _require_free(port, f"{self.name}'s {tier} tier")
             self._start_guard()
@@ -92,10 +92,10 @@ class Instance:
             raise
 
     def stop(self) -> None:
-        """End both tiers, and remove their cgroups and files; nothing happens if it does not run."""
+        """Stop both tiers, and remove their cgroups and files; does nothing if it isn't running."""
         for tier in TIERS:
             self._end(tier)
-        if self._guard is not None:  # else nothing but cgroups was made
+        if self._guard is not None:  # otherwise only cgroups were created
             shutil.rmtree(self.folder, ignore_errors=True)
             self._guard.kill()
             self._guard.wait()
@@ -110,7 +110,7 @@ class Instance:
         self._limits[tier] = limits
 
     def kill(self, tier: str) -> None:
-        """End a tier's processes at once, as the kernel does when it runs out of memory."""
+        """Kill a tier's processes, as the kernel does when it runs out of memory."""
         self._cgroups[tier].kill()
         for process in self._processes[tier]:
             process.wait()
@@ -129,7 +129,7 @@ class Instance:
         self._processes[WEB][-1].send_signal(signal.SIGUSR1)
 
     def check(self) -> None:
-        """Raise `ServerError` if a tier has ended by itself."""
+        """Raise `ServerError` if a tier has ended unexpectedly."""
         for tier, processes in self._processes.items():
             if any(process.poll() is not None for process in processes):
                 raise ServerError(f"{self.name}'s {tier} tier has ended{self._log_end(tier)}")
@@ -139,7 +139,7 @@ class Instance:
         return self._cgroups[tier].cpu_seconds()
 
     def memory_bytes(self, tier: str) -> int:
-        """Memory that a tier uses, with what it has read from and written to files."""
+        """Memory that a tier uses, page cache included."""
         return self._cgroups[tier].memory_bytes()
 
     def _prepare_folder(self) -> None:
@@ -168,7 +168,7 @@ class Instance:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=locks,  # until it has cleaned up, the names are taken
+            pass_fds=locks,  # the names stay locked until it has cleaned up
             start_new_session=True,
         )
 
@@ -183,19 +183,19 @@ class Instance:
             "DB_PORT": str(self.ports[DB]),
             "DB_PASSWORD": self._passwords["site"],
         }
-        self._start(WEB, PHP, database_address)
+        self._start(WEB, _php(), database_address)
         self._start(WEB, APACHE, {"WEB_LISTEN": f"{LOOPBACK}:{self.ports[WEB]}"})
         self._wait(WEB, self._page_answers)
 
     def _start(self, tier: str, command: list[str], environment: dict[str, str]) -> None:
-        with privileges.append_to(self.folder / tier / "error.log") as log:  # nobody's: Apache opens it by itself
+        with privileges.append_to(self.folder / tier / "error.log") as log:  # owned by nobody: Apache opens it itself
             process = subprocess.Popen(
                 self._cgroups[tier].joining(enclosure.enclosed(self.folder / tier, command)),
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for who started us; we end our servers
+                start_new_session=True,  # Ctrl-C is for the parent process; this one stops its servers
             )
         self._processes[tier].append(process)
 
@@ -211,7 +211,7 @@ class Instance:
 
     def _database_answers(self) -> bool:
         with socket.create_connection((LOOPBACK, self.ports[DB]), timeout=2) as connection:
-            return connection.recv(5) != b""  # the beginning of its greeting
+            return connection.recv(5) != b""  # the start of its greeting
 
     def _page_answers(self) -> bool:
         connection = http.client.HTTPConnection(LOOPBACK, self.ports[WEB], timeout=5)
@@ -230,7 +230,7 @@ class Instance:
 
     def _log_end(self, tier: str) -> str:
         lines: list[str] = []
-        # A link or a pipe in its place is the server's doing, not its log.
+        # If it is a link or a pipe, the server has replaced its log.
         with (
             contextlib.suppress(OSError),
             open(self.folder / tier / "error.log", errors="replace", opener=_open_nothing_else) as log,
@@ -250,3 +250,9 @@ def _require_free(port: int, whose: str) -> None:
             probe.bind((LOOPBACK, port))
         except OSError as error:
             raise LabError(f"port {port}, wanted for {whose}, can't be used: {error.strerror}") from None
+
+
+def _php() -> list[str]:
+    """The command of PHP's process manager, whose name has the distribution's version of PHP."""
+    [program] = programs.root(programs.LAB).glob("usr/sbin/php-fpm[0-9]*")
+    return [f"/usr/sbin/{program.name}", *PHP_OPTIONS]
