@@ -6,7 +6,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/complete
-export PROMETHEUS_PORT ALERTMANAGER_PORT NODE_EXPORTER_PORT XENTOP_PORT VESTAT_PORT PERF_PORT GRAFANA_PORT CADVISOR_PORT TELEGRAF_PORT DEMO_PORT
 
 ##@ Run
 .PHONY: up demo down status logs compose-up compose-demo compose-down
@@ -41,7 +40,7 @@ import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=op
 # of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
 ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
-	$(BIN)/pytest -m "not nightly" --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
+	$(BIN)/pytest -m "not nightly" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
 	$(BIN)/pytest -m "not nightly" --durations 10 $(ALONE)
 	$(BIN)/python -m tools.nightly --changed
 nightly: $(READY) ## Tests that take minutes each: a second scheduler of Xen, objectives that break, guests that come and go
@@ -66,8 +65,18 @@ bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other
 bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for six minutes
 	$(BIN)/python -m bench.rules
 
+##@ Package
+.PHONY: deb bundle wheel
+deb: ## Build Debian packages of the exporters into dist/, for Debian 12 and Ubuntu 22.04 or newer
+	@$(PYTHON) -m tools.deb dist
+bundle: $(READY) ## Build an archive with a Python of its own into dist/, for older Linux; ARCH=arm64, CPYTHON=FOLDER
+	@$(BIN)/python -m tools.bundle $(if $(ARCH),--architecture "$(ARCH)") $(if $(CPYTHON),--python "$(CPYTHON)") dist
+wheel: $(READY) ## Build the exporters' wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
+	$(BIN)/twine check --strict dist/virtscope-*.whl
+
 ##@ Develop
-.PHONY: format rules dashboards docs mixin golden requirements tools-update wheel clean
+.PHONY: format rules dashboards docs mixin golden requirements tools-update clean
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -80,15 +89,13 @@ docs: $(READY) ## Write docs/metrics.md from the golden expositions, and the tab
 	$(BIN)/python -m tools.vocabulary_reference
 golden: $(READY) ## Rewrite the golden expositions; review the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
-mixin: $(READY) ## Write rules, alerts and dashboards for your own stack into dist/mixin/; CONFIG=FILE for settings
+mixin: $(READY) ## Write rules, alerts, dashboards and manifests for your own stack into dist/mixin/; CONFIG=FILE for settings
 	$(BIN)/python -m tools.mixin $(if $(CONFIG),--config $(CONFIG)) dist/mixin
-wheel: $(READY) ## Build the exporters' wheel into dist/
-	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
 requirements: ## Pin the current Python dependencies (needs uv)
 	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
-tools-update: ## Pin the current Debian packages of the stack and the lab, from this machine's mirrors
+tools-update: ## Look for the programs again: releases whose sites answer now, and newer packages
 	$(PYTHON) -m tools.programs --update
 clean: ## Remove the development environment and test caches; the stack's data is kept
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
