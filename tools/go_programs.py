@@ -315,9 +315,9 @@ def _toolchain() -> Path:
 
 
 def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that takes minutes, so that whatever else the machine does comes first."""
+    """Run a command that takes minutes, so that what else the machine does comes first, but doesn't starve it."""
     return subprocess.run(
-        ["nice", "-n", "19", *command],
+        ["nice", "-n", "5", *command],
         cwd=folder,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,

@@ -463,6 +463,8 @@ def _wait(plan: Plan) -> None:
             health.wait_until_healthy(part, plan.ports[part.name])
     with _step("Waiting until Prometheus has scraped all of them"):
         health.wait_until_scraped([part for part in plan.ready if part is not GRAFANA], plan.ports)
+    for part in plan.ready:  # by now, one that starts slowly and finds another program at its port has ended
+        health.wait_until_healthy(part, plan.ports[part.name])
 
 
 def _describe(plan: Plan) -> None:

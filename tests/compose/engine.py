@@ -138,7 +138,10 @@ def _process(data: Path, folder: Path) -> Iterator[None]:
         f"--host=unix://{folder}/docker.sock",
     ]
     # The machine's packet filter and bridges stay as they are; compose makes bridges for a project that asks for some.
-    flags += ["--iptables=false", "--ip6tables=false", "--bridge=none", "--oom-score-adjust=0"]
+    flags += ["--iptables=false", "--ip6tables=false", "--bridge=none"]
+    # Before Docker 23, dockerd spares itself from the kernel's OOM killer, which a container may not be allowed to.
+    if "--oom-score-adjust" in subprocess.run(["dockerd", "--help"], capture_output=True, text=True, check=True).stdout:
+        flags.append("--oom-score-adjust=0")
     # Each ends with the one before it, and that with the tests, even if these are killed.
     command = [
         "setpriv",
@@ -157,8 +160,9 @@ def _process(data: Path, folder: Path) -> Iterator[None]:
         _wait_until_it_answers(process, folder)
         yield
     finally:
-        for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-            os.kill(int(pid), signal.SIGTERM)
+        with contextlib.suppress(FileNotFoundError):  # it has ended by itself
+            for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                os.kill(int(pid), signal.SIGTERM)
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
