@@ -28,7 +28,10 @@ PARTS = {
         *(*PROGRAMS, "exporters", "packaging", "prometheus"),
         *("tests/distributions", "tests/packages", "tests/xen", "tools/deb.py"),
     ),
-    "tests/lab": (*PROGRAMS, "alerts", "lab", "prometheus", "telegraf", "tests/lab"),
+    "tests/lab": (
+        *(*PROGRAMS, "alerts", "lab", "prometheus", "telegraf", "tests/lab", "tests/stack/conftest.py"),
+        "tools/lab.py",
+    ),
     "tests/distributions": (
         *("Makefile", "prometheus/consoles", "requirements", "tests/console/page.py", "tests/distributions"),
         *("tests/stack/conftest.py", "tools"),
@@ -39,6 +42,8 @@ PARTS = {
         *("tests/distributions", "tests/packages"),
     ),
     "tests/ssh": ("exporters", "tests/ssh"),
+    "tests/e2e": (*PROGRAMS, "alerts", "prometheus", "tests/e2e/test_full_disk.py"),
+    "tests/stack": ("Makefile", "prometheus", "tests/stack/conftest.py", "tests/stack/test_full_disk.py", "tools"),
     "tests/rules": (*PROGRAMS, "alerts", "prometheus", "tests/rules"),
 }
 """The folder of a part's tests, and the files and folders that they test."""

@@ -48,6 +48,8 @@ def test_the_configuration_and_its_rule_files_are_valid() -> None:
 ABOUT_2 = {"churn_ended_guests.yml"}
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", ["prometheus", "alerts"])
 def test_the_rules_unit_tests_pass(part: str) -> None:
     files = sorted(file for file in (CHECKOUT / part / "tests").glob("*.yml") if file.name not in ABOUT_2)
@@ -67,6 +69,7 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytes
     assert set(health.values()) == {"ok"}
 
 
+@pytest.mark.nightly
 def test_it_makes_and_plays_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As compose.yaml's demo does: its promtool makes the blocks, and its ranges leave out the sample they begin at."""
     monkeypatch.setattr(programs, "path", lambda name: program_path(f"{name}3"))

@@ -98,6 +98,7 @@ def finished_steps(checkout: Checkout) -> list[list[str]]:
     return [json.loads(file.read_text())["finished"] for file in sorted(lab(checkout, "runs").glob("*/state.json"))]
 
 
+@pytest.mark.nightly
 def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkout: Checkout) -> None:
     stack = set(checkout.processes())
 

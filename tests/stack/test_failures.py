@@ -73,7 +73,8 @@ def test_no_network_for_debian_packages(fresh: Checkout, tmp_path: Path) -> None
 
 def test_no_network_for_python_packages(fresh: Checkout, tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "debian").symlink_to(CACHE / "debian")
+    for name in ("packages", "releases"):  # programs are there, wheels are not
+        (tmp_path / "cache" / name).symlink_to(CACHE / name)
     up = fresh.make(
         "up",
         VIRTSCOPE_CACHE=str(tmp_path / "cache"),
