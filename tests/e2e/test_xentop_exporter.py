@@ -76,17 +76,19 @@ def test_promtool_finds_nothing_to_say(xen: FakeXen, tmp_path: Path) -> None:
     xen.show(DOM0, replace(WEB, runstate=(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)))
     environment = {**xen.environment(), "PATH": xl.path}
     with RunningExporter(tmp_path, *xen.flags, environment=environment) as exporter:
-        page = page_with(exporter, "xen_domain_memory_bandwidth_bytes_per_second{")
+        bandwidth, problems = "xen_domain_memory_bandwidth_bytes_per_second{", "xentop_toolstack_problems_total{"
+        page = page_with(exporter, bandwidth, problems)
+    assert bandwidth in page
+    assert problems in page
     assert "xen_domain_runnable_seconds_total{" in page
-    assert "xentop_toolstack_problems_total{" in page
     assert_lints(page)
 
 
-def page_with(exporter: RunningExporter, series: str) -> str:
-    """Return the first page that has this series; some sources need a moment."""
+def page_with(exporter: RunningExporter, *series: str) -> str:
+    """Return the first page that has all these series; some sources need a moment."""
     end = time.monotonic() + 30
     page = exporter.get().text
-    while series not in page and time.monotonic() < end:
+    while not all(one in page for one in series) and time.monotonic() < end:
         time.sleep(0.1)
         page = exporter.get().text
     return page
