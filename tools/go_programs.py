@@ -317,7 +317,7 @@ def _toolchain() -> Path:
 def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command that takes minutes, so that what else the machine does comes first, but doesn't starve it."""
     return subprocess.run(
-        ["nice", "-n", "5", *command],
+        ["nice", "-n", "10", *command],
         cwd=folder,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
