@@ -51,6 +51,7 @@ _GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.
 _HEADER_PADDING, _SORT_ARROW = 14, 20  # pixels
 _NUMBER_WIDTH = 86  # pixels: "12.34 CPUs"
 _SORTED_BY = 2  # columns
+_MANY_TICKS = 12  # for an axis to have others between them
 _RATE_STEP = "15s"  # at least: $__rate_interval is four of them, the minute that the rules' rates are taken over
 WORD_WIDTHS = {
     "Alert": 210,
@@ -246,25 +247,16 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
     )
 
 
-def against(signal: Signal, label: str, axis: str) -> trend.Panel:
-    """The signal now against a label that is a number; `axis` says what of."""
-    panel = _against(signal, label, axis, [_converted(label), _sorted(label)])
-    return panel.legend(common.VizLegendOptions().show_legend(False))
+def against_by(signal: Signal, label: str, axis: str, line: str, *, whole: bool = False) -> trend.Panel:
+    """The signal now against a label that is a number, a line for each value of the label `line`.
 
-
-def against_by(signal: Signal, label: str, axis: str, line: str) -> trend.Panel:
-    """The same with a line for each value of the label `line`."""
+    axis: what it is a number of.
+    whole: it is a whole number, and an axis has nothing to say between two of them.
+    """
+    x_field = rf"{label}\{line}"
     matrix = dashboard.DataTransformerConfig(
         id_val="groupingToMatrix", options={"rowField": label, "columnField": line, "valueField": "Value"}
     )
-    x_field = rf"{label}\{line}"
-    panel = _against(signal, x_field, axis, [_sorted(line), matrix, _converted(x_field), _sorted(x_field)])
-    return panel.color_scheme(_by_name()).legend(legend_below())
-
-
-def _against(
-    signal: Signal, x_field: str, axis: str, transformations: Sequence[dashboard.DataTransformerConfig]
-) -> trend.Panel:
     # Without data this kind of panel breaks; given a field X that isn't there it complains of that; a bar chart says
     # "No data in response". It shows its text for no value if it gets a field, the first that is a number, and no
     # row of it: so it is sent one, and that is left out.
@@ -285,11 +277,15 @@ def _against(
                         "renameByName": {},
                     },
                 ),
-                *transformations,
+                _sorted(line),
+                matrix,
+                _converted(x_field),
+                _sorted(x_field),
             ]
         )
         .min(0)
-        .color_scheme(_fixed(palette.SINGLE))
+        .color_scheme(_by_name())
+        .legend(legend_below())
         .line_width(2)
         .fill_opacity(0)
         .show_points(VisibilityMode.ALWAYS)
@@ -297,9 +293,25 @@ def _against(
         .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
         .override_by_name(
             x_field,
-            [_property("custom.axisLabel", axis), _property("unit", units.NoUnit)],
+            [
+                _property("custom.axisLabel", axis),
+                _property("unit", units.NoUnit),
+                *([_property("mappings", _no_fractions())] if whole else []),
+            ],
         )
     )
+
+
+def _no_fractions() -> list[dashboard.RangeMap]:
+    """Leaves ticks between whole numbers, which Grafana has where there is room, without words.
+
+    No decimals would round them: two ticks would have the same number.
+    """
+    nothing = dashboard.ValueMappingResult(text="")
+    return [
+        dashboard.RangeMap(dashboard.DashboardRangeMapOptions(from_val=number + 0.01, to=number + 0.99, result=nothing))
+        for number in range(_MANY_TICKS)
+    ]
 
 
 def _only_numbers(field: str) -> dashboard.DataTransformerConfig:

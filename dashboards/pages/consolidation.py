@@ -59,7 +59,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "By number of applications (means over the time shown: choose days)",
                 [
-                    panels.against_by(signal, "apps", "applications", "placement").span(8).height(8)
+                    panels.against_by(signal, "apps", "applications", "placement", whole=True).span(8).height(8)
                     for signal in consolidation.AGAINST_APPS
                 ],
             ),
