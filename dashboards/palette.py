@@ -1,4 +1,7 @@
-"""Colours. Severity has a scale of its own, which no series takes; series that vary are coloured by Grafana, by name.
+"""Colours. Severity has a scale of its own, which no series takes that has a fixed colour.
+
+Series that vary are coloured by Grafana, by name, so that a guest has one colour on all panels. Of Grafana's modes only
+`palette-classic-by-name` does so, and its palette has reds and yellows too.
 
 Each fixed colour but `WARNING` is one that white text can be read on (WCAG's 4.5:1), and one that a line can be seen in
 (3:1) on the panels of both of Grafana's themes; tests/dashboards/test_palette.py computes it.

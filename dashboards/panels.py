@@ -194,6 +194,14 @@ def lines(signal: Signal) -> timeseries.Panel:
     return over_time(signal).color_scheme(_by_name()).fill_opacity(0).legend(legend_below())
 
 
+def of_guests_and_host(signal: Signal) -> timeseries.Panel:
+    """The same of one host's virtual servers: the host itself has its own colour."""
+    named = f'label_replace({signal.expr}, "is", " (host)", "role", "host")'
+    return lines(replace(signal, expr=named, legend="{{vserver}}{{is}}")).override_by_regexp(
+        r"/ \(host\)$/", coloured(palette.HOST)
+    )
+
+
 def stacked(signal: Signal) -> timeseries.Panel:
     """The signal's series over time, one on top of the other: their sum is read off the top edge."""
     return (
@@ -241,16 +249,18 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
             ]
         )
         .fill_opacity(100)  # the palette's own colours
+        .show_value(VisibilityMode.NEVER)  # Grafana would cut a word off where its state ends
         .color_scheme(_fixed(palette.NO_DATA))  # by thresholds it would show these and not the words
         .legend(legend_below())
         .override_by_regexp("/.*/", no_sentence())
     )
 
 
-def against_by(signal: Signal, label: str, axis: str, line: str, *, whole: bool = False) -> trend.Panel:
+def against_by(signal: Signal, label: str, axis: str, line: str, *, step: str, whole: bool = False) -> trend.Panel:
     """The signal now against a label that is a number, a line for each value of the label `line`.
 
     axis: what it is a number of.
+    step: how often it is looked at, in days; in weeks less often.
     whole: it is a whole number, and an axis has nothing to say between two of them.
     """
     x_field = rf"{label}\{line}"
@@ -263,9 +273,8 @@ def against_by(signal: Signal, label: str, axis: str, line: str, *, whole: bool 
     never_empty = replace(signal, expr=f"{signal.expr} or on () vector(NaN)")
     return (
         _of(signal, trend.Panel(), query(never_empty).instant().format(PromQueryFormat.TABLE))
-        # The resolution at which a range is looked at: enough for steps of a minute within a day.
-        .interval("15s")
-        .max_data_points(5760)
+        .interval(step)
+        .max_data_points(5760)  # one each 5 minutes of a month, for a job of each hour to be seen at all of its moments
         .transformations(
             [
                 _only_numbers("Value"),
@@ -295,6 +304,7 @@ def against_by(signal: Signal, label: str, axis: str, line: str, *, whole: bool 
             x_field,
             [
                 _property("custom.axisLabel", axis),
+                _property("displayName", axis),
                 _property("unit", units.NoUnit),
                 *([_property("mappings", _no_fractions())] if whole else []),
             ],

@@ -53,9 +53,9 @@ local stack = import 'stack.libsonnet';
     dashboardNamePrefix: '',
     // The menu lists dashboards with the first of these.
     dashboardTags: ['virtscope'],
-    // As in Grafana: 'browser', 'utc' or a time zone; the refresh interval, '' for never.
+    // As in Grafana: 'browser', 'utc' or a time zone; the refresh interval, '' for never, null for each page's own.
     dashboardTimezone: 'browser',
-    dashboardRefresh: '10s',
+    dashboardRefresh: null,
     // Regular expression for the names of the data sources that dashboards offer.
     datasourceFilterRegex: '',
 

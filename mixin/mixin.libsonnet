@@ -207,7 +207,7 @@ local overWindow = [
     title: config.dashboardNamePrefix + super.title,
     tags: config.dashboardTags,
     timezone: config.dashboardTimezone,
-    refresh: config.dashboardRefresh,
+    [if config.dashboardRefresh != null then 'refresh']: config.dashboardRefresh,
     links: [if link.type == 'dashboards' then link { tags: config.dashboardTags[:1] } else link for link in super.links],
     templating+: {
       list: [

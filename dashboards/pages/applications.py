@@ -22,6 +22,7 @@ def make() -> dashboard.Dashboard:
         ),
         own_variables=[variables.prometheus()],
         annotations=[marks.alerts(), marks.changes()],
+        refresh="30s",
         rows=[
             Row(
                 "",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from grafana_foundation_sdk.builders import common, table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels
+from dashboards import marks, panels
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, events, highest
 
@@ -36,8 +34,8 @@ def make() -> dashboard.Dashboard:
                             events.NOT_COUNTED,
                         )
                     ),
-                    _lines(events.LLC_MISSES).title("LLC MPKI").span(9).height(8),
-                    _lines(events.IPC).title("IPC").span(9).height(8),
+                    panels.of_guests_and_host(events.LLC_MISSES).title("LLC MPKI").span(9).height(8),
+                    panels.of_guests_and_host(events.IPC).title("IPC").span(9).height(8),
                     _measured("Measured share", events.CACHE_MEASURED),
                     _virtual_servers(),
                 ],
@@ -45,8 +43,8 @@ def make() -> dashboard.Dashboard:
             Row(
                 "TLB",
                 [
-                    _lines(events.DTLB_MISSES).title("dTLB MPKI").span(9).height(8),
-                    _lines(events.ITLB_MISSES).title("iTLB MPKI").span(9).height(8),
+                    panels.of_guests_and_host(events.DTLB_MISSES).title("dTLB MPKI").span(9).height(8),
+                    panels.of_guests_and_host(events.ITLB_MISSES).title("iTLB MPKI").span(9).height(8),
                     _measured("Measured (TLB)", events.TLB_MEASURED),
                 ],
                 collapsed=True,
@@ -75,18 +73,10 @@ def make() -> dashboard.Dashboard:
     )
 
 
-def _lines(signal: Signal) -> timeseries.Panel:
-    """A line for each virtual server, and in the host's own colour the host itself."""
-    named = f'label_replace({signal.expr}, "is", " (host)", "role", "host")'
-    return panels.lines(replace(signal, expr=named, legend="{{vserver}}{{is}}")).override_by_regexp(
-        r"/ \(host\)$/", panels.coloured(palette.HOST)
-    )
-
-
 def _measured(title: str, share: Signal) -> timeseries.Panel:
     # The legends of the graphs beside it name the same.
     without = common.VizLegendOptions().show_legend(False)
-    return _lines(share).title(title).max(1).legend(without).span(6).height(8)
+    return panels.of_guests_and_host(share).title(title).max(1).legend(without).span(6).height(8)
 
 
 def _virtual_servers() -> table.Panel:

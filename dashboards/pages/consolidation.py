@@ -10,6 +10,8 @@ from dashboards.layout import Row, page
 from dashboards.signals import application, consolidation, host, unfiltered
 
 _TALL = 10  # four lines of a legend in a third of the page's width
+_STEP_OF_MEANS = "1m"  # with 15 s, six such queries over a day may take longer than Grafana waits
+_STEP_OF_LAB = "15s"  # a step of the lab may last a minute
 
 
 def make() -> dashboard.Dashboard:
@@ -23,6 +25,7 @@ def make() -> dashboard.Dashboard:
             "cache misses by the number of applications."
         ),
         annotations=[marks.lab_crowds(), marks.lab_steps(), marks.alerts()],
+        refresh="30s",
         rows=[
             Row(
                 "",
@@ -59,14 +62,18 @@ def make() -> dashboard.Dashboard:
             Row(
                 "By number of applications (means over the time shown: choose days)",
                 [
-                    panels.against_by(signal, "apps", "applications", "placement", whole=True).span(8).height(8)
+                    panels.against_by(signal, "apps", "applications", "placement", step=_STEP_OF_MEANS, whole=True)
+                    .span(8)
+                    .height(8)
                     for signal in consolidation.AGAINST_APPS
                 ],
             ),
             Row(
                 "By clients of each application (lab)",
                 [
-                    panels.against_by(signal, "clients", "clients of each application", "steps").span(8).height(_TALL)
+                    panels.against_by(signal, "clients", "clients of each application", "steps", step=_STEP_OF_LAB)
+                    .span(8)
+                    .height(_TALL)
                     for signal in consolidation.AGAINST_CLIENTS
                 ],
                 collapsed=True,

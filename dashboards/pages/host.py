@@ -71,7 +71,7 @@ def make() -> dashboard.Dashboard:
 
 
 def _graph(signal: Signal) -> timeseries.Panel:
-    return panels.lines(highest(unfiltered(signal)))
+    return panels.of_guests_and_host(highest(unfiltered(signal)))
 
 
 def _cpu_and_capacity() -> timeseries.Panel:

@@ -55,6 +55,7 @@ SERIES = Signal(
     expr=f"sum(prometheus_tsdb_head_series{{{_OWN}}})",
     unit=units.Short,
     description="Series in Prometheus' head block, those of the last hours. Its memory grows with them.",
+    legend="series",
     absent=_NOT_ITSELF,
     decimals=1,
 )

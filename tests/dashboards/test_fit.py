@@ -116,6 +116,27 @@ def test_a_gap_in_a_series_is_not_filled_with_the_text_for_no_value(panel: Panel
         assert of_all["properties"] == [{"id": "noValue"}], "no value: Grafana removes the panel's own"
 
 
+@pytest.mark.parametrize("panel", ALL)
+def test_states_are_named_in_the_legend_alone(panel: Panel) -> None:
+    """Grafana cuts a word off where its state ends, in a day's states nearly all."""
+    if panel["type"] == "state-timeline":
+        assert panel["options"]["showValue"] == "never"
+        assert panel["options"]["legend"]["showLegend"]
+
+
+@pytest.mark.parametrize("panel", ALL)
+def test_an_axis_of_applications_names_no_fractions_of_them(panel: Panel) -> None:
+    for override in panel["fieldConfig"]["overrides"]:
+        properties = {each["id"]: each.get("value") for each in override["properties"]}
+        if properties.get("custom.axisLabel") == "applications":
+            nameless = [each["options"] for each in properties["mappings"]]
+            assert all(each["result"]["text"] == "" for each in nameless)
+            for tick in (0.2, 0.5, 1.25, 3.75, 7.5):
+                assert any(each["from"] <= tick <= each["to"] for each in nameless), tick
+            for tick in range(20):
+                assert not any(each["from"] <= tick <= each["to"] for each in nameless), tick
+
+
 @pytest.mark.parametrize("panel", TABLES)
 def test_a_table_without_rows_has_no_headers_either(panel: Panel) -> None:
     """Else Grafana shows these, and not the reason."""

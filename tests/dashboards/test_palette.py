@@ -77,6 +77,16 @@ def test_series_that_vary_have_the_colour_that_grafana_gives_their_name() -> Non
         assert panel["fieldConfig"]["defaults"]["color"] == {"mode": "palette-classic-by-name"}, panel.get("title")
 
 
+def test_a_host_among_its_guests_has_a_colour_of_its_own() -> None:
+    named = [
+        panel for panel in ALL_PANELS if any('" (host)", "role"' in each["expr"] for each in panel.get("targets", []))
+    ]
+    assert named
+    for panel in named:
+        (override,) = [each for each in panel["fieldConfig"]["overrides"] if "(host" in each["matcher"]["options"]]
+        assert found(override, "fixedColor") == [palette.HOST], panel["title"]
+
+
 def test_no_data_and_an_unknown_cause_look_different() -> None:
     assert palette.CAUSES["unknown"] not in {palette.NO_DATA, palette.CAUSES["met"]}
     assert len(set(palette.CAUSES.values())) == len(palette.CAUSES)
