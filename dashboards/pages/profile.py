@@ -79,7 +79,7 @@ def _by_symbol(of: str, share: Signal) -> table.Panel:
 def _by_image(of: str, share: Signal) -> table.Panel:
     return (
         panels.columns(f"Images: {of}", share.description, profile.IMAGE, [share])
-        .override_by_name(share.name, panels.as_bar(palette.GUESTS))
+        .override_by_name(share.name, panels.as_bar(palette.GUESTS, 160))
         .filterable(True)
         .span(12)
         .height(8)
