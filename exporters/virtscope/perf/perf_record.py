@@ -12,7 +12,6 @@ import argparse
 import os
 import re
 import shutil
-import tempfile
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from virtscope.perf.perf_report import Report
 from virtscope.perf.profile import NO_SYMBOL, Profiled, Top, live_families
 from virtscope.toolkit.bounded import Commands, Finished, read_text
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
+from virtscope.toolkit.memory import file_in_memory
 
 _LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 processes to be named take about 10 MiB
 
@@ -33,7 +33,6 @@ _LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 pr
 # write that exceeds it with EFBIG, which every perf reports, as long as SIGXFSZ is ignored. `ulimit -f` counts in
 # blocks of 512 bytes (POSIX); a shell that counts in more has a wider bound, which is one all the same.
 _BOUNDED = ("sh", "-c", f"trap '' XFSZ && ulimit -f {_LARGEST // 512} && exec \"$@\"", "sh")
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108  a file there is made without a name
 _READING = 30.0  # seconds for perf to begin, to end, and to look symbols up, beside those in which it samples
 _NICE = "19"  # a busy host's guests come first; what perf loses by it, it counts
 _NEWCOMERS = 10  # symbols of an event that may gain a series in a round, so six hundred an hour at most
@@ -113,7 +112,10 @@ class PerfRecord:
         hardware = [event for event in self._events if self._of_hardware(event)]
         scope = self._scope() if hardware else THIS_KERNEL
         command = [perf, "kvm", "--host", "--guest"] if scope in {ALL_OF_XEN, WITH_GUESTS} else [perf]
-        memory = _file_in_memory()
+        try:
+            memory = file_in_memory("perf.data")
+        except OSError as error:
+            raise SourceError(str(error.strerror)) from None
         try:
             path = f"/proc/{os.getpid()}/fd/{memory}"
             self._record([*command, "record", "-o", path], memory)
@@ -258,20 +260,6 @@ class Xensyms:
             return ""
         at = bisect_right(self._addresses, address)
         return self._names[at - 1] if at else NO_SYMBOL
-
-
-def _file_in_memory() -> int:
-    """Return the descriptor of a new file that is on no disk, has no name, and ends with its last user."""
-    try:
-        return os.memfd_create("perf.data")
-    except (AttributeError, OSError):  # a Python built for a glibc before 2.27, or Linux before 3.17
-        try:
-            with tempfile.TemporaryFile(dir=_SHARED_MEMORY) as file:
-                return os.dup(file.fileno())
-        except OSError as error:
-            raise SourceError(
-                f"there is neither memfd_create nor a {_SHARED_MEMORY} to write to: {error.strerror}"
-            ) from None
 
 
 def _refusal(recorded: Finished) -> SourceError:

@@ -1,6 +1,7 @@
 """What every exporter shares; it knows no platform. Each file imports only from those above it:
 
 collect       sources: read under a scrape's deadline by a thread of their own, or in the background
+memory        files in memory, for what takes a path alone
 bounded       what a source reads: files and programs' output, within bounds of size and time
 lines         the parts of an exposition's lines
 families      plain values to metric families, of samples or of blocks that are kept

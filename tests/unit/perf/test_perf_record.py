@@ -16,6 +16,7 @@ from tests.unit.perf.fake_perf import FakePerf
 from tests.unit.waiting import within_a_minute
 from virtscope.perf import perf_record
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
+from virtscope.toolkit import memory
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
 CLOCK = Sampled("cpu-clock", None)
@@ -175,7 +176,7 @@ def test_an_old_python_records_into_shared_memory(
     link = (perf.folder / "link").read_text()
     assert link.startswith("/dev/shm/")
     assert link.endswith(" (deleted)\n"), "it has no name that could be left behind"
-    monkeypatch.setattr(perf_record, "_SHARED_MEMORY", str(perf.folder / "missing"))
+    monkeypatch.setattr(memory, "SHARED_MEMORY", str(perf.folder / "missing"))
     with pytest.raises(SourceError, match=r"neither memfd_create nor a .*/missing"):
         source.read()
 

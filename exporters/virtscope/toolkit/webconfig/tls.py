@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtscope.toolkit.memory import file_in_memory
 from virtscope.toolkit.webconfig.document import Section, WebConfigError
 
 KEYS = (
@@ -242,7 +243,7 @@ def load_key_pair(context: ssl.SSLContext, certificate: Pem, private_key: Pem) -
 @contextlib.contextmanager
 def _as_file(pem: str) -> Iterator[str]:
     """Give text a path, without a file: `ssl` takes a key only by path, and a key has no business on a disk."""
-    descriptor = os.memfd_create("pem")
+    descriptor = file_in_memory("pem")
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(pem)
         file.flush()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 
 import pytest
 
 from tests.unit.toolkit.webconfig.pki import CLIENTS, TLS, Pki, connect
+from virtscope.toolkit import memory
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 from virtscope.toolkit.webconfig.tls import CIPHER_SUITES, CURVES
 
@@ -30,6 +32,17 @@ def test_certificate_key_and_ca_can_be_inline(pki: Pki) -> None:
     assert connect(web, pki.client(pki.ca.issue_cert("prometheus.example"))).word == "welcome"
     with pytest.raises(OSError, match=r"(?i)certificate"):
         connect(web, pki.client())
+
+
+def test_a_python_for_an_old_c_library_has_tls(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundle's is built for glibc 2.17, which has no memfd_create."""
+    monkeypatch.delattr(os, "memfd_create")
+    assert connect(pki.load(f"{TLS}}}"), pki.client()).word == "welcome"
+    monkeypatch.setattr(memory, "SHARED_MEMORY", str(pki.folder / "missing"))
+    with pytest.raises(
+        WebConfigError, match=r"cannot be handed to OpenSSL: there is neither memfd_create nor a .*/missing"
+    ):
+        pki.load(f"{TLS}}}")
 
 
 def test_paths_are_relative_to_the_file_and_may_be_absolute(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
