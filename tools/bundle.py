@@ -177,16 +177,17 @@ def _pack(root: Path, archive: Path) -> None:
 def standalone_python(target: Path, architecture: str = "") -> None:
     """Put a standalone CPython into the folder `target`: its official release, or else what a Go module brings along.
 
-    architecture: another one than this machine's, for which there is the release alone. Raises `ProgramsError`.
+    architecture: another one than this machine's. Raises `ProgramsError`.
     """
     try:
         releases.unpack(PYTHON, target, architecture)
     except UnavailableError as error:
-        if architecture not in {"", releases.architecture()}:
-            raise
         print(f"{error}; building one from a Go module instead", file=sys.stderr)
         try:
-            subprocess.run([go_programs.path("standalone-python"), target], check=True)
+            command = [go_programs.path("standalone-python"), target]
+            if architecture not in {"", releases.architecture()}:
+                command.append(go_programs.standalone_python_files(architecture))
+            subprocess.run(command, check=True)
         except go_programs.GoProgramsError as also:
             raise ProgramsError(f"{error}; {also}") from None
 

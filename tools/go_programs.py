@@ -232,18 +232,30 @@ def custom_resource_definitions() -> Path:
 
     Raises `GoProgramsError`.
     """
-    module = _PROMETHEUS_OPERATOR
-    definitions = module.built / "prometheus-operator-crd"
-    if not definitions.is_dir():
+    return _released(_PROMETHEUS_OPERATOR, "example/prometheus-operator-crd")
+
+
+def standalone_python_files(architecture: str) -> Path:
+    """What standalone-python unpacks for another architecture, such as "arm64"; downloaded first if it is missing.
+
+    Raises `GoProgramsError`.
+    """
+    return _released(_PYTHON, f"python/internal/data/linux-{architecture}")
+
+
+def _released(module: Module, folder: str) -> Path:
+    """A folder that the release of a module has."""
+    kept = module.built / Path(folder).name
+    if not kept.is_dir():
         with _locked(module.built):
-            if not definitions.is_dir():
+            if not kept.is_dir():
                 work = module.built / "work"
                 work.mkdir(exist_ok=True)
                 release = f"{module.released_in}@v{module.version}"
                 _go(module, work, "mod", "download", "-modcacherw", release)
-                (work / "path/pkg/mod" / release / "example" / definitions.name).rename(definitions)
+                (work / "path/pkg/mod" / release / folder).rename(kept)
                 shutil.rmtree(work)
-    return definitions
+    return kept
 
 
 @contextlib.contextmanager
