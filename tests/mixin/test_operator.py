@@ -88,6 +88,24 @@ def test_an_api_server_accepts_them(objects: dict[str, Json], definitions: dict[
     assert len(set(names)) == len(names)
 
 
+def rules_of(schema: Json) -> list[str]:
+    """What the schema asks for in CEL, which JSON Schema doesn't know."""
+    if isinstance(schema, list):
+        return [rule for item in schema for rule in rules_of(item)]
+    if not isinstance(schema, dict):
+        return []
+    own = [rule["rule"] for rule in schema.get("x-kubernetes-validations", [])]
+    return own + [rule for item in schema.values() for rule in rules_of(item)]
+
+
+def test_they_fulfil_the_definitions_rules(objects: dict[str, Json], definitions: dict[tuple[str, str], Json]) -> None:
+    asked = {kind: rules_of(schema) for (_, kind), schema in definitions.items()}
+    one = "[has(self.basicAuth), has(self.authorization), has(self.oauth2)].filter(x, x).size() <= 1"
+    assert asked == {"PrometheusRule": [], "ScrapeConfig": [one]}, "a new rule is to be checked here"
+    ways = {"basicAuth", "authorization", "oauth2"}
+    assert all(len(ways & set(made["spec"])) <= 1 for made in objects.values() if made["kind"] == "ScrapeConfig")
+
+
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
