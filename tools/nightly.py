@@ -39,7 +39,7 @@ PARTS = {
     "tests/mixin": (*PROGRAMS, "alerts", "mixin", "prometheus", "tests/mixin", "tests/rules/test_rules.py"),
     "tests/packages": (
         *("CHANGELOG.md", "LICENSE", "exporters", "packaging", "requirements", "tools/bundle.py", "tools/deb.py"),
-        *("tests/distributions", "tests/packages"),
+        *("docs/ansible.md", "docs/watched-hosts.md", "tests/distributions", "tests/packages"),
     ),
     "tests/ssh": ("exporters", "tests/ssh"),
     "tests/e2e": (*PROGRAMS, "alerts", "prometheus", "tests/e2e/test_full_disk.py"),

@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from tests.distributions.chroots import ENCLOSED, USER
 
@@ -45,17 +45,13 @@ exec chroot . sh -c 'while :; do sleep 1000; done'
 """
 
 
-class Machine:
-    """What the user writes is in `home` and `cache`; `root` stays as it is, unless it is `writable`."""
+class Enclosed:
+    """Processes in namespaces of their own, on a root of their own; the first of them says when it is ready."""
 
-    def __init__(self, root: Path, home: Path, cache: Path, *, writable: bool = False) -> None:
-        for folder in (home, cache):
-            folder.mkdir(parents=True, exist_ok=True)
-            os.chown(folder, USER, USER)
-            folder.chmod(0o755)  # for nobody too, whom the lab's servers run as
-        self.home = home
-        enter = ["sh", "-c", _ENTER, "enter", str(root), str(home), str(cache), "rw" if writable else "ro"]
-        self._outside = subprocess.Popen([*ENCLOSED, *enter], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    namespaces: ClassVar = ["--mount", "--pid"]
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._outside = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> Self:
         assert self._outside.stdout is not None
@@ -70,6 +66,11 @@ class Machine:
     def __exit__(self, *_: object) -> None:
         self._outside.kill()
         self._outside.wait(END_SECONDS)
+
+    @property
+    def entering(self) -> list[str]:
+        """A prefix for a command, by which it runs on this machine."""
+        return ["nsenter", f"--target={self._first}", *self.namespaces, "--root"]
 
     def run(
         self,
@@ -89,7 +90,7 @@ class Machine:
             },
             **(variables or {}),
         }
-        enter = ["nsenter", f"--target={self._first}", "--mount", "--pid", "--root", f"--wdns={folder}"]
+        enter = [*self.entering, f"--wdns={folder}"]
         enter += [f"--setuid={user}", f"--setgid={user}"]
         return subprocess.run(
             [*enter, *command],
@@ -106,3 +107,16 @@ class Machine:
         """The command lines of all that runs on this machine, except for what keeps it alive."""
         listed = self.run(["sh", "-c", 'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline; echo; done']).stdout
         return [line for line in listed.splitlines() if line and "sleep 1000" not in line and "/proc/[0-9]" not in line]
+
+
+class Machine(Enclosed):
+    """What the user writes is in `home` and `cache`; `root` stays as it is, unless it is `writable`."""
+
+    def __init__(self, root: Path, home: Path, cache: Path, *, writable: bool = False) -> None:
+        for folder in (home, cache):
+            folder.mkdir(parents=True, exist_ok=True)
+            os.chown(folder, USER, USER)
+            folder.chmod(0o755)  # for nobody too, whom the lab's servers run as
+        self.home = home
+        enter = ["sh", "-c", _ENTER, "enter", str(root), str(home), str(cache), "rw" if writable else "ro"]
+        super().__init__([*ENCLOSED, *enter])

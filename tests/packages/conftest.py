@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.distributions import chroots
+from tests.distributions.booted import UNIFIED_SINCE, BootedMachine
 from tests.distributions.chroots import Release
-from tests.distributions.machine import Machine
-from tools import deb
+from tests.distributions.machine import Enclosed, Machine
+from tools import bundle, deb
+from tools.programs import ProgramsError
 
 OLDER = "0.0.9"
 NOT_INSTALLED = ["/dev", "/home", "/proc", "/run", "/srv", "/sys", "/tmp"]
@@ -52,7 +55,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 class CleanHost:
     """A machine of its own with a minimal release, on which root may install and remove."""
 
-    def __init__(self, machine: Machine, root: Path) -> None:
+    def __init__(self, machine: Enclosed, root: Path) -> None:
         self.machine = machine
         self.root = root
 
@@ -101,3 +104,52 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CleanHost]:
             yield clean
     finally:
         shutil.rmtree(root)  # hundreds of megabytes, which pytest would keep for three runs
+
+
+Boot = Callable[[], CleanHost]
+
+
+@pytest.fixture
+def boot(host: CleanHost) -> Iterator[Boot]:
+    """Starts the clean machine's systemd. It has no network then: what apt is to install must be downloaded before."""
+    host.apt("install --no-install-recommends systemd")
+    version = int(host.must("systemctl --version").split()[1])
+
+    with ExitStack() as running:
+
+        def booted() -> CleanHost:
+            try:
+                machine = BootedMachine(host.root, old=version < UNIFIED_SINCE)
+            except chroots.MissingError as error:
+                if os.environ.get("CI") == "true" and os.geteuid() == 0:
+                    raise
+                pytest.skip(str(error))
+            return CleanHost(running.enter_context(machine), host.root)
+
+        yield booted
+
+
+@pytest.fixture(scope="session")
+def standalone_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("python") / "python"
+    try:
+        bundle.standalone_python(folder)
+    except ProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def archive(standalone_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle.build(tmp_path_factory.mktemp("bundle"), standalone_python)
+
+
+def install_archive(host: CleanHost, archive: Path, *names: str) -> str:
+    """What an administrator does with the archive; returns what was printed."""
+    shutil.copy(archive, host.root / "srv")
+    folder = archive.name.removesuffix(".tar.gz")
+    return host.must(
+        f"cd /srv && tar -xf {archive.name} && ./{folder}/install {' '.join(names)} 2>&1; s=$?; rm -r {folder}; exit $s"
+    )

@@ -14,15 +14,14 @@ import pytest
 import requests
 
 from tests.distributions import chroots
-from tests.distributions.chroots import ENCLOSED, Release
+from tests.distributions.chroots import DEBIAN_12, ENCLOSED, UBUNTU_16_04
 from tests.live.privileges import UNITS, directives
 from tests.live.program import free_port
-from tests.packages.conftest import CleanHost
+from tests.packages.conftest import CleanHost, install_archive
 from tools import bundle, deb
 from tools.exporters import FOLDERS
 from tools.programs import ProgramsError
 
-UBUNTU_16_04 = Release("ubuntu", "xenial", "Ubuntu 16.04")  # the oldest that is still served: glibc 2.23
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 C_LIBRARY = (
     "ld-linux-x86-64.so.2",
@@ -37,23 +36,6 @@ START_SECONDS = 60
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 on_an_old_system = pytest.mark.parametrize("host", [UBUNTU_16_04], indirect=True, ids=lambda release: release.suite)
-
-
-@pytest.fixture(scope="session")
-def standalone_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("python") / "python"
-    try:
-        bundle.standalone_python(folder)
-    except ProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
-    return folder
-
-
-@pytest.fixture(scope="session")
-def archive(standalone_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bundle.build(tmp_path_factory.mktemp("bundle"), standalone_python)
 
 
 def test_two_builds_are_the_same_bytes(archive: Path, standalone_python: Path, tmp_path: Path) -> None:
@@ -120,13 +102,32 @@ def test_it_runs_with_nothing_but_the_c_library_proc_and_urandom(archive: Path, 
     assert "\nopenvz_container_cpu_used_seconds_total{" in shown
 
 
-def install(host: CleanHost, archive: Path, *names: str) -> str:
-    """What an administrator does with the archive; returns what was printed."""
-    shutil.copy(archive, host.root / "srv")
-    folder = archive.name.removesuffix(".tar.gz")
-    return host.must(
-        f"cd /srv && tar -xf {archive.name} && ./{folder}/install {' '.join(names)} 2>&1; s=$?; rm -r {folder}; exit $s"
-    )
+@pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
+def test_an_archive_for_arm64_runs(host: CleanHost, tmp_path: Path) -> None:
+    """Emulated, with the C library of Debian for arm64."""
+    try:
+        bundle.standalone_python(tmp_path / "python", "arm64")
+    except ProgramsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    archive = bundle.build(host.root / "srv", tmp_path / "python")
+    assert archive.name == f"virtscope-{deb.version()}-linux-aarch64.tar.gz"
+    host.apt("install --no-install-recommends qemu-user-static")
+    host.must("dpkg --add-architecture arm64")
+    host.apt("update")
+    host.must("cd /srv && apt-get download --quiet=2 libc6:arm64 && dpkg-deb --extract libc6_*.deb arm64")
+    host.must(f"cd /opt && tar -xf /srv/{archive.name} && mv virtscope-* virtscope")
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+    emulated = "qemu-aarch64-static -L /srv/arm64 /opt/virtscope/python/bin/python3 -I /opt/virtscope/bin"
+    for exporter in FOLDERS:
+        said = host.must(f"{emulated}/{exporter}-exporter --version")
+        assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
+
+    port = free_port()
+    flags = f"--web.listen-address=127.0.0.1:{port} --path.procfs=/srv/proc"
+    host.must(f"setsid {emulated}/vestat-exporter {flags} >/srv/log 2>&1 &")
+    assert "\nvestat_up 1.0\n" in page(port), host.must("cat /srv/log")
 
 
 def files(host: CleanHost) -> set[str]:
@@ -140,7 +141,7 @@ def test_installed_used_upgraded_and_removed(host: CleanHost, archive: Path) -> 
     before = files(host)
     shutil.copytree(FIXTURE, host.root / "srv/proc")
 
-    assert "/etc/init.d/vestat-exporter" in install(host, archive, "vestat-exporter")
+    assert "/etc/init.d/vestat-exporter" in install_archive(host, archive, "vestat-exporter")
     for exporter in FOLDERS:
         said = host.must(f"/opt/virtscope/bin/{exporter}-exporter --version")
         assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
@@ -153,7 +154,7 @@ def test_installed_used_upgraded_and_removed(host: CleanHost, archive: Path) -> 
     assert "\nvestat_up 1.0\n" in page(port)
 
     installed = files(host)
-    install(host, archive)  # a second time, without names: what is there is upgraded
+    install_archive(host, archive)  # a second time, without names: what is there is upgraded
     assert "\nvestat_up 1.0\n" in page(port)
     assert files(host) == installed
     assert host.must("cat /etc/virtscope/vestat-exporter.env") == f"{flags}\n"
@@ -163,7 +164,7 @@ def test_installed_used_upgraded_and_removed(host: CleanHost, archive: Path) -> 
     with pytest.raises(requests.ConnectionError):
         requests.get(f"http://127.0.0.1:{port}/", timeout=5)
 
-    install(host, archive, "vestat-exporter")
+    install_archive(host, archive, "vestat-exporter")
     assert "\nvestat_up 1.0\n" in page(port)
     host.must("/opt/virtscope/remove --purge")
     assert files(host) == before
@@ -179,7 +180,7 @@ def test_with_systemd_it_installs_the_unit_of_the_checkout(host: CleanHost, arch
     )
     name = "perf-exporter"
 
-    install(host, archive, name)
+    install_archive(host, archive, name)
 
     unit = host.root / f"etc/systemd/system/{name}.service"
     assert directives(unit) == directives(UNITS / unit.name) | {"Group": ["virtscope"]}

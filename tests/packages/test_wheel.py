@@ -15,8 +15,8 @@ import pytest
 from tools.deb import EXPORTERS, version
 
 
-def build(target: Path, **variables: str) -> Path:
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", f"--outdir={target}", str(EXPORTERS)]
+def build(target: Path, source: Path = EXPORTERS, **variables: str) -> Path:
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", f"--outdir={target}", str(source)]
     subprocess.run(command, env={**os.environ, **variables}, check=True, capture_output=True, timeout=120)
     [wheel] = target.glob("*.whl")
     return wheel

@@ -1,0 +1,330 @@
+"""Packages, archive and wheel under a live systemd: started, scraped, upgraded, removed, as docs and man pages say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUNTU_24_04, UBUNTU_26_04
+from tests.live.privileges import capabilities
+from tests.packages.conftest import OLDER, Boot, CleanHost, Packages, install_archive
+from tests.packages.test_deb import FIXTURE, UBUNTU_22_04, block_of
+from tests.packages.test_wheel import build
+from tests.stack.conftest import NOT_COPIED, ROOT
+from tools import deb
+from tools.exporters import FOLDERS
+
+EXPORTERS = [f"{exporter}-exporter" for exporter in FOLDERS]
+PAGE = (ROOT / "docs/watched-hosts.md").read_text()
+PASSWORD = "correct horse"
+START_SECONDS = 60
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]  # the first time a release is downloaded
+on_each_release = pytest.mark.parametrize(
+    "host",
+    [DEBIAN_12, DEBIAN_13, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04],
+    indirect=True,
+    ids=lambda release: release.suite,
+)
+
+
+def states(host: CleanHost, exporters: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Whether each exporter runs, and whether it starts at boot."""
+    return {
+        exporter: (
+            host.run(f"systemctl is-active {exporter}").stdout.strip(),
+            host.run(f"systemctl is-enabled {exporter} 2>/dev/null").stdout.strip(),
+        )
+        for exporter in exporters
+    }
+
+
+RUNS = ("active", "enabled")
+
+
+def left(host: CleanHost) -> list[str]:
+    """What systemd still knows of exporters, and what still runs."""
+    known = host.must("systemctl list-units --all --plain --no-legend").splitlines()
+    return [line for line in (*known, *host.machine.processes()) if "exporter" in line or "virtscope" in line]
+
+
+def processes(host: CleanHost, exporters: Iterable[str]) -> dict[str, str]:
+    return {
+        exporter: host.must(f"systemctl show --property=MainPID {exporter}").partition("=")[2].strip()
+        for exporter in exporters
+    }
+
+
+def answer(host: CleanHost, command: str) -> tuple[int, str]:
+    """Status and body that this command with curl gets, once the exporter listens."""
+    asked = command.strip().replace("curl ", "curl --silent --write-out '%{http_code}' ", 1)
+    journal = "journalctl --no-pager --lines=50"
+    said = host.must(f"for i in $(seq {START_SECONDS}); do {asked} && exit; sleep 1; done; {journal}; exit 1")
+    return int(said[-3:]), said[:-3]
+
+
+def log(host: CleanHost, exporter: str) -> str:
+    return host.must(f"journalctl --no-pager --unit {exporter}")
+
+
+def series(page: str, prefix: str) -> set[str]:
+    """The names and labels of these series of a page."""
+    return {line.rpartition(" ")[0] for line in page.splitlines() if line.startswith(prefix)}
+
+
+def listening_on(host: CleanHost, exporter: str) -> str:
+    """The address that the log names."""
+    found = re.findall(r"msg=listening address=(\S+)", log(host, exporter))
+    return str(found[-1])
+
+
+@on_each_release
+def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packages: Packages) -> None:
+    """With the man pages' own commands."""
+    # adduser too: some releases never remove it by themselves.
+    host.apt("install --no-install-recommends adduser curl openssl")
+    for name, built in {"older": packages.older, "now": packages.now}.items():
+        folder = host.root / "srv" / name
+        folder.mkdir()
+        for package in ("virtscope-common", *EXPORTERS):
+            shutil.copy(built[package], folder)
+        host.apt(f"install --no-install-recommends --download-only /srv/{name}/*.deb")
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+    pages = {
+        exporter: host.must(f"dpkg-deb --fsys-tarfile /srv/now/{exporter}_*.deb | tar -xO ./usr/share/man/man1/ | zcat")
+        for exporter in EXPORTERS
+    }
+    live = boot()
+    before, accounts = live.files(), live.must("cat /etc/passwd /etc/group")
+
+    live.apt("install --no-install-recommends /srv/older/*.deb")
+
+    for exporter in EXPORTERS:
+        [asking] = [line for line in block_of(pages[exporter], ".SH SERVICE").splitlines() if line.startswith("curl ")]
+        status, text = answer(live, asking)
+        assert status == 200
+        assert re.search(rf"^{exporter.removesuffix('-exporter')}_up ", text, re.MULTILINE)
+        assert "active (running)" in live.must(f"systemctl status {exporter}")
+        assert listening_on(live, exporter) in asking
+    assert states(live, EXPORTERS) == dict.fromkeys(EXPORTERS, RUNS)
+
+    commands = block_of(pages["vestat-exporter"], '.SH "LISTENING ON A NETWORK"')
+    live.must(f"printf '%s\\n' '{PASSWORD}' >/srv/password; cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL")
+    # Without a terminal the password is read from standard input.
+    live.must("setsid sh /srv/commands </srv/password 2>&1")
+    asking_with_password = {}
+    for exporter, page in pages.items():
+        flags = block_of(page, f".IR /etc/default/{exporter} :")
+        if exporter == "vestat-exporter":
+            flags = flags.replace('ARGS="', 'ARGS="--path.procfs=/srv/proc ')
+        live.must(f"cat >/etc/default/{exporter} <<'END'\n{flags}\nEND")
+        restart, *scrape = block_of(page, "Then restart it").splitlines()
+        assert restart == f"systemctl restart {exporter}"
+        live.must(restart)
+        asking = "\n".join(scrape)
+        assert answer(live, asking.replace("--user prometheus", ""))[0] == 401
+        asking_with_password[exporter] = asking.replace("--user prometheus", f"--user 'prometheus:{PASSWORD}'")
+
+    def scraped_with_password() -> None:
+        got = {exporter: answer(live, asking) for exporter, asking in asking_with_password.items()}
+        assert {status for status, _ in got.values()} == {200}
+        text = got["vestat-exporter"][1]
+        assert "\nvestat_up 1.0\n" in text, log(live, "vestat-exporter")
+        # What Prometheus asks for first, made from the families of the release's own prometheus_client.
+        wanted = "curl --header 'Accept: application/openmetrics-text; version=1.0.0' "
+        openmetrics = answer(live, asking_with_password["vestat-exporter"].replace("curl ", wanted, 1))[1]
+        assert openmetrics.endswith("# EOF\n")
+        assert series(text, "openvz_") == series(openmetrics, "openvz_") != set()
+
+    scraped_with_password()
+    settings = live.must("cat /etc/default/*-exporter /etc/virtscope/*")
+    ran = processes(live, EXPORTERS)
+    assert all(f"version={OLDER}" in log(live, exporter) for exporter in EXPORTERS)
+
+    live.apt("install --no-install-recommends /srv/now/*.deb")
+
+    scraped_with_password()
+    assert states(live, EXPORTERS) == dict.fromkeys(EXPORTERS, RUNS)
+    assert live.must("cat /etc/default/*-exporter /etc/virtscope/*") == settings
+    for exporter, process in processes(live, EXPORTERS).items():
+        assert process != ran[exporter]
+        said = log(live, exporter)
+        assert f"version={deb.version()}" in said
+        assert not re.search("(?i)traceback|unknown|ignor|failed with", said), said
+
+    live.apt(f"remove {' '.join(EXPORTERS)} virtscope-common")
+
+    assert not [line for line in live.machine.processes() if "exporter" in line]
+    assert live.must("cat /etc/default/*-exporter /etc/virtscope/*") == settings
+    assert not (host.root / "usr/share/virtscope").exists()
+
+    live.apt(f"purge {' '.join(EXPORTERS)} virtscope-common")
+    live.apt("autoremove --purge")
+
+    assert left(live) == []
+    assert live.files() - before == set()
+    assert before - live.files() == set()
+    assert live.must("cat /etc/passwd /etc/group") == accounts
+    assert live.must("systemctl is-system-running") == "running\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "python"),
+    [(UBUNTU_22_04, "python3.11"), (UBUNTU_26_04, "python3")],
+    indirect=["host"],
+    ids=["jammy", "resolute"],
+)
+def test_ubuntu_builds_the_packages_too(host: CleanHost, python: str, packages: Packages) -> None:
+    """With what the build itself asks for."""
+    host.apt(f"install --no-install-recommends {python}")
+    checkout = host.root / "srv/checkout"
+    shutil.copytree(ROOT, checkout, ignore=NOT_COPIED)
+    make = f"make --silent --directory=/srv/checkout deb PYTHON={python}"
+    date = str(deb.source_date())
+    host.apt("install --no-install-recommends dpkg-dev")
+    refused = host.run(make, SOURCE_DATE_EPOCH=date).stdout
+    [needed] = re.findall(r"packages that the build needs are missing: apt-get install (.+)", refused)
+
+    host.apt(f"install --no-install-recommends {needed}")
+    built = host.must(make, SOURCE_DATE_EPOCH=date).split()
+
+    assert {Path(package).name.partition("_")[0] for package in built} == set(packages.now)
+    host.apt("install --no-install-recommends /srv/checkout/dist/*.deb")
+    for exporter in EXPORTERS:
+        assert host.must(f"{exporter} --version").startswith(f"{exporter}, version {deb.version()} ")
+
+
+def of_page(heading: str, exporter: str) -> list[str]:
+    """The page's blocks of commands below this heading, for that exporter."""
+    section = re.split(r"^#+ ", PAGE.partition(f" {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    default = {"xentop-exporter": "10290", "vestat-exporter": "10291"}
+    adapted = section.replace("xentop-exporter", exporter).replace(default["xentop-exporter"], default[exporter])
+    return re.findall(r"^```\n(.*?)^```", adapted, re.MULTILINE | re.DOTALL)
+
+
+def let_prometheus_in(live: CleanHost, exporter: str, *, old_openssl: bool) -> str:
+    """Do what the page says in its steps 2 and 3; returns its command for a scrape, with the password."""
+    [commands] = of_page("2. Let Prometheus in, and nobody else", exporter)
+    certificate = re.compile(r"openssl req(?:.*\\\n)+.*\n")
+    if old_openssl:  # it knows no -addext: "create the certificate elsewhere"
+        [elsewhere] = certificate.findall(commands)
+        subprocess.run(["sh", "-c", elsewhere], cwd=live.root / "etc/virtscope", check=True, capture_output=True)
+        commands = certificate.sub("", commands)
+    live.must(f"printf '%s\\n' '{PASSWORD}' >/srv/password; cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL")
+    live.must("setsid sh /srv/commands </srv/password 2>&1")
+    live.must(f'sed -i \'s,^ARGS="\\(.*\\)",ARGS="\\1 --path.procfs=/srv/proc",\' /etc/virtscope/{exporter}.env')
+    restart, _, scrape = of_page("3. Restart it", exporter)[0].partition("\n")
+    live.must(restart)
+    assert answer(live, scrape.replace("--user prometheus", ""))[0] == 401
+    return scrape.replace("--user prometheus", f"--user 'prometheus:{PASSWORD}'")
+
+
+@pytest.mark.parametrize(
+    ("host", "old"),
+    [(DEBIAN_12, False), (UBUNTU_16_04, True)],
+    indirect=["host"],
+    ids=["bookworm", "xenial, whose systemd knows neither DynamicUser nor AmbientCapabilities"],
+)
+def test_an_archive_from_installation_to_purge(host: CleanHost, boot: Boot, archive: Path, old: bool) -> None:
+    host.apt("install --no-install-recommends curl openssl")
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+    exporter = "vestat-exporter"
+    live = boot()
+    before, accounts = live.files(), live.must("cat /etc/passwd /etc/group")
+
+    install_archive(live, archive, exporter, "perf-exporter")
+
+    assert answer(live, "curl http://127.0.0.1:10291/metrics")[0] == 200
+    assert answer(live, "curl http://127.0.0.1:10292/metrics")[0] == 200
+    installed = [exporter, "perf-exporter"]
+    assert states(live, installed) == dict.fromkeys(installed, RUNS)
+    asking = let_prometheus_in(live, exporter, old_openssl=old)
+    status, text = answer(live, asking)
+    assert (status, "\nvestat_up 1.0\n" in text) == (200, True), log(live, exporter)
+    process = processes(live, [exporter])[exporter]
+    status_of = dict(re.findall(r"^(\w+):\s*(.*)$", live.must(f"cat /proc/{process}/status"), re.MULTILINE))
+    assert (status_of["Uid"].split()[0] == "0") == old
+    assert int(status_of["CapBnd"], 16).bit_count() == len(capabilities(exporter))
+
+    settings = live.must("cat /etc/virtscope/*")
+    ran = processes(live, installed)
+    older = (
+        f"sed -i 's/{deb.version()}/{OLDER}/' /opt/virtscope/python/lib/python3.*/site-packages/virtscope/__init__.py"
+    )
+    live.must(f"{older}; systemctl restart {exporter}")
+    assert answer(live, asking)[0] == 200
+    assert f"version={OLDER}" in log(live, exporter)
+
+    install_archive(live, archive)  # without names: what is there is upgraded
+
+    assert answer(live, asking)[0] == 200
+    assert states(live, installed) == dict.fromkeys(installed, RUNS)
+    assert live.must("cat /etc/virtscope/*") == settings
+    assert all(process != ran[exporter] for exporter, process in processes(live, installed).items())
+    said = log(live, exporter)
+    assert said.rpartition("version=")[2].startswith(deb.version())
+    assert not re.search("(?i)traceback|failed with", said), said
+
+    live.must("/opt/virtscope/remove")
+
+    assert left(live) == []
+    assert live.must("cat /etc/virtscope/*") == settings
+    assert {file for file in live.files() - before if not file.startswith("/etc/virtscope")} == set()
+
+    install_archive(live, archive, exporter)
+    assert answer(live, asking)[0] == 200  # with the settings that were kept
+    live.must("/opt/virtscope/remove --purge")
+
+    assert left(live) == []
+    assert live.files() == before
+    assert live.must("cat /etc/passwd /etc/group") == accounts
+    assert live.must("systemctl is-system-running") == "running\n"
+
+
+@pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
+def test_a_wheel_from_installation_to_removal(host: CleanHost, boot: Boot, tmp_path: Path) -> None:
+    host.apt("install --no-install-recommends curl")
+    exporter = "vestat-exporter"
+    source = shutil.copytree(deb.EXPORTERS, tmp_path / "older", ignore=deb.NO_SOURCE)
+    package = source / "virtscope/__init__.py"
+    package.write_text(package.read_text().replace(deb.version(), OLDER))
+    for name, folder in {"older": source, "now": deb.EXPORTERS}.items():
+        wheel = build(host.root / "srv" / name, folder)
+    index = host.root / "srv/index"
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--python-version=3.11"]
+    subprocess.run([*download, f"--dest={index}", wheel], check=True)
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+    live = boot()
+    before = live.files()
+
+    def do(commands: str, folder: str) -> str:
+        """As root in that folder; the package index is what was downloaded."""
+        return live.must(f"set -e; cd /srv/{folder}\n{commands}", PIP_NO_INDEX="1", PIP_FIND_LINKS="/srv/index")
+
+    [installing] = of_page("Python 3.9 or newer", exporter)
+    upgrading, removing = of_page("Upgrade and remove", exporter)
+
+    do(installing, "older")
+    flags = 'ARGS="--web.listen-address=127.0.0.1:10391 --path.procfs=/srv/proc"\n'
+    live.must(f"printf '%s' '{flags}' >/etc/virtscope/{exporter}.env; systemctl restart {exporter}")
+    asking = "curl http://127.0.0.1:10391/metrics"
+    assert "\nvestat_up 1.0\n" in answer(live, asking)[1]
+    assert states(live, [exporter]) == {exporter: RUNS}
+
+    do(upgrading, "now")
+    assert "\nvestat_up 1.0\n" in answer(live, asking)[1]
+    said = log(live, exporter)
+    assert list(dict.fromkeys(re.findall(r"version=(\S+)", said))) == [OLDER, deb.version()]
+    assert not re.search("(?i)traceback|failed with", said), said
+
+    do(removing, "now")
+    assert left(live) == []
+    assert live.must(f"cat /etc/virtscope/{exporter}.env") == flags
+    live.must("rm -r /etc/virtscope")
+    assert live.files() == before
