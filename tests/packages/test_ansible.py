@@ -21,8 +21,9 @@ from tests.distributions.chroots import DEBIAN_12, DEBIAN_13
 from tests.live import Prometheus
 from tests.live.privileges import NOBODY, capabilities, unprivileged
 from tests.live.program import free_port
-from tests.packages.conftest import CleanHost, Packages
-from tools import programs
+from tests.packages.conftest import OLDER, Boot, CleanHost, Packages
+from tests.packages.test_services import RUNS, left, log, processes, states
+from tools import deb, programs
 from tools.python_packages import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,7 +126,7 @@ def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus:
         shutil.copy(file, folder)
     port = free_port()
 
-    def run(*options: str, **variables: object) -> Run:
+    def run(*options: str, playbook: str = "site.yml", **variables: object) -> Run:
         watched = {
             **address,
             "virtscope_address": "127.0.0.1",
@@ -159,7 +160,7 @@ def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus:
         file = tmp_path / "inventory.json"
         file.write_text(json.dumps(inventory))
         done = subprocess.run(
-            [ansible / "ansible-playbook", f"--inventory={file}", "--diff", *options, ROLE / "site.yml"],
+            [ansible / "ansible-playbook", f"--inventory={file}", "--diff", *options, ROLE / playbook],
             env=ansible_environment(ansible, tmp_path),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900,
         )  # fmt: skip
@@ -229,6 +230,70 @@ def test_what_is_missing_is_said_before_anything_changes(host: CleanHost, play: 
         assert said in run.printed, run.printed
         assert run.changed() == []
     assert {file for file in host.files() - before if not file.startswith("/root/")} == set()
+
+
+@pytest.fixture
+def older(packages: Packages, tmp_path: Path) -> Path:
+    """A folder with the packages of an older version."""
+    folder = tmp_path / "older"
+    folder.mkdir()
+    for package in packages.older.values():
+        shutil.copy(package, folder)
+    return folder
+
+
+@on_bookworm
+def test_under_systemd_services_are_started_restarted_upgraded_and_removed(
+    host: CleanHost, boot: Boot, address: dict[str, Any], play: Play, older: Path
+) -> None:
+    """The role itself waits until each exporter answers."""
+    host.apt("install --no-install-recommends curl python3-apt")
+    shutil.copytree(older, host.root / "srv/older")
+    host.apt("install --no-install-recommends --download-only openssl /srv/older/*.deb")
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+    live = boot()
+    accounts, before = live.must("cat /etc/passwd /etc/group"), live.files()
+    live.must("mkdir -p /run/sshd")
+    sshd = " ".join([*live.machine.entering, "--wdns=/", "/usr/sbin/sshd -i -o UsePAM=no"])
+    address["ansible_ssh_common_args"] += f" -o ProxyCommand='{sshd}'"
+
+    first = play(virtscope_packages=str(older))
+    assert first.status == 0, first.printed
+    assert states(live, [EXPORTER]) == {EXPORTER: RUNS}
+    assert f"version={OLDER}" in log(live, EXPORTER)
+    ran = processes(live, [EXPORTER])
+    again = play(virtscope_packages=str(older))
+    assert (again.status, again.changed()) == (0, []), again.printed
+    assert processes(live, [EXPORTER]) == ran
+
+    flags = {EXPORTER: "--path.procfs=/srv/proc --vzlist.interval=0 --log.level=debug"}
+    changed = play("--extra-vars", json.dumps({"virtscope_flags": flags}), virtscope_packages=str(older))
+    assert changed.changed() == [
+        "virtscope : Give the exporters their flags",
+        "virtscope : Restart exporters",
+    ], changed.printed
+    assert "--log.level=debug" in live.must(f"cat /proc/{processes(live, [EXPORTER])[EXPORTER]}/cmdline")
+
+    live.must(f"systemctl disable --now {EXPORTER}")
+    repaired = play(virtscope_packages=str(older))
+    assert "virtscope : Start the exporters, and at each boot" in repaired.changed()
+    assert states(live, [EXPORTER]) == {EXPORTER: RUNS}
+
+    ran = processes(live, [EXPORTER])
+    upgraded = play()
+    copied_and_installed = {"virtscope : Copy the packages", "virtscope : Install the packages"}
+    assert set(upgraded.changed()) == copied_and_installed, upgraded.printed
+    assert processes(live, [EXPORTER]) != ran
+    said = log(live, EXPORTER)
+    assert said.rpartition("version=")[2].startswith(deb.version())
+    assert not re.search("(?i)traceback|failed with", said), said
+
+    removed = play(playbook="remove.yml")
+    assert removed.status == 0, removed.printed
+    assert play(playbook="remove.yml").changed() == []
+    assert left(live) == []
+    assert live.must("cat /etc/passwd /etc/group") == accounts
+    assert not {file for file in live.files() - before if re.search("virtscope|exporter", file)}
 
 
 def test_ansible_lint_is_content(ansible: Path, tmp_path: Path) -> None:
