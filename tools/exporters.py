@@ -11,13 +11,12 @@ import tomllib
 
 from tools.programs import CHECKOUT
 
-_FROM_ELSEWHERE = "ssh-exporter"
+OVER_SSH = "ssh"
 _PROJECT = tomllib.loads((CHECKOUT / "exporters/pyproject.toml").read_text())["project"]
-FOLDERS = {
-    program.removesuffix("-exporter"): entry.split(".")[1]
-    for program, entry in _PROJECT["scripts"].items()
-    if program != _FROM_ELSEWHERE
+PROGRAMS = {
+    program.removesuffix("-exporter"): entry.split(".")[1] for program, entry in _PROJECT["scripts"].items()
 }  # by exporter: virtscope.FOLDER.__main__:main
+FOLDERS = {exporter: folder for exporter, folder in PROGRAMS.items() if exporter != OVER_SSH}
 OF_ANY_PLATFORM = "perf"
 PLATFORM_OF = {exporter: folder for exporter, folder in FOLDERS.items() if exporter != OF_ANY_PLATFORM}
 PLATFORMS = tuple(sorted({"base", "cgroup", *PLATFORM_OF.values()}))  # these two are node_exporter's and cAdvisor's

@@ -14,10 +14,10 @@ from tests.live.privileges import NOBODY, UNITS, capabilities, directives, unpri
 from tests.live.program import free_port
 from tests.packages.conftest import OLDER, CleanHost, Packages
 from tools import deb
-from tools.exporters import FOLDERS
+from tools.exporters import PROGRAMS
 
 UBUNTU_22_04 = Release("ubuntu", "jammy", "Ubuntu 22.04")
-EXPORTERS = [f"{exporter}-exporter" for exporter in FOLDERS]
+EXPORTERS = [f"{exporter}-exporter" for exporter in PROGRAMS]
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 PASSWORD = "correct horse"
 START_SECONDS = 60
@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]  # the first time 
 on_each_release = pytest.mark.parametrize(
     "host", [DEBIAN_12, DEBIAN_13, UBUNTU_22_04], indirect=True, ids=lambda release: release.suite
 )
+on_bookworm = pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
 
 
 def content(package: Path, target: Path) -> Path:
@@ -59,13 +60,14 @@ def test_its_unit_is_that_of_the_checkout(exporter: str, packages: Packages, tmp
     """Except for where things are, and the group that may read /etc/virtscope."""
     [packaged] = content(packages.now[exporter], tmp_path).glob("**/systemd/system/*.service")
     assert packaged.name == f"{exporter}.service"
+    of_checkout = directives(UNITS / f"{exporter}.service")
     changed = {
         "Documentation": [f"man:{exporter}(1)"],
-        "ExecStart": [f"/usr/bin/{exporter} $ARGS"],
+        "ExecStart": [of_checkout["ExecStart"][0].replace("/opt/virtscope/", "/usr/")],
         "EnvironmentFile": [f"-/etc/default/{exporter}"],
         "Group": ["virtscope"],
     }
-    assert directives(packaged) == directives(UNITS / f"{exporter}.service") | changed
+    assert directives(packaged) == of_checkout | changed
     assert "/opt/" not in packaged.read_text()
 
 
@@ -73,7 +75,7 @@ def test_its_unit_is_that_of_the_checkout(exporter: str, packages: Packages, tmp
 def test_its_man_page_has_every_flag(exporter: str, packages: Packages, tmp_path: Path) -> None:
     page = content(packages.now[exporter], tmp_path) / f"usr/share/man/man1/{exporter}.1.gz"
     text = subprocess.run(["zcat", page], check=True, capture_output=True, text=True).stdout.replace("\\-", "-")
-    python = ["/usr/bin/python3", "-m", f"virtscope.{FOLDERS[exporter.removesuffix('-exporter')]}", "--help"]
+    python = ["/usr/bin/python3", "-m", f"virtscope.{PROGRAMS[exporter.removesuffix('-exporter')]}", "--help"]
     shown = subprocess.run(python, cwd=deb.EXPORTERS, check=True, capture_output=True, text=True).stdout
     assert {
         flag for flag in re.findall(r"^  (--[\w.-]+)", shown, re.MULTILINE) if f"\\fB{flag}\\fR" not in text
@@ -137,6 +139,43 @@ def test_a_scrape_with_tls_and_password_by_the_man_page_alone(host: CleanHost, p
     assert series(text, "openvz_") == series(openmetrics, "openvz_") != set()
 
 
+@on_bookworm
+def test_a_host_watched_over_ssh_by_the_man_page_alone(host: CleanHost, packages: Packages) -> None:
+    """The host is the same machine, by an sshd of its own."""
+    host.install(packages.now, "ssh-exporter")
+    host.apt("install --no-install-recommends curl openssh-server")
+    port, own_port = free_port(), free_port()
+    host.must(f"mkdir -p /run/sshd && /usr/sbin/sshd -o ListenAddress=127.0.0.1 -o Port={port}")
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+
+    page = host.must("dpkg-deb --fsys-tarfile /srv/ssh-exporter_*.deb | tar -xO ./usr/share/man/man1/*.gz | zcat")
+    commands = block_of(page, '.SH "WATCHED HOSTS"').replace("dom0.example.org", "127.0.0.1")
+    commands = commands.replace("ssh-keyscan", f"ssh-keyscan -q -p {port}").replace(
+        "User root", f"User root\nPort {port}"
+    )
+    said = host.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nsh /srv/commands 2>&1")
+    fingerprint = host.must("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
+    assert fingerprint in said
+    [line] = [line for line in said.splitlines() if line.startswith("restrict,command=")]
+    keys = host.root / "root/.ssh/authorized_keys"
+    keys.parent.mkdir(mode=0o700, exist_ok=True)
+    keys.write_text(line.replace("proc=/proc", "proc=/srv/proc") + "\n")
+
+    unit = directives(UNITS / "ssh-exporter.service")
+    start = unit["ExecStart"][0].replace("/opt/virtscope/bin/", "").replace("$ARGS", "--vzlist.interval=0")
+    prefix = "SHELL=/bin/sh setsid setpriv --reuid ssh-exporter --regid virtscope --clear-groups --no-new-privs"
+    host.must(f"{prefix} --bounding-set=-all {start} --web.listen-address=127.0.0.1:{own_port} >/srv/log 2>&1 &")
+    ask = re.findall(r"^curl '.*/probe.*", page.replace("\\-", "-"), re.MULTILINE)[0]
+    ask = (
+        ask.replace("10295", str(own_port))
+        .replace("module=xen", "module=openvz")
+        .replace("dom0.example.org", "127.0.0.1")
+    )
+    retry = f"--silent --retry {START_SECONDS} --retry-delay 1 --retry-connrefused"
+    probed = host.must(f"curl {retry} {ask.removeprefix('curl ')}")
+    assert "\nvestat_up 1.0\n" in probed, host.must("cat /srv/log")
+
+
 def series(page: str, prefix: str) -> set[str]:
     """The names and labels of these series of a page."""
     return {line.rpartition(" ")[0] for line in page.splitlines() if line.startswith(prefix)}
@@ -144,7 +183,8 @@ def series(page: str, prefix: str) -> set[str]:
 
 @on_each_release
 def test_installed_upgraded_and_purged_nothing_is_left(host: CleanHost, packages: Packages) -> None:
-    host.apt("install --no-install-recommends adduser python3-bcrypt python3-prometheus-client python3-yaml")
+    needed = "adduser openssh-client python3-bcrypt python3-prometheus-client python3-yaml"
+    host.apt(f"install --no-install-recommends {needed}")
     accounts = host.must("cat /etc/passwd /etc/group")
     before = host.files()
 
@@ -152,7 +192,9 @@ def test_installed_upgraded_and_purged_nothing_is_left(host: CleanHost, packages
     for exporter in EXPORTERS:
         assert host.must(f"{exporter} --version").startswith(f"{exporter}, version {OLDER} ")
         host.must(f"echo 'ARGS=\"--web.listen-address=:10999\"' >/etc/default/{exporter}")
-    host.must("echo 'basic_auth_users: {}' >/etc/virtscope/web.yml")
+    host.must("echo 'basic_auth_users: {}' >/etc/virtscope/web.yml; echo dom0 >>/etc/virtscope/hosts")
+    assert host.must("stat -c '%U %a' /var/lib/ssh-exporter /var/lib/ssh-exporter/.ssh") == "ssh-exporter 700\n" * 2
+    host.must("touch /var/lib/ssh-exporter/.ssh/id_ed25519")
     assert host.must("stat -c '%U %G %a' /etc/virtscope") == "root virtscope 2750\n"
     assert host.must("stat -c %G /etc/virtscope/web.yml") == "virtscope\n"
     enabled = {f"/etc/systemd/system/multi-user.target.wants/{exporter}.service" for exporter in EXPORTERS}
@@ -163,6 +205,8 @@ def test_installed_upgraded_and_purged_nothing_is_left(host: CleanHost, packages
         assert host.must(f"{exporter} --version").startswith(f"{exporter}, version {deb.version()} ")
         assert host.must(f"cat /etc/default/{exporter}") == 'ARGS="--web.listen-address=:10999"\n'
     assert host.must("cat /etc/virtscope/web.yml") == "basic_auth_users: {}\n"
+    assert host.must("tail -n 1 /etc/virtscope/hosts") == "dom0\n"
+    host.must("test -e /var/lib/ssh-exporter/.ssh/id_ed25519")
     assert "virtscope" in host.must("cat /etc/group")
     assert enabled <= host.files()
 

@@ -12,12 +12,13 @@ the other, and each has a deadline.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +77,38 @@ class Failure:
             raise type(self._error)(str(self._error))
 
 
+class GivingWay:
+    """The child whose answer may be cut off, while there is one; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+
+    @contextlib.contextmanager
+    def during(self, child: Child, request: str) -> Iterator[None]:
+        """Let the child be cut off; raises SourceTimeout where it was, in the place of how that failed."""
+        with self._lock:
+            self._child = child
+        try:
+            yield
+        except SourceError as error:
+            with self._lock:
+                cut_off = self._child is None
+            if cut_off:
+                raise SourceTimeout(f"{request!r} gave way to a scrape that waited for it") from error
+            raise
+        finally:
+            with self._lock:
+                self._child = None
+
+    def cut_off(self) -> None:
+        """End the child that may be."""
+        with self._lock:
+            child, self._child = self._child, None
+            if child:
+                child.kill()
+
+
 class Account(NamedTuple):
     """What a connection was like so far."""
 
@@ -96,10 +129,12 @@ class Connection:
         options = [f"-o{option}" for option in _OPTIONS]
         self._command = [*ssh, "-T", *options, "--", host, _WITHOUT_FORCED_COMMAND]
         self._room = room
+        self._next = threading.Lock()  # of who waits for the other one
         self._lock = threading.Lock()  # over all that follows; others only look at it
         self._child: Child | None = None
         self._closed = False
         self._failures: dict[str, Failure] = {}  # by request; of the connection: ""
+        self._giving_way = GivingWay()
         self._logged = ""  # what was last: why there is no connection, without its numbers, or "connected"
         self._connections = 0
         self._requests = 0
@@ -107,20 +142,24 @@ class Connection:
         self._bytes = 0  # of children that have ended, here and below
         self._cpu_seconds = 0.0
 
-    def ask(self, request: str, deadline: float) -> Finished:
+    def ask(self, request: str, deadline: float, *, gives_way: bool = False) -> Finished:
         """Return the answer to one of host.sh's requests, by `deadline` (a time.monotonic() value).
+
+        `gives_way`: it is of the background, and ends where another request has waited for half of its time.
 
         Raises Unreachable where the host can't be connected to, SourceTimeout where it doesn't answer, SourceMalformed
         where it answers something else, SourceError where the host sends too much.
         """
-        if not self._lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
-            raise SourceTimeout("the host is still answering another request")
+        if not self._acquire(deadline, gives_way):
+            if self._child and self._child.greeted:
+                raise SourceTimeout("the host is still answering another request")
+            raise Connecting("another request is still waiting for the connection")
         try:
             for name in ("", request):
                 if failure := self._failures.get(name):
                     failure.check()
             self._requests += 1
-            return self._ask(request, deadline)
+            return self._ask(request, deadline, gives_way)
         finally:
             self._lock.release()
 
@@ -148,9 +187,26 @@ class Connection:
         with self._lock:
             self._drop()
 
-    def _ask(self, request: str, deadline: float) -> Finished:
+    def _acquire(self, deadline: float, gives_way: bool) -> bool:
+        now = time.monotonic()
+        if self._wait(deadline if gives_way else now + (deadline - now) / 2):
+            return True
+        if not gives_way:
+            self._giving_way.cut_off()
+        return self._wait(deadline)
+
+    def _wait(self, until: float) -> bool:
+        """Acquire the lock by then. Who waits is next: else the background, asking on and on, could always be first."""
+        if not self._next.acquire(timeout=max(until - time.monotonic(), 0)):
+            return False
         try:
-            answer = self._answer(request, deadline)
+            return self._lock.acquire(timeout=max(until - time.monotonic(), 0))
+        finally:
+            self._next.release()
+
+    def _ask(self, request: str, deadline: float, gives_way: bool) -> Finished:
+        try:
+            answer = self._answer(request, deadline, gives_way)
         except Connecting:
             self._reasons["timeout"] += 1
             raise
@@ -173,18 +229,26 @@ class Connection:
         self._reasons[reason_of(error)] += 1
         self._failures[name] = Failure(error, self._failures.get(name))
 
-    def _answer(self, request: str, deadline: float) -> Finished:
+    def _answer(self, request: str, deadline: float, gives_way: bool) -> Finished:
         new = self._child is None or not self._child.greeted
         try:
-            return self._connected(deadline).answer(request, deadline)
+            return self._answer_once(request, deadline, gives_way)
         except Ended as end:
             if new:
                 raise Unreachable(str(end)) from end
         self._drop()  # it has ended since the last request: hosts are restarted, and host.sh doesn't wait for ever
         try:
-            return self._connected(deadline).answer(request, deadline)
+            return self._answer_once(request, deadline, gives_way)
         except Ended as end:
             raise Unreachable(str(end)) from end
+
+    def _answer_once(self, request: str, deadline: float, gives_way: bool) -> Finished:
+        """Return the answer; raises Ended too."""
+        child = self._connected(deadline)
+        if not gives_way:
+            return child.answer(request, deadline)
+        with self._giving_way.during(child, request):
+            return child.answer(request, deadline)
 
     def _connected(self, deadline: float) -> Child:
         """Return the child, greeted; raises Ended too."""

@@ -27,7 +27,7 @@ from virtscope.toolkit.scrape import Exporter, Source
 
 log = logging.getLogger(__name__)
 
-DEFAULT_PORT = 10293
+DEFAULT_PORT = 10295
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print_authorized_key(words[1:])
         return
     given = cli.start(_flags(), words)
-    ssh = ["ssh", *([f"-F{given.config_file}"] if given.config_file else [])]
+    config_file = getattr(given, "config_file", "")
+    ssh = ["ssh", *([f"-F{config_file}"] if config_file else [])]
     hosts = Hosts(given.hosts_file, ssh)
     try:
         hosts.names()
@@ -64,13 +65,14 @@ def _flags() -> argparse.ArgumentParser:
         dest="hosts_file",
         type=Path,
         required=True,
+        default=argparse.SUPPRESS,
         metavar="FILE",
         help="the hosts that may be probed, one a line, as ssh knows them; read again when it changes",
     )
     known.add_argument(
         "--ssh.config.file",
         dest="config_file",
-        default="",
+        default=argparse.SUPPRESS,
         metavar="FILE",
         help="ssh's configuration (default: that of the user and of the system)",
     )

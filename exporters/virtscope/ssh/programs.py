@@ -29,7 +29,8 @@ class RemotePrograms:
         """Run a program to its end; raises as Connection.ask() does, SourceUnavailable where there is none."""
         if self._closed:
             raise SourceError("closed")
-        finished = self._connection.ask(" ".join([program, *arguments]), time.monotonic() + self._timeout)
+        request = " ".join([program, *arguments])
+        finished = self._connection.ask(request, time.monotonic() + self._timeout, gives_way=True)
         if finished.status == _NOT_FOUND:
             raise SourceUnavailable(f"{program} is not there")
         return finished
