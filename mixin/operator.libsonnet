@@ -17,6 +17,7 @@ local ofScrape = {
   label_limit: 'labelLimit',
   label_name_length_limit: 'labelNameLengthLimit',
   label_value_length_limit: 'labelValueLengthLimit',
+  metrics_path: 'metricsPath',
   params: 'params',
   sample_limit: 'sampleLimit',
 };
@@ -28,7 +29,8 @@ local ofRelabelling = {
   source_labels: 'sourceLabels',
   target_label: 'targetLabel',
 };
-local elsewhere = ['job_name', 'file_sd_configs', 'relabel_configs', 'metric_relabel_configs', 'follow_redirects'];
+local elsewhere = ['job_name', 'file_sd_configs', 'relabel_configs', 'metric_relabel_configs', 'follow_redirects'] +
+                  ['scrape_interval', 'scrape_timeout'];
 
 local relabelling(config) =
   local unknown = [name for name in std.objectFields(config) if !std.objectHas(ofRelabelling, name)];
@@ -62,8 +64,8 @@ local targetsFile(job) = std.split(std.split(job.file_sd_configs[0].files[0], '/
     object('monitoring.coreos.com/v1alpha1', 'ScrapeConfig', std.strReplace(job.job_name, '_', '-'), {
       spec: renamed(ofScrape, job) + {
         jobName: job.job_name,
-        scrapeInterval: config.scrapeInterval,
-        scrapeTimeout: '%ds' % std.max(1, seconds - 1),
+        scrapeInterval: std.get(job, 'scrape_interval', config.scrapeInterval),
+        scrapeTimeout: std.get(job, 'scrape_timeout', '%ds' % std.max(1, seconds - 1)),
         honorLabels: false,
         relabelings: [relabelling(each) for each in job.relabel_configs],
         metricRelabelings: [relabelling(each) for each in job.metric_relabel_configs],

@@ -36,6 +36,7 @@
     guest: importstr '../prometheus/targets/guest.yml',
     node: importstr '../prometheus/targets/node.yml',
     perf: importstr '../prometheus/targets/perf.yml',
+    ssh: importstr '../prometheus/targets/ssh.yml',
     telegraf: importstr '../prometheus/targets/telegraf.yml',
     vestat: importstr '../prometheus/targets/vestat.yml',
     xentop: importstr '../prometheus/targets/xentop.yml',

@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tools.exporters import FOLDERS, prefixes
+from tools.exporters import FOLDERS, OVER_SSH, PROGRAMS, prefixes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "tests/golden"
@@ -42,7 +42,11 @@ def reference() -> str:
             family for name, family in families.items() if name.startswith(prefixes(exporter)) and name not in repeated
         ]
         sections.append(f"\n## [{exporter}-exporter]({exporter}-exporter.md)\n\n" + _table(of_exporter))
-    names = ", ".join(f"`{exporter}`" for exporter in FOLDERS)
+    over_ssh = [family for name, family in families.items() if name.startswith(f"{OVER_SSH}_")]
+    sections.append(
+        "\n## [ssh-exporter](agentless.md)\n\nOf its own; of hosts those of their exporters.\n\n" + _table(over_ssh)
+    )
+    names = ", ".join(f"`{exporter}`" for exporter in PROGRAMS)
     sections.append(f"\n## Every exporter of itself\n\n`NAME` is the exporter's: {names}.\n\n" + _table(of_every))
     return "".join(sections)
 

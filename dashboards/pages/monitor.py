@@ -66,6 +66,7 @@ def make() -> dashboard.Dashboard:
                     panels.small(panels.lines(exporters.COUNTERS)),
                     panels.small(panels.lines(exporters.DESCRIPTORS)),
                     _versions(),
+                    _over_ssh(),
                 ],
                 collapsed=True,
             ),
@@ -137,6 +138,20 @@ def _versions() -> table.Panel:
             exporters.VERSIONS.description,
             {"job": "Job", "version": "Version", "python": "Python"},
             [exporters.VERSIONS],
+        )
+        .span(24)
+        .height(6)
+    )
+
+
+def _over_ssh() -> table.Panel:
+    return (
+        panels.columns(
+            "Hosts over ssh",
+            "Each host that ssh-exporter has been asked for; instance is that exporter. Requests to it, and what its "
+            "connection costs here.",
+            {"instance": "Exporter", "target": "Host"},
+            exporters.OVER_SSH,
         )
         .span(24)
         .height(6)

@@ -171,6 +171,47 @@ DESCRIPTORS = highest(
     )
 )
 
+# Hosts over ssh
+
+_TARGET = "instance, target"
+_NO_SSH = "No host is watched over ssh: docs/agentless.md."
+
+
+def _over_ssh(name: str, expr: str, unit: str, description: str) -> Signal:
+    return Signal(name=name, expr=expr, unit=unit, description=description, absent=_NO_SSH, decimals=1)
+
+
+def _in_the_time_shown(counter: str) -> str:
+    return f"sum by ({_TARGET}) (increase({on_hosts(counter)}[$__range]))"
+
+
+def _rate_over_ssh(counter: str) -> str:
+    return f"sum by ({_TARGET}) (rate({on_hosts(counter)}[$__range]))"
+
+
+OVER_SSH = (
+    _over_ssh(
+        "Failures",
+        _in_the_time_shown("ssh_failures_total"),
+        units.Short,
+        "Requests to the host that failed in the time shown; ssh-exporter's log says why.",
+    ),
+    _over_ssh(
+        "Connections", _in_the_time_shown("ssh_connections_total"), units.Short, "Connections made in the time shown."
+    ),
+    _over_ssh("Connected", f"max by ({_TARGET}) ({on_hosts('ssh_connected')})", units.Short, "1 if it is connected."),
+    _over_ssh(
+        "Requests", _in_the_time_shown("ssh_requests_total"), units.Short, "Requests to the host in the time shown."
+    ),
+    _over_ssh("Received", _rate_over_ssh("ssh_received_bytes_total"), units.BytesPerSecondSI, "Bytes from the host."),
+    _over_ssh(
+        "CPU of ssh",
+        _rate_over_ssh("ssh_client_cpu_seconds_total"),
+        units.PercentUnit,
+        "CPU used by the ssh client here; 100 % is one processor busy all the time.",
+    ),
+)
+
 # Programs in Go have one too, without a Python.
 _BUILD_INFO = of_exporters("build_info", f'{ANY_HOSTS}, python!=""')
 

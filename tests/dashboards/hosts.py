@@ -50,6 +50,11 @@ def every_metric_of_openvz(seconds: float) -> str:
     return golden.page("vestat", (*kernels, "openvz-names"), seconds)
 
 
+def ssh_exporter(seconds: float) -> str:
+    """What ssh-exporter says of itself."""
+    return golden.page("ssh", ("ssh",), seconds)
+
+
 def mute_xen(seconds: float) -> str:
     """What xentop-exporter says of a host whose sources all fail."""
     errors = f'xentop_source_errors_total{{source="libxenstat",reason="timeout"}} {int(seconds)}'

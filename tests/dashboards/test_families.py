@@ -17,6 +17,7 @@ from tools.exporters import FOLDERS
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ("prometheus/rules/**/*.yml", "alerts/rules/*.yml", "alerts/generated/*.yml")
 UNREAD = {
+    "ssh_hosts": "for users; the table Hosts over ssh has those that were asked for",
     "process_virtual_memory_bytes": "every Prometheus client has it, and the resident memory says more",
     **{f"{exporter}_up": "for users; the sources' own say the same, and which one" for exporter in FOLDERS},
 }

@@ -72,7 +72,7 @@ OWN_WORDS = {
         rf"({'|'.join(FOLDERS)})_(source|encode|build)_\w+|process_(open|max)_fds"
         r"|perf_(open_counters|groups_reopened_total)"
         r"|xentop_(missing|iteration|toolstack|child)_\w+|perf_cgroups_left_out|resctrl_missing_values"
-        r"|openvz_\w+_(refused|unknown|unread)_\w+"
+        r"|openvz_\w+_(refused|unknown|unread)_\w+|ssh_\w+"
     ),
 }
 

@@ -45,6 +45,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         hosts.Ticking(hosts.every_metric_of_openvz) as openvz,
         hosts.Ticking(hosts.base) as base,
         hosts.Ticking(counted.perf) as perf,
+        hosts.Ticking(hosts.ssh_exporter) as ssh,
     ):
         web = perf.group("xen1", "xen")
         web["labels"]["vserver"] = "web 1"
@@ -61,6 +62,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 telegraf.group("base1", "base"),
             ],
             "lab": [runner.group("lab1", "cgroup")],
+            # Of no platform that it could be probed for.
+            "ssh": [{"targets": ["dom0"], "labels": {"__exporter__": ssh.address}}],
         }
         with Prometheus(tmp_path_factory.mktemp("dashboards"), targets, group_interval="5s", alert_for="0s") as server:
             server.watch(

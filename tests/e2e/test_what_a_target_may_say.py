@@ -40,6 +40,7 @@ SAID_BY: dict[str, set[str]] = {
     "machine_": {"cadvisor"},
     "app_": {"telegraf"},
     "lab_": {"lab"},
+    "ssh_": {"ssh"},  # tests/ssh/test_prometheus.py
     "process_": {*ON_HOSTS, *IN_GUESTS},
     "prometheus_": set(),
     "alertmanager_": set(),

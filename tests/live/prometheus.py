@@ -124,6 +124,9 @@ class Prometheus:
     def _set_intervals(self, scrapes: str, evaluations: str) -> None:
         configuration = yaml.safe_load(self._configuration.read_text())
         configuration["global"].update(scrape_interval=scrapes, scrape_timeout=scrapes, evaluation_interval=evaluations)
+        for job in configuration["scrape_configs"]:
+            for own in job.keys() & {"scrape_interval", "scrape_timeout"}:
+                del job[own]
         self._configuration.write_text(yaml.safe_dump(configuration))
 
     def _set_group_intervals(self, interval: str) -> None:

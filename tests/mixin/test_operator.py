@@ -146,9 +146,9 @@ def test_a_job_is_scraped_as_the_stack_does(objects: dict[str, Json], job: str) 
     assert targets == (
         [{"targets": ["dom0:10290"], "labels": {"host": "xen1", "platform": "xen"}}] if job == "xentop" else []
     )
-    assert spec.pop("scrapeInterval") == STACK["global"]["scrape_interval"]
-    assert spec.pop("scrapeTimeout") == STACK["global"]["scrape_timeout"]
     expected = {key: value for key, value in JOBS[job].items() if key != "file_sd_configs"}
+    for ours, of_operator in (("scrape_interval", "scrapeInterval"), ("scrape_timeout", "scrapeTimeout")):
+        assert spec.pop(of_operator) == expected.pop(ours, STACK["global"][ours])
     assert expected.pop("follow_redirects") is False  # the next test
     expected["honor_labels"] = False
     for part in ("relabel_configs", "metric_relabel_configs"):
@@ -171,6 +171,7 @@ def as_configured(spec: Json) -> Json:
         "labelNameLengthLimit": "label_name_length_limit",
         "labelValueLengthLimit": "label_value_length_limit",
         "metricRelabelings": "metric_relabel_configs",
+        "metricsPath": "metrics_path",
         "params": "params",
         "relabelings": "relabel_configs",
         "sampleLimit": "sample_limit",

@@ -33,14 +33,15 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
         sshd.add_host("openvz", authorized_key.command(script(OPENVZ)))
         with over_ssh(sshd, "xen", "openvz", flags=["--vzlist.interval=0"]) as ssh:
 
-            def targets(local: RunningExporter, module: str) -> list[dict[str, object]]:
-                probe = {"__metrics_path__": "/probe", "__param_module": module, "__param_target": module}
-                return [
-                    {"targets": [local.address], "labels": {"host": "local"}},
-                    {"targets": [ssh.address], "labels": {**probe, "instance": module, "host": "over ssh"}},
-                ]
+            def over_ssh_too(platform: str) -> dict[str, object]:
+                labels = {"host": "over ssh", "platform": platform, "__exporter__": ssh.address}
+                return {"targets": [platform], "labels": labels}
 
-            watched = {"xentop": targets(xentop, "xen"), "vestat": targets(vestat, "openvz")}
+            watched = {
+                "xentop": [{"targets": [xentop.address], "labels": {"host": "local"}}],
+                "vestat": [{"targets": [vestat.address], "labels": {"host": "local"}}],
+                "ssh": [over_ssh_too("xen"), over_ssh_too("openvz")],
+            }
             with Prometheus(tmp_path, watched, interval="2s", group_interval="2s", alert_for="2s") as prometheus:
 
                 def vocabulary(host: str) -> set[tuple[str, ...]]:
@@ -54,6 +55,10 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
                 for name in EXPECTED:  # rates are over a minute
                     prometheus.wait_for(f'{name}{{host="over ssh"}}', 180)
                 within_a_minute(lambda: vocabulary("over ssh") == vocabulary("local"))
+                [itself] = prometheus.query('up{job="ssh"}')
+                assert itself["metric"]["instance"] == ssh.address
+                assert prometheus.value('ssh_connected{job="ssh", target="xen"}') == 1
+                assert prometheus.query('{__name__=~"ssh_.+", job!="ssh"}') == []
                 assert not [alert for alert in prometheus.alerts() if alert["labels"].get("host") == "over ssh"]
                 sshd.stop()
                 prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing", instance="xen"}', 60)

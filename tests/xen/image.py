@@ -34,6 +34,7 @@ DOM0_PACKAGES = (
     "kmod",
     "libc-bin",
     "mount",
+    "openssh-server",
     "python3",
     "sed",
     "util-linux",
@@ -150,8 +151,9 @@ def dom0_root(root: Path, archive: Archive) -> None:
         shutil.rmtree(link, ignore_errors=True)
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-    (root / "etc" / "group").write_text("root:x:0:\n")
+    # What sshd is before it knows who has come: a user of its own.
+    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nsshd:x:100:100::/run/sshd:/usr/sbin/nologin\n")
+    (root / "etc" / "group").write_text("root:x:0:\nsshd:x:100:\n")
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost dom0\n")
     for name in ("init", "agent.py"):
         shutil.copy(HERE / "dom0" / name, root)

@@ -19,6 +19,7 @@ from tools.programs import ProgramsError, debian, releases
 AGENT_PORT = 7000
 EXPORTER_PORT = 10290
 SECOND_EXPORTER_PORT = 10291
+SSH_PORT = 22
 BOOT_SECONDS = 400  # about 30 on a quiet machine
 SAVE_SECONDS = 300
 
@@ -72,6 +73,7 @@ class Machine:
     Attributes:
         exporter: address on this machine that reaches port 10290 of Dom0, e.g. "127.0.0.1:40123".
         second_exporter: likewise for port 10291.
+        ssh: likewise for port 22, on which Dom0 listens if a test has it do so.
         serial_log: the console of Xen and Dom0.
     """
 
@@ -81,7 +83,7 @@ class Machine:
         self.saved = saved
         self.serial_log = workdir / "serial.log"
         self.monitor = workdir / "qmp"
-        self.agent, self.exporter, self.second_exporter = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        self.agent, self.exporter, self.second_exporter, self.ssh = (f"127.0.0.1:{free_port()}" for _ in range(4))
         self.qemu: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -89,6 +91,7 @@ class Machine:
             self.agent: AGENT_PORT,
             self.exporter: EXPORTER_PORT,
             self.second_exporter: SECOND_EXPORTER_PORT,
+            self.ssh: SSH_PORT,
         }
         forwarded = ",".join(f"hostfwd=tcp:{here}-:{there}" for here, there in ports.items())
         # pdeathsig: QEMU ends even if the tests are killed.
