@@ -22,6 +22,7 @@ FOR_GUESTS = {
     "app",
     "app_in_guests",
 }  # jobs whose entries may have a vserver
+OVER_SSH = ("xen", "openvz")
 _FILE_NAMED = re.compile(r"""^[^#\n]*?\b(\w+_file): *(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"',}]+))""", re.MULTILINE)
 _LOGS_NAMED = re.compile(r"""^[^#\n]*/access_log\.pl +([^"'\n]+)["']""", re.MULTILINE)
 
@@ -34,10 +35,19 @@ def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) 
             meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(PLATFORMS)}"
             yield f"{target.address} (job {target.job}) has platform {target.platform}, which no rule knows: {meant}"
     for labels in dropped:
-        if labels.get("vserver") and labels["job"] not in FOR_GUESTS:
+        address, job = labels["__address__"], labels["job"]
+        if job == "vestat_over_ssh":
+            continue  # of the same entries as the next
+        file = "ssh" if job == "xentop_over_ssh" else job
+        if file == "ssh" and labels.get("platform") not in OVER_SSH:
             yield (
-                f"{labels['__address__']} is not scraped: prometheus/targets/{labels['job']}.yml is for hosts, and its "
-                "entry has a vserver, as those in guest.yml, telegraf.yml and app.yml may"
+                f"{address} is not scraped: prometheus/targets/ssh.yml is for platforms {' and '.join(OVER_SSH)}, and "
+                f"its entry has {labels.get('platform') or 'none'}"
+            )
+        if labels.get("vserver") and job not in FOR_GUESTS:
+            yield (
+                f"{address} is not scraped: prometheus/targets/{file}.yml is for hosts, and its entry has a vserver, "
+                "as those in guest.yml, telegraf.yml and app.yml may"
             )
 
 

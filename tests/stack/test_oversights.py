@@ -57,6 +57,13 @@ def test_a_guest_in_a_file_for_hosts(running: Checkout) -> None:
             assert "prometheus/targets/node.yml is for hosts" in line
 
 
+def test_a_host_over_ssh_of_a_platform_that_is_not_read_so(running: Checkout) -> None:
+    with targets(running, "ssh", "- targets: [localhost1]\n  labels: {platform: zen}\n"):
+        for lines in said(running):
+            [line] = [line for line in lines if "localhost1 is not scraped" in line]
+            assert "for platforms xen and openvz, and its entry has zen" in line
+
+
 def test_a_password_that_isn_t_there_or_can_t_be_read(running: Checkout) -> None:
     configuration = running.folder / "prometheus" / "prometheus.yml"
     job = "  - job_name: vestat\n"
