@@ -28,12 +28,18 @@ class Target:
     """A running server to be measured. `series` is how many it serves, its own metrics included."""
 
     def __init__(
-        self, command: list[str], port: int | None = None, environment: Mapping[str, str] | None = None
+        self,
+        command: list[str],
+        port: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        path: str = "/metrics",
     ) -> None:
         """Start the server; without `port` it prints the port it chose on its first line."""
+        self._path = path
         self._process = subprocess.Popen(
             command, cwd=CHECKOUT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
+        self.pid = self._process.pid
         assert self._process.stdout
         self._connection = http.client.HTTPConnection("127.0.0.1", port or int(self._process.stdout.readline()))
         self._wait_until_it_answers()
@@ -42,7 +48,7 @@ class Target:
 
     def scrape(self) -> bytes:
         """Return a response's body; the connection is kept open if the server allows it."""
-        self._connection.request("GET", "/metrics", headers=HEADERS)
+        self._connection.request("GET", self._path, headers=HEADERS)
         response = self._connection.getresponse()
         body = response.read()
         if response.status != http.HTTPStatus.OK:
@@ -51,7 +57,7 @@ class Target:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used by all threads of the server, ended ones included, to the nanosecond."""
-        return time.clock_gettime((~self._process.pid << 3) | 2)  # the clock of clock_getcpuclockid(3)
+        return time.clock_gettime((~self.pid << 3) | 2)  # the clock of clock_getcpuclockid(3)
 
     def cpu_seconds_per_scrape(self, scrapes: int) -> float:
         """Return the server's cost per scrape, for this number of scrapes in a row."""
@@ -62,7 +68,7 @@ class Target:
 
     def resident_bytes(self) -> int:
         """Return the server's current memory."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
     def stop(self) -> None:

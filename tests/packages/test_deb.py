@@ -150,9 +150,7 @@ def test_a_host_watched_over_ssh_by_the_man_page_alone(host: CleanHost, packages
 
     page = host.must("dpkg-deb --fsys-tarfile /srv/ssh-exporter_*.deb | tar -xO ./usr/share/man/man1/*.gz | zcat")
     commands = block_of(page, '.SH "WATCHED HOSTS"').replace("dom0.example.org", "127.0.0.1")
-    commands = commands.replace("ssh-keyscan", f"ssh-keyscan -q -p {port}").replace(
-        "User root", f"User root\nPort {port}"
-    )
+    commands = commands.replace("ssh-keyscan", f"ssh-keyscan -p {port}").replace("User root", f"User root\nPort {port}")
     said = host.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nsh /srv/commands 2>&1")
     fingerprint = host.must("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
     assert fingerprint in said

@@ -29,15 +29,17 @@ from tests.packages.test_deb import block_of
 from tests.xen.host import XenHost
 from tests.xen.machine import SECOND_EXPORTER_PORT
 from tests.xen.pages import Page
-from tools.exporters import FOLDERS
+from tests.xen.test_over_ssh import Dom0Sshd, sshd
+from tools.exporters import PROGRAMS
 
-__all__ = ["packages"]  # a fixture
+__all__ = ["packages", "sshd"]  # fixtures
 
-EXPORTERS = [f"{exporter}-exporter" for exporter in FOLDERS]
-NEEDED = "curl openssl python3-bcrypt python3-prometheus-client python3-yaml systemd xen-utils-4.17"
+EXPORTERS = [f"{exporter}-exporter" for exporter in PROGRAMS]
+NEEDED = "curl openssh-client openssl python3-bcrypt python3-prometheus-client python3-yaml systemd xen-utils-4.17"
 LEFT_OUT = ["usr/share/doc", "usr/share/locale", "usr/share/man", "usr/share/zoneinfo", "usr/lib/xen-4.17/boot"]
 LEFT_OUT += ["var/cache/apt", "var/lib/apt", "usr/share/python-wheels", "usr/lib/gcc", "usr/share/perl"]
 PASSWORD = "correct horse"
+TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds: 50"
 NAME = "host.example.org"  # in the man page's commands
 START_SECONDS = 300  # of systemd, and of an exporter, in emulation
 # In Dom0: unpack what this machine serves, and make it the root of a systemd.
@@ -138,7 +140,7 @@ def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFa
     started.must("dpkg --install /srv/*.deb", 600)
     # Its installation has started each, but for xentop-exporter, on whose port Dom0's own listens.
     states = started.must(
-        f"systemctl is-enabled {' '.join(EXPORTERS)}; systemctl is-active vestat-exporter perf-exporter"
+        f"systemctl is-enabled {' '.join(EXPORTERS)}; systemctl is-active vestat-exporter perf-exporter ssh-exporter"
     )
     assert set(states.split()) == {"enabled", "active"}
     started.must(f"systemctl stop {' '.join(EXPORTERS)}", 300)
@@ -189,7 +191,12 @@ def wait_for(debian: Debian, exporter: str, line: str) -> str:
 
 @pytest.mark.parametrize(
     ("exporter", "line"),
-    [("xentop-exporter", "xentop_up 1.0"), ("perf-exporter", "perf_up 1.0"), ("vestat-exporter", "vestat_up 0.0")],
+    [
+        ("xentop-exporter", "xentop_up 1.0"),
+        ("perf-exporter", "perf_up 1.0"),
+        ("vestat-exporter", "vestat_up 0.0"),
+        ("ssh-exporter", "ssh_up 1.0"),
+    ],
 )
 def test_scraped_from_outside_with_every_line_of_its_unit_in_force(debian: Debian, exporter: str, line: str) -> None:
     flags = f'ARGS="--web.listen-address=:{SECOND_EXPORTER_PORT} --web.config.file=/etc/virtscope/web.yml"'
@@ -227,12 +234,34 @@ def test_scraped_from_outside_with_every_line_of_its_unit_in_force(debian: Debia
         assert int(decoded) == len(capabilities(exporter))
         assert status["CapEff"] == status["CapBnd"]
         limits = f"/sys/fs/cgroup/system.slice/{exporter}.service"
-        assert debian.must(f"cat {limits}/memory.max {limits}/pids.max").split() == [str(2**30), "128"]
-        assert directives(UNITS / f"{exporter}.service")["TasksMax"] == ["128"]
+        given = directives(UNITS / f"{exporter}.service")
+        memory = str(int(given["MemoryMax"][0].removesuffix("G")) * 2**30)
+        assert debian.must(f"cat {limits}/memory.max {limits}/pids.max").split() == [memory, *given["TasksMax"]]
     finally:
         debian.must(
             f"rm -r /etc/systemd/system/{exporter}.service.d; systemctl daemon-reload; systemctl stop {exporter}"
         )
+
+
+def test_ssh_exporter_reads_dom0_by_its_own_unit(debian: Debian, sshd: Dom0Sshd) -> None:
+    """Through a ProxyCommand too, which the user's own shell would refuse to run."""
+    home = "/var/lib/ssh-exporter/.ssh"
+    for name, file in {"id_ed25519": "key", "known_hosts": "known_hosts"}.items():
+        debian.must(f"cat >{home}/{name} <<'END'\n{(sshd.folder / file).read_text()}END")
+    forward = "import socket; s = socket.create_connection(('127.0.0.1', 22)); "
+    forward += "socket.send_fds(socket.socket(fileno=1), [b'0'], [s.fileno()])"
+    config = "Host *\n HostKeyAlias dom0\n HostName 127.0.0.1\n User root\nHost proxied\n ProxyUseFdpass yes\n"
+    debian.must(f"cat >{home}/config <<'END'\n{config} ProxyCommand python3 -c \"{forward}\"\nEND")
+    debian.must(f"chmod 600 {home}/id_ed25519; chown -R ssh-exporter {home}; chmod 700 {home}")
+    debian.must("printf 'direct\\nproxied\\n' >>/etc/virtscope/hosts; systemctl restart ssh-exporter", 300)
+    try:
+        for host in ("direct", "proxied"):
+            ask = f"curl --silent --fail --retry 20 --retry-all-errors --retry-delay 3 --header '{TIMEOUT}'"
+            page = debian.must(f"{ask} 'http://127.0.0.1:10295/probe?module=xen&target={host}'", 300)
+            assert 'xentop_source_up{source="xentop"} 1.0\n' in page
+            assert 'xen_domain_cpu_seconds_total{domain="Domain-0"' in page
+    finally:
+        debian.must("systemctl stop ssh-exporter; sed -i '/^[^#]/d' /etc/virtscope/hosts")
 
 
 def test_what_is_forbidden_root_can_do(debian: Debian) -> None:
