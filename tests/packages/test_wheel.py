@@ -47,3 +47,14 @@ def test_its_page_has_no_link_that_leads_nowhere(wheel: Path) -> None:
 
 def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     assert build(tmp_path, TZ="Pacific/Kiritimati", LC_ALL="C").read_bytes() == wheel.read_bytes()
+
+
+def test_installed_it_has_what_runs_on_hosts_over_ssh(wheel: Path, tmp_path: Path) -> None:
+    """A file that is no module: the forced command's script."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "key.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE9rzIEY3IBg test\n")
+    command = [sys.executable, "-m", "virtscope.ssh", "authorized-key", "key.pub"]
+    said = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said.startswith("restrict,command=\"exec /bin/sh -c 'PATH=")
+    assert said.endswith("' ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE9rzIEY3IBg test\n".replace("' ", "'\" "))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.live.prometheus import Prometheus
@@ -33,11 +34,11 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
         sshd.add_host("openvz", authorized_key.command(script(OPENVZ)))
         with over_ssh(sshd, "xen", "openvz", flags=["--vzlist.interval=0"]) as ssh:
 
-            def over_ssh_too(platform: str) -> dict[str, object]:
+            def over_ssh_too(platform: str) -> dict[str, Any]:
                 labels = {"host": "over ssh", "platform": platform, "__exporter__": ssh.address}
                 return {"targets": [platform], "labels": labels}
 
-            watched = {
+            watched: dict[str, list[dict[str, Any]]] = {
                 "xentop": [{"targets": [xentop.address], "labels": {"host": "local"}}],
                 "vestat": [{"targets": [vestat.address], "labels": {"host": "local"}}],
                 "ssh": [over_ssh_too("xen"), over_ssh_too("openvz")],

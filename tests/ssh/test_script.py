@@ -57,6 +57,13 @@ def known_requests() -> Iterator[str]:
     yield from (f"vzlist -H -o veid,{field}" for field in vzlist.LABELS)
 
 
+def test_bash_3_can_find_the_end_of_each_substitution() -> None:
+    """It counts parentheses, of a case too, up to the one that ends $(...)."""
+    text = re.sub(r'(?m)^ *#.*$|"(?:[^"\\]|\\.)*"', "", authorized_key.SCRIPT.read_text())
+    body = text[text.index("status=$(") : text.index("echo ${status:-1}")]
+    assert body.count("(") == body.count(")")
+
+
 @each_shell
 def test_it_knows_all_that_is_asked(host: Path, shell: str) -> None:
     for request in known_requests():

@@ -253,7 +253,8 @@ def test_ssh_exporter_reads_dom0_by_its_own_unit(debian: Debian, sshd: Dom0Sshd)
     config = "Host *\n HostKeyAlias dom0\n HostName 127.0.0.1\n User root\nHost proxied\n ProxyUseFdpass yes\n"
     debian.must(f"cat >{home}/config <<'END'\n{config} ProxyCommand python3 -c \"{forward}\"\nEND")
     debian.must(f"chmod 600 {home}/id_ed25519; chown -R ssh-exporter {home}; chmod 700 {home}")
-    debian.must("printf 'direct\\nproxied\\n' >>/etc/virtscope/hosts; systemctl restart ssh-exporter", 300)
+    debian.must(": >/etc/default/ssh-exporter; printf 'direct\\nproxied\\n' >>/etc/virtscope/hosts")
+    debian.must("systemctl restart ssh-exporter", 300)
     try:
         for host in ("direct", "proxied"):
             ask = f"curl --silent --fail --retry 20 --retry-all-errors --retry-delay 3 --header '{TIMEOUT}'"

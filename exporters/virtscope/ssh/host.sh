@@ -1,6 +1,7 @@
 # What runs on a watched host: the forced command of one key. `ssh-exporter authorized-key` prints it as one line without
 # comments, so nothing is installed there. For any sh: dash, bash 3, BusyBox. A line may be followed by another on the
-# same line, so each ends as it must; no single quotes, which are around all of it.
+# same line, so each ends as it must; no single quotes, which are around all of it. Inside of $(...), bash before 4 takes
+# the ) of a case for its end, unless there is a ( before the pattern.
 #
 # It reads requests, a line each, does those that are listed below and nothing else, and answers each in order:
 #
@@ -19,7 +20,7 @@ answer() {
       output=$({ "$@" 3>&- 4>&- 5>&-; echo $? >&4; printf x; } | head -c 9000000);
       if [ ${#output} -lt 8900000 ]; then output=${output%x}; fi;
       # Passwords of guests' consoles stay here.
-      case $request in *"list -l")
+      case $request in (*"list -l")
         output=$(printf %sx "$output" | sed "s/\(passwd\": \"\).*\"/\1\"/; s/passwd [^)]*)/passwd )/");
         output=${output%x};;
       esac;
