@@ -20,6 +20,7 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed
 
 _LINE = re.compile(rb"(?m)^([^:\n]+):(.*\n?)")
 _UNREAD = re.compile(r"grep: ([^:]+): (.+)")
+_READ = {0, 2}  # grep's status, the second where some files can't be read; with another it has not come to the end
 _NAMES = {os.strerror(number): name for number, name in errno.errorcode.items()}
 
 
@@ -29,6 +30,8 @@ def files(answer: Finished) -> Files:
     A last line without a line break has one here: grep adds it. Raises SourceMalformed where this isn't grep's output,
     SourceError where there is none.
     """
+    if answer.status not in _READ:
+        raise SourceError(f"the host's files can't be read: grep {answer.problem()}")
     found: dict[str, bytes | Unread] = {}
     for complaint in answer.complaints.decode("utf-8", "backslashreplace").splitlines():
         unread = _UNREAD.fullmatch(complaint)
@@ -39,6 +42,4 @@ def files(answer: Finished) -> Files:
         raise SourceMalformed(f"the host's files can't be distinguished in {answer.output[:200]!r}")
     for path, of_file in groupby(lines, lambda line: line[0]):
         found[path.decode("utf-8", "backslashreplace")] = b"".join([line for _, line in of_file])
-    if not found and answer.status not in {0, 2}:
-        raise SourceError(f"the host's files can't be read: grep {answer.problem()}")
     return found

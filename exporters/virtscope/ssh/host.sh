@@ -13,11 +13,11 @@ export PATH LC_ALL; cd / || exit;
 ulimit -c 0;
 exec 3>&1;
 # Output goes through a variable, so that its length is known, with an x behind it, as line breaks at the end get lost.
-# One that has no end is cut, and what prints it ends.
+# One that has no end is cut, and what prints it ends. By its path, as BusyBox 1.22 gives a head of its own no options.
 answer() {
   status=$({
     complaints=$({
-      output=$({ "$@" 3>&- 4>&- 5>&-; echo $? >&4; printf x; } | head -c 9000000);
+      output=$({ "$@" 3>&- 4>&- 5>&-; echo $? >&4; printf x; } | /usr/bin/head -c 9000000);
       if [ ${#output} -lt 8900000 ]; then output=${output%x}; fi;
       # Passwords of guests' consoles stay here.
       case $request in (*"list -l")
@@ -25,7 +25,7 @@ answer() {
         output=${output%x};;
       esac;
       printf "%s %s\n%s\n" "$request" ${#output} "$output" >&3;
-    } 2>&1 4>&5 | head -c 100000);
+    } 2>&1 4>&5 | /usr/bin/head -c 100000);
     printf "%s\n%s\n" ${#complaints} "$complaints" >&3;
   } 5>&1);
   echo ${status:-1};
