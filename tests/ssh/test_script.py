@@ -126,11 +126,12 @@ def test_files_that_are_missing(host: Path, shell: str) -> None:
 
 @each_shell
 def test_one_that_prints_without_end_is_ended(host: Path, shell: str) -> None:
-    for endless, size in (("cat /dev/zero", 0), (f"yes {host}", 9_000_000), (f"yes {host} >&2", 0)):
+    # Cut right behind a line break, it loses that.
+    for endless, size in (("cat /dev/zero", ""), (f"yes {host}", "(9000000|8999999)\n"), (f"yes {host} >&2", "")):
         (host / "programs/xl").write_text(f"#!/bin/sh\nexec {endless}\n")
         answered = answers(host, shell, "xl list\nunknown\n")
         assert len(answered) < 9_200_000
-        assert answered.startswith(f"virtscope 1\nxl list {'' if size == 0 else size}")
+        assert re.match(f"virtscope 1\nxl list {size}", answered)
         assert answered.endswith("\nunknown 0\n\n0\n\n1\n"), "and it goes on"
     assert not running(f"yes {host}")
 

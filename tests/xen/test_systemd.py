@@ -104,7 +104,7 @@ class Debian:
         """Start systemd; this machine serves the Debian on this port."""
         self.xen.dom0(START.replace("PORT", str(port)), 600)
         deadline = time.monotonic() + START_SECONDS
-        while not self.init or "running" not in self.must("systemctl is-system-running --wait || true"):
+        while not self.init or "running" not in self.must("systemctl is-system-running --wait || true", START_SECONDS):
             self.init = self.xen.dom0("pidof systemd || true").strip()
             assert time.monotonic() < deadline, self.xen.dom0("cat /var/log/debian")
             time.sleep(1)
