@@ -43,7 +43,7 @@ test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboard
 	$(BIN)/pytest -m "not nightly" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
 	$(BIN)/pytest -m "not nightly" --durations 10 $(ALONE)
 	$(BIN)/python -m tools.nightly --changed
-nightly: $(READY) ## Tests that take minutes each: a second scheduler of Xen, objectives that break, guests that come and go
+nightly: $(READY) ## Tests that take minutes each: a busy Dom0 and a second scheduler of Xen, objectives that break, packages, full disks
 	$(BIN)/python -m tools.nightly
 lint: $(READY) ## Check format, code, layers, spelling and wording
 	$(BIN)/ruff format --check

@@ -25,8 +25,8 @@ PARTS = {
         *("telegraf", "tests/compose", "tests/stack/conftest.py", "tools"),
     ),
     "tests/xen": (
-        *(*PROGRAMS, "exporters", "packaging", "prometheus"),
-        *("tests/distributions", "tests/packages", "tests/xen", "tools/deb.py"),
+        *(*PROGRAMS, "alerts", "dashboards/json/host.json", "exporters", "packaging", "prometheus"),
+        *("tests/distributions", "tests/packages/conftest.py", "tests/xen", "tools/deb.py"),
     ),
     "tests/lab": (
         *(*PROGRAMS, "alerts", "lab", "prometheus", "telegraf", "tests/lab", "tests/stack/conftest.py"),

@@ -45,6 +45,7 @@ class Release:
 DEBIAN_12 = Release("debian", "bookworm", "Debian GNU/Linux 12 (bookworm)")
 DEBIAN_13 = Release("debian", "trixie", "Debian GNU/Linux 13 (trixie)")
 UBUNTU_16_04 = Release("ubuntu", "xenial", "Ubuntu 16.04")  # the oldest that is still served: glibc 2.23, systemd 229
+UBUNTU_22_04 = Release("ubuntu", "jammy", "Ubuntu 22.04")
 UBUNTU_24_04 = Release("ubuntu", "noble", "Ubuntu 24.04")
 UBUNTU_26_04 = Release("ubuntu", "resolute", "Ubuntu 26.04")
 

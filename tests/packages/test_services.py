@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUNTU_24_04, UBUNTU_26_04
+from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04
 from tests.live.privileges import capabilities
 from tests.packages.conftest import OLDER, Boot, CleanHost, Packages, install_archive
-from tests.packages.test_deb import FIXTURE, UBUNTU_22_04, block_of
+from tests.packages.test_deb import FIXTURE, block_of
 from tests.packages.test_wheel import build
 from tests.stack.conftest import NOT_COPIED, ROOT
 from tools import deb
