@@ -26,7 +26,8 @@ PARTS = {
     ),
     "tests/xen": (
         *(*PROGRAMS, "alerts", "dashboards/json/host.json", "exporters", "packaging", "prometheus"),
-        *("tests/distributions", "tests/packages/conftest.py", "tests/xen", "tools/deb.py"),
+        *("tests/distributions", "tests/packages/conftest.py", "tests/packages/test_deb.py", "tests/xen"),
+        "tools/deb.py",
     ),
     "tests/lab": (
         *(*PROGRAMS, "alerts", "lab", "prometheus", "telegraf", "tests/lab", "tests/stack/conftest.py"),
