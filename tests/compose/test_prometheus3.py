@@ -58,6 +58,8 @@ def test_the_rules_unit_tests_pass(part: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
 def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "path", {"prometheus": program_path("prometheus3")}.__getitem__)
     with Exposition(XEN_GUEST) as exporter, Prometheus(tmp_path, {"xentop": [exporter.group("xen1")]}) as prometheus:
