@@ -54,6 +54,7 @@ cd /debian
 mount -t proc proc proc
 mount -t xenfs xenfs proc/xen
 mount --rbind /sys sys
+if grep -q ' /debian/sys/fs/cgroup ' /proc/mounts; then umount sys/fs/cgroup; fi  # Dom0's own, of another test
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount --rbind /dev dev
 mount -t tmpfs -o mode=755 tmpfs run
