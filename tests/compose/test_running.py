@@ -13,10 +13,11 @@ import yaml
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
 from tests.stack.conftest import eventually
-from tools.parts import CADVISOR, OVERVIEW, PROMETHEUS
+from tools.compose import PERF_ENGINE
+from tools.parts import CADVISOR, OVERVIEW, PERF_EXPORTER, PROMETHEUS
 from tools.targets import JOBS, this_machine
 
-SERVICES = ("prometheus", "alertmanager", "grafana", "node-exporter", "cadvisor", "telegraf")
+EVERYWHERE = {"prometheus", "alertmanager", "grafana", "node-exporter", "cadvisor", "telegraf"}
 OUTSIDE = {
     "PROMETHEUS_EXTERNAL_URL": "https://monitor.example.org/prometheus",
     "ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org/alertmanager",
@@ -28,20 +29,30 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
-def stack(engine: Engine, override: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCheckout]:
+def services(engine: Engine) -> set[str]:
+    """Those that run on this engine."""
+    major = int(engine.docker("version", "--format", "{{.Server.Version}}").partition(".")[0])
+    return EVERYWHERE | {PERF_EXPORTER.name} if major >= PERF_ENGINE else EVERYWHERE
+
+
+@pytest.fixture(scope="module")
+def stack(
+    engine: Engine, services: set[str], override: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DockerCheckout]:
     """The stack, all of it healthy."""
     checkout = DockerCheckout(tmp_path_factory.mktemp("s") / "checkout", engine, override, **OUTSIDE)
     said = checkout.compose("up")
     try:
         assert checkout.url(PROMETHEUS.port_variable) in said
-        checkout.wait_until_healthy(dict.fromkeys(SERVICES, "healthy"))
+        checkout.wait_until_healthy(dict.fromkeys(services, "healthy"))
         yield checkout
     finally:
         engine.clear()
 
 
-def test_prometheus_scrapes_all_parts(stack: DockerCheckout) -> None:
-    jobs = {job for job, part in JOBS.items() if part.platform is None} - {"perf"}  # not with Debian 12's Docker
+def test_prometheus_scrapes_all_parts(stack: DockerCheckout, services: set[str]) -> None:
+    counted = PERF_EXPORTER.name in services
+    jobs = {job for job, part in JOBS.items() if part.platform is None and (part is not PERF_EXPORTER or counted)}
     host = this_machine().host
     assert eventually(lambda: {series["metric"]["job"] for series in stack.query("up == 1")} == jobs, seconds=60)
     assert {series["metric"]["host"] for series in stack.query("up")} == {host}
@@ -67,8 +78,8 @@ def test_node_exporter_sees_the_host(stack: DockerCheckout) -> None:
     assert interfaces == {device.name for device in Path("/sys/class/net").iterdir()}
 
 
-def test_containers_are_virtual_servers_by_their_names(stack: DockerCheckout) -> None:
-    names = {stack.container(service) for service in SERVICES}
+def test_containers_are_virtual_servers_by_their_names(stack: DockerCheckout, services: set[str]) -> None:
+    names = {stack.container(service) for service in services}
     assert eventually(
         lambda: names <= {series["metric"].get("vserver") for series in stack.query("vserver:cpu_usage:rate")},
         seconds=90,
