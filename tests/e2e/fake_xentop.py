@@ -3,7 +3,8 @@
 
 says     what to do: "counts" iterations, each with its number as every CPU time; "malformed"; two iterations
          and "half" of one, and then death; "dies" at once with a complaint; "hangs" without a word; "old" knows no -f;
-         "cut" lines at 80 columns; "repeats" the header above each domain, as -r does
+         "cut" lines at 80 columns; "repeats" the header above each domain, as -r does; "trickles" a byte a second;
+         "never ends": one line, without end
 children gets the process id and the arguments of each start
 """
 
@@ -30,6 +31,12 @@ if says == "dies":
     sys.exit("first complaint\nERROR: Can't find hypervisor information in sysfs!")
 if says == "hangs":
     time.sleep(600)
+while says == "never ends":
+    sys.stdout.write("x" * 65536)
+for character in HEADER if says == "trickles" else "":
+    sys.stdout.write(character)
+    sys.stdout.flush()
+    time.sleep(1)
 for count in range(600):
     text = HEADER + ROW.format("Domain-0", "-----r", count) + ROW.format("web01", "--b---", count)
     if says == "malformed":

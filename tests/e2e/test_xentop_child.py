@@ -113,7 +113,8 @@ def test_one_child_serves_every_scrape(xentop: FakeXentop, exporter: RunningExpo
         later = wait_for(lambda: text if value(text := page(exporter), CPU) != value(first, CPU) else "")
     assert [arguments for _, *arguments in xentop.starts()] == [["-b", "-f", "-n", "-x", "-v", "-d", "1"]]
     assert 'xen_domain_cpu_seconds_total{domain="Domain-0",domid="0"}' in first
-    assert f'xentop_source_info{{detail="{xentop.folder}/xentop",source="xentop"}} 1' in first
+    detail = f"{xentop.folder}/xentop, networks from /proc/net/dev"
+    assert f'xentop_source_info{{detail="{detail}",source="xentop"}} 1' in first
     assert 0 < (value(later, "xentop_iteration_age_seconds") or 0) < 5
     assert value(later, "xentop_child_starts_total") == 1
     assert value(later, "xentop_iteration_unknown_lines") == 0

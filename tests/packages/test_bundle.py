@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -40,6 +41,23 @@ on_an_old_system = pytest.mark.parametrize("host", [UBUNTU_16_04], indirect=True
 
 def test_two_builds_are_the_same_bytes(archive: Path, standalone_python: Path, tmp_path: Path) -> None:
     assert bundle.build(tmp_path, standalone_python).read_bytes() == archive.read_bytes()
+
+
+def test_its_list_has_every_package_and_the_libraries_of_its_python(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="tar")
+    [root] = tmp_path.iterdir()
+    document = (root / "sbom.cdx.json").read_text()
+    assert archive.with_name(f"{root.name}.cdx.json").read_text() == document
+    asked = (
+        "import importlib.metadata, json, platform, pyexpat, ssl, zlib; print(json.dumps({"
+        "**{d.metadata['Name'].lower().replace('_', '-'): d.version for d in importlib.metadata.distributions()}, "
+        "'cpython': platform.python_version(), 'expat': pyexpat.EXPAT_VERSION.removeprefix('expat_'), "
+        "'openssl': ssl.OPENSSL_VERSION.split()[1], 'zlib': zlib.ZLIB_RUNTIME_VERSION}))"
+    )
+    said = subprocess.run([root / "bin/python", "-I", "-c", asked], check=True, capture_output=True, text=True).stdout
+    components = json.loads(document)["components"]
+    assert {component["name"]: component["version"] for component in components} == json.loads(said)
 
 
 def test_a_python_that_needs_a_newer_glibc_is_refused(standalone_python: Path, tmp_path: Path) -> None:

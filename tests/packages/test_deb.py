@@ -150,7 +150,12 @@ def test_a_host_watched_over_ssh_by_the_man_page_alone(host: CleanHost, packages
     page = host.must("dpkg-deb --fsys-tarfile /srv/ssh-exporter_*.deb | tar -xO ./usr/share/man/man1/*.gz | zcat")
     commands = block_of(page, '.SH "WATCHED HOSTS"').replace("dom0.example.org", "127.0.0.1")
     commands = commands.replace("ssh-keyscan", f"ssh-keyscan -p {port}").replace("User root", f"User root\nPort {port}")
-    said = host.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nsh /srv/commands 2>&1")
+    home = "/var/lib/ssh-exporter/.ssh"
+    host.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nln -s /etc/planted {home}/config")
+    assert host.run("sh /srv/commands").returncode != 0  # root follows no link in a folder of another user's
+    host.must(f"test ! -e /etc/planted; rm {home}/*")
+    said = host.must("sh /srv/commands 2>&1")
+    assert host.must(f"stat -c %U {home}/*") == "ssh-exporter\n" * 4
     fingerprint = host.must("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
     assert fingerprint in said
     [line] = [line for line in said.splitlines() if line.startswith("restrict,command=")]

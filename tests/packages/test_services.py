@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04
-from tests.live.privileges import capabilities
+from tests.live.privileges import MOST_EXPOSURE, capabilities, exposure
 from tests.packages.conftest import OLDER, Boot, CleanHost, Packages, install_archive
 from tests.packages.test_deb import FIXTURE, block_of
 from tests.packages.test_wheel import build
 from tests.stack.conftest import NOT_COPIED, ROOT
 from tools import deb
-from tools.exporters import FOLDERS
+from tools.exporters import PROGRAMS
 
-EXPORTERS = [f"{exporter}-exporter" for exporter in FOLDERS]
+EXPORTERS = [f"{exporter}-exporter" for exporter in PROGRAMS]
 PAGE = (ROOT / "docs/watched-hosts.md").read_text()
 PASSWORD = "correct horse"
 START_SECONDS = 60
@@ -87,8 +87,8 @@ def listening_on(host: CleanHost, exporter: str) -> str:
 @on_each_release
 def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packages: Packages) -> None:
     """With the man pages' own commands."""
-    # adduser too: some releases never remove it by themselves.
-    host.apt("install --no-install-recommends adduser curl openssl")
+    # Of what is needed, some releases never remove adduser by themselves, nor ssh.
+    host.apt("install --no-install-recommends adduser curl openssh-client openssl")
     for name, built in {"older": packages.older, "now": packages.now}.items():
         folder = host.root / "srv" / name
         folder.mkdir()
@@ -112,6 +112,7 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
         assert re.search(rf"^{exporter.removesuffix('-exporter')}_up ", text, re.MULTILINE)
         assert "active (running)" in live.must(f"systemctl status {exporter}")
         assert listening_on(live, exporter) in asking
+        assert exposure(live.must(f"systemd-analyze security --no-pager {exporter}.service")) <= MOST_EXPOSURE
     assert states(live, EXPORTERS) == dict.fromkeys(EXPORTERS, RUNS)
 
     commands = block_of(pages["vestat-exporter"], '.SH "LISTENING ON A NETWORK"')

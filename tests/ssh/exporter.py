@@ -6,18 +6,27 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import requests
+
 from tests.e2e.running_exporter import RunningExporter
 from tests.ssh.sshd import Sshd
 
 
-def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> RunningExporter:
+class OverSsh(RunningExporter):
+    """The exporter, asked with the patience of a busy machine, on which sshd takes long to start a session."""
+
+    def get(self, path: str = "/metrics", timeout: float = 90, **headers: str) -> requests.Response:
+        return super().get(path, timeout, **{"X_Prometheus_Scrape_Timeout_Seconds": "60", **headers})
+
+
+def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> OverSsh:
     """Return the exporter, to be started, of these hosts."""
     folder = sshd.folder / "ssh-exporter"
     folder.mkdir(exist_ok=True)
     write_hosts(sshd, *hosts)
     given = (f"--hosts.file={folder}/hosts", f"--ssh.config.file={sshd.config}", *flags)
     environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
-    return RunningExporter(folder, *given, environment=environment, package="virtscope.ssh")
+    return OverSsh(folder, *given, environment=environment, package="virtscope.ssh")
 
 
 def write_hosts(sshd: Sshd, *hosts: str) -> Path:

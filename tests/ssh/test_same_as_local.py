@@ -57,18 +57,24 @@ def test_every_openvz_host(shell: str, local: dict[str, list[str]], tmp_path: Pa
 def test_a_xen_host(shell: str, tmp_path: Path) -> None:
     tools = XenTools(tmp_path)
     environment = {**os.environ, "PATH": f"{tools.folder}:{os.environ['PATH']}", "XENSTORED_PATH": str(tmp_path)}
-    flags = ("--source=xentop", f"--path.sysfs={tools.sysfs}")
+    flags = ("--source=xentop", f"--path.procfs={tools.procfs}", f"--path.sysfs={tools.sysfs}")
     complete = 'xen_domain_scheduler_weight{domain="web01"'
 
     with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
         within_a_minute(lambda: complete in exporter.get().text)
         here = comparable(exporter.get().text)
     with Sshd(tmp_path) as sshd:
-        command = script(sys=tools.sysfs, programs=tools.folder)
+        command = script(tools.procfs, tools.sysfs, tools.folder)
         sshd.add_host("dom0", authorized_key.command(command, shell))
         with over_ssh(sshd, "dom0") as exporter:
             within_a_minute(lambda: complete in exporter.get("/probe?module=xen&target=dom0").text)
             page = exporter.get("/probe?module=xen&target=dom0").text
     assert comparable(page) == here
-    assert 'xentop_source_info{detail="ssh:dom0:xentop -b -f -n -x -v -i 1",source="xentop"} 1.0\n' in page
+    detail = "ssh:dom0:xentop -b -f -n -x -v -i 1, networks from /proc/net/dev"
+    assert f'xentop_source_info{{detail="{detail}",source="xentop"}} 1.0\n' in page
+    assert 'xen_domain_network_receive_bytes_total{domain="db01",domid="",vif="0"} 463424.0\n' in page
+    assert (
+        'xen_domain_network_transmit_packets_total{domain="app-server-with-a-rather-long-name",domid="",vif="1"} 3.0\n'
+        in page
+    )
     assert 'xen_host_info{version="4.17.5"} 1.0\n' in page

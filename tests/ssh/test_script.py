@@ -48,7 +48,7 @@ def answers(host: Path, shell: str, requests: str) -> str:
 
 def known_requests() -> Iterator[str]:
     """All that is ever asked."""
-    yield from ("openvz", "xen", xen_host.XENTOP, xen_host.BEFORE_4_0)
+    yield from ("openvz", "xen", "net", xen_host.XENTOP, xen_host.BEFORE_4_0)
     for program, lists in xl.LISTS.items():
         of_schedulers = [each for each in SCHEDULER_COMMANDS.values() if (program, each) != ("xm", "sched-rtds")]
         commands = ("list -l", "info", "cpupool-list", "vcpu-list", *map(" ".join, lists), *of_schedulers)
@@ -122,6 +122,18 @@ def test_files_that_are_missing(host: Path, shell: str) -> None:
     answered = answers(host, shell, "openvz\n")
     assert "vz/version:042stab120.6\n" in answered
     assert "grep: vz/veinfo: No such file or directory\n" in answered
+
+
+@each_shell
+def test_networks_with_the_names_that_vifs_were_given(host: Path, shell: str) -> None:
+    (host / "proc/net").mkdir()
+    (host / "proc/net/dev").write_text("Inter-|\n vif1.0: 7\n")
+    device = host / "sys/class/net/web/device"
+    device.mkdir(parents=True)
+    (device / "nodename").write_text("backend/vif/2/0")
+    answered = answers(host, shell, "net\nxen\n")
+    assert f"{host}/proc/net/dev: vif1.0: 7\nweb/device/nodename:backend/vif/2/0\n" in answered
+    assert "\nxen " in answered
 
 
 @each_shell

@@ -190,7 +190,7 @@ def test_the_same_metrics_and_values_as_on_the_host(xen: XenHost, over_ssh: Over
 def test_it_says_where_its_values_come_from(over_ssh: OverSsh) -> None:
     page = over_ssh.page()
     details = {sample.labels["detail"] for sample in page.all("xentop_source_info", source="xentop")}
-    assert details == {f"ssh:dom0:{xen_host.XENTOP}"}
+    assert details == {f"ssh:dom0:{xen_host.XENTOP}, networks from {xen_host.NET_DEV}"}
     [host] = page.all("xen_host_info")
     assert host.labels["version"].startswith("4.17.")
 
@@ -237,6 +237,7 @@ def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str]
         "xentop-exporter, libxenstat": (xentop_exporter, lambda: Page.of(xen.exporter)),
         "xentop over ssh": (sshd.account, lambda: ask(xen_host.XENTOP)),
         "xentop itself": (shell, lambda: run(xen_host.XENTOP)),
+        "networks over ssh": (sshd.account, lambda: ask("net")),
         "xl list -v -c over ssh": (sshd.account, lambda: ask("xl list -v -c")),
         "xl list -v -c itself": (shell, lambda: run("xl list -v -c")),
     }

@@ -46,6 +46,7 @@ while IFS= read -r request; do
       cd $proc; limits="bc/*/resources";
       for each in user_beancounters bc/resources; do if [ -e $each ]; then limits=$each; fi; done;
       answer grep "" vz/version vz/stats vz/vestat vz/veinfo vz/latency vz/vzquota $limits bc/*/ioacct; cd /;;
+    net) cd $sys/class/net 2>/dev/null; answer grep "" $proc/net/dev */device/nodename; cd /;;
     xen) cd $sys/hypervisor; answer grep "" version/major version/minor version/extra; cd /;;
     "xentop -b -f -n -x -v -i 1" | "xentop -b -n -x -v -i 1") answer $request;;
     "xl list -v -c" | "xl list -v" | "xl list" | "xl list -l" | "xm list" | "xm list -l") answer $request;;

@@ -9,12 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from virtscope.openvz.procfs import Files, Unread
 from virtscope.ssh.connection import Connection, Unreachable
 from virtscope.ssh.files import files
 from virtscope.ssh.programs import RemotePrograms
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
+from virtscope.xen.devices import network
 from virtscope.xen.exporter import live_text
 from virtscope.xen.hypervisor import version
+from virtscope.xen.model import Network
+from virtscope.xen.netdev import WhereReadable, by_domid
 from virtscope.xen.recorded import Printed
 from virtscope.xen.toolstack import Keeper
 from virtscope.xen.xentop import Iteration
@@ -22,6 +26,7 @@ from virtscope.xen.xl import TIMEOUT, Xl
 
 XENTOP = "xentop -b -f -n -x -v -i 1"
 BEFORE_4_0 = "xentop -b -n -x -v -i 1"  # names may be cut then
+NET_DEV = "/proc/net/dev"
 _NOT_FOUND = 127  # a shell's exit status for it
 
 
@@ -37,15 +42,20 @@ class XenHost:
         self._version: str | None = None
         self._version_of = -1  # the connection on which it was asked for
         self._fetched: Printed | SourceError = SourceUnavailable("not read yet")
+        self._networks: Files | SourceError = SourceUnavailable("not read yet")
         self._keeper: Keeper | None = None
         if xl_interval:
             xl = Xl(RemotePrograms(connection, TIMEOUT), _no_xenstore)
             self._keeper = Keeper(xl_interval, xl)
             self._keeper.start()
-        self.sources = live_text(self._printed, self._origin, self._keeper)
+        networks = WhereReadable(self._by_domid, NET_DEV, "xentop")
+        self.sources = live_text(self._printed, self._origin, self._keeper, networks)
 
     def fetch(self, deadline: float) -> None:
-        """Run xentop; raises Unreachable where there is no connection. Other failures are the sources'."""
+        """Run xentop and read the networks; raises Unreachable where there is no connection.
+
+        Other failures are the sources'.
+        """
         try:
             begun = time.monotonic()
             text = self._iteration(deadline)
@@ -56,6 +66,8 @@ class XenHost:
             raise
         except SourceError as error:
             self._fetched = error
+        else:
+            self._fetch_networks(deadline)
 
     def close(self) -> None:
         """End what asks in the background."""
@@ -82,6 +94,31 @@ class XenHost:
             parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
             self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
             self._version_of = connections
+
+    def _fetch_networks(self, deadline: float) -> None:
+        if self._keeper is None:
+            return  # who tells whose they are
+        try:
+            self._networks = files(self._connection.ask("net", deadline))
+        except Unreachable:
+            raise
+        except SourceError as error:
+            self._networks = error
+
+    def _by_domid(self) -> dict[int, list[Network]]:
+        """Return the host's vifs; raises SourceError as the request did, and as netdev.by_domid()."""
+        found = self._networks
+        if isinstance(found, SourceError):
+            raise found
+
+        def nodename(interface: bytes) -> bytes:
+            content = found.get(f"{interface.decode('utf-8', 'backslashreplace')}/device/nodename", b"")
+            return b"" if isinstance(content, Unread) else content
+
+        text = next((content for path, content in found.items() if path.endswith("/net/dev")), Unread("ENOENT"))
+        if isinstance(text, Unread):
+            raise SourceUnavailable(f"the host's {NET_DEV} can't be read: {text.errno}")
+        return by_domid(text, nodename, network)
 
     def _printed(self) -> Printed:
         if isinstance(self._fetched, SourceError):

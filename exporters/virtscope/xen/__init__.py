@@ -4,6 +4,7 @@ exporter      the command line; which sources there are, live, for a recording a
 recorded      how the sources lie in a recording
 metrics       one table, from the model's values to metric families
 toolstack     what xl or xm answers, kept in the background and joined to the domains of a scrape
+text_networks the networks of xentop's domains, from /proc/net/dev
 continuity    counters that don't go back, names that don't pass to another domain
 xl            asking xl or xm                        libxenstat    Xen's library, by ctypes
 xentop        `xentop -b` as a child                 runstate      a call that XenServer and XCP-ng add, by ctypes

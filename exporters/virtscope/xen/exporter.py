@@ -28,10 +28,11 @@ from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingCloc
 from virtscope.xen.devices import network
 from virtscope.xen.hypervisor import running_version
 from virtscope.xen.libxenstat import MODEL, HostReader, Libxenstat, Shape
-from virtscope.xen.model import Child, Host, Missing, Waiting
-from virtscope.xen.netdev import NetDev
+from virtscope.xen.model import Child, Host, Missing, Network, Waiting
+from virtscope.xen.netdev import NetDev, WhereReadable
 from virtscope.xen.recorded import RAW, Printed, Snapshot
 from virtscope.xen.runstate import INSTEAD, Runstate, waiting
+from virtscope.xen.text_networks import TextNetworks
 from virtscope.xen.toolstack import Keeper, Replayed
 from virtscope.xen.xentop import Xentop, find_xentop
 from virtscope.xen.xl import RawToolstack, Xl
@@ -133,7 +134,9 @@ def live(source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Kee
     """Return what shows a source's values as they are now, and what goes with it."""
     if isinstance(source, Xentop):
         version = running_version(Path(sysfs))
-        return live_text(lambda: Printed(source.read(), version), source.origin, keeper)
+        net_dev = NetDev(network, procfs, sysfs)
+        networks = WhereReadable(net_dev.read, str(net_dev.path), "xentop")
+        return live_text(lambda: Printed(source.read(), version), source.origin, keeper, networks)
     add_guests = keeper.add_to if keeper else _add_nothing
     xl = [_xl(keeper)] if keeper else []
     host, library = HostReader(source, NetDev(network, procfs, sysfs)), LibraryView(add_guests)
@@ -150,11 +153,20 @@ def live(source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Kee
     ]
 
 
-def live_text(read: Callable[[], Printed], origin: Callable[[], str], keeper: Keeper | None) -> list[Source]:
-    """Return what shows the values that xentop prints now, and what goes with them."""
-    text = TextView(keeper.add_to if keeper else _add_nothing)
+def live_text(
+    read: Callable[[], Printed], origin: Callable[[], str], keeper: Keeper | None, networks: WhereReadable[Network]
+) -> list[Source]:
+    """Return what shows the values that xentop prints now, and what goes with them.
+
+    The networks are taken from there if the toolstack is asked, which tells whose they are.
+    """
+    if keeper:
+        of_domains = TextNetworks(networks.vifs)
+        text = TextView(lambda host: of_domains.add_to(keeper.add_to(host)))
+    else:
+        text = TextView()
     return [
-        Source("xentop", lambda: text.families(read()), origin),
+        Source("xentop", lambda: text.families(read()), lambda: origin() + networks.origin()),
         Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
         *([_xl(keeper)] if keeper else []),
     ]
@@ -287,10 +299,11 @@ class TextView:
         if unknown and not self._unknown_line_logged:
             self._unknown_line_logged = True
             log.warning("xentop printed a line that is not understood", extra={"fields": {"line": unknown[0][:200]}})
-        self._missing.note(host.missing())
         known_apart = self._clocks.steady(self._places.tell_apart(self._duplicate_names.tell_apart(host)))
+        complete = self._add_guests(known_apart)
+        self._missing.note(complete.missing())
         child = Child(printed.iteration.age, len(unknown), printed.iteration.starts)
-        return metrics.host_families(self._add_guests(known_apart)) + metrics.child_families(child)
+        return metrics.host_families(complete) + metrics.child_families(child)
 
 
 class _Missing:

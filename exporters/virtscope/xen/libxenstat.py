@@ -14,7 +14,6 @@ Facts and traps of the library: tools/libs/stat/include/xenstat.h and xenstat.c 
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -28,9 +27,7 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavai
 from virtscope.xen import hypervisor
 from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
 from virtscope.xen.model import Block, Domain, Host, Missing, Network, Vcpu, decoded
-from virtscope.xen.netdev import NetDev
-
-log = logging.getLogger(__name__)
+from virtscope.xen.netdev import NetDev, WhereReadable
 
 # XENSTAT_VCPU | XENSTAT_XEN_VERSION | XENSTAT_VBD
 _ALWAYS = 0x1 | 0x4 | 0x8
@@ -123,14 +120,13 @@ class HostReader(Generic[N]):
         self._latest: N | None = None  # while the library gives any
         self._idle = threading.Event()  # not before the first read either
         self._library = library
-        self._net_dev = net_dev
-        self._failure: str | None = None  # why the networks are libxenstat's, "" while they aren't; None: not read yet
+        self._networks = WhereReadable(net_dev.read, str(net_dev.path), "libxenstat")
 
     def read(self) -> N:
         """Return the host as it is now; raises SourceError as the library does."""
         self._idle.clear()
         try:
-            self._latest = self._library.read(self._vifs())
+            self._latest = self._library.read(self._networks.vifs())
         except SourceError:
             self._latest = None
             raise
@@ -145,21 +141,7 @@ class HostReader(Generic[N]):
 
     def origin(self) -> str:
         """Return the library's file name, and where the networks come from if they aren't its own."""
-        return self._library.origin() + (f", networks from {self._net_dev.path}" if self._failure == "" else "")
-
-    def _vifs(self) -> Mapping[int, Sequence[Any]] | None:
-        """Return the interfaces by domid, None where libxenstat is to be asked for them; a change of that is logged."""
-        failure, vifs = "", None
-        try:
-            vifs = self._net_dev.read()
-        except SourceError as error:
-            failure = error.reason
-            if failure != self._failure:
-                log.warning("networks are libxenstat's", extra={"fields": {"reason": failure, "err": error}})
-        if not failure and self._failure:
-            log.info("networks are libxenstat's no more", extra={"fields": {"from": self._net_dev.path}})
-        self._failure = failure
-        return vifs
+        return self._library.origin() + self._networks.origin()
 
 
 class Libxenstat(Generic[N]):

@@ -19,12 +19,15 @@ libxenstat.py) and in ways that lose interfaces or give them another's counters 
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Callable, Generic, NamedTuple, TypeVar
 
-from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
+
+log = logging.getLogger(__name__)
 
 _COLUMNS = (
     b"bytes packets errs drop fifo frame compressed multicast bytes packets errs drop fifo colls carrier compressed"
@@ -37,6 +40,8 @@ _BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(-emu)?|tap([0-9]{1,5})
 _NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
 
 V = TypeVar("V")
+# Of an interface's number, its eight counters, and whether it is QEMU's end of it.
+MakeVif = Callable[[int, Sequence[int], bool], V]
 
 
 class Vif(NamedTuple):
@@ -79,21 +84,30 @@ def by_nodename(nodename: bytes) -> Vif | None:
     return Vif(int(found[1]), int(found[2]), emulated=False) if found else None
 
 
-class NetDev(Generic[V]):
-    """Reads Dom0's ends of the guests' interfaces."""
+def by_domid(text: bytes, nodename: Callable[[bytes], bytes], vif: MakeVif[V]) -> dict[int, list[V]]:
+    """Return all interfaces that are a vif's, by domid.
 
-    def __init__(
-        self, vif: Callable[[int, Sequence[int], bool], V], procfs: str = "/proc", sysfs: str = "/sys"
-    ) -> None:
-        """`vif` is given each interface's number, its eight counters, and whether it is QEMU's end."""
+    `nodename` gives the content of an interface's device/nodename, b"" where it has none: such as vifname= in xl.cfg
+    gives a vif a name of its own. Both ends of a vif stand side by side under one number, as libxenstat has them, but
+    marked. Raises SourceMalformed as parse() does.
+    """
+    found: dict[int, list[V]] = {}
+    for name, counters in parse(text).items():
+        if whose := by_name(name) or by_nodename(nodename(name)):
+            found.setdefault(whose.domid, []).append(vif(whose.number, counters, whose.emulated))
+    return found
+
+
+class NetDev(Generic[V]):
+    """Reads Dom0's ends of the guests' interfaces on this machine."""
+
+    def __init__(self, vif: MakeVif[V], procfs: str = "/proc", sysfs: str = "/sys") -> None:
         self._vif = vif
         self.path = Path(procfs, "net/dev")
         self._class_net = Path(sysfs, "class/net")
 
     def read(self) -> dict[int, list[V]]:
-        """Return all interfaces that are a vif's, by domid.
-
-        Both ends of a vif stand side by side under one number, as libxenstat has them, but marked.
+        """Return them by domid.
 
         Raises SourceUnavailable where there is no such file (Dom0 is no Linux), SourceMalformed at another form of it.
         """
@@ -101,15 +115,39 @@ class NetDev(Generic[V]):
             text = self.path.read_bytes()
         except OSError as error:
             raise SourceUnavailable(f"{self.path}: {error.strerror}") from error
-        vifs: dict[int, list[V]] = {}
-        for name, counters in parse(text).items():
-            if found := by_name(name) or self._renamed(name):
-                vifs.setdefault(found.domid, []).append(self._vif(found.number, counters, found.emulated))
-        return vifs
+        return by_domid(text, self._nodename, self._vif)
 
-    def _renamed(self, name: bytes) -> Vif | None:
-        """Return which vif an interface is that has a name of its own, as by vifname= in xl.cfg."""
+    def _nodename(self, name: bytes) -> bytes:
         try:
-            return by_nodename((self._class_net / name.decode() / "device/nodename").read_bytes())
+            return (self._class_net / name.decode() / "device/nodename").read_bytes()
         except (OSError, UnicodeDecodeError):  # no vif: nothing else has this file
-            return None
+            return b""
+
+
+class WhereReadable(Generic[V]):
+    """The guests' interfaces by domid; where they can't be read, the log says so, and whose are shown instead."""
+
+    def __init__(self, read: Callable[[], Mapping[int, Sequence[V]]], path: str, otherwise: str) -> None:
+        """`otherwise` is the source whose networks are shown then."""
+        self._read = read
+        self._path = path
+        self._otherwise = otherwise
+        self._failure: str | None = None  # "" while they can be read; None: not tried yet
+
+    def vifs(self) -> Mapping[int, Sequence[V]] | None:
+        """Return them; None where the source is to be asked for its own."""
+        failure, found = "", None
+        try:
+            found = self._read()
+        except SourceError as error:
+            failure = error.reason
+            if failure != self._failure:
+                log.warning(f"networks are {self._otherwise}'s", extra={"fields": {"reason": failure, "err": error}})
+        if not failure and self._failure:
+            log.info(f"networks are {self._otherwise}'s no more", extra={"fields": {"from": self._path}})
+        self._failure = failure
+        return found
+
+    def origin(self) -> str:
+        """Return where they come from, in words to put behind the source's own; "" where they are the source's."""
+        return f", networks from {self._path}" if self._failure == "" else ""

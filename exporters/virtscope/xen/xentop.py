@@ -3,7 +3,7 @@
 The child prints an iteration each second. A thread of its own reads it, so that a scrape only takes what is there.
 - An iteration is known to be whole when the next one's header has come, and only whole ones are served. So values are
   one to two intervals old.
-- A child that dies is started again, after a second and ever more, up to a minute, while its successors die too. One
+- A child that dies is started again, after a second and ever more, up to 20 seconds, while its successors die too. One
   that prints no whole iteration for long (it hangs, or prints something else) is killed first. There is never a second
   one. It is logged when it ends, and when it runs again; ends of the same kind in a row are one line.
 - The child ends with the exporter: close() kills it, and when the exporter itself was killed, the child's next line
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 INTERVAL = 1  # seconds, the least that xentop's -d takes
 OLDEST = 5.0  # seconds: an older iteration is not served
 HUNG = 10.0  # seconds without a whole iteration after which the child is killed
-LONGEST_PAUSE = 60.0  # seconds between two starts; a child that lived as long resets the pauses
+LONGEST_PAUSE = 20.0  # seconds between two starts; a child that lived as long resets the pauses
 LARGEST = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
 
 _TOO_MANY_HEADERS = (

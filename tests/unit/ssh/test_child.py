@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,36 @@ def test_what_a_shell_prints_before_is_passed_over() -> None:
     greeted.greet(in_seconds(20))
     assert greeted.greeted
     greeted.end()
+
+
+@pytest.mark.parametrize(("lines", "refused"), [(1024, False), (1025, True)])
+def test_64_kib_may_come_before_the_greeting(lines: int, refused: bool) -> None:
+    line = "x" * 63
+    started = Child(["sh", "-c", f"yes {line} | head -n {lines}; echo virtscope 1; read request"], Room())
+    if refused:
+        with pytest.raises(SourceMalformed, match=r"does not run host\.sh"):
+            started.greet(in_seconds(20))
+    else:
+        started.greet(in_seconds(20))
+    started.end()
+
+
+def test_what_was_received_is_counted_and_all_of_its_room_given_back() -> None:
+    greeting, answer = "virtscope 1\n", "openvz 5\n12345\n2\nno\n0\n"
+    room = Room(MIB)
+    with talking("printf 'openvz 5\\n12345\\n2\\nno\\n0\\n'", room) as started:
+        started.answer("openvz", in_seconds(20))
+        assert started.received_bytes == len(greeting) + len(answer)
+        room.take(MIB)
+        with pytest.raises(SourceError, match="all hosts together"):
+            room.take(1)
+
+
+def test_its_end_leaves_nothing_open() -> None:
+    before = set(Path("/proc/self/fd").iterdir())
+    with talking("true"):
+        assert len(set(Path("/proc/self/fd").iterdir()) - before) > 2
+    assert set(Path("/proc/self/fd").iterdir()) <= before
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,8 @@ static long long said(const char *word) {
 }
 
 void *xc_interface_open(void *logger, void *dombuild_logger, unsigned flags) {
-    (void)logger; (void)dombuild_logger; (void)flags;
-    errno = EACCES;
-    return said("xenctrl-closed") < 0 ? malloc(1) : NULL;
+    errno = logger || dombuild_logger || flags ? EINVAL : EACCES;
+    return said("xenctrl-closed") < 0 && errno != EINVAL ? malloc(1) : NULL;
 }
 
 int xc_interface_close(void *handle) { free(handle); return 0; }

@@ -20,7 +20,7 @@
 
 typedef unsigned long long ull;
 enum { MOST_DOMAINS = 1200, MOST_PARTS = 8 };
-enum { VCPU = 1, NETWORK = 2, VBD = 8 }; /* XENSTAT_* */
+enum { VCPU = 1, NETWORK = 2, XEN_VERSION = 4, VBD = 8 }; /* XENSTAT_* */
 struct part { ull field[9]; };
 struct domain {
     ull field[11];
@@ -104,6 +104,7 @@ void *xenstat_get_node(void *handle, unsigned flags) {
         if (!strcmp(word, "node")) {
             int version_end;
             sscanf(line + used, "%63s%n", node->version, &version_end);
+            if (!(flags & XEN_VERSION)) node->version[0] = '\0';
             numbers(line + used + version_end, node->field, 4);
         } else if (!strcmp(word, "domain")) {
             domain = &node->domain[node->domains++];

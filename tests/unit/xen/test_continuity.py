@@ -204,6 +204,26 @@ def test_a_line_that_is_missing_for_once_changes_no_place() -> None:
     assert interfaces.show(7, 901, domain=both) == ["0", "1"]
 
 
+def test_interfaces_are_remembered_for_a_while_and_no_longer() -> None:
+    for looks, names in ((3500, ["0-2"]), (3700, ["0"])):
+        interfaces = Interfaces()
+        interfaces.show(5, 900)
+        for _ in range(looks):
+            interfaces.show(901, domain=PLAIN._replace(name="db01"))
+        assert interfaces.show(901) == names
+
+
+def test_how_long_they_are_remembered_does_not_depend_on_when_they_were_seen() -> None:
+    interfaces = Interfaces()
+    others = PLAIN._replace(name="db01")
+    for _ in range(2000):
+        interfaces.show(901, domain=others)
+    interfaces.show(5, 900)
+    for _ in range(2000):
+        interfaces.show(901, domain=others)
+    assert interfaces.show(901) == ["0-2"]
+
+
 def test_another_domains_interfaces_have_places_of_their_own() -> None:
     interfaces = Interfaces()
     interfaces.show(5, 900)

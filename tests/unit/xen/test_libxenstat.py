@@ -9,7 +9,7 @@ import pytest
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
-from virtscope.xen.libxenstat import Libxenstat
+from virtscope.xen.libxenstat import HostReader, Libxenstat
 from virtscope.xen.recorded import RAW, RawNetwork, RawNode, RawVbd, RawVcpu
 
 
@@ -70,6 +70,31 @@ def test_networks_from_elsewhere_go_to_their_domains_and_those_of_a_domain_that_
     xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)]), FakeDomain(2, b"db"))
     vifs = {1: [RawNetwork(0, *range(8)), RawNetwork(1, *range(8))], 7: [RawNetwork(0, *range(8))]}
     assert [list(domain.networks) for domain in _source(xen).read(vifs).domains] == [vifs[1], []]
+
+
+class Interfaces:
+    """A net/dev that can be read or not."""
+
+    path = "/proc/net/dev"
+    absent = True
+
+    def read(self) -> dict[int, list[RawNetwork]]:
+        if self.absent:
+            raise SourceUnavailable("absent")
+        return {}
+
+
+def test_whose_networks_are_shown_is_logged_when_it_changes(xen: FakeXen, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "virtscope.xen")
+    xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)]))
+    interfaces = Interfaces()
+    snapshots = HostReader(_source(xen), interfaces)  # type: ignore[arg-type]
+    theirs, ours = ["networks are libxenstat's"], ["networks are libxenstat's no more"]
+    for absent, said in ((True, theirs), (True, []), (False, ours), (False, []), (True, theirs)):
+        interfaces.absent = absent
+        caplog.clear()
+        assert len(snapshots.read().domains[0].networks) == absent
+        assert [record.getMessage() for record in caplog.records] == said
 
 
 def test_a_domain_whose_name_is_not_known_yet_has_none(xen: FakeXen) -> None:

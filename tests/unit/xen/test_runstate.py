@@ -59,6 +59,12 @@ def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
     assert source.origin() == "libxenctrl.so.4.17, xc_get_runstate_info_ext"
 
 
+def test_the_longest_time(xen: FakeXen) -> None:
+    longest = (1 << 63) - 1
+    xen.show(FakeDomain(1, b"web", runstate=(*ACCOUNT[:9], longest, *ACCOUNT[10:])))
+    assert _runstate(xen).read([1])[0].runnable == longest
+
+
 def test_releases_before_autumn_2025_know_whole_domains_only(xen: FakeXen) -> None:
     xen.show(FakeDomain(1, b"web", runstate=ACCOUNT))
     source = _runstate(xen, "-DBEFORE_EXT")

@@ -9,7 +9,7 @@ from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics
 from virtscope.xen.continuity import Successors
 from virtscope.xen.model import Domain, Host, Problem, Toolstack, Vcpu
-from virtscope.xen.toolstack import Changes, joined, understand
+from virtscope.xen.toolstack import Changes, Replayed, joined, understand
 from virtscope.xen.xl import Answer, RawToolstack
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
@@ -113,6 +113,7 @@ def test_without_ids_guests_that_swapped_names_are_identified_by_their_cpu_time(
     listed = toolstack((3, "blue", 100), (4, "green", 5000))
     assert uuids(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
     assert uuids(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
+    assert uuids(host((None, "blue", 131.5)), listed, age=30) == ["3"]  # and ahead of the toolstack's clock
     assert uuids(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
 
 
@@ -146,7 +147,27 @@ def test_with_ids_no_name_is_in_doubt() -> None:
 def test_what_the_source_does_not_report_of_the_host() -> None:
     filled = joined(host(), toolstack())
     assert (filled.cpus, filled.xen_version, filled.memory_bytes) == (4, "4.17", None)
-    assert joined(host()._replace(cpus=8), toolstack()).cpus == 8
+    own = host()._replace(cpus=8, cpu_hertz=1, memory_bytes=2, memory_free_bytes=3)
+    filled = joined(own, toolstack())
+    assert (filled.cpus, filled.cpu_hertz, filled.memory_bytes, filled.memory_free_bytes) == (8, 1, 2, 3)
+
+
+def test_without_a_toolstack_only_its_own_metrics_are_absent() -> None:
+    shown = page(host())
+    assert "# TYPE xen_domain_cpu_seconds_total counter\n" in shown
+    assert "xen_domain_scheduler_changes" not in shown
+
+
+def test_a_round_that_is_shown_again_is_understood_once() -> None:
+    def answered(weight: int) -> RawToolstack:
+        listed = b"Name ID Mem VCPUs State Time(s)\nweb01 1 96 1 -b---- 1.0\n"
+        shares = f"Name ID Weight Cap\nweb01 1 {weight} 0\n".encode()
+        return RawToolstack("xl", (Answer("list", listed, "", False), Answer("sched-credit", shares, "", False)))
+
+    replayed = Replayed()
+    first = replayed.understand(answered(256))
+    assert replayed.understand(answered(256)) is first
+    assert replayed.understand(answered(512)).guests[1].weight_changes == 1
 
 
 def test_changes_are_counted_while_the_domain_lives() -> None:
@@ -193,7 +214,7 @@ def test_what_is_wrong_with_an_answer_costs_only_what_is_wrong() -> None:
             Answer("list -l", b"<html>", "", False),
             Answer("sched-credit", b"Name ID Weight Cap\nweb01 1 256 0\n", "libxl: something failed", False),
             Answer("vcpu-list", b"", "ended with status 1: no", True),
-            Answer("cpupool-list", b"what?\n", "", False),
+            Answer("cpupool-list", b"what?\nelse?\n", "", False),
         ),
     )
     known = understand(raw)
@@ -203,5 +224,8 @@ def test_what_is_wrong_with_an_answer_costs_only_what_is_wrong() -> None:
         ("vcpu-list", "error"),
         ("cpupool-list", "malformed"),
         ("list -l", "malformed"),
+    ]
+    assert [problem.words for problem in known.problems if problem.command == "cpupool-list"] == [
+        "2 lines, of which the first is b'what?'"
     ]
     assert Problem("vcpu-list", "error", "ended with status 1: no") in known.problems

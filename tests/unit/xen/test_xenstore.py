@@ -19,8 +19,11 @@ Answer = Callable[[int, str], bytes]
 Start = Callable[[Answer], None]
 
 
+NO_TRANSACTION = 0
+
+
 def message(kind: int, request: int, body: bytes) -> bytes:
-    return struct.pack("=IIII", kind, request, 0, len(body)) + body
+    return struct.pack("=IIII", kind, request, NO_TRANSACTION, len(body)) + body
 
 
 @pytest.fixture
@@ -38,8 +41,8 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         connection, _ = listener.accept()
         with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as requests:
             while header := requests.read(16):
-                kind, request, _, length = struct.unpack("=IIII", header)
-                assert kind == 2
+                kind, request, transaction, length = struct.unpack("=IIII", header)
+                assert (kind, transaction) == (2, NO_TRANSACTION)
                 connection.sendall(answer(request, requests.read(length).rstrip(b"\0").decode()))
 
     yield start
@@ -56,6 +59,11 @@ def test_values_and_none(daemon: Start) -> None:
     assert read_values(["/a", "/b", "/c"]) == [b"first", None, b""]
 
 
+def test_a_value_of_the_largest_size(daemon: Start) -> None:
+    daemon(lambda request, _: message(2, request, b"x" * 4096))
+    assert read_values(["/a"]) == [b"x" * 4096]
+
+
 def test_a_refusal_is_reported_with_its_own_word(daemon: Start) -> None:
     daemon(lambda request, _: message(16, request, b"EACCES\0"))
     with pytest.raises(SourceError, match="refuses /a: EACCES"):
@@ -69,7 +77,7 @@ def test_silence(daemon: Start, monkeypatch: pytest.MonkeyPatch) -> None:
         read_values(["/a"])
 
 
-@pytest.mark.parametrize("answer", [message(2, 77, b"x"), message(9, 1, b"x"), struct.pack("=IIII", 2, 1, 0, 1 << 31)])
+@pytest.mark.parametrize("answer", [message(2, 77, b"x"), message(9, 1, b"x"), struct.pack("=IIII", 2, 1, 0, 4097)])
 def test_malformed(daemon: Start, answer: bytes) -> None:
     daemon(lambda _request, _path: answer)
     with pytest.raises(SourceMalformed):

@@ -102,6 +102,14 @@ def test_commands_that_a_version_does_not_know_are_no_problem(fake: FakeXl) -> N
     assert "cpupool-list" not in fake.asked()
 
 
+def test_a_command_that_fails_for_another_reason_is_asked_again(fake: FakeXl) -> None:
+    (fake.answers / "cpupool-list").unlink()
+    fake.complain("cpupool-list", "libxl: error: Cannot get pools\n")
+    source = Xl()
+    for _ in range(2):
+        assert [problem.command for problem in understand(source.read()).problems] == ["cpupool-list"]
+
+
 def test_complaints_are_reported(fake: FakeXl) -> None:
     fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
     [problem] = understand(Xl().read()).problems

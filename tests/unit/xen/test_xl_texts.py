@@ -229,6 +229,11 @@ def test_rtds_in_microseconds() -> None:
     assert (share.period, share.budget, share.weight) == (0.01, 0.004, None)
 
 
+def test_a_column_to_come_is_not_guessed() -> None:
+    text = b"Name ID Luck Cap\nweb01 1 512 0\n"
+    assert parse_shares(text) == ({}, {}, [b"Name ID Luck Cap", b"web01 1 512 0"])
+
+
 def test_the_command_of_a_scheduler_that_is_not_in_use_says_nothing() -> None:
     assert parse_shares(b"") == ({}, {}, [])
 
@@ -240,10 +245,14 @@ def test_pools() -> None:
         b"a pool of this name   12   credit2       y          0\n"
         b"idle                 2      null       n          0\n"  # xm knows pools that are not active
         b"Pool-128           128 credit       y\n"
+        b"Pool-9             9999999999 credit   y          4\n"
     )
     pools, unknown = parse_pools(text)
     assert pools == [Pool("Pool-0", "credit", 1), Pool("a pool of this name", "credit2", 12), Pool("idle", "null", 2)]
-    assert unknown == [b"Pool-128           128 credit       y"]
+    assert unknown == [
+        b"Pool-128           128 credit       y",
+        b"Pool-9             9999999999 credit   y          4",
+    ]
 
 
 def test_vcpus() -> None:
@@ -257,6 +266,21 @@ def test_vcpus() -> None:
         {0: {0: Placement(3, "all", "all"), 1: Placement(None, "0-3,7", "none")}, 5: {0: Placement(12, "4", "0-1")}},
         [],
     )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"web01                                5     0    1   what      1.0  all / all",
+        b"web01                                5     0    1   -b-       ?.0  all / all",
+        b"web01                                5     0    1   -b-       1.0  some / all",
+        b"web01                                5     0    1   -b-       1.0  all / some",
+        b"web01                                5     x    1   -b-       1.0  all / all",
+    ],
+)
+def test_a_vcpu_of_which_anything_is_malformed_is_unknown(bad: bytes) -> None:
+    header = b"Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n"
+    assert parse_vcpus(header + bad + b"\n") == ({}, [bad])
 
 
 def test_vcpus_before_4_5() -> None:

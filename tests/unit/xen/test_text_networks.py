@@ -1,0 +1,97 @@
+"""The networks of xentop's domains from /proc/net/dev: no series passes from one interface to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from virtscope.xen.devices import network
+from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Missing, Network, Share
+from virtscope.xen.text_networks import PATIENCE, TextNetworks
+
+COUNTED = (1001, 1002, 3, 4, 2001, 2002, 5, 6)
+MORE = (9001, 9002, 3, 4, 9003, 9004, 5, 6)
+
+
+def domain(name: str, *places: tuple[int, ...], domid: int | None = None, duplicate: int | None = None) -> Domain:
+    """A domain as the text has it: its interfaces by place."""
+    networks = tuple(network(place, counted) for place, counted in enumerate(places))
+    return Domain(domid, name, 5.0, 1 << 20, None, 0, frozenset(), (), networks, (), duplicate=duplicate)
+
+
+def guest(domid: int, name: str) -> Guest:
+    return Guest(domid, name, 5.0, "", "", "", "", Share(), {}, {}, Bandwidth({}, {}))
+
+
+class Looks:
+    """Looks at one host, which has these interfaces by domid, at a clock that a test sets."""
+
+    def __init__(self, by_domid: Mapping[int, Sequence[Network]] | None) -> None:
+        self.by_domid = by_domid
+        self.clock = 0.0
+        self._networks = TextNetworks(lambda: self.by_domid, lambda: self.clock)
+
+    def at(self, *domains: Domain, guests: Sequence[Guest | None] = ()) -> list[dict[str, int]]:
+        """What each domain has sent, by vif."""
+        seen = self._networks.add_to(Host("4.17.7", 2, None, None, None, domains, tuple(guests)))
+        self.missing = seen.missing()
+        return [{each.vif: each.transmit.bytes for each in domain.networks} for domain in seen.domains]
+
+
+def vifs(*numbers: int, emulated: int | None = None) -> list[Network]:
+    both = [network(number, COUNTED, False) for number in numbers]
+    return both if emulated is None else [network(emulated, MORE, True), *both]
+
+
+def test_on_open_vswitch_guests_have_the_networks_that_xentop_leaves_out() -> None:
+    looks = Looks({0: vifs(0), 3: vifs(0, 2)})
+    dom0, web = domain("Domain-0", domid=0), domain("web01")
+    assert looks.at(dom0, web, guests=[None, guest(3, "web01")]) == [{"0": 1001}, {"0": 1001, "2": 1001}]
+
+
+def test_a_number_never_follows_a_place_that_is_another_interface_s() -> None:
+    """QEMU's end comes first in the text, so that its place is the number of the other."""
+    looks = Looks({3: vifs(0, emulated=0)})
+    hvm = domain("hvm", MORE, COUNTED)
+    assert looks.at(hvm) == [{}], "the toolstack has not said which domain it is"
+    assert looks.missing == Missing(0, 0, 0), "they are only not yet there"
+    assert looks.at(hvm, guests=[guest(3, "hvm")]) == [{"0-emu": 9001, "0": 1001}]
+    assert looks.at(hvm, guests=[None]) == [{}], "created again, with an id that isn't known yet"
+    looks.clock += 10 * PATIENCE
+    assert looks.at(hvm) == [{}]
+    assert looks.at(hvm, guests=[guest(3, "hvm")]) == [{"0-emu": 9001, "0": 1001}]
+
+
+def test_a_place_stays_a_place() -> None:
+    looks = Looks({3: vifs(7)})
+    assert looks.at(domain("web01", MORE)) == [{}]
+    looks.clock += PATIENCE + 1
+    assert looks.at(domain("web01", MORE)) == [{"0": 9001}], "the toolstack doesn't answer"
+    assert looks.at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"0": 9001}]
+    assert looks.at() == []
+    assert looks.at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"7": 1001}], "another one of that name"
+
+
+def test_where_the_text_has_none_there_is_no_hurry() -> None:
+    looks = Looks({3: vifs(7)})
+    assert looks.at(domain("web01")) == [{}]
+    looks.clock += PATIENCE + 1
+    assert looks.at(domain("web01")) == [{}]
+    assert looks.at(domain("web01"), guests=[guest(3, "web01")]) == [{"7": 1001}]
+
+
+def test_of_a_name_that_several_have_the_text_s_are_shown_at_once() -> None:
+    looks = Looks({3: vifs(0), 4: vifs(0)})
+    assert looks.at(domain("web", COUNTED, duplicate=1), domain("web", MORE, duplicate=2)) == [{"0": 1001}, {"0": 9001}]
+
+
+def test_without_the_file_the_text_s_are_shown() -> None:
+    looks = Looks(None)
+    assert looks.at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"0": 9001}]
+
+
+def test_of_interfaces_that_nothing_keeps_apart_none_is_shown() -> None:
+    """As tap3.0 and vif3.0-emu, which are both QEMU's end."""
+    twice = network(0, MORE, True)
+    looks = Looks({3: [*vifs(0), twice, twice]})
+    assert looks.at(domain("web01"), guests=[guest(3, "web01")]) == [{"0": 1001}]
+    assert looks.missing == Missing(0, 2, 0)
