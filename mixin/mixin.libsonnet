@@ -20,7 +20,7 @@ local replaced(text, old, new) =
 // Where thresholds are: a rule's text, in which %.12g is the value. As all defaults are looked for, none can differ from what
 // the rules have.
 local thresholds = {
-  OvercommitBeyondObjective: { overcommitBeyondObjectiveCpuUsed: ['[1m]) > %.12g\n'] },
+  OvercommitBeyondObjective: { overcommitBeyondObjectiveCpuUsed: ['[3m]) > %.12g\n'] },
   HeadroomEndsSoon: { headroomEndsSoonApps: ['host:headroom_in_a_week:apps < %.12g\n', '[2w:6h]) >= %.12g\n'] },
   CacheMissesUnusual: { cacheMissesUnusualTimes: ['\n> %.12g\nand'] },
   EventsMostlyEstimated: { eventsMostlyEstimatedShare: [') < %.12g\n'] },

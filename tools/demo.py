@@ -17,7 +17,12 @@ from tools.programs import CHECKOUT
 FOLDER = CHECKOUT / ".stack" / "demo"
 SETTING = "VIRTSCOPE_DEMO"  # in the settings of a running stack: it is the demo
 _HERE = FOLDER.relative_to(CHECKOUT)
-_LIVE = "--config.file=prometheus/prometheus.yml --storage.tsdb.path=.stack/data/prometheus"
+# An alert that waits for longer than a minute goes on where it was when Prometheus is started again. By default that is
+# so for ten minutes and more: others would wait once more, and Alertmanager resolves what it hasn't been sent for four.
+_LIVE = (
+    "--config.file=prometheus/prometheus.yml --storage.tsdb.path=.stack/data/prometheus"
+    " --rules.alert.for-grace-period=1m"
+)
 
 
 def sources(demo: bool) -> dict[str, str]:

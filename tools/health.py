@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
+import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools import StackError, supervision
@@ -62,11 +64,25 @@ def answers(part: Part, port: int) -> bool:
     return _get(port, part.health_path) is not None
 
 
-def wait_until_healthy(part: Part, port: int) -> None:
-    """Return once the part answers; raise `PartFailedError` as soon as it has ended, or after `READY_SECONDS`."""
+def says_anything(port: int, path: str, seconds: float) -> bool:
+    """Whether the first byte of an HTTP answer comes in time, be it 503: what hangs sends none."""
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+            connection.sendall(request.encode())
+            return connection.recv(1) != b""
+    except OSError:
+        return False
+
+
+def wait_until_healthy(part: Part, port: int) -> int:
+    """Return the part's pid once it answers; raise `PartFailedError` when it ends, or after `READY_SECONDS`."""
+    pid = 0
 
     def is_healthy() -> bool:
+        nonlocal pid
         process = supervision.processes()[part.name]
+        pid = process.pid
         if process.state not in {"starting", "running"}:
             how = process.spawn_error or f"exit status {process.exit_status}"
             raise PartFailedError(part, f"{part.name} ended right after its start ({how})")
@@ -77,6 +93,7 @@ def wait_until_healthy(part: Part, port: int) -> None:
         raise PartFailedError(
             part, f"{part.name} runs but does not answer http://127.0.0.1:{port}{part.health_path} with 200"
         )
+    return pid
 
 
 def wait_until_scraped(parts: Sequence[Part], ports: Mapping[str, int]) -> None:
@@ -104,32 +121,58 @@ def wait_until_tried(prometheus_port: int) -> None:
 
 
 def targets(prometheus_port: int) -> list[Target]:
-    """All that Prometheus is scraping, in the order of jobs and addresses; empty if it does not answer."""
+    """All that Prometheus is scraping, in the order of jobs and addresses; empty if it does not answer.
+
+    Raises `StackError` if it isn't Prometheus that answers.
+    """
     answer = _get(prometheus_port, "/api/v1/targets?state=active")
-    if answer is None:
-        return []
-    return sorted(
-        (
-            Target(
-                job=target["labels"]["job"],
-                address=printable(target["discoveredLabels"]["__address__"]),
-                host=printable(target["labels"].get("host", "")),
-                up={"up": True, "down": False}.get(target["health"]),
-                error=printable(target["lastError"]),
-                interval=_seconds(target["scrapeInterval"]),
-                platform=printable(target["labels"].get("platform", "")),
-            )
-            for target in json.loads(answer)["data"]["activeTargets"]
-        ),
-        key=lambda target: (target.job, target.address),
-    )
+    return [] if answer is None else parse_targets(answer)
 
 
 def left_out(prometheus_port: int) -> list[dict[str, str]]:
-    """The labels of each entry that Prometheus has found in the targets' files and does not scrape."""
+    """The labels of each entry of the targets' files that Prometheus does not scrape; raises as `targets` does."""
     answer = _get(prometheus_port, "/api/v1/targets?state=dropped")
-    found = json.loads(answer)["data"]["droppedTargets"] if answer else []
-    return [{name: printable(text) for name, text in target["discoveredLabels"].items()} for target in found]
+    return [] if answer is None else parse_left_out(answer)
+
+
+def parse_targets(answer: bytes) -> list[Target]:
+    """Of Prometheus's JSON; raises `StackError` for any other answer."""
+    with _as_prometheus_answers():
+        return sorted(
+            (
+                Target(
+                    job=printable(target["labels"]["job"]),
+                    address=printable(target["discoveredLabels"]["__address__"]),
+                    host=printable(target["labels"].get("host", "")),
+                    up={"up": True, "down": False}.get(target["health"]),
+                    error=printable(target["lastError"]),
+                    interval=_seconds(target["scrapeInterval"]),
+                    platform=printable(target["labels"].get("platform", "")),
+                )
+                for target in json.loads(answer)["data"]["activeTargets"]
+            ),
+            key=lambda target: (target.job, target.address),
+        )
+
+
+def parse_left_out(answer: bytes) -> list[dict[str, str]]:
+    """Of Prometheus's JSON; raises `StackError` for any other answer."""
+    with _as_prometheus_answers():
+        found = [target["discoveredLabels"] for target in json.loads(answer)["data"]["droppedTargets"]]
+        return [
+            {"__address__": "", "job": "", **{name: printable(text) for name, text in labels.items()}}
+            for labels in found
+        ]
+
+
+@contextlib.contextmanager
+def _as_prometheus_answers() -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, RecursionError, TypeError, ValueError):
+        raise StackError(
+            "what answers on Prometheus's port is no Prometheus: another program may have taken the port"
+        ) from None
 
 
 def seconds_since_stored(prometheus_port: int) -> float | None:
@@ -140,8 +183,9 @@ def seconds_since_stored(prometheus_port: int) -> float | None:
     answer = _get(prometheus_port, "/api/v1/query?query=time()-max(timestamp(up))")
     if answer is None:
         raise NoAnswerError("Prometheus does not answer")
-    result = json.loads(answer)["data"]["result"]
-    return float(result[0]["value"][1]) if result else None
+    with _as_prometheus_answers():
+        result = json.loads(answer)["data"]["result"]
+        return float(result[0]["value"][1]) if result else None
 
 
 def gets_all_data(exporter: Part, port: int) -> bool:

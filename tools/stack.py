@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from typing import NoReturn
 from tools import (
     StackError,
     demo,
+    failures,
     grafana,
     health,
     oversights,
@@ -157,11 +159,29 @@ def down() -> None:
     """Stop all that `up` started. What was recorded stays in .stack/data."""
     with _alone():
         if not supervision.is_running():
+            supervision.stop()
             print("The stack is not running.")
             return
         with _step("Stopping the stack"):
             supervision.stop()
     print("The data is kept in .stack/data. Start again with: make up")
+
+
+def running_plan() -> Plan:
+    """What the stack was last started with."""
+    return _plan(_read_settings())
+
+
+def start_again() -> None:
+    """Start what ran when supervisord was killed, as it was; nothing if somebody else just does, or has stopped it."""
+    with _alone():
+        if not supervision.was_killed():
+            return
+        plan, settings = running_plan(), _read_settings()
+        _require_ports(plan)
+        supervision.start(settings)
+        for part in plan.parts:
+            supervision.start_program(part.name)
 
 
 def status() -> bool:
@@ -187,23 +207,27 @@ def status() -> bool:
             parts.append((part.name, state, since, "", why))
         else:
             parts.append((part.name, "not used", "", "", _why_not_used(part, plan.machine)))
-    _print_table(parts)
+    print_table(parts)
 
     print()
     problem, forgotten = "", list[str]()
+    sound = [part for part in running if part not in hung]
     if PROMETHEUS in running and PROMETHEUS not in hung:
         found = health.targets(plan.ports[PROMETHEUS.name])
-        _print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
+        print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
         problem = _not_stored(plan, found)
-        forgotten = _oversights(plan, found)
+        forgotten = [*_without_data(plan, sound), *_oversights(plan, found)]
         well = all(target.up for target in found) and not problem and not forgotten
     else:
         problem, well = f"{PROMETHEUS.name} does not answer, so nothing is known of its targets.", False
     if hung:
         pids = ", ".join(f"{part.name}: pid {processes[part.name].pid}" for part in running if part in hung)
-        problem = f"{problem} What runs and doesn't answer may hang ({pids}): kill -KILL PID, and it is started again."
-    if problem or forgotten:
-        print("\n" + "\n".join(filter(None, [problem.strip(), *forgotten])))
+        problem = (
+            f"{problem} What runs and doesn't answer may hang ({pids}): if so, it is started again within a minute."
+        )
+    said = list(filter(None, [problem.strip(), *forgotten, *failures.recent()]))
+    if said:
+        print("\n" + "\n".join(map(health.printable, said)))
     at_work = {name for name, process in processes.items() if process.state == "running"}
     if processes[TELEGRAF.name].state == "starting" and TELEGRAF not in plan.ready:
         at_work.add(TELEGRAF.name)  # on its way
@@ -225,6 +249,15 @@ def _not_stored(plan: Plan, found: Sequence[health.Target]) -> str:
     else:
         why = f"make logs NAME={PROMETHEUS.name} says why"
     return f"Prometheus has stored {since}: {why}."
+
+
+def _without_data(plan: Plan, parts: Sequence[Part]) -> list[str]:
+    """A line for each exporter of this platform that answers, without data of all its sources."""
+    return [
+        f"{part.name} doesn't get data from all its sources: make logs NAME={part.name} says why."
+        for part in parts
+        if part.platform and not plan.is_demo and not health.gets_all_data(part, plan.ports[part.name])
+    ]
 
 
 def _oversights(plan: Plan, found: Sequence[health.Target]) -> list[str]:
@@ -253,7 +286,12 @@ def logs(name: str | None, *, follow: bool) -> None:
     if not chosen:
         names = ", ".join(file.stem for file in there) or "none before the first `make up`"
         raise StackError(f"no such log; choose from: {names}")
-    subprocess.run(["tail", "--lines=20", *(["-F"] if follow else []), *map(str, chosen)], check=False)
+    command = ["tail", "--lines=20", *(["-F"] if follow else []), *map(str, chosen)]
+    # What programs log may be what their clients sent.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="backslashreplace") as tail:
+        assert tail.stdout
+        for line in tail.stdout:
+            print(_log_line(line), flush=True)
 
 
 def ports_in_use() -> dict[str, int]:
@@ -326,7 +364,7 @@ def _get_programs(*suites: Suite) -> None:
     for suite in missing:
         found = programs.got(suite)
         if found is not None and found.because:
-            print(f"  {suite.title} {found.version}, {found.source}: {found.because}")
+            print(health.printable(f"  {suite.title} {found.version}, {found.source}: {found.because}"))
 
 
 def _prometheus_version() -> str:
@@ -416,6 +454,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
                 grafana.make_password()
             supervision.RUN.mkdir(parents=True, exist_ok=True)
             SETTINGS_FILE.write_text(json.dumps(settings))
+            failures.FILE.unlink(missing_ok=True)
             telegraf.keep_environment()
             _write_targets(plan)
             for part in (PROMETHEUS, ALERTMANAGER):
@@ -458,13 +497,16 @@ def _write_targets(plan: Plan) -> None:
 
 
 def _wait(plan: Plan) -> None:
+    pids = {}
     for part in plan.ready:
         with _step(f"Waiting until {part.name} is ready"):
-            health.wait_until_healthy(part, plan.ports[part.name])
+            pids[part] = health.wait_until_healthy(part, plan.ports[part.name])
     with _step("Waiting until Prometheus has scraped all of them"):
         health.wait_until_scraped([part for part in plan.ready if part is not GRAFANA], plan.ports)
-    for part in plan.ready:  # by now, one that starts slowly and finds another program at its port has ended
-        health.wait_until_healthy(part, plan.ports[part.name])
+    # By now, one that starts slowly and finds another program at its port has ended, and may have been started again.
+    for part in plan.ready:
+        if health.wait_until_healthy(part, plan.ports[part.name]) != pids[part]:
+            raise health.PartFailedError(part, f"{part.name} ended right after its start")
 
 
 def _describe(plan: Plan) -> None:
@@ -477,10 +519,9 @@ def _describe(plan: Plan) -> None:
         if target.address not in own:
             print(f"Watching {target.host}, {target.job} at {target.address}: {target.health}.")
     for problem in filter(None, [_not_stored(plan, found), *_oversights(plan, found)]):
+        print(f"But {health.printable(problem)}")
+    for problem in _without_data(plan, plan.parts):
         print(f"But {problem}")
-    for part in plan.parts:
-        if part.platform and not health.gets_all_data(part, plan.ports[part.name]):
-            print(f"But {part.name} doesn't get data from all its sources: make logs NAME={part.name} says why.")
     if health.is_refused(plan.ports[PERF_EXPORTER.name]):
         print("But perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
     _print_addresses(plan, plan.ready)
@@ -515,12 +556,14 @@ def _print_addresses(plan: Plan, parts: Sequence[Part]) -> None:
     else:
         addresses = [overview, *addresses, (GRAFANA.name, grafana.why_missing())]
     print()
-    _print_table(addresses)
+    print_table(addresses)
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns; what a cell holds moves no cursor, and each row is a line."""
+    cells = [[health.printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
@@ -562,9 +605,23 @@ def _ignore_stop_signals() -> None:
 
 def _log_end(file: Path) -> str:
     lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
-    return "\n".join(
-        [f"The last lines of {file.relative_to(CHECKOUT)}:", *(f"  {line}" for line in lines[-LOG_LINES:])]
+    last = [f"  {_log_line(line)}" for line in lines[-LOG_LINES:]]
+    return "\n".join([f"The last lines of {file.relative_to(CHECKOUT)}:", *last])
+
+
+def _what_to_do(log_end: str) -> str:
+    """Where a program says what is wrong, and not how it is put right."""
+    damaged = re.findall(r"opening storage failed: (\.stack/data/\S+?):", log_end)
+    if not damaged:
+        return ""
+    return (
+        f"Prometheus's data is damaged: move {damaged[-1]} elsewhere, then: make up. What was in this file alone is "
+        "lost; what is in chunks_head/ is in wal/ too."
     )
+
+
+def _log_line(line: str) -> str:
+    return health.printable(line.rstrip("\n").expandtabs())
 
 
 def main() -> int:
@@ -600,9 +657,10 @@ def main() -> int:
         print("Interrupted.", file=sys.stderr)
         return 130
     except (StackError, ProgramsError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {health.printable(str(error))}", file=sys.stderr)
         if isinstance(error, health.PartFailedError):
-            print(_log_end(supervision.LOG / f"{error.part.name}.log"), file=sys.stderr)
+            end = _log_end(supervision.LOG / f"{error.part.name}.log")
+            print("\n".join(filter(None, [end, _what_to_do(end)])), file=sys.stderr)
         return 1
     except PermissionError as error:
         print(
@@ -611,7 +669,7 @@ def main() -> int:
         )
         return 1
     except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {health.printable(str(error))}", file=sys.stderr)
         return 1
     return 0
 

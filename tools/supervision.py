@@ -60,6 +60,20 @@ def is_running() -> bool:
     return True
 
 
+def pid() -> int:
+    """Of this checkout's supervisord, as it noted it; 0 if it has stopped in an orderly way."""
+    try:
+        return int(PID_FILE.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def was_killed() -> bool:
+    """Whether supervisord has ended without stopping, and nobody has run `make up` or `make down` since."""
+    noted = pid()
+    return noted != 0 and not runs(noted)
+
+
 def left_without_stopping() -> bool:
     """Whether supervisord was killed, or the machine stopped under it, so that its programs may just be ending."""
     return PID_FILE.exists() and not is_running()
@@ -123,13 +137,14 @@ def processes() -> dict[str, Process]:
 def stop() -> None:
     """Stop all programs and supervisord, and wait until they have ended; nothing if it isn't running."""
     if not is_running():
+        PID_FILE.unlink(missing_ok=True)  # it was killed, and isn't to be started again
         return
-    pid: int = _call("getPID")
+    running: int = _call("getPID")
     _call("shutdown")
     deadline = time.monotonic() + STOP_SECONDS
-    while _runs(pid):
+    while runs(running):
         if time.monotonic() > deadline:
-            raise StackError(f"supervisord (pid {pid}) does not stop: see {LOG / 'supervisord.log'}")
+            raise StackError(f"supervisord (pid {running}) does not stop: see {LOG / 'supervisord.log'}")
         time.sleep(0.05)
 
 
@@ -158,7 +173,7 @@ def _call(method: str, *arguments: Any) -> Any:  # supervisord answers with what
         raise
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
     """Whether a process has not ended. One whose status nobody asks for, as in many containers, has no command line."""
     try:
         return Path("/proc", str(pid), "cmdline").read_bytes() != b""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.parts import ALERTMANAGER, CADVISOR, EXPORTERS, NODE_EXPORTER, PROMETHEUS, TELEGRAF, Part
+from tools.parts import ALERTMANAGER, CADVISOR, EXPORTERS, LIVENESS, NODE_EXPORTER, PROMETHEUS, TELEGRAF, Part
 from tools.programs import CHECKOUT
 
 EDITED = CHECKOUT / "prometheus" / "targets"
@@ -20,6 +20,7 @@ JOBS = {
     **{part.name.removesuffix("-exporter"): part for part in EXPORTERS},
     "cadvisor": CADVISOR,
     "telegraf": TELEGRAF,
+    "stack": LIVENESS,
 }
 
 

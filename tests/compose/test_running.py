@@ -14,7 +14,7 @@ from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
 from tests.stack.conftest import eventually
 from tools.compose import PERF_ENGINE
-from tools.parts import CADVISOR, OVERVIEW, PERF_EXPORTER, PROMETHEUS
+from tools.parts import CADVISOR, DOCKER_PARTS, OVERVIEW, PERF_EXPORTER, PROMETHEUS
 from tools.targets import JOBS, this_machine
 
 EVERYWHERE = {"prometheus", "alertmanager", "grafana", "node-exporter", "cadvisor", "telegraf"}
@@ -52,7 +52,11 @@ def stack(
 
 def test_prometheus_scrapes_all_parts(stack: DockerCheckout, services: set[str]) -> None:
     counted = PERF_EXPORTER.name in services
-    jobs = {job for job, part in JOBS.items() if part.platform is None and (part is not PERF_EXPORTER or counted)}
+    jobs = {
+        job
+        for job, part in JOBS.items()
+        if part in DOCKER_PARTS and part.platform is None and (part is not PERF_EXPORTER or counted)
+    }
     host = this_machine().host
     assert eventually(lambda: {series["metric"]["job"] for series in stack.query("up == 1")} == jobs, seconds=60)
     assert {series["metric"]["host"] for series in stack.query("up")} == {host}

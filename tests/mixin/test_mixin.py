@@ -235,7 +235,7 @@ SETTINGS: dict[str, Callable[[Mixin], None]] = {
 
 # By setting: another value, and the alert's text before and after.
 THRESHOLDS: dict[str, tuple[str, str, str, str]] = {
-    "overcommitBeyondObjectiveCpuUsed": ("0.8", "OvercommitBeyondObjective", "[1m]) > 0.9", "[1m]) > 0.8"),
+    "overcommitBeyondObjectiveCpuUsed": ("0.8", "OvercommitBeyondObjective", "[3m]) > 0.9", "[3m]) > 0.8"),
     "headroomEndsSoonApps": ("2", "HeadroomEndsSoon", "apps < 1\nand\n", "apps < 2\nand\n"),
     "cacheMissesUnusualTimes": ("3", "CacheMissesUnusual", "> 2\n", "> 3\n"),
     "eventsMostlyEstimatedShare": ("0.5", "EventsMostlyEstimated", ") < 0.2", ") < 0.5"),

@@ -18,7 +18,7 @@ from tools import go_programs
 ROOT = Path(__file__).resolve().parents[2]
 STACK = yaml.safe_load((ROOT / "prometheus" / "prometheus.yml").read_text())
 JOBS = {job["job_name"]: job for job in STACK["scrape_configs"]}
-OWN = {"prometheus", "alertmanager", "lab"}  # the stack's own, which an Operator has, or only a checkout
+OWN = {"prometheus", "alertmanager", "stack", "lab"}  # the stack's own, which an Operator has, or only a checkout
 
 Json = Any
 

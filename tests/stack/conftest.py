@@ -10,14 +10,14 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
-from tools.parts import DEMO_PARTS, DOCKER_PARTS
+from tools.parts import DEMO_PARTS, DOCKER_PARTS, PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("VIRTSCOPE_CACHE") or ROOT / ".stack" / "cache")
@@ -29,12 +29,12 @@ NOBODY = 65534  # Debian's user and group nobody
 class Checkout:
     """A copy of this checkout with ports of its own. `user` gives the commands; None is the user who runs the tests."""
 
-    def __init__(self, folder: Path, user: int | None = None) -> None:
+    def __init__(self, folder: Path, user: int | None = None, ports: Iterable[int] | None = None) -> None:
         self.folder = folder
         self.user = user
         shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
-        variables = {part.port_variable for part in (*DOCKER_PARTS, *DEMO_PARTS)}
-        self.ports = dict(zip(variables, free_ports(), strict=False))
+        variables = {part.port_variable for part in (*PARTS, *DOCKER_PARTS, *DEMO_PARTS)}
+        self.ports = dict(zip(variables, ports or free_ports(), strict=False))
         self.environment = {
             **os.environ,
             "VIRTSCOPE_CACHE": str(CACHE),
@@ -106,9 +106,11 @@ class Checkout:
         return pid
 
     def kill_all(self) -> None:
-        for pid in self.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Again, as supervisord and liveness start each other."""
+        while pids := self.processes():
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def free_ports() -> Iterator[int]:

@@ -143,6 +143,21 @@ def test_program_that_ends_at_once_is_shown_with_its_log(stopped: Checkout) -> N
             aside.rename(data)
 
 
+def test_damaged_data_is_named_with_what_to_do(stopped: Checkout) -> None:
+    up = stopped.make("up")
+    assert up.returncode == 0, up.stdout
+    assert stopped.make("down").returncode == 0
+    damaged = stopped.folder / ".stack" / "data" / "prometheus" / "chunks_head" / "000001"
+    damaged.parent.mkdir(exist_ok=True)
+    damaged.write_bytes(b"damaged" * 10)
+    up = stopped.make("up")
+    assert_refused(up, stopped, "prometheus ended right after its start")
+    [named] = re.findall("move (.*) elsewhere, then: make up", up.stdout)
+    assert stopped.folder / named == damaged
+    damaged.unlink()
+    assert stopped.make("up").returncode == 0
+
+
 def test_port_taken_after_the_look_at_it(stopped: Checkout) -> None:
     """Another's healthy answer on a port must not pass for the stack's own."""
     with Exposition() as other:

@@ -71,6 +71,20 @@ def test_a_failed_build_says_why_and_what_it_had_done_counts_the_next_time(go: G
     assert first == second
 
 
+def test_all_that_is_missing_is_built_whatever_fails(go: Go, capsys: pytest.CaptureFixture[str]) -> None:
+    go.go_on()
+    go_programs.path("sloth")
+    go.go_on("main.go:7:2: no such package\n")
+    go_programs.main()
+    modules = {program.module.folder.name for program in PROGRAMS.values()} - {"sloth"}
+    assert capsys.readouterr().out.count("cannot build") == len(modules)
+    go.go_on()
+    go_programs.main()
+    # The stand-in has no files of a release to embed.
+    built = {name: program for name, program in PROGRAMS.items() if not program.module.built_by_release}
+    assert {go_programs.state(name).name for name in built} == {"built"}
+
+
 def test_no_network_is_reported(go: Go) -> None:
     go.go_on('go: module: Get "https://example.org/": dial tcp: lookup example.org: no such host\n')
     with pytest.raises(GoProgramsError, match="check the network"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import socket
 import socketserver
+import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,14 @@ def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
         assert int(facts["CapPrm"], 16) == int(facts["CapAmb"], 16) == 0
 
 
+def test_other_users_can_write_nothing_of_it(running: Checkout) -> None:
+    """Nor speak to supervisord, for which its socket must be written to."""
+    stack = running.folder / ".stack"
+    assert (stack / "run" / "supervisor.sock").is_socket()
+    found = ["find", str(stack), "-name", "cache", "-prune", "-o", "-perm", "/022", "!", "-type", "l", "-print"]
+    assert subprocess.run(found, capture_output=True, text=True, check=False).stdout == ""
+
+
 def test_programs_get_nothing_secret_of_the_environment(stopped: Checkout) -> None:
     up = stopped.make("up", AWS_SECRET_ACCESS_KEY="secret", TZ="Europe/Berlin", https_proxy="http://127.0.0.1:1")
     assert up.returncode == 0, up.stdout
@@ -72,14 +83,25 @@ def test_programs_get_nothing_secret_of_the_environment(stopped: Checkout) -> No
     assert stopped.make("down").returncode == 0
 
 
+@contextlib.contextmanager
+def without_liveness(checkout: Checkout) -> Iterator[None]:
+    """Stopped by supervisord, which then doesn't start it again."""
+    checkout.python("-c", "from tools import supervision; supervision.stop_program('liveness')")
+    try:
+        yield
+    finally:
+        checkout.python("-c", "from tools import supervision; supervision.start_program('liveness')")
+
+
 def test_a_part_that_hangs_is_shown_and_named(running: Checkout) -> None:
     assert eventually(lambda: running.make("status").returncode == 0)
     pid = running.pid("bin/prometheus ")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        status = running.make("status")
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    with without_liveness(running):  # which would have it started again meanwhile
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            status = running.make("status")
+        finally:
+            os.kill(pid, signal.SIGCONT)
     assert status.returncode != 0
     assert re.search("^prometheus +running, no answer ", status.stdout, re.MULTILINE)
     assert "prometheus does not answer, so nothing is known of its targets." in status.stdout
@@ -89,11 +111,12 @@ def test_a_part_that_hangs_is_shown_and_named(running: Checkout) -> None:
 @pytest.mark.parametrize("command", ["status", "up", "down"])
 def test_a_supervisor_that_hangs_is_named(running: Checkout, command: str) -> None:
     pid = running.pid("supervisor.supervisord")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        made = running.make(command)
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    with without_liveness(running):
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            made = running.make(command)
+        finally:
+            os.kill(pid, signal.SIGCONT)
     assert made.returncode != 0
     [error] = [line for line in made.stdout.splitlines() if line.startswith("error: ")]
     assert f"supervisord (pid {pid}) does not answer" in error
@@ -185,10 +208,41 @@ def test_killed_program_is_started_again(running: Checkout) -> None:
 
 
 def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running: Checkout) -> None:
+    running.python("-c", "from tools import supervision; supervision.stop_program('liveness')")  # does so itself
     os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
     up = running.make("up")
     assert up.returncode == 0, up.stdout
     assert len([command for command in running.processes().values() if "bin/prometheus " in command]) == 1
+
+
+@pytest.mark.parametrize("killed", ["supervisor.supervisord", "tools.liveness"])
+def test_supervisord_and_liveness_start_each_other(running: Checkout, killed: str) -> None:
+    before = running.pid(killed)
+    os.kill(before, signal.SIGKILL)
+    assert eventually(lambda: running.make("status").returncode == 0, 60), running.make("status").stdout
+    assert running.pid(killed) != before
+    assert len([command for command in running.processes().values() if "tools.liveness" in command]) == 1
+
+
+def test_a_stopped_part_is_started_again_and_that_is_said(running: Checkout) -> None:
+    stopped = running.pid("--storage.path=.stack/data/alertmanager")
+    os.kill(stopped, signal.SIGSTOP)
+    assert eventually(lambda: stopped not in running.processes(), 60)
+    assert eventually(lambda: running.make("status").returncode == 0, 60)
+    assert re.search(
+        r"^alertmanager was stopped \(SIGSTOP\) at .* and was started again",
+        running.make("status").stdout,
+        re.MULTILINE,
+    )
+    counted = 'stack_part_failures_total{part="alertmanager", reason="stopped"} == 1'
+    assert eventually(lambda: running.query(counted) != [])
+    assert "part failed and is started again" in running.make("logs", "NAME=liveness").stdout
+
+
+def test_down_right_after_supervisord_was_killed_stays_down(running: Checkout) -> None:
+    os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
+    assert eventually(lambda: running.make("down").returncode == 0)  # unless liveness was quicker
+    assert eventually(lambda: running.processes() == {}, 60)
 
 
 def test_down_leaves_nothing_but_the_data(running: Checkout) -> None:
