@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.live.privileges import (
+    MOST_EXPOSURE,
     NOBODY,
     UNITS,
     capabilities,
@@ -28,7 +29,6 @@ from virtscope.toolkit.answering import MOST_REQUESTS
 ALL = sorted(UNITS.glob("*.service"))
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 HOSTS_OVER_SSH = 500
-EXPOSURE = 25  # tenths of systemd's scale from 0 to 10, on which 96 is a service without any confinement
 
 each_unit = pytest.mark.parametrize("unit", ALL, ids=lambda unit: unit.stem)
 
@@ -57,7 +57,7 @@ def test_systemd_understands_it(unit: Path, tmp_path: Path) -> None:
 
 @each_unit
 def test_it_is_confined(unit: Path) -> None:
-    review = systemd_analyze("security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", unit)
+    review = systemd_analyze("security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSURE * 10:.0f}", unit)
     assert review.returncode == 0, review.stdout
 
 

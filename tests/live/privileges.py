@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from types import ModuleType
 
 import pytest
 
+MOST_EXPOSURE = 2.0  # by `systemd-analyze security`, from 0 to 10; a service without any confinement has 9.6
 UNITS = Path(__file__).resolve().parents[2] / "exporters" / "systemd"
 NOBODY = 65534  # Debian's user and group nobody
 
@@ -31,6 +33,12 @@ def directives(unit: Path) -> dict[str, list[str]]:
 def capabilities(exporter: str) -> set[str]:
     """The capabilities that the unit of an exporter, such as "vestat-exporter", gives it."""
     return set(" ".join(directives(UNITS / f"{exporter}.service")["AmbientCapabilities"]).split())
+
+
+def exposure(analysis: str) -> float:
+    """The level that `systemd-analyze security UNIT` ends with."""
+    [level] = re.findall(r"Overall exposure level for \S+: ([0-9.]+) ", analysis)
+    return float(level)
 
 
 def unprivileged(having: Iterable[str]) -> list[str]:
