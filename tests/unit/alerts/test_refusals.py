@@ -53,6 +53,12 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
     return folder
 
 
+@pytest.mark.parametrize("share", [0.95, 0.999999])
+def test_a_small_and_the_largest_share_are_taken(share: float) -> None:
+    text = SHOP.replace("{share: 0.999}", f"{{share: {share}}}")
+    assert read_application(text, "shop.yml").availability == share
+
+
 @pytest.mark.parametrize(
     ("was", "becomes", "refusal"),
     [
@@ -70,6 +76,7 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
         ("about: The web shop.", "app: shop2", "2: app: is there twice"),
         # Values.
         ("share: 0.99,", "share: 99,", "8: objectives.latency.share: 99 must be between 0 and 1; 99 % is 0.99"),
+        ("share: 0.99,", "share: 1.5,", "8: objectives.latency.share: 1.5 must be between 0 and 1; 1.5 % is 0.015"),
         ("{share: 0.999}", "{share: 1}", "9: objectives.availability.share: 1 must be between 0 and 1"),
         ("{share: 0.999}", "{share: 0}", "9: objectives.availability.share: 0 must be between 0 and 1"),
         ("{share: 0.999}", "{share: .nan}", "9: objectives.availability.share: must be a number, such as 0.5"),
@@ -225,6 +232,7 @@ def test_a_file_whose_name_would_make_no_rules_file() -> None:
         ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is not a label name"),
         ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: -0.1 must not be negative"),
         ("{label: code}", "{label: http-code}", "7: histograms[1].status.label: 'http-code' is not a label name"),
+        ("0.25, 0.5", "0.25, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.25"),
         ("0.25, 0.5", "0.5, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.5"),
         ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: must be a number, such as 0.5"),
         (

@@ -142,6 +142,14 @@ def test_blanks_around_a_uid_do_not_matter(uid: str) -> None:
     assert found.counts.held == (6,)
 
 
+def test_a_uid_of_64_characters_is_the_longest() -> None:
+    longest = "u" * 64
+    text = GOOD.replace("       101:", f"{longest}:")
+    assert [container.ctid for container in beancounters.parse(text).containers] == [longest]
+    with pytest.raises(SourceMalformed, match="no uid where one should be"):
+        beancounters.parse(GOOD.replace("       101:", f"{longest}u:"))
+
+
 def test_no_container_and_not_even_the_host() -> None:
     assert beancounters.parse(HEAD + "\n") == ("2.5", (), 0, 0)
 

@@ -40,6 +40,13 @@ def test_values_of_a_2_6_32_host() -> None:
     assert found["read_bytes_total", "0"] == 4 * 104857600  # the host's own
 
 
+def test_what_only_grows_is_a_counter() -> None:
+    found = ioacct.families(ioacct.read(HOSTS / "x86_64-2.6.32-nanoseconds/proc"))
+    types = {family.name: family.type for family in found}
+    assert types["openvz_container_io_read_bytes"] == "counter"
+    assert types["openvz_container_io_dirty_bytes"] == "gauge"
+
+
 def test_a_value_that_the_kernel_gets_wrong_is_left_out() -> None:
     assert not any(name.startswith("fdatasyncs_active") for name, *_ in exposed("x86_64-2.6.32-nanoseconds"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.openvz.procfs import read_optional, read_text
+from virtscope.openvz.procfs import RecordedProcfs, read_optional, read_text
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
 EXPORTERS = Path(__file__).resolve().parents[3] / "exporters"
@@ -27,6 +27,14 @@ def test_an_absent_file(tmp_path: Path) -> None:
         assert read_optional(tmp_path, name) is None
         with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
             read_text(tmp_path, name)
+
+
+def test_a_recorded_folder_holds_what_was_read_below_it_and_another_is_absent() -> None:
+    procfs = RecordedProcfs()
+    procfs.show({"bc/101/ioacct": b"", "bc/7/ioacct": b"", "vz/vestat": b""})
+    assert (procfs / "bc").folders() == ["101", "7"]
+    with pytest.raises(FileNotFoundError):
+        (procfs / "fairsched").folders()
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

@@ -41,12 +41,17 @@ def test_values_of_a_32_bit_host() -> None:
     assert found["refused_rows",] == found["unknown_columns",] == 0
 
 
-@pytest.mark.parametrize("unlimited", [0, 2**31 - 1, 2**32 - 1, 2**54 - 1])
+@pytest.mark.parametrize("unlimited", [0, 2**31 - 1, 2**32 - 1, 2**53, 2**54 - 1])
 def test_no_limit_is_absent(unlimited: int) -> None:
     found = exposed(TEXT.replace(f"{1048576:15}{1153434:15}", f" {unlimited} {unlimited}"))
     assert found["used_bytes", "205"] == 734003 * 1024
     assert ("soft_limit_bytes", "205") not in found
     assert ("hard_limit_bytes", "205") not in found
+
+
+def test_the_largest_limit() -> None:
+    found = exposed(TEXT.replace(f"{1048576:15}", f" {2**53 - 1}"))
+    assert found["soft_limit_bytes", "205"] == (2**53 - 1) * 1024
 
 
 def test_no_quota() -> None:

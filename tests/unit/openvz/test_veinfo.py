@@ -23,7 +23,14 @@ def test_containers_without_the_host() -> None:
     assert parse(TEXT) == ((Container("101", 35, 2), Container(UUID, 12, 1), Container("7", 3, 0)), 0)
 
 
-@pytest.mark.parametrize("bad", ["8\n", "8 0\n", "8 0 x\n", "8 0 -1\n", "7 0 4\n", "8 0 35 192.0."])
+def test_blank_lines_and_numbers_of_64_bits() -> None:
+    most = "9" * 20
+    assert parse(f"\n7 0 3\n \n8 0 {most}\n") == ((Container("7", 3, 0), Container("8", int(most), 0)), 0)
+
+
+@pytest.mark.parametrize(
+    "bad", ["8\n", "8 0\n", "8 0 x\n", f"8 0 {'9' * 21}\n", "8 0 -1\n", "7 0 4\n", "8 0 35 192.0."]
+)
 def test_a_bad_line_costs_only_itself(bad: str) -> None:
     assert parse(TEXT + bad) == (parse(TEXT).containers, 1)
 

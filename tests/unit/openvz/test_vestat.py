@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.openvz import fake_host
-from virtscope.openvz.vestat import decide, parse
+from virtscope.openvz.vestat import VestatReader, decide, families, parse
 from virtscope.toolkit.collect import SourceMalformed
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -51,6 +51,16 @@ def test_an_unknown_column_between_the_known_ones() -> None:
     assert (parsed.rows, parsed.refused, parsed.unknown_columns) == (ROWS[:1], 2, 1)
 
 
+@pytest.mark.parametrize(("used", "shown"), [(2**63 - 1, True), (2**63, False), (2**64 - 1, False)])
+def test_a_difference_below_zero_is_absent(used: int, shown: bool) -> None:
+    vestat = parse(fake_host.vestat([ROWS[0]._replace(used=used)]))
+    units = decide(vestat.rows, None)
+    made = families(vestat, units, None, 0)
+    found = {family.name: family.samples for family in made}
+    assert bool(found["openvz_container_cpu_used_seconds"]) is shown
+    assert found["openvz_container_cpu_idle_seconds"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -89,6 +99,10 @@ def test_a_row_cut_anywhere_is_refused(id_of_last: str) -> None:
     for end in range(whole.index(id_of_last, start) + 1, len(whole) - 1):
         assert parse(whole[:end]) == ("2.2", ROWS[:1], 1, 0)
     assert parse(whole[:-1]).rows == (ROWS[0], last)  # only the newline is missing
+
+
+def test_where_it_is_read() -> None:
+    assert VestatReader(Path("/host/proc")).origin() == "/host/proc/vz/vestat"
 
 
 needs_samples = pytest.mark.skipif(

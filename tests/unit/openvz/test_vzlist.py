@@ -92,6 +92,20 @@ def test_living_containers_are_described(names: Vzlist) -> None:
     assert names.read()[0].samples[0].value == 0
 
 
+@pytest.mark.usefixtures("program")
+def test_a_container_that_it_does_not_know_has_vzlist_asked_again_once(
+    names: Vzlist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(names)
+    woken: list[str] = []
+    monkeypatch.setattr(names.background, "wake", lambda: woken.append("woken"))
+    names.describe(["205", "101"])
+    assert woken == []
+    for _ in range(3):
+        names.describe(["205", "101", "7"])
+    assert woken == ["woken"]
+
+
 def test_a_machine_without_vzlist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Vzlist) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     asked(names)

@@ -31,7 +31,10 @@ INTEL, AMD, HYBRID, NONE = (
         ("L1-icache-prefetches", Attr(3, 0x00201)),
         ("dTLB-load-misses", Attr(3, 0x10003)),
         ("iTLB-load-misses", Attr(3, 0x10004)),
+        ("cpu-clock", Attr(1, 0)),
+        ("page-faults", Attr(1, 2)),
         ("context-switches", Attr(1, 3)),
+        ("emulation-faults", Attr(1, 8)),
         ("r01c2", Attr(4, 0x1C2)),
     ],
 )
@@ -70,6 +73,19 @@ def test_a_cache_outside_of_the_cores_is_read_on_one_cpu_of_each() -> None:
         AMD / "bus/event_source/devices/amd_l3/cpumask",
         system_wide=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "of_core"),
+    [
+        ("cycles", INTEL, True),
+        ("instructions", HYBRID, True),
+        ("context-switches", INTEL, False),
+        ("amd_l3/l3_misses/", AMD, False),
+    ],
+)
+def test_a_hypervisor_may_give_guests_the_cores_counters(name: str, machine: Path, of_core: bool) -> None:
+    assert {event.of_core for event in resolve(name, machine)} == {of_core}
 
 
 def test_one_name_stands_for_all_numbered_pmus() -> None:
@@ -144,7 +160,11 @@ def test_a_mistyped_event_gets_suggestions() -> None:
 
 @pytest.mark.parametrize(
     ("printed", "scale", "unit", "factor"),
-    [("Joules", "2.3283064365386962890625e-10", "joules", 2.0**-32), ("MiB", "1", "bytes", 2.0**20)],
+    [
+        ("Joules", "2.3283064365386962890625e-10", "joules", 2.0**-32),
+        ("MiB", "1", "bytes", 1 << 20),
+        ("GiB", "2", "bytes", 2 << 30),
+    ],
 )
 def test_units_become_base_units(tmp_path: Path, printed: str, scale: str, unit: str, factor: float) -> None:
     (event,) = resolve("power/energy-pkg/", power(tmp_path, {"unit": printed, "scale": scale}))

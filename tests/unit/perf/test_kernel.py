@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
+import os
 import platform
 import struct
 import sys
@@ -13,6 +16,7 @@ import pytest
 
 from virtscope.perf import kernel
 from virtscope.perf.kernel import PID_CGROUP, Attr, Linux
+from virtscope.toolkit.collect import SourceUnavailable
 
 
 class Little(ctypes.LittleEndianStructure):
@@ -53,18 +57,19 @@ def test_the_fields_are_where_c_has_them(order: Callable[..., Any], sign: str) -
 class Libc:
     """Takes down what the system call is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor: int = 42) -> None:
         self.calls: list[tuple[bytes, list[int]]] = []
+        self.descriptor = descriptor
 
     def syscall(self, number: Any, attr: Any, *arguments: Any) -> int:
         assert number.value > 0
         self.calls.append((bytes(attr._obj), [argument.value for argument in arguments]))
-        return 42
+        return self.descriptor
 
 
 @pytest.mark.parametrize(
     ("leader", "exclude_guest", "flags"),
-    [(-1, False, 1 << 0), (7, False, 0), (-1, True, 1 << 0 | 1 << 20), (7, True, 1 << 20)],
+    [(-1, False, 1 << 0), (0, False, 0), (7, False, 0), (-1, True, 1 << 0 | 1 << 20), (7, True, 1 << 20)],
 )
 @pytest.mark.skipif(sys.byteorder == "big", reason="the numbers here are a little-endian machine's")
 def test_a_counter_is_opened_with_these(
@@ -80,3 +85,48 @@ def test_a_counter_is_opened_with_these(
         "<IIQQQQQIIQQ", 4, 72, 0xFFFF_FFFF_0000_0001, 0, 0, 0x1 | 0x2 | 0x8, flags, 0, 0, 2**64 - 1, 5
     )
     assert libc.calls == [(encoded, [3, 1, leader, PID_CGROUP | 0x8])]
+
+
+@pytest.mark.parametrize("descriptor", [0, 42])
+def test_any_descriptor_is_given_and_a_refusal_raised(monkeypatch: pytest.MonkeyPatch, descriptor: int) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    opener = Linux()
+    monkeypatch.setattr(opener, "_libc", Libc(descriptor))
+    assert opener.open(Attr(0, 0), -1, 0, -1, 0) == descriptor
+    monkeypatch.setattr(opener, "_libc", Libc(-1))
+    ctypes.set_errno(errno.EMFILE)
+    with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+        opener.open(Attr(0, 0), -1, 0, -1, 0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "pointer", "number"),
+    [("x86_64", 8, 298), ("x86_64", 4, 336), ("aarch64", 8, 241), ("ppc64le", 8, 319), ("armv7l", 4, 364)],
+)
+def test_the_call_has_the_number_of_the_machine_and_of_its_pointers(
+    monkeypatch: pytest.MonkeyPatch, machine: str, pointer: int, number: int
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(ctypes, "sizeof", lambda _type: pointer)
+    assert Linux()._number == number
+
+
+def test_an_unknown_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "vax")
+    with pytest.raises(SourceUnavailable, match=r"isn't known for vax at (32|64) bits"):
+        Linux()
+
+
+@pytest.mark.parametrize(("machine", "request_number"), [("x86_64", 0x2400), ("ppc64le", 0x2000_2400)])
+def test_a_group_is_started_as_the_machine_numbers_requests(
+    monkeypatch: pytest.MonkeyPatch, machine: str, request_number: int
+) -> None:
+    asked: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(fcntl, "ioctl", lambda *arguments: asked.append(arguments))
+    Linux().start(42)
+    assert asked == [(42, request_number, 0)]
+
+
+def test_an_event_has_no_further_configuration_by_default() -> None:
+    assert Attr(4, 1) == Attr(4, 1, 0, 0, exclude_guest=False)

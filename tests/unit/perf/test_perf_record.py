@@ -15,7 +15,7 @@ import pytest
 from tests.unit.perf.fake_perf import FakePerf
 from tests.unit.waiting import within_a_minute
 from virtscope.perf import perf_record
-from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
+from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled, Xensyms
 from virtscope.toolkit import memory
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
@@ -129,6 +129,19 @@ def test_the_hypervisors_symbols_are_read_where_it_is_sampled(
     assert [(place.image, place.symbol) for place in source.read().report.profile] == [("xen-syms", "do_softirq")]
 
 
+def test_addresses_of_the_hypervisors_range_alone_are_named() -> None:
+    """ffff800000000000 to ffff87ffffffffff, in Documentation/arch/x86/x86_64/mm.rst."""
+    symbols = Xensyms("ffff800000000000 T first\nffff87ffffffffff T last\n")
+    named = {
+        "0xffff7fffffffffff": "",
+        "0xffff800000000000": "first",
+        "ffff87fffffffffe": "first",
+        "ffff87ffffffffff": "last",
+        "ffff880000000000": "",
+    }
+    assert {address: symbols.symbol(address) for address in named} == named
+
+
 @pytest.mark.parametrize(
     ("script", "kind", "words"),
     [
@@ -233,6 +246,21 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(perf: FakePerf, sysfs: P
         families = {sample.name: sample.value for family in profiler.read() for sample in family.samples}
         rounds = profiler.background.cost.reads - profiler.background.failures["error"]
         assert abs(families["perf_profile_lost_samples_total"] - 3 * rounds) <= 3  # another may be under way
+    finally:
+        profiler.close()
+
+
+@pytest.mark.usefixtures("perf")
+def test_the_first_round_is_shown_with_its_losses_and_paces(sysfs: Path) -> None:
+    source = PerfRecord([CLOCK, MISSES], 0.1, 99, "/proc", str(sysfs))
+    profiler = Profiler(source, interval=600, symbols=10)
+    profiler.start()
+    try:
+        within_a_minute(lambda: profiler.background.peek() is not None)
+        samples = [sample for family in profiler.read() for sample in family.samples]
+        assert [sample.value for sample in samples if sample.name == "perf_profile_lost_samples_total"] == [3]
+        paces = {sample.labels["event"]: sample.labels["pace"] for sample in samples if "pace" in sample.labels}
+        assert paces == {"cpu-clock": f"{source.frequency()} Hz", "cache-misses": "each 10000th"}
     finally:
         profiler.close()
 

@@ -45,6 +45,14 @@ def test_columns_as_wide_as_their_widest_name() -> None:
     assert list(profile.values()) == [Hits(150, 750_000), Hits(48, 240_000), Hits(2, 10_000)]
 
 
+def test_in_columns_a_share_has_its_sign() -> None:
+    row = "    75.00%      150  web      [kernel.kallsyms]  [k] copy_page\n"
+    text = heading() + "# Overhead  Samples  Command  Shared Object      Symbol\n#\n"
+    assert by_symbol(perf_report.parse(text + row).profile) == {"copy_page": Hits(150, 750_000)}
+    with pytest.raises(SourceMalformed):
+        perf_report.parse(text + row.replace("%", " "))
+
+
 def test_a_separator_and_periods() -> None:
     text = heading(lost=7) + (
         "# Overhead\t     Samples\t      Period\tShared Object       \tSymbol                  \n"
@@ -208,10 +216,10 @@ def test_decimal_commas() -> None:
     assert by_symbol(perf_report.parse(heading() + text).profile) == TWO
 
 
-@pytest.mark.parametrize("number", ["1K", "200 ", "12M"])
+@pytest.mark.parametrize("number", ["1K", "200 ", "12M", "3G", "1T"])
 def test_the_heading_of_linux_2_6_39(number: str) -> None:
     text = f"# Events: {number} cycles\n#\n" + PLAIN.format("", "")
-    samples = {"1K": 1000, "200 ": 200, "12M": 12_000_000}[number]
+    samples = {"1K": 1000, "200 ": 200, "12M": 12_000_000, "3G": 3 * 10**9, "1T": 10**12}[number]
     profile = perf_report.parse(text).profile
     assert {place.event for place in profile} == {"cycles"}
     assert by_symbol(profile) == {"memcpy": Hits(samples * 3 // 4, None), "copy_page": Hits(samples // 4, None)}

@@ -11,7 +11,7 @@ import pytest
 from virtscope.perf import support
 from virtscope.perf.events import resolve
 from virtscope.perf.machine import Machine
-from virtscope.perf.support import Refusal, refusal
+from virtscope.perf.support import Refusal, RefusalLog, Wanted, refusal
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 PARANOID = "proc/sys/kernel/perf_event_paranoid"
@@ -30,14 +30,20 @@ def why(folder: Path, files: dict[str, str], error: int, event: str = "cycles") 
 
 
 @pytest.mark.parametrize(
-    ("release", "capability"), [("6.1.0-13-amd64", "CAP_PERFMON"), ("4.18.0-513.el8", "CAP_SYS_ADMIN")]
+    ("release", "capability"),
+    [
+        ("6.1.0-13-amd64", "CAP_PERFMON"),
+        ("5.8.0", "CAP_PERFMON"),
+        ("5.7.19", "CAP_SYS_ADMIN"),
+        ("4.18.0-513.el8", "CAP_SYS_ADMIN"),
+    ],
 )
 def test_the_capability_that_is_missing_and_the_setting_that_would_do(
     tmp_path: Path, release: str, capability: str
 ) -> None:
     reason, advice = why(tmp_path, {RELEASE: release, PARANOID: "4"}, errno.EACCES)
     assert reason == "no_permission"
-    assert capability in advice
+    assert f"give the exporter {capability} (" in advice
     assert "kernel.perf_event_paranoid=0, which is 4" in advice
 
 
@@ -45,6 +51,10 @@ def test_the_level_of_debian_at_which_the_capability_is_not_enough(tmp_path: Pat
     _, advice = why(tmp_path / "debian", {RELEASE: "6.1.0-13-amd64", PARANOID: "3"}, errno.EACCES)
     assert "at 2, CAP_PERFMON is enough" in advice
     _, advice = why(tmp_path / "other", {RELEASE: "6.1.0-13-amd64", PARANOID: "2"}, errno.EACCES)
+    assert "enough" not in advice
+    _, advice = why(tmp_path / "first", {RELEASE: "5.8.0-1-amd64", PARANOID: "3"}, errno.EACCES)
+    assert "enough" in advice
+    _, advice = why(tmp_path / "before", {RELEASE: "5.7.0-1-amd64", PARANOID: "3"}, errno.EACCES)
     assert "enough" not in advice
 
 
@@ -111,6 +121,28 @@ def test_a_software_event_is_hidden_by_nobody(tmp_path: Path) -> None:
 )
 def test_every_error_has_a_reason(tmp_path: Path, error: int, reason: str) -> None:
     assert why(tmp_path, {"proc/cpuinfo": "flags: fpu"}, error).reason == reason
+
+
+def test_each_reason_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    (cycles,), (faults,) = resolve("cycles", Path("/nowhere")), resolve("page-faults", Path("/nowhere"))
+    wanted = [Wanted("cache", cycles), Wanted("cache", faults)]
+    refused, otherwise = Refusal("not_supported", "none"), Refusal("no_permission", "root")
+    logged = RefusalLog()
+
+    def said(*refusals: Refusal | None) -> list[tuple[str, str, str]]:
+        caplog.clear()
+        logged.update(dict(zip(wanted, refusals, strict=True)))
+        fields = [vars(record)["fields"] for record in caplog.records]
+        messages = [record.getMessage() for record in caplog.records]
+        return [(text, field.get("reason", ""), field["events"]) for text, field in zip(messages, fields, strict=True)]
+
+    both = "cache/cycles cache/page-faults"
+    assert said(refused, refused) == [("events can't be counted", "not_supported", both)]
+    assert said(refused, refused) == []
+    assert said(refused, otherwise) == [("events can't be counted", "no_permission", "cache/page-faults")]
+    assert said(None, otherwise) == [("events are counted now", "", "cache/cycles")]
+    assert said(None, None) == [("events are counted now", "", "cache/page-faults")]
 
 
 def test_which_cpus_are_online(tmp_path: Path) -> None:

@@ -105,6 +105,15 @@ def test_a_symbol_that_grows_heavy_gets_a_series_and_the_lightest_loses_its_own(
     assert counted(top) == {"heavy": 150, "late": 30, OTHER: 34}
 
 
+def test_twice_the_weight_takes_a_series_over() -> None:
+    """Of the round before, four fifths still weigh: 8."""
+    for late, shown in ((15, {"early", OTHER}), (16, {"late", OTHER})):
+        top = Top(1, 1)
+        top.add({Place("cycles", "web", "early", "user"): Hits(10, None)})
+        top.add({Place("cycles", "web", "late", "user"): Hits(late, None)})
+        assert set(counted(top)) == shown
+
+
 def test_chance_moves_no_series() -> None:
     """In the long tail symbols have a sample or two in some rounds: one more now doesn't make it heavier."""
     top = Top(2, 1)

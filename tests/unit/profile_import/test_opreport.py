@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,21 @@ def test_addresses_below_a_symbol_are_in_its_sum() -> None:
         )
     )
     assert counts(text) == {("LLC_MISSES", "vmlinux", "memcpy"): 12}
+
+
+def test_a_row_with_a_name_behind_its_place_in_the_source_is_a_symbols() -> None:
+    """Also if the name looks like such a place."""
+    columns = opreport._Columns(["vma", "samples", "%", "linenr info", "symbol name"], re.compile(""), symbols=True)
+    rows = [opreport._Row(number, "", (), (), name) for number, name in enumerate(["a.c:1 f", "a.c:2", "a.c:3 g:4"])]
+    assert opreport._without_details(rows, columns) == [rows[0], rows[2]]
+
+
+def test_a_row_is_set_in_by_its_first_number() -> None:
+    narrow, wide, set_in = (
+        opreport._Row(1, line, (), (), "") for line in (" 12 9.0000 x", " 12 10.0000 x", "  12 9.0000 x")
+    )
+    assert set_in.ends_right_of(narrow)
+    assert not wide.ends_right_of(narrow)
 
 
 def test_an_application_is_the_sum_of_its_images() -> None:

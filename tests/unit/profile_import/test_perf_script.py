@@ -68,6 +68,19 @@ def test_other_fields(line: str, image: str, symbol: str, period: int | None) ->
     assert places(line) == [(("page-faults", image, symbol, "user", ""), Hits(1, period))]
 
 
+@pytest.mark.parametrize(("length", "image"), [(20_000, "web"), (20_001, "")])
+def test_a_line_has_20000_characters_at_most(length: int, image: str) -> None:
+    head, tail = "page-faults: 7f47259ad7ad ", " (/srv/web)"
+    ((place, _),) = places(f"{head}{'f' * (length - len(head) - len(tail))}{tail}\n")
+    assert place[1] == image
+
+
+def test_without_a_time_an_address_in_the_first_page_is_no_sample() -> None:
+    assert places("page-faults: 1000\n") == [(("page-faults", "", NO_SYMBOL, "user", ""), Hits(1, None))]
+    with pytest.raises(SourceMalformed):
+        places("page-faults: fff\n")
+
+
 def test_kernels_modules_and_guests() -> None:
     text = (
         "a 1 [0] 1.0: 1 cycles: ffffffffc0123456 ext4_read+0x1 ([ext4])\n"

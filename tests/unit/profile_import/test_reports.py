@@ -68,6 +68,18 @@ def test_lines_that_a_mail_program_quoted(kind: str, text: str, mark: str) -> No
     assert samples(kind, quoted) == EXPECTED
 
 
+@pytest.mark.parametrize(("kind", "text"), KINDS[:2])
+def test_only_the_marks_before_a_quoted_line_are_taken_off(kind: str, text: str) -> None:
+    quoted = "".join("> " + line for line in text.replace("copy_page", "a<b> > c").splitlines(keepends=True))
+    assert samples(kind, quoted) == {("LLC_MISSES", "a<b> > c"): 150, ("LLC_MISSES", "memcpy"): 50}
+
+
+def test_a_few_lines_that_begin_as_quotations_do_are_none() -> None:
+    *before, first, second = OPREPORT.splitlines()
+    with pytest.raises(SourceMalformed):
+        samples("opreport", "\n".join([*before, f"> {first}", f"> {second}", ""]))
+
+
 @pytest.mark.parametrize(("kind", "text"), KINDS)
 def test_ends_of_lines_of_windows(kind: str, text: str) -> None:
     assert samples(kind, text.replace("\n", "\r\n")) == EXPECTED

@@ -46,6 +46,27 @@ def finished(answering: Answering[int], count: int) -> dict[int, bytes]:
     return answers
 
 
+def test_the_limits_are_those_of_docs_security_md() -> None:
+    assert (MOST_REQUESTS, MOST_REQUESTS_OF_A_CLIENT) == (40, 10)
+
+
+def test_every_thread_has_a_name_of_its_own_and_ends_when_it_is_closed() -> None:
+    answers = Slow()
+    before = set(threading.enumerate())
+    answering: Answering[int] = Answering(answers, lambda: None)
+    for number in range(3):
+        answering.ask(number, "client", b"x")
+    answers.wait_for(3)
+    threads = set(threading.enumerate()) - before
+    assert {thread.name for thread in threads} == {"answering 0", "answering 1", "answering 2"}
+    assert all(thread.daemon for thread in threads), "it would hold up the exporter's end"
+    answers.let.release(3)
+    answering.close()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
 def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
     answers = Slow()
     answering: Answering[int] = Answering(answers, lambda: None)
@@ -107,4 +128,25 @@ def test_requests_wait_while_there_is_no_thread_to_be_had(
     assert len(caplog.records) == 1
     answering.ask(59, "client", b"x")
     assert set(finished(answering, 60)) == set(range(60))
+    answering.close()
+
+
+def test_each_time_that_threads_run_out_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    answers = Slow()
+    answering: Answering[int] = Answering(answers, lambda: None)
+    for busy in (0, 1):  # threads that answer meanwhile
+        with monkeypatch.context() as broken:
+            broken.setattr(threading.Thread, "start", no_thread)
+            for number in range(2):
+                answering.ask(10 * busy + number, "client", b"x")
+        assert len(caplog.records) == busy + 1
+        answering.ask(10 * busy + 2, "client", b"x")
+        answers.wait_for(3 * (busy + 1))
+    answers.let.release(6)
+    finished(answering, 6)
     answering.close()

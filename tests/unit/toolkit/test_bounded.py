@@ -17,6 +17,9 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeou
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
+LARGEST_FILE = bounded.LARGEST_FILE
+
+
 @pytest.fixture(autouse=True)
 def _bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "LARGEST_FILE", 200_000)
@@ -34,6 +37,18 @@ def test_one_byte_more_than_the_bound_is_too_much(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="File too large") as raised:
         bounded.read_bytes(tmp_path / "file")
     assert raised.value.errno == errno.EFBIG
+
+
+def test_64_mib_of_a_file_are_read_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "LARGEST_FILE", LARGEST_FILE)
+    for size in (64 << 20, (64 << 20) + 1):
+        with (tmp_path / "file").open("wb") as file:
+            file.truncate(size)
+        if size > 64 << 20:
+            with pytest.raises(OSError, match="File too large"):
+                bounded.read_bytes(tmp_path / "file")
+        else:
+            assert len(bounded.read_bytes(tmp_path / "file")) == size
 
 
 def test_the_kernels_own_files_come_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +100,31 @@ def test_one_that_writes_without_end_is_killed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(bounded, "LARGEST_OUTPUT", 1000)
     with pytest.raises(SourceMalformed, match="wrote more than"):
         Commands(30).run(script(tmp_path, "exec yes"))
+
+
+def test_8_mib_of_output_are_read_and_no_more(tmp_path: Path) -> None:
+    program = script(tmp_path, "exec head -c $1 /dev/zero")
+    assert len(Commands(60).run(program, str(8 << 20)).output) == 8 << 20
+    with pytest.raises(SourceMalformed, match="wrote more than 8 MiB"):
+        Commands(60).run(program, str((8 << 20) + 1))
+
+
+def test_it_is_found_in_path_first_and_then_in_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_path, elsewhere = tmp_path / "path", tmp_path / "elsewhere"
+    for folder in (in_path, elsewhere):
+        folder.mkdir()
+        script(folder)
+    monkeypatch.setenv("PATH", str(in_path))
+    assert Commands(1).find("program", [str(elsewhere)]) == str(in_path / "program")
+    (in_path / "program").unlink()
+    assert Commands(1).find("program", [str(elsewhere)]) == str(elsewhere / "program")
+    assert Commands(1).find("program") == ""
+
+
+def test_the_last_line_that_says_something_is_cut_after_300_characters() -> None:
+    assert bounded.last_line(b"first\n  last \xff \n \n") == "last \\xff"
+    assert bounded.last_line(b"x" * 400) == "x" * 300
+    assert bounded.last_line(b" \n") == ""
 
 
 def test_one_that_is_not_there() -> None:

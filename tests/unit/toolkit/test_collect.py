@@ -6,12 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.waiting import within_a_minute
+from virtscope.toolkit import collect
 from virtscope.toolkit.collect import (
     Background,
+    InlineReader,
     SourceError,
     SourceMalformed,
     SourceReader,
@@ -31,6 +34,52 @@ def test_an_answer_and_its_cost() -> None:
     reader = SourceReader("quick", lambda: 42)
     assert reader.answer(reader.ask(), soon()) == 42
     assert reader.cost.reads == 1
+
+
+class Spending:
+    """A source whose reads take 5 s and 2 s of CPU time, by clocks of its own; each second one fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.cpu = 1000.0, 100.0
+        self.reads = 0
+        clocks = SimpleNamespace(monotonic=lambda: self.now, thread_time=lambda: self.cpu)
+        monkeypatch.setattr(collect, "time", clocks)
+
+    def read(self) -> int:
+        self.now += 5
+        self.cpu += 2
+        self.reads += 1
+        if self.reads % 2 == 0:
+            raise SourceUnavailable("not here")
+        return self.reads
+
+
+@pytest.mark.parametrize("kind", [SourceReader, InlineReader])
+def test_what_reads_take_is_their_cost_failed_ones_included(
+    monkeypatch: pytest.MonkeyPatch, kind: type[SourceReader[int] | InlineReader[int]]
+) -> None:
+    spending = Spending(monkeypatch)
+    reader = kind("spending", spending.read)
+    assert reader.cost == (0, 0, 0)
+    for cost in ((1, 5, 2), (2, 10, 4), (3, 15, 6)):
+        reader.answer(reader.ask(), spending.now + 30)
+        assert reader.cost == cost
+        spending.now += 100  # between scrapes
+        spending.cpu += 50
+
+
+def test_what_reads_in_the_background_take_is_their_cost_that_of_programs_included(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spending = Spending(monkeypatch)
+    background = Background("spending", spending.read, 0, lambda: 10.0 * spending.reads)
+    assert background.cost == (0, 0, 0)
+    background.start()
+    within_a_minute(lambda: spending.reads >= 3)
+    background.close()
+    background._thread.join(30)
+    reads = spending.reads
+    assert background.cost == (reads, 5 * reads, (2 + 10) * reads)
 
 
 def test_what_a_source_raises_is_the_outcome() -> None:

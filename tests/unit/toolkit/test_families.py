@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from tests.unit.toolkit.test_exposition import LABELS, TEXTS, VALUES, client_openmetrics, client_text
 from virtscope.toolkit.exposition import Encoder, FamilyError
-from virtscope.toolkit.families import Block, Blocks, Series
+from virtscope.toolkit.families import Block, Blocks, Definition, Series, family, info, series
 
 NAMES = ["held_bytes", "failures_total", "9lives", "x_created", "température"]
 
@@ -66,3 +66,27 @@ def test_one_that_cant_be_written_costs_only_itself() -> None:
 def test_a_recording_rules_name_is_refused() -> None:
     with pytest.raises(ValueError, match="colon"):
         Blocks("a:rule", "Rule.", [])
+
+
+def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a_value() -> None:
+    definitions = [
+        Definition[int]("demo_reads_total", "Reads.", lambda number: number or None),
+        Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
+    ]
+    reads, size = series(definitions, [({"thing": "none"}, 0), ({"thing": "some"}, 7)])
+    assert (reads.name, reads.type, reads.documentation) == ("demo_reads", "counter", "Reads.")
+    assert (size.name, size.type, size.documentation) == ("demo_size_bytes", "gauge", "Size.")
+    assert [(sample.name, sample.labels, sample.value) for sample in reads.samples] == [
+        ("demo_reads_total", {"thing": "some"}, 7)
+    ]
+    assert [sample.value for sample in size.samples] == [0, 14]
+    assert [sample.value for sample in family("demo", "", [({}, None), ({"a": "b"}, 0)]).samples] == [0]
+
+
+def test_an_info_metric_is_1_for_each_label_set() -> None:
+    made = info("demo_build", "Version.", [{"version": "1"}, {"version": "2"}])
+    assert (made.name, made.type) == ("demo_build", "info")
+    assert [(sample.name, sample.labels, sample.value) for sample in made.samples] == [
+        ("demo_build_info", {"version": "1"}, 1),
+        ("demo_build_info", {"version": "2"}, 1),
+    ]

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from tests.golden_pages import assert_golden
-from virtscope.toolkit import scrape
-from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
+from virtscope.toolkit import collect, scrape
+from virtscope.toolkit.collect import Background, Cost, InlineReader, SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.scrape import Exporter, Process, Source
 
@@ -82,6 +83,21 @@ def test_absence_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.levelname for record in caplog.records if "absent" in record.message] == ["INFO"]
 
 
+def test_a_failure_is_logged_when_its_reason_changes(caplog: pytest.LogCaptureFixture) -> None:
+    errors = iter(
+        [SourceError("status 1"), SourceError("status 2"), SourceMalformed("what?"), SourceMalformed("what?")]
+    )
+
+    def read() -> list[Metric]:
+        raise next(errors)
+
+    exporter = Exporter("demo", [Source("main", read, str)])
+    for said in (["status 1"], [], ["what?"], []):
+        caplog.clear()
+        exporter.scrape(Format.TEXT, 30)
+        assert [record.__dict__["fields"]["err"] for record in caplog.records] == said
+
+
 def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCaptureFixture) -> None:
     broken = True
 
@@ -128,6 +144,31 @@ def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
     assert series["demo_source_reads_total slow"] == 1
     assert 7 <= series["demo_source_cpu_seconds_total slow"] < 60
     assert series["demo_source_background_errors_total slow timeout"] == 0
+
+
+def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at a clock takes a second here: a read looks at both, and writing at that of the CPU."""
+    monkeypatch.setattr(collect, "time", ticking())
+    monkeypatch.setattr(scrape, "time", ticking())
+    exporter = Exporter("demo", [GOOD], target="xen1")  # read in the scrape's own thread
+    for before in range(3):
+        page = exporter.scrape(Format.TEXT, 30).decode()
+        assert f"\ndemo_encode_seconds_total {before:.1f}\n" in page
+        for metric in ("reads", "seconds", "cpu_seconds"):
+            assert f'\ndemo_source_{metric}_total{{source="good"}} {before + 1:.1f}\n' in page
+
+
+def ticking() -> SimpleNamespace:
+    """A module time, whose clocks go on by a second at each look."""
+    return SimpleNamespace(monotonic=count(1000.0).__next__, thread_time=count(100.0).__next__)
+
+
+def test_a_source_in_the_background_costs_what_it_does_there_and_in_scrapes() -> None:
+    background = Background("slow", lambda: 1, 600)
+    reader = InlineReader("slow", giving)
+    reader.cost, background.cost = Cost(50, 3.0, 2.0), Cost(4, 20.0, 10.0)
+    assert scrape._cost(reader, background) == Cost(4, 23.0, 12.0)
+    assert scrape._cost(reader, None) == reader.cost
 
 
 def test_golden_page_of_an_exporters_own_metrics() -> None:

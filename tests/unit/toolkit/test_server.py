@@ -369,3 +369,38 @@ def test_nonsense_is_answered_or_cut_off(running: Server, sent: bytes) -> None:
     assert answer == b"" or answer.startswith(b"HTTP/1.1 ")
     assert faults.records == []
     wait_until_open(running, 0)
+
+
+def test_the_limits_are_those_of_docs_security_md() -> None:
+    assert (MOST_CONNECTIONS, server.MOST_HEAD_BYTES, server.MOST_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
+    assert server.MOST_PROBES == 200
+
+
+def test_it_listens_at_its_address_alone() -> None:
+    with serving() as running:
+        assert running.server_address[0] == "127.0.0.1"
+
+
+def test_answers_under_way_are_given_before_it_stops() -> None:
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running:
+        client = connect(running, sends=SCRAPE)
+        stopping = threading.Thread(target=running.shutdown, args=(30,))
+        stopping.start()
+        time.sleep(0.2)
+        scraped.let.set()
+        assert status(client) == b"200"
+        stopping.join(30)
+        assert not stopping.is_alive()
+
+
+def test_a_restarted_exporter_gets_its_port_again_at_once() -> None:
+    """The kernel keeps it for a minute for the connections that the exporter has closed."""
+    with serving() as running:
+        address = running.server_address[:2]
+        client = connect(running, sends=SCRAPE)
+        assert status(client) == b"200"
+    assert client.recv(1) == b""
+    client.close()
+    Server(address, "/metrics", None, Scraped()).server_close()

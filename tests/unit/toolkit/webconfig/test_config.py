@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, CLIENTS, TLS, Pki, basic, connect
+from virtscope.toolkit.webconfig import WebConfigError
 
 EXPORTERS = Path(__file__).resolve().parents[4] / "exporters"
 
@@ -108,6 +109,18 @@ def test_a_change_cannot_open_the_exporter_to_everyone(
         assert not web.allows(None)
         assert not web.peer_allowed({})
     assert errors(caplog) == [f"{path}: {key}: would be switched off; restart the exporter if that is wanted"]
+
+
+def test_without_tls_every_peer_is_allowed(pki: Pki) -> None:
+    web = pki.load("http_server_config: {http2: false}")
+    assert web.ssl_context() is None
+    assert web.peer_allowed(None)
+
+
+@pytest.mark.parametrize("value", ['"default-src \\u00fc"', '"default-src\\nSet-Cookie: a=b"', '"default-src\\u2028b"'])
+def test_a_header_is_one_line_of_ascii(pki: Pki, value: str) -> None:
+    with pytest.raises(WebConfigError, match="must be one line of plain ASCII"):
+        pki.load(f"http_server_config: {{headers: {{Content-Security-Policy: {value}}}}}")
 
 
 def test_headers(pki: Pki) -> None:

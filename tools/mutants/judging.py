@@ -1,0 +1,107 @@
+"""Puts mutants before their judges: tests that run in a copy of the checkout that has the changed file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from tools import programs
+from tools.mutants.mutant import Mutant
+from tools.programs import CHECKOUT, cache
+
+PATIENCE = 4  # times as long as without it a mutant's tests may take, and LEAST seconds more
+LEAST = 5
+LONGEST = 600  # seconds that they may take without it
+
+
+class JudgesError(Exception):
+    """Tests fail without any change; the message says which."""
+
+
+class Cost(NamedTuple):
+    """What tests take; CPU time on a busy machine tells a loop that doesn't end from a wait."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+class Court:
+    """A copy of the checkout, uncommitted changes included, for as long as the `with` block."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="virtscope-mutants-")
+        self.root = Path(self._folder.name)
+
+    def __enter__(self) -> Self:
+        listed = subprocess.run(
+            ["git", "-C", CHECKOUT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        for name in filter(None, listed.split("\0")):
+            source, copy = CHECKOUT / name, self.root / name
+            if source.is_file():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, copy)
+        # The same mutant is to have the same result, and no byte code of a mutant to be taken for that of the next.
+        fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "VIRTSCOPE_CACHE": str(cache("."))}
+        self._pytest = subprocess.Popen(
+            [sys.executable, "-m", "tools.mutants.forks"],
+            cwd=self.root, env={**os.environ, **fixed}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._pytest.kill()
+        self._pytest.communicate()
+        self._folder.cleanup()
+
+    def cost(self, tests: Sequence[str]) -> Cost:
+        """What these tests take without any change. Raises `JudgesError`."""
+        began = time.monotonic()
+        passed, cpu_seconds = self._run(tests, Cost(LONGEST, LONGEST), keep=True)
+        if not passed:
+            raise JudgesError(f"these tests fail without any change: {' '.join(tests)}")
+        return Cost(time.monotonic() - began, cpu_seconds)
+
+    def kills(self, mutant: Mutant, tests: Sequence[str], usual: Cost) -> bool:
+        """Whether these tests fail with the mutant or don't end; `usual` is what they take without it."""
+        changed = self.root / mutant.file
+        changed.write_text(mutant.text)
+        most = Cost(*(LEAST + PATIENCE * seconds for seconds in usual))
+        try:
+            return not self._run(tests, most, keep=False)[0]
+        finally:
+            shutil.copy2(CHECKOUT / mutant.file, changed)
+
+    def _run(self, tests: Sequence[str], most: Cost, *, keep: bool) -> tuple[bool, float]:
+        """Whether they pass, and the CPU seconds that pytest took."""
+        if not tests[0].endswith(".py"):
+            return self._promtool_passes(tests, most.seconds), 0
+        assert self._pytest.stdin
+        assert self._pytest.stdout
+        limits = {"seconds": most.seconds, "cpu_seconds": math.ceil(most.cpu_seconds)}
+        print(json.dumps({"tests": tests, "keep": keep, **limits}), file=self._pytest.stdin, flush=True)
+        status, cpu_seconds = self._pytest.stdout.readline().split()
+        return int(status) == 0, float(cpu_seconds)
+
+    def _promtool_passes(self, tests: Sequence[str], seconds: float) -> bool:
+        """One file after the other: promtool itself goes on after a failure."""
+        command = [str(programs.path("promtool")), "test", "rules"]
+        for test in tests:
+            try:
+                subprocess.run([*command, test], cwd=self.root, capture_output=True, check=True, timeout=seconds)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+                return False
+        return True
