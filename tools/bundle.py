@@ -1,7 +1,8 @@
 """One archive with the exporters and a Python of their own, for systems whose Python is too old: make bundle.
 
 It holds a standalone CPython, which runs with glibc 2.17 or newer from any folder, without what exporters don't use;
-the exporters' dependencies as their authors' wheels; and packaging/bundle: install, remove, init script.
+the exporters' dependencies as their authors' wheels; packaging/bundle: install, remove, init script; and a list of all
+that, as CycloneDX, which is also written beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tools import deb, go_programs
+from tools import deb, go_programs, sbom
 from tools.exporters import FOLDERS
 from tools.programs import CHECKOUT, ProgramsError, releases
 from tools.programs.catalogue import PYTHON
@@ -52,7 +53,10 @@ def build(target: Path, python: Path) -> Path:
         shutil.copytree(CHECKOUT / "exporters/virtscope", library / "site-packages/virtscope", ignore=deb.NO_SOURCE)
         _require_old_glibc(root)
         _add_programs(root, machine)
+        document = sbom.of_archive(name, root / "python/bin" / interpreter.name)
+        (root / "sbom.cdx.json").write_text(document)
         target.mkdir(parents=True, exist_ok=True)
+        (target / f"{name}.cdx.json").write_text(document)
         archive = target / f"{name}.tar.gz"
         _pack(root, archive)
     return archive
