@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +24,7 @@ from lab.scenario import ScenarioError
 from profile_import import reports
 from profile_import.__main__ import openmetrics
 from profile_import.opreport import Counted
+from tools import StackError, health, oversights, stack
 from virtscope.openvz import beancounters, ioacct, latency, quota, veinfo, vestat, vzlist
 from virtscope.openvz.exporter import replayed as replayed_vestat
 from virtscope.openvz.recorded import read as vestat_files
@@ -32,6 +35,7 @@ from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
 from virtscope.perf.perf_record import Xensyms
 from virtscope.perf.profile import Profile
+from virtscope.ssh import hosts
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.pages import HeadError, accepts_gzip, negotiate, parse_head, time_for_sources
@@ -68,6 +72,7 @@ class Parser(NamedTuple):
 
     seeds: text as it really is, to be mutated.
     largest: bytes of the largest text it is given; less where more would show nothing, as the format is small or slow.
+    examples: in a test run; fewer where each takes milliseconds.
     """
 
     name: str
@@ -75,6 +80,7 @@ class Parser(NamedTuple):
     seeds: list[bytes]
     refusals: tuple[type[Exception], ...] = ()
     largest: int = 128 << 10
+    examples: int = 300
 
 
 def _texts(pattern: str, recordings: str = "") -> list[bytes]:
@@ -237,6 +243,28 @@ def _xensyms(data: bytes) -> None:
     assert Xensyms(_decoded(data)).symbol("0xffff82d040201abc")
 
 
+def _hosts_file(data: bytes) -> None:
+    assert all(not name.startswith("-") and "@" not in name and "/" not in name for name in hosts.parse(_decoded(data)))
+
+
+def _status(data: bytes) -> None:
+    """Print what Prometheus answers about its targets as `make status` does; whatever it is, it moves no cursor."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        found, dropped = health.parse_targets(data), health.parse_left_out(data)
+        stack.print_table([("TARGET", "JOB", "HOST", "HEALTH"), *((t.address, t.job, t.host, t.health) for t in found)])
+    said = [*printed.getvalue().split("\n"), *oversights.in_targets(found, dropped)]
+    assert all(line.isprintable() for line in said)
+
+
+def _said_by_a_target(data: bytes) -> None:
+    """The same, of a Prometheus that is well, and a target that isn't."""
+    said = _decoded(data)
+    labels = {"__address__": said, "job": "ssh", "host": said, "platform": said, "vserver": said}
+    target = {"discoveredLabels": labels, "labels": labels, "lastError": said, "health": "down", "scrapeInterval": "5s"}
+    _status(json.dumps({"data": {"activeTargets": [target] * 2, "droppedTargets": [target]}}).encode())
+
+
 _XL = FIXTURES / "toolstack/xl-4.17-credit"
 _XL_LIST = (_XL / "list -v").read_bytes()
 _XL_SXP = b"(domain\n    (domid 1)\n    (uuid 586d02b6-9100-4965-a4ea-f600cf10add6)\n    (image\n        (hvm\n"
@@ -317,6 +345,18 @@ _MOUNTS = (
     b"32 23 0:29 /../.. /a\\040b rw - cgroup none rw,perf_event\n"
 )
 
+_LAST_ERROR = 'Get "http://192.0.2.1:10290/metrics": invalid \x1b[2J \u202e header "x"\n'
+_TARGET = {
+    "discoveredLabels": {"__address__": "192.0.2.1:10290", "job": "xentop", "__scrape_interval__": "5s"},
+    "labels": {"host": "xen1", "instance": "192.0.2.1:10290", "job": "xentop", "platform": "zen"},
+    "scrapeUrl": "http://192.0.2.1:10290/metrics",
+    "lastError": _LAST_ERROR,
+    "health": "down",
+    "scrapeInterval": "1m30s",
+}
+_TARGETS = json.dumps(
+    {"status": "success", "data": {"activeTargets": [_TARGET, _TARGET | {"health": "up"}], "droppedTargets": [_TARGET]}}
+).encode()
 PARSERS = [
     Parser(
         "objectives",
@@ -379,4 +419,7 @@ PARSERS = [
     Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=16 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
     Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
+    Parser("hosts-file", _hosts_file, [b"dom0\nvz1.example.org  # the old one\n2001:db8::1\n"], (SourceMalformed,)),
+    Parser("status", _status, [_TARGETS], (StackError,), largest=32 << 10),
+    Parser("said-by-a-target", _said_by_a_target, [_LAST_ERROR.encode()], largest=16 << 10),
 ]

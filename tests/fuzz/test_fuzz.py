@@ -1,7 +1,8 @@
 """Every parser reads arbitrary bytes and mutated real text, or refuses them as it says, at a cost of the input's size.
 
-`make fuzz` goes on for longer (FUZZ_MINUTES). What a parser fails on is saved to tests/fuzz/found/ under its name. It
-is tried first from then on, and belongs in the commit that fixes the parser.
+So do the exporters' servers (edge.py). `make fuzz` goes on for FUZZ_MINUTES, on all CPUs, and counts: ten million take
+about 20 minutes on two. What one fails on is saved to tests/fuzz/found/ under its name. It is tried first from then on,
+and belongs in the commit that fixes it.
 """
 
 from __future__ import annotations
@@ -11,30 +12,27 @@ import hashlib
 import os
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import long_run
+from tests.fuzz.edge import EDGE
+from tests.fuzz.mutation import TOKENS
 from tests.fuzz.parsers import PARSERS, Parser
 
 FOUND = Path(__file__).parent / "found"
-SECONDS = float(os.environ.get("FUZZ_MINUTES", "0")) * 60 / len(PARSERS)  # for each; 0: one round
-EXAMPLES = 300  # in a round
+ALL = [*PARSERS, *EDGE]
+SECONDS = float(os.environ.get("FUZZ_MINUTES", "0")) * 60 / len(ALL)  # of the long run, for each
+FEW = 100  # inputs of a long run that is none
 MOST_MEMORY = 256  # bytes for a byte of input: a list of one-letter words takes up to 60, a YAML document 200
 MOST_GROWTH = 3  # times the time that is due to a larger input; of what is quadratic, 8 times as much takes 8 times
 
 every_parser = pytest.mark.parametrize("parser", PARSERS, ids=[parser.name for parser in PARSERS])
-
-# Where parsers go wrong: numbers at the edges of types, what ends or widens a field, half of a UTF-8 character.
-TOKENS = [
-    *[str(number).encode() for number in (-1, 0, 2**31, 2**63, 2**64 - 1, 2**64, 10**30)],
-    *[b" ", b"\n", b"\r\n", b"\t", b"\0", b":", b"-", b".", b",", b";", b"1e999", b"nan", b"no limit", b"(null)"],
-    *[b"\xc3", b"\xff\xfe", "\N{ARABIC-INDIC DIGIT SEVEN}\u2028".encode(), b"\\", b'"', b"{", b"- ", b"&a [*a, *a]"],
-    b"9" * 5000,  # more digits than Python turns into a number
-]
+everyone = pytest.mark.parametrize("parser", ALL, ids=[parser.name for parser in ALL])
 
 
 @st.composite
@@ -57,18 +55,25 @@ def read_or_refused(parser: Parser, data: bytes) -> None:
         parser.read(data)
 
 
-@every_parser
+def save(parser: Parser, data: bytes, error: Exception) -> None:
+    saved = FOUND / parser.name / hashlib.sha256(data).hexdigest()[:16]
+    saved.parent.mkdir(parents=True, exist_ok=True)
+    saved.write_bytes(data)
+    error.add_note(f"the input is in {saved}")
+
+
+@everyone
 def test_what_was_found_before(parser: Parser) -> None:
     for path in sorted((FOUND / parser.name).glob("*")):
         read_or_refused(parser, path.read_bytes())
 
 
-@every_parser
+@everyone
 def test_any_bytes_are_read_or_refused(parser: Parser) -> None:
     failing = b""
 
     # Speed says nothing on a busy machine. What fails is kept in FOUND, not in a database of this machine.
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=parser.examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(st.binary(max_size=400) | mutated(parser.seeds))
     def one_round(data: bytes) -> None:
         nonlocal failing
@@ -78,17 +83,24 @@ def test_any_bytes_are_read_or_refused(parser: Parser) -> None:
             failing = data  # the last of them is the smallest that hypothesis finds
             raise
 
-    end = time.monotonic() + SECONDS
     try:
         one_round()
-        while time.monotonic() < end:
-            one_round()
     except Exception as error:
-        saved = FOUND / parser.name / hashlib.sha256(failing).hexdigest()[:16]
-        saved.parent.mkdir(parents=True, exist_ok=True)
-        saved.write_bytes(failing)
-        error.add_note(f"the input is in {saved}")
+        save(parser, failing, error)
         raise
+
+
+@everyone
+def test_a_long_run_leaves_nothing_behind(parser: Parser, record_property: Callable[[str, object], None]) -> None:
+    """No exception, no crash, no hang; no descriptor, thread or memory that stays."""
+    begun = time.monotonic()
+    try:
+        inputs = long_run.run(parser, SECONDS) if SECONDS else long_run.run(parser, 0, FEW, workers=1)
+    except long_run.Failed as error:
+        save(parser, error.data, error)
+        raise
+    record_property("inputs", inputs)
+    record_property("seconds", time.monotonic() - begun)
 
 
 def grown(parser: Parser) -> Iterator[tuple[bytes, bytes]]:

@@ -1,0 +1,308 @@
+"""The edge, where others can send anything: the exporters' servers, what is asked over ssh, the sensor of access logs.
+
+Servers are real ones in this process. Each input is a connection of its own, from an address of its own. What it sends
+is answered in HTTP or cut off, without an error in the log, and a good request is answered all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import logging
+import os
+import re
+import socket
+import ssl
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import bcrypt
+import trustme
+import yaml
+
+from tests.fuzz.mutation import Mutations
+from tests.fuzz.parsers import CHECKOUT, Parser
+from virtscope.ssh.child import Child, Room
+from virtscope.ssh.exporter import Probed
+from virtscope.ssh.hosts import Hosts
+from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.exposition import Format
+from virtscope.toolkit.pages import Probes
+from virtscope.toolkit.server import Server
+from virtscope.toolkit.webconfig import WebConfig
+
+PATIENCE_SECONDS = 15
+USER, PASSWORD = "prometheus", "correct horse"
+RIGHT = base64.b64encode(f"{USER}:{PASSWORD}".encode())
+ASKED_BETWEEN = 16  # inputs, about, from one good request to the next
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a connection that is closed at once, and leaves no port occupied
+_STATUS = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
+
+
+class _Scraped:
+    """What is served: a page of a real one's size."""
+
+    name = "fuzzed"
+
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+        del form, seconds, gzipped
+        return b"fuzzed_up 1\n" * 500
+
+
+class _Faults(logging.Handler):
+    """What is logged as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+class _Edge:
+    """A server, and the client of it that is Prometheus."""
+
+    def __init__(self, configuration: dict[str, object] | None = None, probes: Probes | None = None) -> None:
+        self.folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
+        self.tls: ssl.SSLContext | None = None
+        web = None
+        if configuration is not None:
+            authority = trustme.CA()
+            issued = authority.issue_cert("127.0.0.1")
+            issued.private_key_pem.write_to_path(self.folder / "server.key")
+            issued.cert_chain_pems[0].write_to_path(self.folder / "server.pem")
+            (self.folder / "web.yml").write_text(yaml.safe_dump(configuration))
+            web = WebConfig.load(str(self.folder / "web.yml"))
+            self.tls = ssl.create_default_context()
+            authority.configure_trust(self.tls)
+        self.faults = _Faults()
+        logging.getLogger("virtscope").addHandler(self.faults)
+        self._server = Server(("127.0.0.1", 0), "/metrics", web, _Scraped(), probes)
+        threading.Thread(target=self._server.serve_forever, name="server", daemon=True).start()
+
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        client = socket.create_connection(self._server.server_address, PATIENCE_SECONDS, (source, 0))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        return client
+
+    def send(self, data: bytes, *, wrapped: bool = False) -> bytes:
+        """Send this as one of several clients would, and return what is answered; b"" where it doesn't listen."""
+        chance = zlib.crc32(data)
+        answer = b""
+        with contextlib.ExitStack() as closing:
+            client = closing.enter_context(
+                self.connect(f"127.{chance & 127}.{chance >> 8 & 255}.{1 + (chance >> 16 & 127)}")
+            )
+            if wrapped:
+                assert self.tls
+                client = closing.enter_context(self.tls.wrap_socket(client, server_hostname="127.0.0.1"))
+            with _cut_off():
+                middle = (chance >> 4) % (len(data) + 1) if chance & 1 else 0
+                for part in (data[:middle], data[middle:]):
+                    client.sendall(part)
+                if chance & 14 != 0:  # the others go away without a word
+                    socket.socket.shutdown(client, socket.SHUT_WR)  # a TLS socket's own would end TLS as well
+                    answer = _everything(client)
+        if chance % ASKED_BETWEEN == 0:
+            self.ask()
+        assert self.faults.records == [], [record.getMessage() for record in self.faults.records]
+        return answer
+
+    def ask(self) -> None:
+        """Scrape, as Prometheus does."""
+        given = b"Authorization: Basic %b\r\n" % RIGHT if self.tls else b""
+        with contextlib.ExitStack() as closing:
+            client = closing.enter_context(self.connect())
+            if self.tls:
+                client = closing.enter_context(self.tls.wrap_socket(client, server_hostname="127.0.0.1"))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: xen1\r\n%bConnection: close\r\n\r\n" % given)
+            answer = _everything(client)
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n"), answer[:200]
+        assert answer.endswith(b"fuzzed_up 1\n")
+
+
+@contextlib.contextmanager
+def _cut_off() -> Iterator[None]:
+    """The server may close the connection at any time; but not keep it without a word."""
+    try:
+        yield
+    except TimeoutError:
+        raise
+    except OSError:
+        pass
+
+
+def _everything(client: socket.socket) -> bytes:
+    """What the server sends until it closes."""
+    received = bytearray()
+    with _cut_off():
+        while part := client.recv(1 << 18):
+            received += part
+    return bytes(received)
+
+
+@cache
+def _plain() -> _Edge:
+    return _Edge()
+
+
+@cache
+def _guarded() -> _Edge:
+    """With TLS and a password."""
+    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+    tls = {"cert_file": "server.pem", "key_file": "server.key"}
+    return _Edge({"tls_server_config": tls, "basic_auth_users": {USER: hashed}})
+
+
+@cache
+def _probed() -> _Edge:
+    """As ssh-exporter: it may ask one host, which hangs up on it."""
+    hosts = Path(tempfile.mkdtemp(dir=_FOLDER.name)) / "hosts"
+    hosts.write_text("dom0\n")
+    given = argparse.Namespace(xl_interval=0.0, vzlist_interval=0.0)
+    return _Edge(probes=Probed(Hosts(hosts, ["false"]), given))
+
+
+def _requests(edge: Callable[[], _Edge], data: bytes) -> None:
+    answer = edge().send(data)
+    assert answer == b"" or _STATUS.match(answer), answer[:200]
+    assert b"HTTP/1.1 500 " not in answer
+
+
+def _handshake(data: bytes) -> None:
+    answer = _guarded().send(data)
+    assert answer == b"" or answer[:1] in {b"\x15", b"\x16"}, answer[:200]  # TLS's alert, or its handshake
+
+
+def _guarded_requests(data: bytes) -> None:
+    answer = _guarded().send(data, wrapped=True)
+    assert answer == b"" or _STATUS.match(answer), answer[:200]
+    assert b"HTTP/1.1 500 " not in answer
+    assert b"HTTP/1.1 200 " not in answer or RIGHT.rstrip(b"=") in data
+
+
+def _host_s_answers(data: bytes) -> None:
+    """What a watched host sends over ssh, from its greeting on, in answer to two requests."""
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(data)
+        child = Child(["cat", file.name], Room())
+        try:
+            deadline = time.monotonic() + 10
+            child.greet(deadline)
+            child._answer("xentop", deadline)
+            child._answer("openvz", deadline)
+        finally:
+            child.end()
+
+
+@cache
+def _sensor_s_folder() -> Path:
+    return Path(tempfile.mkdtemp(dir=_FOLDER.name))
+
+
+_EXPOSED = re.compile(rb'(?:# (?:HELP|TYPE) app_.*|app_\w+(?:\{(?:\w+="[\w.+]*",?)*\})? [0-9.]+)?')
+
+
+def _access_log(data: bytes) -> None:
+    """What visitors make a web server write into its log, as the sensor counts it.
+
+    To start perl takes longer than a hundred such texts.
+    """
+    more = Mutations([data, _ACCESS_LOG], zlib.crc32(data))
+    data = b"\n".join([data, *(more.next() for _ in range(99))])
+    folder = _sensor_s_folder()
+    for left in folder.iterdir():
+        left.unlink()
+    log = folder / "access.log"
+    log.touch()
+    for text in (b"", data):
+        with log.open("ab") as file:
+            file.write(text)
+        sensor = subprocess.run(
+            ["perl", CHECKOUT / "telegraf/access_log.pl", log],
+            env={"PATH": os.environ["PATH"], "STATE_DIRECTORY": str(folder)},
+            capture_output=True,
+            check=False,
+        )
+        assert (sensor.returncode, sensor.stderr) == (0, b"")
+        assert all(_EXPOSED.fullmatch(line) for line in sensor.stdout.split(b"\n")), sensor.stdout
+
+
+def _forget() -> None:
+    """After a fork: the servers' threads and the folder are the other process's."""
+    for made in (_plain, _guarded, _probed, _sensor_s_folder):
+        made.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _hellos() -> list[bytes]:
+    """How TLS clients begin."""
+    found = []
+    for highest, protocols in ((ssl.TLSVersion.TLSv1_2, ["h2", "http/1.1"]), (ssl.TLSVersion.TLSv1_3, ["http/1.1"])):
+        context = ssl.create_default_context()
+        context.maximum_version = highest
+        context.set_alpn_protocols(protocols)
+        sent = ssl.MemoryBIO()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="xen1.example.org").do_handshake()
+        found.append(sent.read())
+    return found
+
+
+_GET = b"GET /metrics HTTP/1.1\r\nHost: xen1:10290\r\n"
+_SEEN = [
+    b"%bUser-Agent: Prometheus/2.42.0\r\nAccept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n"
+    b"Accept-Encoding: gzip\r\nX-Prometheus-Scrape-Timeout-Seconds: 4\r\n\r\n" % _GET,
+    b"%bConnection: close\r\n\r\n" % _GET,
+    b"GET / HTTP/1.1\r\n\r\nHEAD /metrics HTTP/1.1\r\n\r\nGET /-/healthy HTTP/1.0\r\n\r\n",
+    b"POST /metrics HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody",
+    b'POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4;x="y"\r\nbody\r\n0\r\nX: y\r\n\r\nGET / HTTP/1.1\r\n\r\n',
+    b"GET /metrics HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x12\x04\0\0\0\0\0\0\x03\0\0\0\x64\0\x04\x40\0\0\0",
+    b"GET /metrics HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+    b"GET http://xen1/metrics?x=%00 HTTP/1.1\r\nX: a\r\n folded\r\n\r\n",
+    b"CONNECT 192.0.2.1:22 HTTP/1.1\r\n\r\n",
+    b"%b%b\r\n" % (_GET, b"".join(b"X-%d: %b\r\n" % (each, b"y" * 300) for each in range(99))),
+    b"\r\n\r\n%b\r\n" % _GET,
+]
+_PROBES = [
+    b"GET /probe?target=dom0&module=xen HTTP/1.1\r\nX-Prometheus-Scrape-Timeout-Seconds: 0.1\r\n\r\n",
+    b"GET /probe?module=openvz&target=-oProxyCommand%3dtouch HTTP/1.1\r\n\r\n",
+    b"GET /probe?target=http://192.0.2.1/&module=../../etc HTTP/1.1\r\n\r\n",
+]
+_WITH_PASSWORD = [
+    request.replace(b"\r\n", b"\r\nAuthorization: Basic %b\r\n" % given, 1)
+    for request in _SEEN
+    for given in (RIGHT, base64.b64encode(b"prometheus:guess"), b"\xff", base64.b64encode(b"a" * 3000))
+]
+
+_ANSWERS = (
+    b"Welcome to dom0\nvirtscope 1\n"
+    b"xentop 30\nvz/version:1\nopenvz 0\n\n0\n0\nend\n14\na complaint:\n\n\n2\nopenvz 3\nabc\n0\n\n0\n"
+)
+_ACCESS_LOG = (
+    b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET /item?id=1 HTTP/1.1" 200 12 "-" "Mozilla/5.0" 1234\n'
+    b'x 2001:db8::1 - al"ice [21/Nov/2026:08:15:53 +0000] "\\x16\\x03 \\"q" 400 - "-" "-" rt=0.123 up="0.1 : 0.3"\n'
+)
+
+EDGE = [
+    Parser("http", partial(_requests, _plain), _SEEN),
+    Parser("http-probe", partial(_requests, _probed), _PROBES),
+    Parser("tls-handshake", _handshake, [*_hellos(), *_SEEN[:1]]),
+    Parser("http-with-password", _guarded_requests, [*_SEEN, *_WITH_PASSWORD], examples=100),
+    Parser("host-answers", _host_s_answers, [_ANSWERS], (SourceError,), examples=50),
+    Parser("access-log", _access_log, [_ACCESS_LOG], examples=20),
+]
