@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import pytest
 
@@ -200,6 +201,50 @@ def test_virtual_servers_are_named_first_whatever_they_are_called(messages: Mess
     names = [container, 'kunde "müller" <b>&', "web 1", "web 2"]
     alerts = [*(starved("names", name) for name in names), overhead("names")]
     assert_message("names-firing", messages.mail("names", *alerts, containing="5 alerts"))
+
+
+HOSTILE = [
+    "<!channel>",
+    "<http://192.0.2.1/|What to do>",
+    "[What to do](http://192.0.2.1/)",
+    "@all",
+    "ä@here",
+    "http://192.0.2.1/login",
+    "web\nWhat to do: http://192.0.2.1/",
+    "\u202egnp.nioj\x1b[2J",
+]
+"""What guests and applications can call themselves."""
+OWN_LINK = rf"(?m)^(?:What to do: )?{RUNBOOKS}/\w+\.md$|^Dashboard: http://127\.0\.0\.1:3000/d/\S+$"
+
+
+def assert_harmless(text: str) -> None:
+    """Nobody is mentioned, no link but our own is there, no line and no direction is another's."""
+    others = re.sub(OWN_LINK, "", text)
+    assert re.findall(r"<[!@#h]|\|[^>]*>|\]\(|\B@\w|://", others) == []
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert not re.search(r"(?m)^What to do: http://192", text)
+
+
+def test_what_guests_call_themselves_is_no_mention_and_no_link(messages: Messages) -> None:
+    alerts = [starved("hostile", name) for name in HOSTILE]
+    for alert in alerts:
+        alert["labels"]["severity"] = "critical"
+    post = messages.post("hostile", *alerts, title=f"{len(HOSTILE)} alerts")
+    for part in ("title", "text", "fallback"):
+        assert_harmless(post[part])
+    assert "\u2039!channel\u203a on host hostile is waiting" in post["text"]
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "user@1000.service"])
+def test_what_an_application_calls_itself_is_none_either(messages: Messages, name: str) -> None:
+    host = f"app-{[*HOSTILE, 'user@1000.service'].index(name)}"
+    alert = objective(host, name, "self")
+    alert["annotations"]["description"] += f" {name} is {name}."
+    alert["annotations"]["dashboard"] = f"d/virtscope-applications?var-app={quote(name)}"
+    post = messages.post(host, alert)
+    for part in ("title", "text", "fallback"):
+        assert_harmless(post[part])
+    assert (name in post["title"]) == (name == "user@1000.service")
 
 
 def test_a_changed_cause_is_no_message_and_the_next_one_has_it(messages: Messages) -> None:

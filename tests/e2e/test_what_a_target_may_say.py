@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import json
 import re
+import struct
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRAPES = {
     job["job_name"]: job for job in yaml.safe_load((ROOT / "prometheus/prometheus.yml").read_text())["scrape_configs"]
 }
-OWN = {"prometheus", "alertmanager"}  # the stack's own programs
+OWN = {"prometheus", "alertmanager", "stack"}  # the stack's own programs
 ON_HOSTS = (*FOLDERS, "node", "cadvisor", "telegraf", "app", "lab")
 IN_GUESTS = ("guest", "telegraf", "app")
 
@@ -44,6 +47,7 @@ SAID_BY: dict[str, set[str]] = {
     "process_": {*ON_HOSTS, *IN_GUESTS},
     "prometheus_": set(),
     "alertmanager_": set(),
+    "stack_": set(),
     "sloth_": set(),
     "scrape_": set(),
     "ALERTS": set(),
@@ -135,6 +139,9 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         many = ",".join(f'n{n}="x"' for n in range(40))
         watch("guest", f"node_x{{{many}}} 1\n", host="limit", vserver="labels")
         jobs["guest"].append({"targets": [stack.enter_context(redirecting())], "labels": {"host": "redirected"}})
+        for vserver, (headers, content) in RUDE.items():
+            address = stack.enter_context(answering(headers, content))
+            jobs["guest"].append({"targets": [address], "labels": {"host": "rude", "vserver": vserver}})
         watch("telegraf", 'app_log_lines_total{app="shop"} 1\n', host="tied", app="blog")
         # A busy machine may be late for one scrape a second.
         server = Prometheus(tmp_path_factory.mktemp("trust"), jobs, program=program, interval="3s")
@@ -161,6 +168,81 @@ def redirecting() -> Iterator[str]:
         server = http_server(Handler)
         yield server.address
         server.close()
+
+
+@contextmanager
+def answering(headers: dict[str, str], content: Callable[[], Iterable[bytes]]) -> Iterator[str]:
+    """Address of a target that answers with these headers, and this content as long as somebody takes it."""
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 (http.server calls it)
+            self.send_response(http.HTTPStatus.OK)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with suppress(ConnectionError):
+                for part in content():
+                    self.wfile.write(part)
+
+    server = http_server(Handler)
+    yield server.address
+    server.close()
+
+
+def trickle() -> Iterator[bytes]:
+    """Without end: about 10 GB in a year."""
+    while True:
+        yield b"# and so on\nnode_x 1\n"
+        time.sleep(0.1)
+
+
+def torrent() -> Iterator[bytes]:
+    yield b"node_x 1\n"
+    while True:
+        yield b"# and so on\n" * 10_000
+
+
+@cache
+def bomb() -> list[bytes]:
+    """A thousandth of what it becomes."""
+    return [gzip.compress(b"# " + b"x" * 100_000_000 + b"\nnode_x 1\n", 1)]
+
+
+def in_protobuf(*names: str) -> bytes:
+    """Counters, as a delimited io.prometheus.client.MetricFamily each, which was not asked for."""
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    counter = field(3, b"\x09" + struct.pack("<d", 77))
+    families = [field(1, name.encode()) + b"\x18\x00" + field(4, counter) for name in names]
+    return b"".join(bytes([len(family)]) + family for family in families)
+
+
+MESSAGE = "proto=io.prometheus.client.MetricFamily"
+PLANTED = ("xen_domain_cpu_seconds_total", "planted:cpu_usage:rate", "ALERTS", "up")
+OPENMETRICS = (
+    "# TYPE node_x counter\n"
+    'node_x_total 77 1.5 # {trace_id="x",host="victim"} 1 1.5\n'
+    "node_x_created 1\n"
+    "# TYPE xen_domain_cpu_seconds counter\n"
+    'xen_domain_cpu_seconds_total{domain="victim"} 77 # {host="victim"} 1\n'
+    "xen_domain_cpu_seconds_created 77\n"
+    "# EOF\n"
+)
+RUDE: dict[str, tuple[dict[str, str], Callable[[], Iterable[bytes]]]] = {
+    "trickle": ({"Content-Type": "text/plain"}, trickle),
+    "torrent": ({"Content-Type": "text/plain"}, torrent),
+    "gzip bomb": ({"Content-Encoding": "gzip"}, bomb),
+    "protobuf": (
+        {"Content-Type": f"application/vnd.google.protobuf; {MESSAGE}; encoding=delimited"},
+        lambda: [in_protobuf("node_load1", *PLANTED)],
+    ),
+    "OpenMetrics": (
+        {"Content-Type": "application/openmetrics-text; version=1.0.0; charset=utf-8"},
+        lambda: [OPENMETRICS.encode()],
+    ),
+}
 
 
 def targets(prometheus: Prometheus, state: str = "active") -> list[dict[str, Any]]:
@@ -261,6 +343,32 @@ def test_a_scrape_above_a_limit_has_failed(prometheus: Prometheus, vserver: str,
     assert said in target["lastError"]
     assert target["health"] == ("down" if said else "up")
     assert (labels_of(prometheus, f'node_x{{vserver="{vserver}"}}') == []) == (said != "")
+
+
+@pytest.mark.parametrize(
+    ("vserver", "said"),
+    [
+        ("trickle", "context deadline exceeded"),
+        ("torrent", "body size limit exceeded"),
+        ("gzip bomb", "body size limit exceeded"),
+    ],
+)
+def test_an_answer_without_end_is_given_up(prometheus: Prometheus, vserver: str, said: str) -> None:
+    [target] = [target for target in targets(prometheus) if target["labels"].get("vserver") == vserver]
+    assert said in target["lastError"]
+    assert labels_of(prometheus, f'node_x{{vserver="{vserver}"}}') == []
+
+
+@pytest.mark.parametrize("form", ["protobuf", "OpenMetrics"])
+def test_another_format_plants_nothing_else(prometheus: Prometheus, form: str) -> None:
+    """Also with times of its own, exemplars and times of creation."""
+    names = {labels["__name__"] for labels in labels_of(prometheus, f'{{vserver="{form}"}} == 77')}
+    assert names in ({"node_load1"}, {"node_x_total"})
+    assert labels_of(prometheus, '{__name__=~"xen_.*|planted:.*", vserver!=""} == 77') == []
+    assert (
+        labels_of(prometheus, f'timestamp({{vserver="{form}", __name__=~"node_load1|node_x_total"}}) < time() - 60')
+        == []
+    )
 
 
 def test_a_redirect_is_not_followed(prometheus: Prometheus) -> None:

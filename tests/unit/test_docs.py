@@ -26,7 +26,7 @@ def test_the_page_of_the_vocabulary_is_fresh() -> None:
 def test_links_lead_to_files_and_sections_that_exist(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     broken = []
-    for link in re.findall(r"\]\(([^()\s]+)\)", text):
+    for link in [*re.findall(r"\]\(([^()\s]+)\)", text), *re.findall(r"(?m)^\[[^]]+\]: (\S+)$", text)]:
         if not re.match(r"[a-z]+:", link):
             name, _, section = link.partition("#")
             target = (page.parent / name).resolve() if name else page
@@ -35,8 +35,26 @@ def test_links_lead_to_files_and_sections_that_exist(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_by_a_name_have_one(page: Path) -> None:
+    named = set(re.findall(r"(?m)^\[([^]]+)\]: ", page.read_text()))
+    used = set(re.findall(r"\]\[([^]]+)\]", re.sub(r"`[^`]*`", "", page.read_text())))
+    assert used == named
+
+
+def test_who_can_do_what_is_shown_by_a_test() -> None:
+    """In each cell, but for what needs none: what is so because nothing prevents it."""
+    rows = re.findall(r"(?m)^\| \*\*(.+?)\*\*.*? \| (.+) \| (.+) \|$", (ROOT / "docs/security.md").read_text())
+    assert {"guest", "application", "neighbour on the network", "local user", "scraped host", "operator"} <= {
+        party for party, _, _ in rows
+    }
+    assert all("][" in can_t for _, _, can_t in rows)
+
+
 def sections(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them; of a module's tests, their names."""
+    if page.suffix == ".py":
+        return set(re.findall(r"(?m)^def (test_\w+)\(", page.read_text()))
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", page.read_text())
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
