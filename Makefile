@@ -35,11 +35,12 @@ import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=op
 	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
 ##@ Test
-.PHONY: test nightly lint types test-fast test-xen fuzz bench bench-rules
+.PHONY: test nightly lint types test-fast test-xen fuzz soak faults mutants bench bench-rules
 # These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel: by files, in the order
 # of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
 ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
+	$(BIN)/python -m tools.go_programs
 	$(BIN)/pytest -m "not nightly" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
 	$(BIN)/pytest -m "not nightly" --durations 10 $(ALONE)
 	$(BIN)/python -m tools.nightly --changed
@@ -58,15 +59,21 @@ test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
 	$(BIN)/pytest -m "not nightly" tests/unit tests/rules tests/dashboards
 test-xen: $(READY) ## Boot a real Xen under QEMU, with credit2 and credit, and test from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
-fuzz: $(READY) ## Fuzz every parser for FUZZ_MINUTES (10), and save inputs that fail
+fuzz: $(READY) ## Fuzz every parser and server on all CPUs for FUZZ_MINUTES (10), and save inputs that fail
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
+soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, and show what grows
+	HOURS=$${HOURS:-2} $(BIN)/python -m soak
+faults: $(READY) ## As root, hurt a running stack in some forty ways for 20 minutes, and print what each did; ONLY=REGEX
+	$(BIN)/python -m faults $(if $(ONLY),--only '$(ONLY)')
+mutants: $(READY) ## Change code and rules one line at a time, and show what no test notices; FILES="PATH ..." for all of these
+	$(BIN)/python -m tools.mutants $(FILES)
 bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
 	$(BIN)/python -m bench
 bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for six minutes
 	$(BIN)/python -m bench.rules
 
 ##@ Package
-.PHONY: deb bundle wheel
+.PHONY: deb bundle wheel sbom
 deb: ## Build Debian packages of the exporters into dist/, for Debian 12 and Ubuntu 22.04 or newer
 	@$(PYTHON) -m tools.deb dist
 bundle: $(READY) ## Build an archive with a Python of its own into dist/, for older Linux; ARCH=arm64, CPYTHON=FOLDER
@@ -74,9 +81,11 @@ bundle: $(READY) ## Build an archive with a Python of its own into dist/, for ol
 wheel: $(READY) ## Build the exporters' wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
 	$(BIN)/twine check --strict dist/virtscope-*.whl
+sbom: $(READY) ## Write what the packages and the wheel depend on into dist/, as CycloneDX
+	$(BIN)/python -m tools.sbom dist
 
 ##@ Develop
-.PHONY: format rules dashboards docs mixin golden requirements tools-update clean
+.PHONY: format rules dashboards docs mixin golden requirements licences tools-update clean
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -95,6 +104,8 @@ requirements: ## Pin the current Python dependencies (needs uv)
 	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
+licences: $(READY) ## List the licences of all pinned dependencies, after a change to them (downloads the sources of Go modules)
+	$(BIN)/python -m tools.licences
 tools-update: ## Look for the programs again: releases whose sites answer now, and newer packages
 	$(PYTHON) -m tools.programs --update
 clean: ## Remove the development environment and test caches; the stack's data is kept

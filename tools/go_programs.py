@@ -7,8 +7,11 @@ the machine has. Nothing is left elsewhere.
 
 The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf and cAdvisor in the lab,
 Sloth when objectives change; mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own programs check
-it; standalone-python brings the bundle's Python where its release can't be reached. Prometheus 3 and Alertmanager 0.34
+it; standalone-python brings the bundle's Python where its release can't be reached, and licences reads those of all
+these modules. Prometheus 3 and Alertmanager 0.34
 are what compose.yaml runs; the tests run them without Docker.
+
+    python -m tools.go_programs     build all that are missing, before tests wait for them (make test)
 """
 
 from __future__ import annotations
@@ -182,6 +185,14 @@ _PYTHON = Module(
     build_time="half a minute",
 )
 
+_LICENCES = Module(
+    MODULES / "licences",
+    ("tools/licences",),
+    released_in="github.com/google/licensecheck",
+    version_variable=None,
+    build_time="half a minute",
+)
+
 PROGRAMS = {
     "prometheus3": Program(_PROMETHEUS, "prometheus"),
     "promtool3": Program(_PROMETHEUS, "promtool"),
@@ -195,6 +206,7 @@ PROGRAMS = {
     "jsonnet-lint": Program(_JSONNET, "jsonnet-lint"),
     "mixin": Program(_MIXIN, "mixin"),
     "standalone-python": Program(_PYTHON, "standalone-python"),
+    "licences": Program(_LICENCES, "licences"),
 }
 
 
@@ -225,6 +237,26 @@ def state(name: str) -> State:
     except BlockingIOError:
         return State("building", datetime.fromtimestamp(lock_file.stat().st_mtime, UTC))
     return State("missing")
+
+
+def modules(name: str) -> dict[str, str]:
+    """The modules, with their versions, that have gone into a program of `PROGRAMS`, which is built first if missing.
+
+    Raises `GoProgramsError`.
+    """
+    result = _run([str(_toolchain()), "version", "-m", str(path(name))], folder=CHECKOUT)
+    if result.returncode:
+        raise GoProgramsError(f"cannot read {name}: {_complaint(result)}")
+    return dict(re.findall(r"(?m)^\t(?:dep|mod)\t(\S+)\t(v\S+)", result.stdout))
+
+
+def sources(name: str, work: Path) -> str:
+    """Download the sources of a program's `modules` into a folder; returns what `go mod download -json` says of them.
+
+    Raises `GoProgramsError`.
+    """
+    wanted = [f"{module}@{version}" for module, version in modules(name).items()]
+    return _go(PROGRAMS[name].module, work, "mod", "download", "-modcacherw", "-json", *wanted)
 
 
 def custom_resource_definitions() -> Path:
@@ -297,8 +329,8 @@ def _build(module: Module) -> None:
     shutil.rmtree(work)
 
 
-def _go(module: Module, work: Path, *command: str) -> None:
-    """Run the pinned Go, which keeps what it downloads and compiles in `work`; GoProgramsError if it fails."""
+def _go(module: Module, work: Path, *command: str) -> str:
+    """What the pinned Go prints, which keeps what it downloads and compiles in `work`; GoProgramsError if it fails."""
     result = _run(
         [str(_toolchain()), *command],
         folder=module.folder,
@@ -309,6 +341,7 @@ def _go(module: Module, work: Path, *command: str) -> None:
     )
     if result.returncode:
         raise GoProgramsError(f"cannot build {module.folder.name} {module.version}: {_complaint(result)}")
+    return result.stdout
 
 
 def _toolchain() -> Path:
@@ -349,3 +382,19 @@ def _complaint(failed: subprocess.CompletedProcess[str]) -> str:
 
 def _cache() -> Path:
     return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "go"
+
+
+def main() -> None:
+    """Build what is missing, one after the other. What can't be built is said, and is for whoever needs it to judge."""
+    for name in {program.module.folder: name for name, program in PROGRAMS.items()}.values():
+        if state(name).name == "built":
+            continue
+        print(f"Building {name} ({PROGRAMS[name].module.build_time})", flush=True)
+        try:
+            path(name)
+        except GoProgramsError as error:
+            print(f"  {error}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
