@@ -72,8 +72,7 @@ def attack(exporter: RunningExporter, how: str, *sources: str) -> Iterator[None]
     [
         *((how, sources) for how in ALWAYS for sources in (OTHERS, OWN)),
         *(pytest.param(how, OTHERS, marks=pytest.mark.nightly) for how in NIGHTLY),
-        # Not requests: whole ones from ever new clients close a scrape's connection now and then (docs/security.md).
-        *(pytest.param(how, MANY, marks=pytest.mark.nightly) for how in (*ALWAYS, *NIGHTLY) if how != "requests"),
+        *(pytest.param(how, MANY, marks=pytest.mark.nightly) for how in (*ALWAYS, *NIGHTLY)),
         pytest.param("silent", IPV6, marks=pytest.mark.nightly),
         pytest.param("requests", IPV6, marks=pytest.mark.nightly),
     ],

@@ -7,14 +7,17 @@ changes, the host is booted again.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import shlex
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.xen.host import HostPlan, XenHost
+from tests.xen.host import Guest, HostPlan, XenHost
 from tests.xen.image import Image
 from tests.xen.machine import Machine
 from tools import programs
@@ -46,16 +49,31 @@ def digest(plan: HostPlan, image: Image) -> str:
 
 
 def boot(plan: HostPlan, image: Image, workdir: Path, state: Path) -> None:
-    """Leaves the host's state in the file `state`."""
+    """Leaves the host's state in the file `state`, with guests of hardware virtualisation paused.
+
+    QEMU refuses a state in which a CPU was within such a guest ("vCPU set in guest-mode inconsistent with migrated
+    kernel nested state", cpu_post_load in QEMU's target/i386/machine.c).
+    """
     with Machine(image, plan.setup, workdir) as machine:
         host = XenHost(plan, machine)
         host.prefer_dom0()
         domids = [host.create(guest) for guest in plan.guests]
         host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
         host.wait_for_guests(domids)
+        for guest in hardware_virtualised(plan):
+            host.dom0(f"xl pause {shlex.quote(guest.name)}")
         machine.save(state)
 
 
-def resumed(plan: HostPlan, image: Image, workdir: Path) -> Machine:
-    """The planned host, resumed from its snapshot; use as a context manager."""
-    return Machine(image, plan.setup, workdir, snapshot(plan, image))
+@contextlib.contextmanager
+def resumed(plan: HostPlan, image: Image, workdir: Path) -> Iterator[Machine]:
+    """The planned host, resumed from its snapshot, with all its guests running."""
+    with Machine(image, plan.setup, workdir, snapshot(plan, image)) as machine:
+        host = XenHost(plan, machine)
+        for guest in hardware_virtualised(plan):
+            host.dom0(f"xl unpause {shlex.quote(guest.name)}")
+        yield machine
+
+
+def hardware_virtualised(plan: HostPlan) -> list[Guest]:
+    return [guest for guest in plan.guests if guest.type != "pv"]

@@ -74,10 +74,12 @@ class Answering(Generic[T]):
         self._took_one(client)
         return True
 
-    def withdraw_newest(self, client: str) -> T | None:
-        """Take the client's request back that would wait longest; returns its asker, None if none of them waits."""
-        if client not in self._waiting:
-            return None
+    def waits(self, client: str) -> bool:
+        """Say whether a request of this client waits for its turn."""
+        return client in self._waiting
+
+    def withdraw_newest(self, client: str) -> T:
+        """Take the client's request back that would wait longest; returns its asker. One must wait."""
         asker, _ = self._waiting[client].pop()
         self._took_one(client)
         return asker

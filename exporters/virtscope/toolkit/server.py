@@ -3,7 +3,8 @@
 Anyone who reaches the port can open connections, before any password is asked for. So one thread holds all of them, at
 a descriptor and some kilobytes each: it shakes hands, reads the heads of requests and sends answers, and never waits
 for one client. Only a request that is whole gets a thread (virtscope.toolkit.answering). Every wait for a client has a
-deadline, and when there are too many connections, the client that has the most of them loses one.
+deadline. When there are too many connections, the client that has the most of them loses one; where none has more than
+a few, only those that keep the exporter waiting are lost, and new ones wait in the kernel's queue until there is room.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from virtscope.toolkit.webconfig import WebConfig
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
+FEW_CONNECTIONS = 2  # of a client: a pair of Prometheus servers behind one address
 MOST_PROBES = 200  # answered at once, for one Prometheus too: most of that time they wait for their hosts
 MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
 MOST_UNSENT_BYTES = 32 << 20  # of all answers together
@@ -37,9 +39,10 @@ HEAD_SECONDS = 5.0  # from the connection to the end of the first head; later fr
 IDLE_SECONDS = 75.0  # between two requests; longer than a minute, so that scrapes a minute apart keep their connection
 TURN_SECONDS = 5.0  # how long a request may wait while others are answered
 SEND_SECONDS = 30.0  # for a whole answer
+READ_SECONDS = 1.0  # how long a client may read its answer undisturbed while others want its place
 LINGER_SECONDS = 1.0  # for a client to take the last answer while it still sends: closed earlier, the answer is lost
 DRAIN_SECONDS = 10.0  # how long a stop waits for scrapes under way
-PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors left
+PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors, or places, left
 WARNING_SECONDS = 60.0  # between two warnings of too many connections
 
 _ACCEPTED_AT_ONCE = 32  # before those that are open get their turn
@@ -72,6 +75,7 @@ class _Connection:
         self.client = client
         self.state = state
         self.deadline = math.inf  # by time.monotonic()
+        self.idle_since = 0.0  # likewise
         self.events = 0  # that the selector watches for
         self.received = bytearray()
         self.unsent = memoryview(b"")
@@ -105,6 +109,7 @@ class Server:
         self._accept_after = 0.0  # 0: now
         self._warn_after = 0.0
         self._clients: dict[str, _Client] = {}  # those that have connections, by address
+        self._open_connections = 0
         self._next_deadline = math.inf  # of any connection; at times too early, never too late
         self._unsent = 0  # bytes
         self._stop_by = math.inf
@@ -161,7 +166,7 @@ class Server:
     def _listen_if_there_is_room(self) -> None:
         if time.monotonic() >= self._accept_after:
             self._accept_after = 0.0
-        listening = self._stop_by == math.inf and not self._accept_after and not self._filled_by_one_client()
+        listening = self._stop_by == math.inf and not self._accept_after and self._can_make_room()
         if listening and not self._listening:
             self._selector.register(self._listener, selectors.EVENT_READ)
         elif self._listening and not listening:
@@ -170,6 +175,8 @@ class Server:
 
     def _seconds_to_wait(self) -> float | None:
         until = min(self._next_deadline, self._stop_by, self._accept_after or math.inf)
+        if not self._listening:
+            until = min(until, time.monotonic() + PAUSE_SECONDS)  # by then there may be room
         return None if until == math.inf else max(until - time.monotonic(), 0)
 
     def _close_overdue(self) -> None:
@@ -196,18 +203,38 @@ class Server:
     def _connections(self) -> list[_Connection]:
         return [connection for client in self._clients.values() for connection in client.connections]
 
-    def _filled_by_one_client(self) -> bool:
-        """Say whether new connections can wait in the kernel's queue, where each gets its turn, without harm to others.
+    def _can_make_room(self) -> bool:
+        """Say whether one more connection may be accepted; else it waits in the kernel's queue."""
+        return self._open_connections < MOST_CONNECTIONS or self._next_to_lose() is not None
 
-        All that is open is one client's, and waits for answers.
+    def _next_to_lose(self) -> tuple[_Client, _Connection | None] | None:
+        """Return the client that loses a connection next, and which: its newest that waits for its turn if None.
+
+        One that waits is lost only by a client that has more than a few, and only if there are others: else all get
+        their turn sooner from the kernel's queue.
         """
-        clients = [*self._clients.values()]
-        return len(clients) == 1 and len(clients[0].connections) >= MOST_CONNECTIONS and not clients[0].idle
+        greedy = [client for client in self._clients.values() if len(client.connections) > FEW_CONNECTIONS]
+        for client in sorted(greedy, key=lambda client: -len(client.connections)):
+            if client.idle:
+                return client, next(iter(client.idle))
+            if len(self._clients) > 1 and self._answering.waits(client.address):
+                return client, None
+        now = time.monotonic()
+        idle = [
+            connection
+            for client in self._clients.values()
+            for connection in client.idle
+            if connection.state is not _State.SENDING or now - connection.idle_since > READ_SECONDS
+        ]
+        if not idle:
+            return None
+        longest = min(idle, key=lambda connection: connection.idle_since)
+        return longest.client, longest
 
     def _accept(self) -> None:
         dropped = False
         for _ in range(_ACCEPTED_AT_ONCE):
-            if self._filled_by_one_client():
+            if not self._can_make_room():
                 return
             try:
                 sock, address = self._listener.accept()
@@ -221,22 +248,18 @@ class Server:
                     return
                 dropped = True
                 continue
-            self._open(sock, _client_of(address[0]))
-            if sum(len(client.connections) for client in self._clients.values()) > MOST_CONNECTIONS:
+            if self._open_connections >= MOST_CONNECTIONS:
                 self._drop_one()
+            self._open(sock, _client_of(address[0]))
 
     def _drop_one(self) -> bool:
-        """Close a connection of the client that has the most; False if all that are open are being answered.
-
-        The one that has been idle for longest, or else the one whose request would wait longest.
-        """
-        for client in sorted(self._clients.values(), key=lambda client: -len(client.connections)):
-            connection = next(iter(client.idle), None) or self._answering.withdraw_newest(client.address)
-            if connection:
-                self._warn_of_dropping(client)
-                self._close(connection)
-                return True
-        return False
+        """Close the connection that is the next to lose; False if there is none."""
+        if not (found := self._next_to_lose()):
+            return False
+        client, connection = found
+        self._warn_of_dropping(client)
+        self._close(connection or self._answering.withdraw_newest(client.address))
+        return True
 
     def _warn_of_dropping(self, client: _Client) -> None:
         now = time.monotonic()
@@ -263,7 +286,8 @@ class Server:
         client = self._clients.setdefault(address, _Client(address))
         connection = _Connection(sock, client, _State.SHAKING_HANDS if context else _State.READING)
         client.connections.add(connection)
-        client.idle[connection] = None
+        self._open_connections += 1
+        self._is_idle(connection)
         self._set_deadline(connection, HEAD_SECONDS)
         self._go_on(connection)
 
@@ -278,8 +302,14 @@ class Server:
         client = connection.client
         client.idle.pop(connection, None)
         client.connections.discard(connection)
+        self._open_connections -= 1
         if not client.connections:
             self._clients.pop(client.address, None)
+
+    def _is_idle(self, connection: _Connection) -> None:
+        connection.client.idle.pop(connection, None)
+        connection.client.idle[connection] = None  # now the last
+        connection.idle_since = time.monotonic()
 
     def _watch(self, connection: _Connection, events: int) -> None:
         if events == connection.events:
@@ -352,8 +382,7 @@ class Server:
         connection.unsent = memoryview(answer.content)
         connection.keep = answer.keep and self._stop_by == math.inf
         self._unsent += len(answer.content)
-        connection.client.idle.pop(connection, None)
-        connection.client.idle[connection] = None  # now the last
+        self._is_idle(connection)
         self._set_deadline(connection, SEND_SECONDS)
         self._go_on(connection)
         while self._unsent > MOST_UNSENT_BYTES:

@@ -276,6 +276,31 @@ def test_one_client_with_many_requests_gets_them_all_answered_in_turn() -> None:
         assert {status(client) for client in many} == {b"200"}
 
 
+def test_many_clients_with_a_request_or_two_each_get_them_all_answered_in_turn() -> None:
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running, contextlib.ExitStack() as clients:
+        others = [f"127.1.{number % 100}.{number // 100}" for number in range(MOST_CONNECTIONS + 50)]
+        sources = ["127.0.0.1"] * server.FEW_CONNECTIONS + others
+        many = [clients.enter_context(connect(running, source, SCRAPE)) for source in sources]
+        wait_until_open(running, MOST_CONNECTIONS)
+        scraped.let.set()
+        assert {status(client) for client in many} == {b"200"}
+
+
+def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
+    with serving() as running, contextlib.ExitStack() as clients:
+        many = [
+            clients.enter_context(connect(running, f"127.0.{number}.2", SCRAPE)) for number in range(MOST_CONNECTIONS)
+        ]
+        assert {status(client) for client in many} == {b"200"}
+        many[0].sendall(SCRAPE)
+        assert status(many[0]) == b"200"
+        late = clients.enter_context(connect(running, "127.1.0.2", SCRAPE))
+        assert status(late) == b"200"
+        assert [client for client in many if closed(client)] == [many[1]]
+
+
 def test_a_network_of_ipv6_counts_as_one_client() -> None:
     assert server._client_of("2001:db8::1") == server._client_of("2001:db8::ffff:1") != server._client_of("2001:db9::1")
     assert server._client_of("::ffff:192.0.2.1") == server._client_of("192.0.2.1") == "192.0.2.1"
