@@ -22,10 +22,11 @@ from soak.slopes import MONTH, Slope, slope
 from soak.stack import Stack, running
 
 EVERY = 10.0  # seconds between two readings
-SETTLING = 0.2  # of the time, which doesn't count: caches fill
-_PROGRESS = 600.0  # seconds
+SETTLING = 0.25  # of the time, which doesn't count: caches fill, blocks become as many as they stay
+LOOK_BACK = 300.0  # seconds; far less than Prometheus keeps here
 _FIRED = "group by (alertname, host) (last_over_time(ALERTS{{alertstate='firing'}}[{seconds}s]))"
-_DOWN = "sum by (job, instance) (1 - avg_over_time(up[{seconds}s])) > 0.01"
+_DOWN = "sum by (job, instance) (1 - avg_over_time(up[{seconds}s])) * {seconds}"
+_MOST_DOWN = 0.01  # of the time
 
 
 def main() -> None:
@@ -54,33 +55,57 @@ class Soak:
         self._processes = stack.processes()
         self._failed = 0  # readings
         self._seconds = 0.0
+        self._looked_back = 0.0
+        self._fired: set[str] = set()
+        self._down: dict[str, float] = defaultdict(float)  # seconds, by target
 
     def run(self, seconds: float) -> None:
         """Let the guests come and go, a second after the other, and read."""
         begun = time.monotonic()
-        due, shown = 0.0, _PROGRESS
+        due = 0.0
         self._seconds = seconds
+        self._looked_back = SETTLING * seconds
         while (now := time.monotonic() - begun) < seconds:
             for host in self._hosts.values():
                 host.go_on()
             if now >= due:
                 self._read(now)
                 due += EVERY
-            if now >= shown:
+            if now >= self._looked_back + LOOK_BACK:
+                self._look_back(now)
                 print(f"{now / 60:.0f} minutes of {seconds / 60:.0f}", flush=True)
-                shown += _PROGRESS
             time.sleep(max(0.0, 1.0 - (time.monotonic() - begun - now)))
+        self._look_back(seconds)
 
     def _read(self, now: float) -> None:
         try:
             found = read(self._stack)
         except (OSError, requests.RequestException, LookupError) as error:
-            self._failed += 1
-            print(f"after {now:.0f} s: {error}", file=sys.stderr)
+            self._has_failed(now, error)
             return
         if now >= SETTLING * self._seconds:
             for metric, value in found.items():
                 self._readings[metric].append((now, value))
+
+    def _has_failed(self, now: float, error: Exception) -> None:
+        self._failed += 1
+        print(f"after {now:.0f} s: {error}", file=sys.stderr)
+
+    def _look_back(self, now: float) -> None:
+        """Note which alerts fired and how long targets were down since the last time."""
+        seconds = round(now - self._looked_back)
+        try:
+            fired = self._stack.query(_FIRED.format(seconds=seconds))
+            down = self._stack.query(_DOWN.format(seconds=seconds))
+        except (OSError, requests.RequestException) as error:
+            self._has_failed(now, error)  # the next time looks further back
+            return
+        self._looked_back = now
+        for each in fired:
+            labels = each["metric"]
+            self._fired.add(" of ".join(labels[name] for name in ("alertname", "host") if name in labels))
+        for each in down:
+            self._down[f"{each['metric']['job']} {each['metric']['instance']}"] += float(each["value"][1])
 
     def report(self) -> bool:
         """Print what has grown; return whether all is well."""
@@ -109,13 +134,10 @@ class Soak:
         """Say which processes were restarted, which targets were down, what fires; return whether all ran."""
         now = self._stack.processes()
         restarted = [name for name, pid in self._processes.items() if now.get(name) != pid]
-        down = self._stack.query(_DOWN.format(seconds=round(seconds)))
-        targets = [f"{each['metric']['job']} {each['metric']['instance']}" for each in down]
-        fired = self._stack.query(_FIRED.format(seconds=round(seconds)))
-        alerts = {" of ".join(each["metric"].get(name, "") for name in ("alertname", "host")) for each in fired}
+        targets = [target for target, down in self._down.items() if down > _MOST_DOWN * seconds]
         print(f"\nrestarted: {', '.join(restarted) or 'none'}; readings that failed: {self._failed}")
         print(f"targets down for more than a scrape in a hundred: {', '.join(targets) or 'none'}")
-        print(f"alerts that fired: {', '.join(sorted(alerts)) or 'none'}")
+        print(f"alerts that fired: {', '.join(sorted(self._fired)) or 'none'}")
         return not restarted and not targets
 
 
