@@ -22,6 +22,7 @@ from soak.slopes import MONTH, Slope, slope
 from soak.stack import Stack, running
 
 EVERY = 10.0  # seconds between two readings
+SHORTEST = 0.1  # hours
 SETTLING = 0.25  # of the time, which doesn't count: caches fill, blocks become as many as they stay
 LOOK_BACK = 300.0  # seconds; far less than Prometheus keeps here
 _FIRED = "group by (alertname, host) (last_over_time(ALERTS{{alertstate='firing'}}[{seconds}s]))"
@@ -32,6 +33,8 @@ _MOST_DOWN = 0.01  # of the time
 def main() -> None:
     """Run it, and print the table."""
     hours = float(os.environ.get("HOURS", "2"))
+    if hours < SHORTEST:
+        sys.exit(f"error: HOURS={hours}: less than {SHORTEST} show no slope")
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, real() as cgroups:
         hosts: dict[str, Host] = {
             "domains": Domains(Path(folder, "domains")),
@@ -121,12 +124,16 @@ class Soak:
         return good and True not in verdicts
 
     def _show(self, metric: Metric, readings: list[tuple[float, float]]) -> bool | None:
-        found: Slope = slope(readings)
+        what = f"{metric.what} {metric.unit}".strip()
+        try:
+            found: Slope = slope(readings)
+        except ValueError as error:  # not there all the time
+            print(f"{metric.of:40} {what:12} {error}")
+            return None
         most = max(BARS[metric.what].least, found.level)
         grows = found.grows_by(most)
         adds = f"{found.low * MONTH:,.0f} to {found.high * MONTH:,.0f}"
         verdict = {True: "GROWS", False: "", None: "open"}[grows]
-        what = f"{metric.what} {metric.unit}".strip()
         print(f"{metric.of:40} {what:12} {found.level:10,.1f} {adds:>22} {most:8,.0f} {verdict}")
         return grows
 
