@@ -94,9 +94,15 @@ def test_it_is_scraped_all_the_same(tmp_path: Path, how: str, sources: Sources) 
 
 
 @pytest.mark.parametrize(
-    "how", ["silent", "guesses", *(pytest.param(how, marks=pytest.mark.nightly) for how in ON_TLS)]
+    ("how", "sources"),
+    [
+        ("silent", OTHERS),
+        ("guesses", OTHERS),
+        *(pytest.param(how, sources, marks=pytest.mark.nightly) for how in ON_TLS for sources in (OTHERS, MANY)),
+    ],
+    ids=str,
 )
-def test_it_is_scraped_all_the_same_with_tls_and_a_password(tmp_path: Path, how: str) -> None:
+def test_it_is_scraped_all_the_same_with_tls_and_a_password(tmp_path: Path, how: str, sources: Sources) -> None:
     """Behind TLS "silent" is a handshake that never comes, and so are guesses in plain HTTP without it."""
     ca = trustme.CA()
     issued = ca.issue_cert("127.0.0.1")
@@ -122,7 +128,7 @@ def test_it_is_scraped_all_the_same_with_tls_and_a_password(tmp_path: Path, how:
             ).status_code
 
         before = scrape()
-        with attack(exporter, how, "127.0.0.2", "127.0.0.3"):
+        with attack(exporter, how, *sources.networks):
             answers = [scrape() for _ in range(SCRAPES)]
         peak = peak_bytes(exporter)
     assert [before, *answers] == [200] * (SCRAPES + 1)

@@ -39,7 +39,8 @@ HEAD_SECONDS = 5.0  # from the connection to the end of the first head; later fr
 IDLE_SECONDS = 75.0  # between two requests; longer than a minute, so that scrapes a minute apart keep their connection
 TURN_SECONDS = 5.0  # how long a request may wait while others are answered
 SEND_SECONDS = 30.0  # for a whole answer
-READ_SECONDS = 1.0  # how long a client may read its answer undisturbed while others want its place
+BEGIN_SECONDS = 0.1  # how long a new connection is safe from those that want its place; handshakes take milliseconds
+READ_SECONDS = 1.0  # how long a client that has few is, once its answer is on its way
 LINGER_SECONDS = 1.0  # for a client to take the last answer while it still sends: closed earlier, the answer is lost
 DRAIN_SECONDS = 10.0  # how long a stop waits for scrapes under way
 PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors, or places, left
@@ -76,6 +77,7 @@ class _Connection:
         self.state = state
         self.deadline = math.inf  # by time.monotonic()
         self.idle_since = 0.0  # likewise
+        self.safe_until = 0.0  # from those that want its place
         self.events = 0  # that the selector watches for
         self.received = bytearray()
         self.unsent = memoryview(b"")
@@ -213,22 +215,21 @@ class Server:
         One that waits is lost only by a client that has more than a few, and only if there are others: else all get
         their turn sooner from the kernel's queue.
         """
+        now = time.monotonic()
         greedy = [client for client in self._clients.values() if len(client.connections) > FEW_CONNECTIONS]
         for client in sorted(greedy, key=lambda client: -len(client.connections)):
-            if client.idle:
-                return client, next(iter(client.idle))
+            for connection in client.idle:
+                if connection.safe_until < now or connection.state is _State.SENDING:
+                    return client, connection
             if len(self._clients) > 1 and self._answering.waits(client.address):
                 return client, None
-        now = time.monotonic()
-        idle = [
-            connection
-            for client in self._clients.values()
-            for connection in client.idle
-            if connection.state is not _State.SENDING or now - connection.idle_since > READ_SECONDS
-        ]
-        if not idle:
+        if any(client.idle for client in greedy):
+            return None  # a moment later
+        idle = [connection for client in self._clients.values() for connection in client.idle]
+        may_go = [connection for connection in idle if connection.safe_until < now]
+        if not may_go:
             return None
-        longest = min(idle, key=lambda connection: connection.idle_since)
+        longest = min(may_go, key=lambda connection: connection.idle_since)
         return longest.client, longest
 
     def _accept(self) -> None:
@@ -287,7 +288,7 @@ class Server:
         connection = _Connection(sock, client, _State.SHAKING_HANDS if context else _State.READING)
         client.connections.add(connection)
         self._open_connections += 1
-        self._is_idle(connection)
+        self._is_idle(connection, BEGIN_SECONDS)
         self._set_deadline(connection, HEAD_SECONDS)
         self._go_on(connection)
 
@@ -306,10 +307,11 @@ class Server:
         if not client.connections:
             self._clients.pop(client.address, None)
 
-    def _is_idle(self, connection: _Connection) -> None:
+    def _is_idle(self, connection: _Connection, safe: float) -> None:
         connection.client.idle.pop(connection, None)
         connection.client.idle[connection] = None  # now the last
         connection.idle_since = time.monotonic()
+        connection.safe_until = connection.idle_since + safe
 
     def _watch(self, connection: _Connection, events: int) -> None:
         if events == connection.events:
@@ -382,7 +384,7 @@ class Server:
         connection.unsent = memoryview(answer.content)
         connection.keep = answer.keep and self._stop_by == math.inf
         self._unsent += len(answer.content)
-        self._is_idle(connection)
+        self._is_idle(connection, READ_SECONDS)
         self._set_deadline(connection, SEND_SECONDS)
         self._go_on(connection)
         while self._unsent > MOST_UNSENT_BYTES:
@@ -396,6 +398,7 @@ class Server:
             sent = connection.socket.send(connection.unsent[:_SENT_AT_ONCE])
             connection.unsent = connection.unsent[sent:]
             self._unsent -= sent
+        connection.safe_until = 0.0
         if connection.keep:
             connection.state = _State.READING
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)

@@ -301,6 +301,37 @@ def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
         assert [client for client in many if closed(client)] == [many[1]]
 
 
+def test_a_new_connection_has_time_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(server, "BEGIN_SECONDS", 30.0)
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running, contextlib.ExitStack() as clients:
+        many = [clients.enter_context(connect(running, f"127.0.0.{number}", SCRAPE)) for number in range(2, 9)]
+        wait_until_open(running, 7)
+        slow = clients.enter_context(connect(running))
+        wait_until_open(running, 8)
+        many += [clients.enter_context(connect(running, f"127.0.1.{number}", SCRAPE)) for number in range(2, 9)]
+        time.sleep(0.3)
+        slow.sendall(SCRAPE)
+        time.sleep(0.1)
+        scraped.let.set()
+        assert {status(client) for client in (slow, *many)} == {b"200"}
+
+
+def test_a_client_has_time_to_read_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(server, "READ_SECONDS", 30.0)
+    size = 5_000_000
+    with serving(Scraped(size)) as running, contextlib.ExitStack() as clients:
+        slow = clients.enter_context(connect(running, sends=b"GET /metrics HTTP/1.0\r\n\r\n"))
+        assert slow.recv(4) == b"HTTP"
+        for number in range(2, 18):
+            client = clients.enter_context(connect(running, f"127.0.0.{number}", b"GET /-/healthy HTTP/1.1\r\n\r\n"))
+            assert status(client) == b"200"
+        assert len(everything(slow)) > size
+
+
 def test_a_network_of_ipv6_counts_as_one_client() -> None:
     assert server._client_of("2001:db8::1") == server._client_of("2001:db8::ffff:1") != server._client_of("2001:db9::1")
     assert server._client_of("::ffff:192.0.2.1") == server._client_of("192.0.2.1") == "192.0.2.1"
@@ -337,6 +368,7 @@ def test_a_lack_of_file_descriptors_costs_the_one_idle_longest(monkeypatch: pyte
 
     with serving() as running, connect(running) as first, connect(running) as second:
         wait_until_open(running, 2)
+        time.sleep(2 * server.BEGIN_SECONDS)
         monkeypatch.setattr(socket.socket, "accept", none_left)
         left[:] = [True, False]
         with connect(running, sends=SCRAPE) as client:
