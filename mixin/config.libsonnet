@@ -32,6 +32,7 @@ local stack = import 'stack.libsonnet';
     eventsMostlyEstimatedShare: 0.2,  // of the time in which events are counted
     hostsUnreachableShare: 0.75,  // of all hosts
     clockSkewedSeconds: 5,
+    seriesChurnHighSeries: 125000,  // in fifteen minutes, more than a target exposes
     hostOverheadHighShare: 0.25,  // of all CPU used
     hostOverheadHighCpus: 0.5,
     overheadOutgrowsLoadTimes: 2,  // times the median, per CPU of the guests

@@ -25,6 +25,7 @@ local thresholds = {
   CacheMissesUnusual: { cacheMissesUnusualTimes: ['\n> %.12g\nand'] },
   EventsMostlyEstimated: { eventsMostlyEstimatedShare: [') < %.12g\n'] },
   HostsUnreachable: { hostsUnreachableShare: ['>= %.12g\n'] },
+  SeriesChurnHigh: { seriesChurnHighSeries: ['> %.12g\n'] },
   ClockSkewed: { clockSkewedSeconds: [') > %.12g\n'] },
   HostOverheadHigh: { hostOverheadHighShare: [' > 0) > %.12g\n'], hostOverheadHighCpus: ['rate[5m]) > %.12g\nand'] },
   OverheadOutgrowsLoad: {

@@ -624,6 +624,13 @@ def _log_line(line: str) -> str:
     return health.printable(line.rstrip("\n").expandtabs())
 
 
+def _say(error: OSError) -> None:
+    if isinstance(error, BrokenPipeError):  # who reads has enough: make status | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would raise again at exit
+    else:
+        print(f"error: {health.printable(str(error))}", file=sys.stderr)
+
+
 def main() -> int:
     """Exit status: 0 if it was done (for status: if all is well), 1 if not, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.stack", description=__doc__.partition("\n")[0])
@@ -650,7 +657,9 @@ def main() -> int:
             case "down":
                 down()
             case "status":
-                return 0 if status() else 1
+                well = status()
+                sys.stdout.flush()
+                return 0 if well else 1
             case "logs":
                 logs(arguments.name, follow=arguments.follow)
     except KeyboardInterrupt:
@@ -669,7 +678,7 @@ def main() -> int:
         )
         return 1
     except OSError as error:
-        print(f"error: {health.printable(str(error))}", file=sys.stderr)
+        _say(error)
         return 1
     return 0
 

@@ -53,6 +53,7 @@ def make() -> dashboard.Dashboard:
                     panels.lines(stack.RULES).span(12).height(8),
                     panels.over_time(stack.SERIES).span(6).height(8),
                     panels.over_time(stack.DISK).title("Storage").axis_soft_max(2**20).span(6).height(8),
+                    _parts(),
                 ],
             ),
             Row(
@@ -97,6 +98,19 @@ def _sources() -> table.Panel:
         )
         .span(24)
         .height(7)
+    )
+
+
+def _parts() -> table.Panel:
+    return (
+        panels.columns(
+            "Parts of the stack",
+            "What `make up` has started here. A part that ends or hangs is started again; docs/faults.md says how.",
+            {"host": "Host", "part": "Part"},
+            stack.PARTS,
+        )
+        .span(24)
+        .height(8)
     )
 
 

@@ -77,6 +77,28 @@ SLOWEST_RULES = Signal(
     critical=1,
 )
 
+_PART = "host, part"
+_NO_PARTS = "Parts are watched where `make up` runs the stack."
+
+PARTS = (
+    Signal(
+        name="Answers",
+        expr=f"min by ({_PART}) ({on_hosts('stack_part_up')})",
+        unit=units.BoolYesNo,
+        description="Whether this part of the stack answers.",
+        absent=_NO_PARTS,
+    ),
+    Signal(
+        name="Failures",
+        expr=f"sum by ({_PART}) (increase({on_hosts('stack_part_failures_total')}[$__range]))",
+        unit=units.NoUnit,
+        description="Times in the time shown that it was started again, as it had ended, was stopped or hung.",
+        absent=_NO_PARTS,
+        decimals=0,
+        high=1,
+    ),
+)
+
 RULES = replace(
     SLOWEST_RULES,
     name="Rule duration / interval",

@@ -57,6 +57,8 @@ NATIVE = {
     ".+_source_errors_total": _OF_THE_MONITOR,
     ".+_source_up": _OF_THE_MONITOR,
     ".+_source_info": "whether a host is replayed is in no record",
+    "stack_part_failures_total": _OF_THE_MONITOR,
+    "stack_part_up": _OF_THE_MONITOR,
     "lab_step_info": "the lab's own word of what it tries",
     "requests:duration_seconds_bucket:rate1m": "a heat map is of buckets, which the vocabulary has percentiles of",
     "requests:duration_seconds_sum:rate1m": "a mean over hours is of both, which the vocabulary has one of",

@@ -241,6 +241,7 @@ THRESHOLDS: dict[str, tuple[str, str, str, str]] = {
     "eventsMostlyEstimatedShare": ("0.5", "EventsMostlyEstimated", ") < 0.2", ") < 0.5"),
     "hostsUnreachableShare": ("0.5", "HostsUnreachable", ">= 0.75", ">= 0.5"),
     "clockSkewedSeconds": ("30", "ClockSkewed", "> 5\n", "> 30\n"),
+    "seriesChurnHighSeries": ("500000", "SeriesChurnHigh", "> 125000\n", "> 500000\n"),
     "hostOverheadHighShare": ("0.4", "HostOverheadHigh", "> 0.25\n", "> 0.4\n"),
     "hostOverheadHighCpus": ("1.25", "HostOverheadHigh", "> 0.5\n", "> 1.25\n"),
     "overheadOutgrowsLoadTimes": ("4", "OverheadOutgrowsLoad", "> 2\n", "> 4\n"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import http.server
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from tests.live.endpoints import QuietHandler, http_server
 from tools import StackError, health, stack, supervision
+from tools.programs import CHECKOUT
 
 RUDE = "\x1b[2J\x1b]0;title\x07 \u202edone\r\n"
 
@@ -34,6 +38,18 @@ def test_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert_harmless(printed)
     assert printed.count("\n") == 2
+
+
+def test_a_reader_who_has_enough_is_no_error() -> None:
+    """As in: make status | head."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "tools.stack", "status"]
+        done = subprocess.run(command, cwd=CHECKOUT, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
+    finally:
+        os.close(writer)
+    assert done.stderr == b""
 
 
 def test_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
