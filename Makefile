@@ -63,7 +63,7 @@ fuzz: $(READY) ## Fuzz every parser and server on all CPUs for FUZZ_MINUTES (10)
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
 soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, and show what grows
 	HOURS=$${HOURS:-2} $(BIN)/python -m soak
-faults: $(READY) ## As root, hurt a running stack in some forty ways for 20 minutes, and print what each did; ONLY=REGEX
+faults: $(READY) ## As root, hurt a running stack in some forty ways for a quarter of an hour, and print what each did; ONLY=REGEX
 	$(BIN)/python -m faults $(if $(ONLY),--only '$(ONLY)')
 mutants: $(READY) ## Change code and rules one line at a time, and show what no test notices; FILES="PATH ..." for all of these
 	$(BIN)/python -m tools.mutants $(FILES)
