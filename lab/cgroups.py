@@ -25,6 +25,7 @@ CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 is to versio
 # Shorter than the kernel's default of 0.1 s: a throttled server accepts no requests, and the time that they wait is
 # missing in its log.
 CAP_PERIOD = 0.02  # seconds
+PERIOD_US = round(CAP_PERIOD * 1e6)
 SMALLEST_CAP = 0.001 / CAP_PERIOD  # the kernel lets a group run for no less than 1 ms at a time
 KILL_SECONDS = 10.0
 LOCK_SECONDS = 3.0  # for the guard of a run that was killed to have cleaned up
@@ -102,20 +103,23 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
 
 def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
     """The controller, the file and what to write to it for each limit."""
-    period = round(CAP_PERIOD * 1e6)
-    quota = None if limits.cap is None else round(limits.cap * period)
     if version == 2:
-        cpu = [
-            ("cpu", CPU_WEIGHT[2], str(limits.cpu_weight)),
-            ("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}"),
-        ]
+        cpu = [("cpu", CPU_WEIGHT[2], str(limits.cpu_weight))]
     else:
         cpu = [
             ("cpu", CPU_WEIGHT[1], str(max(2, round(limits.cpu_weight * 1024 / 100)))),
-            ("cpu", "cpu.cfs_period_us", str(period)),
-            ("cpu", "cpu.cfs_quota_us", str(-1 if quota is None else quota)),
+            ("cpu", "cpu.cfs_period_us", str(PERIOD_US)),
         ]
+    cpu.append(("cpu", *cap_setting(limits.cap, version)))
     return [*cpu, ("cpuset", "cpuset.cpus", limits.cpus)] if limits.cpus else cpu
+
+
+def cap_setting(cap: float | None, version: int) -> tuple[str, str]:
+    """The file that a cap is in, and what to write to it; under version 1 the period has a file of its own."""
+    quota = None if cap is None else round(cap * PERIOD_US)
+    if version == 2:
+        return "cpu.max", f"{'max' if quota is None else quota} {PERIOD_US}"
+    return "cpu.cfs_quota_us", str(-1 if quota is None else quota)
 
 
 class Cgroup:
@@ -123,6 +127,7 @@ class Cgroup:
 
     def __init__(self, name: str, hierarchies: Hierarchies) -> None:
         """`name` is the path below /virtscope; nothing is created yet."""
+        self.name = name
         self.path = f"/{PARENT}/{name}"
         self._hierarchies = hierarchies
         self._folders = [root / PARENT / name for root in hierarchies.roots]
@@ -160,6 +165,11 @@ class Cgroup:
         for controller, name, value in settings(limits, version):
             _write(self._folder(controller) / name, value)
         self._weigh_parent()
+
+    def cap(self, cpus: float) -> None:
+        """Change its cap alone, in CPUs: a single write to a single file. Raises `CgroupError`."""
+        name, value = cap_setting(cpus, self._hierarchies.version)
+        _write(self._folder("cpu") / name, value)
 
     def joining(self, command: Sequence[str | Path]) -> list[str]:
         """A command that joins the cgroup in each tree and then becomes this command."""

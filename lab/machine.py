@@ -43,21 +43,28 @@ def cpus(placement: str, available: set[int]) -> Cpus:
 
 
 def description(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
-    """Hardware and software of the run, as labels of lab_run_info; unknown ones are empty."""
-    cpu = re.search(r"^model name\s*: (.+)$", (procfs / "cpuinfo").read_text(), re.MULTILINE)
-    system = re.search(r'^PRETTY_NAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
+    """The machine and the site's software, as labels of lab_run_info; unknown ones are empty."""
     packages = programs.versions(programs.LAB)
     [php] = [version for name, version in packages.items() if re.fullmatch(r"php[\d.]+-fpm", name)]
     telegraf = programs.got(catalogue.TELEGRAF)
+    return {
+        **host(procfs, os_release),
+        "apache": _upstream(packages["apache2-bin"]),
+        "php": _upstream(php),
+        "mariadb": _upstream(packages["mariadb-server-core"]),
+        "telegraf": telegraf.version if telegraf else "",
+    }
+
+
+def host(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
+    """The machine alone, and which checkout this is, as labels of lab_run_info; unknown ones are empty."""
+    cpu = re.search(r"^model name\s*: (.+)$", (procfs / "cpuinfo").read_text(), re.MULTILINE)
+    system = re.search(r'^PRETTY_NAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
         "cpus": str(os.cpu_count()),
         "kernel": platform.release(),
         "os": system[1] if system else "",
-        "apache": _upstream(packages["apache2-bin"]),
-        "php": _upstream(php),
-        "mariadb": _upstream(packages["mariadb-server-core"]),
-        "telegraf": telegraf.version if telegraf else "",
         "version": _checkout_version(),
     }
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import FrameType
@@ -17,15 +16,11 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from lab import LabError, calibration, machine, scenario, sensors
-from lab.calibration import Scale
-from lab.clients.child import Counts
-from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
-from lab.progress import Course
-from lab.scenario import Scenario, Step
-from lab.stage import FOLDER, Stage
+from lab import LabError, consolidation, scenario
+from lab.scenario import Scenario
+from lab.stage import FOLDER
 from lab.state import State
-from tools import StackError, programs, stack, supervision
+from tools import StackError, stack, supervision
 from tools.parts import PROMETHEUS
 from tools.programs import CHECKOUT, ProgramsError
 
@@ -66,89 +61,12 @@ def run(what: Scenario, *, new: bool = False) -> None:
     console = Console()
     with _alone():
         prometheus_port = _stack()
-        sensors.get()
-        programs.root(programs.LAB)
         state = (None if new else State.unfinished(what)) or State.begin(what, datetime.now(UTC))
-        steps = [step for step in what.steps if step.name not in state.finished]
         going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
         console.print(f"Run {state.run}{going_on}: {what.about}", highlight=False, markup=False, soft_wrap=True)
-        with (
-            Stage(what, state.folder, prometheus_port) as stage,
-            Course(_planned_seconds(what, steps, state), console) as course,
-        ):
-            stage.metrics.describe_run(state.run, what, machine.description())
-            stage.await_scrapes()
-            if state.scale is None:
-                state.calibrated(_calibrate(what, stage, course))
-            assert state.scale is not None
-            stage.metrics.describe_scale(state.run, state.scale)
-            for step in steps:
-                _measure(what, step, state, stage, course)
+        consolidation.carry_out(what, state, console, prometheus_port)
         state.finish()
     _report(state.run, prometheus_port)
-
-
-def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Course) -> None:
-    """One step: set up, warm up, measure."""
-    assert state.scale is not None
-    clients = state.scale.clients(step.clients)
-    course.doing(f"{step.name}: starting")
-    cpu_count = stage.set_up(step.instances, step.placement)
-    stage.visit(clients, seed=f"{what.seed}/{step.name}")
-    course.doing(f"{step.name}: warming up")
-    course.pass_time(what.warm_up, stage.check)
-    course.doing(f"{step.name}: measuring")
-    before, cpu_before, began = stage.counts(), stage.cpu_seconds(), time.monotonic()
-    stage.metrics.begin_step(state.run, what, step, clients, cpu_count)
-    try:
-        course.pass_time(what.duration, stage.check)
-        stage.await_step(state.run, step.name, what.duration)
-        seconds = time.monotonic() - began
-    finally:
-        stage.metrics.end_step()
-    counts, cpu_seconds = stage.counts().since(before), stage.cpu_seconds() - cpu_before
-    state.finish_step(step.name)
-    course.say(_summary(step, clients, counts, cpu_seconds, seconds))
-    if counts.late_starts > LATE_SHARE * counts.starts:
-        share = counts.late_starts / counts.starts
-        course.say(
-            f"  Warning: {share:.1%} of the requests were started more than {LATE_SECONDS * 1000:.0f} ms late: "
-            "the clients lacked CPU, and their response times are not only the application's."
-        )
-
-
-def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, seconds: float) -> str:
-    answers = sum(counts.answers.values()) / seconds
-    instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
-    return (
-        f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.placement}: "
-        f"{answers:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
-    )
-
-
-def _calibrate(what: Scenario, stage: Stage, course: Course) -> Scale:
-    """Measure the cost of a request on this machine, with one instance under light load."""
-    if not what.calibration:
-        return Scale()
-    course.doing("calibrating: measuring the cost of a request")
-    stage.set_up(1, what.placement[0])
-    stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)
-    warm_up = what.calibration / 3
-    course.pass_time(warm_up, stage.check)
-    before, cpu_before = stage.counts(), stage.cpu_seconds()
-    course.pass_time(what.calibration - warm_up, stage.check)
-    answers = sum(stage.counts().since(before).answers.values())
-    scale = calibration.scale(stage.cpu_seconds() - cpu_before, answers, what.think_time)
-    course.say(
-        f"A request takes {scale.request_cpu_seconds * 1000:.1f} ms of CPU here, so {scale.clients(800)} clients "
-        "stand for the study's 800."
-    )
-    return scale
-
-
-def _planned_seconds(what: Scenario, steps: list[Step], state: State) -> float:
-    calibrating = what.calibration if state.scale is None else 0.0
-    return calibrating + len(steps) * (what.warm_up + what.duration)
 
 
 def _stack() -> int:

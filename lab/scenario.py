@@ -1,4 +1,4 @@
-"""Scenarios: which applications are consolidated, how, and how many clients each has, as small YAML files.
+"""Scenarios of consolidation: which applications, how, and how many clients each has, as small YAML files.
 
     about: One application, then two, then four of them on one CPU.
     instances: [1, 2, 4]
@@ -11,29 +11,22 @@ Each combination of a placement, a number of instances and a number of clients i
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from alerts.generator.document import FileError, Value
 from alerts.generator.document import parse as document_of
-from lab import LabError
+from lab.keys import ScenarioError, nearest, one_or_more, seconds, whole
 
 FOLDER = Path(__file__).with_name("scenarios")
 
 PLACEMENTS = ("one node", "two nodes")
 MOST_CLIENTS = 10_000  # of all instances together: the limit of one process at a think time of 7 s
-
-T = TypeVar("T")
-
-
-class ScenarioError(LabError):
-    """A scenario that can't be run. The message begins with the file's name and the line, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +95,19 @@ def find(name: str) -> Path:
         return Path(name)
     shipped = sorted(file.stem for file in FOLDER.glob("*.yml"))
     if name not in shipped:
-        raise ScenarioError(f"no scenario {name!r} (your own file must end in .yml){_nearest(name, shipped)}")
+        raise ScenarioError(f"no scenario {name!r} (your own file must end in .yml){nearest(name, shipped)}")
     return FOLDER / f"{name}.yml"
 
 
 def load(file: Path) -> Scenario:
     """Read a scenario; raises `ScenarioError`."""
+    return parse(read(file), file.name)
+
+
+def read(file: Path) -> str:
+    """The text of a scenario's file; raises `ScenarioError`."""
     try:
-        return parse(file.read_text(), file.name)
+        return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{file}: can't be read: {error}") from None
 
@@ -136,30 +134,6 @@ def parse(text: str, file_name: str) -> Scenario:
     return Scenario(name=file_name.rpartition(".")[0], digest=digest, **values)
 
 
-def _whole(least: int, most: int) -> Callable[[Value], int]:
-    def read(value: Value) -> int:
-        kind = f"a whole number from {least} to {most}"
-        text = value.scalar(kind)
-        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not least <= int(text) <= most:
-            value.refuse(f"{text!r} is not {kind}")
-        return int(text)
-
-    return read
-
-
-def _seconds(least: float, most: float) -> Callable[[Value], float]:
-    def read(value: Value) -> float:
-        kind = f"a time from {least:g}s to {most:g}s, such as 90s or 2m"
-        text = value.scalar(kind)
-        match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)", text, re.ASCII)
-        seconds = float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] if match else -1.0
-        if not least <= seconds <= most:
-            value.refuse(f"{text!r} is not {kind}")
-        return seconds
-
-    return read
-
-
 def _cap(value: Value) -> float:
     cpus = value.number()
     if cpus < 0.05:  # lab.cgroups.SMALLEST_CAP
@@ -170,22 +144,8 @@ def _cap(value: Value) -> float:
 def _placement(value: Value) -> str:
     text = value.text()
     if text not in PLACEMENTS:
-        value.refuse(f"there is no placement {text!r}{_nearest(text, PLACEMENTS)}")
+        value.refuse(f"there is no placement {text!r}{nearest(text, PLACEMENTS)}")
     return text
-
-
-def _one_or_more(read: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
-    """A value or a list of different values."""
-
-    def read_all(value: Value) -> tuple[T, ...]:
-        found: list[T] = []
-        for each in value.one_or_more():
-            if (one := read(each)) in found:
-                each.refuse(f"{one!r} is there twice; to run it again, use repetitions")
-            found.append(one)
-        return tuple(found) or value.refuse("the list is empty")
-
-    return read_all
 
 
 def _limits(value: Value) -> dict[str, Limit]:
@@ -195,30 +155,23 @@ def _limits(value: Value) -> dict[str, Limit]:
 
 
 def _limit(value: Value) -> Limit:
-    read: dict[str, Callable[[Value], Any]] = {"weight": _whole(1, 10_000), "cap": _cap}
+    read: dict[str, Callable[[Value], Any]] = {"weight": whole(1, 10_000), "cap": _cap}
     return Limit(**{key: read[key](field) for key, field in value.fields({}, optional=read).items()})
-
-
-def _nearest(given: str, there_are: Sequence[str]) -> str:
-    """The end of an error message: the nearest valid one, else all of them."""
-    if near := difflib.get_close_matches(given, there_are, n=1, cutoff=0.6):
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(there_are)}"
 
 
 _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "about": lambda value: value.text().strip(),
-    "instances": _one_or_more(_whole(1, 32)),
-    "clients": _one_or_more(_whole(1, MOST_CLIENTS)),
-    "duration": _seconds(15, 86_400),  # three scrapes: lab.stage.STEP_SCRAPES
-    "warm_up": _seconds(0, 3_600),
-    "repetitions": _whole(1, 100),
-    "placement": _one_or_more(_placement),
-    "think_time": _seconds(0.1, 600),
-    "timeout": _seconds(0.1, 600),
-    "seed": _whole(0, 999_999_999),
-    "calibration": _seconds(0, 600),
+    "instances": one_or_more(whole(1, 32)),
+    "clients": one_or_more(whole(1, MOST_CLIENTS)),
+    "duration": seconds(15, 86_400),  # three scrapes: lab.stage.STEP_SCRAPES
+    "warm_up": seconds(0, 3_600),
+    "repetitions": whole(1, 100),
+    "placement": one_or_more(_placement),
+    "think_time": seconds(0.1, 600),
+    "timeout": seconds(0.1, 600),
+    "seed": whole(0, 999_999_999),
+    "calibration": seconds(0, 600),
     "limits": _limits,
 }
 _REQUIRED = {"about": "One site.", "instances": "1", "clients": "800", "duration": "90s"}  # with an example for each

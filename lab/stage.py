@@ -12,25 +12,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from lab import LabError, targets
+from lab import LabError, scrapes, targets
 from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.machine import Cpus, cpus
 from lab.metrics import Metrics
-from lab.prometheus import Prometheus, PrometheusError
 from lab.scenario import Scenario
 from lab.sensors import Sensors
-from lab.servers import DB, TIERS, WEB, Instance, TierLimits
-from tools import health
+from lab.servers import DB, TIERS, WEB, Instance, TierLimits, guard
 from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / ".stack" / "lab"
 # Below the kernel's range of ephemeral ports, which the clients' connections use.
 PORTS = range(21_000, 31_000)
-GUARD_SECONDS = 20.0
-SCRAPE_SECONDS = 60.0
 STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.runs
-POLL_SECONDS = 0.2
 
 
 class Stage:
@@ -68,7 +63,7 @@ class Stage:
         """Start sensors and clients, and add them to Prometheus's targets; raises `LabError` and cleans up."""
         try:
             self._ending.callback(self.metrics.stop)
-            _await_guards()
+            guard.await_all(FOLDER / "instances")
             self._ending.callback(self._stop_instances)
             sensors_folder = FOLDER / "sensors"
             shutil.rmtree(sensors_folder, ignore_errors=True)  # a killed lab's
@@ -131,13 +126,7 @@ class Stage:
 
     def await_scrapes(self) -> None:
         """Return once Prometheus has scraped all targets; raises `LabError` if it doesn't."""
-        wanted = {f"127.0.0.1:{port}" for ports in self._ports_by_job.values() for port in ports}
-        deadline = time.monotonic() + SCRAPE_SECONDS
-        while missing := wanted - {target.address for target in health.targets(self._prometheus_port) if target.up}:
-            if time.monotonic() > deadline:
-                raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
-            self.check()
-            time.sleep(POLL_SECONDS)
+        scrapes.await_targets(self._prometheus_port, self._ports_by_job, self.check)
 
     def await_step(self, run: str, step: str, seconds: float) -> None:
         """Return once Prometheus has enough samples of a step; raises `LabError` if it doesn't.
@@ -145,25 +134,14 @@ class Stage:
         The step has been exposed since `shown`. Usually that is enough; but scrapes may fail on an overloaded machine,
         and a step without samples must not count as done.
         """
-        prometheus = Prometheus(f"http://127.0.0.1:{self._prometheus_port}")
         shown = time.monotonic() - seconds
 
-        def seen() -> bool:
+        def samples() -> str:
             marks = f'lab_step_info{{run="{run}", step="{step}"}}[{math.ceil(time.monotonic() - shown)}s]'
-            try:
-                return prometheus.vector(f"count_over_time({marks}) >= {STEP_SCRAPES}") != []
-            except PrometheusError:  # it may be restarting
-                return False
+            return f"count_over_time({marks}) >= {STEP_SCRAPES}"
 
-        deadline = time.monotonic() + SCRAPE_SECONDS
-        while not seen():
-            if time.monotonic() > deadline:
-                raise LabError(
-                    f"the stack's Prometheus has scraped step {step} less than {STEP_SCRAPES} times: see make status; "
-                    "the same command then continues with this step"
-                )
-            self.check()
-            time.sleep(POLL_SECONDS)
+        too_few = f"step {step} less than {STEP_SCRAPES} times"
+        scrapes.await_samples(self._prometheus_port, samples, too_few, self.check)
 
     @property
     def _ports_by_job(self) -> Mapping[str, tuple[int, ...]]:
@@ -177,13 +155,6 @@ class Stage:
     def _stop_instances(self) -> None:
         for instance in self._instances:
             instance.stop()
-
-
-def _await_guards() -> None:
-    """Wait until the guards of a killed lab have cleaned up; after a crash of the machine there are none."""
-    deadline = time.monotonic() + GUARD_SECONDS
-    while any((FOLDER / "instances").glob("*")) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
 
 
 def _free_ports(count: int) -> Iterator[int]:

@@ -7,14 +7,25 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from lab import LabError
 from lab.calibration import Scale
-from lab.scenario import Scenario
 from tools.programs import CHECKOUT
 
 RUNS = CHECKOUT / ".stack" / "lab" / "runs"
+
+
+class Scenario(Protocol):
+    """A scenario of any study."""
+
+    @property
+    def name(self) -> str:
+        """Its file's name, without the ending."""
+
+    @property
+    def digest(self) -> str:
+        """Of its file: a run is only resumed with the scenario that it began with."""
 
 
 @dataclass

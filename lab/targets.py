@@ -12,11 +12,11 @@ JOBS = ("telegraf", "cadvisor", "lab")
 
 
 def write(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -> None:
-    """Write targets files for these loopback ports, by job."""
+    """Write targets files for these loopback ports, by job, which is one of `JOBS`."""
     folder.mkdir(parents=True, exist_ok=True)
     host = json.dumps(targets.this_machine().host, ensure_ascii=False)
-    for job in JOBS:
-        addresses = json.dumps([f"127.0.0.1:{port}" for port in ports[job]])
+    for job, of_job in ports.items():
+        addresses = json.dumps([f"127.0.0.1:{port}" for port in of_job])
         new = folder / f"{job}-lab.new"
         new.write_text(
             "# Written by the lab, and removed at its end.\n"

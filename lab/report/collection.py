@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from lab import LabError
 from lab.prometheus import Prometheus, Sample
@@ -13,6 +14,17 @@ from lab.report.runs import Run, Step, runs
 
 class NoSuchRunError(LabError):
     """There is no run of this name, or none at all: the message lists those that exist."""
+
+
+class Named(Protocol):
+    """A run of any study."""
+
+    @property
+    def name(self) -> str:
+        """Begins with the time at which it began."""
+
+
+AnyRun = TypeVar("AnyRun", bound=Named)
 
 
 @dataclass(frozen=True)
@@ -42,10 +54,14 @@ def find_run(prometheus: Prometheus, name: str | None) -> Run:
 
     Raises `NoSuchRunError`, `PrometheusError`, and `LabError` as `runs` does.
     """
-    found = runs(prometheus.recorded(queries.RUNS))
+    return choose(runs(prometheus.recorded(queries.RUNS)), name, prometheus.url)
+
+
+def choose(found: Sequence[AnyRun], name: str | None, url: str) -> AnyRun:
+    """The run of this name, or the first, which is the newest; raises `NoSuchRunError`."""
     if not found:
         raise NoSuchRunError(
-            f"{prometheus.url} has no run of the lab within the last 30 days: start one with `make lab SCENARIO=smoke`"
+            f"{url} has no run of the lab within the last 30 days: start one with `make lab SCENARIO=smoke`"
         )
     chosen = [run for run in found if name in {None, run.name}]
     if not chosen:

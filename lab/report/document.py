@@ -11,7 +11,7 @@ from lab.report.loads import Load, count, loads
 from lab.report.panels import chart
 from lab.report.results import StepResult, result
 from lab.report.sections import SECTIONS, Section
-from lab.report.study import Study
+from lab.report.study import Source, Study
 from lab.report.tables import Table
 from lab.report.units import RESPONSE, significant
 from lab.report.verdict import verdict
@@ -50,11 +50,13 @@ class Document:
     facts: tuple[tuple[str, str], ...]
     parts: tuple[Part, ...]
     overview: Table | None
-    """Instances down, clients across: every load met or missed at a glance. None if nothing was judged."""
+    """The verdict as a table, such as which loads met the objectives; None if there is none."""
     steps: Table
     remarks: tuple[tuple[str, str], ...]
     """Remarks about single steps: the step and the remark."""
-    study: Study
+    study: Source
+    method: str
+    """The template of the text that explains how values are computed."""
 
 
 def write_up(recording: Recording, study: Study, prometheus: str) -> Document:
@@ -64,20 +66,19 @@ def write_up(recording: Recording, study: Study, prometheus: str) -> Document:
     parts = [_part(section, recording, of, study) for section in SECTIONS]
     return Document(
         title=f"Run {recording.run.name}: scenario {recording.run.scenario}",
-        verdict=(*verdict(of), *_incomplete(recording)),
+        verdict=(*verdict(of), *incomplete(len(recording.steps), recording.gauges.get("lab_run_planned_steps", 0))),
         facts=tuple(_facts(recording, results, prometheus)),
         parts=(*parts[:AFTER], _objectives(recording, of, study), *parts[AFTER:]),
         overview=tables.overview(of),
         steps=tables.steps(results),
         remarks=tuple(_remarks(results)),
         study=study,
+        method="method.txt",
     )
 
 
-def _incomplete(recording: Recording) -> list[str]:
-    """Whether a run was interrupted or is still running, if the number of its steps is known."""
-    planned = recording.gauges.get("lab_run_planned_steps", 0)
-    recorded = len(recording.steps)
+def incomplete(recorded: int, planned: float) -> list[str]:
+    """Whether a run was interrupted or is still running, if the number of its steps is known; 0 if not."""
     return (
         [f"The run is not complete: {recorded} of its {planned:.0f} steps are recorded."] if recorded < planned else []
     )

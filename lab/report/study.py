@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -22,24 +23,30 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Study:
-    """`said` is the study's text for each section of the report."""
+class Source:
+    """A study; `said` is its text for each section of the report."""
 
     short: str
     citation: str
     setting: str
-    mean_response: tuple[Published, ...]
     said: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Study(Source):
+    """The consolidation study."""
+
+    mean_response: tuple[Published, ...]
 
 
 def load(file: Path = FILE) -> Study:
     """Read the study's file."""
     content = yaml.safe_load(file.read_text())
-    source = content["source"]
-    return Study(
-        short=source["short"],
-        citation=f"{source['title']}. {source['where']}.",
-        setting=content["setting"],
-        mean_response=tuple(Published(**row) for row in content["mean_response_seconds"]),
-        said=content["said"],
-    )
+    mean_response = tuple(Published(**row) for row in content["mean_response_seconds"])
+    return Study(**vars(source(content)), mean_response=mean_response)
+
+
+def source(content: Mapping[str, Any]) -> Source:
+    """What every study's file has."""
+    of = content["source"]
+    return Source(of["short"], f"{of['title']}. {of['where']}.", content["setting"], content["said"])

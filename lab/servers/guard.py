@@ -11,9 +11,41 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from lab.cgroups import Cgroup, mounted
+from tools.programs import CHECKOUT
+
+CLEANUP_SECONDS = 20.0
+POLL_SECONDS = 0.2
+
+
+def start(folder: Path, cgroups: Sequence[Cgroup]) -> subprocess.Popen[bytes]:
+    """Start a guard of this process for a folder and for cgroups that this process has made."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "lab.servers.guard", str(os.getpid()), str(folder)),
+            *(cgroup.name for cgroup in cgroups),
+        ],
+        cwd=CHECKOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # The names stay locked until it has cleaned up.
+        pass_fds=[cgroup.lock for cgroup in cgroups if cgroup.lock is not None],
+        start_new_session=True,
+    )
+
+
+def await_all(folders: Path) -> None:
+    """Wait until the guards of a killed lab have removed all in here; after a crash of the machine there are none."""
+    deadline = time.monotonic() + CLEANUP_SECONDS
+    while any(folders.glob("*")) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +17,9 @@ from typing import Self
 
 from lab import LabError
 from lab.cgroups import Cgroup, TierLimits, mounted
-from lab.servers import database, enclosure
+from lab.servers import database, enclosure, guard
 from tools import privileges, programs
-from tools.programs import CHECKOUT, ProgramsError
+from tools.programs import ProgramsError
 
 WEB, DB = TIERS = ("web", "db")
 PHP_OPTIONS = ["-c", "/srv/config/php.ini", "-y", "/srv/config/php-fpm.conf"]
@@ -80,7 +79,7 @@ class Instance:
                 self._cgroups[tier].make(self._limits[tier])  # and processes left by a killed run are ended
             for tier, port in self.ports.items():
                 _require_free(port, f"{self.name}'s {tier} tier")
-            self._start_guard()
+            self._guard = guard.start(self.folder, [*self._cgroups.values()])
             self._prepare_folder()
             for tier in (DB, WEB):
                 self.restart(tier)
@@ -158,19 +157,6 @@ class Instance:
             + f"GRANT SELECT ON auction.* TO site@'{LOOPBACK}';\n"
         )
         os.chown(users, privileges.NOBODY, privileges.NOBODY)
-
-    def _start_guard(self) -> None:
-        locks = [cgroup.lock for cgroup in self._cgroups.values() if cgroup.lock is not None]
-        names = [f"{self.name}-{tier}" for tier in TIERS]
-        self._guard = subprocess.Popen(
-            [sys.executable, "-m", "lab.servers.guard", str(os.getpid()), str(self.folder), *names],
-            cwd=CHECKOUT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=locks,  # the names stay locked until it has cleaned up
-            start_new_session=True,
-        )
 
     def _start_database(self) -> None:
         flags = [f"--bind-address={LOOPBACK}", f"--port={self.ports[DB]}", "--init-file=/srv/config/users.sql"]

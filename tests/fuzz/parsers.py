@@ -20,7 +20,7 @@ from alerts.generator.application import read_application
 from alerts.generator.document import FileError
 from alerts.generator.histograms import names_dropped, read_histograms
 from lab import scenario
-from lab.scenario import ScenarioError
+from lab.keys import ScenarioError
 from profile_import import reports
 from profile_import.__main__ import openmetrics
 from profile_import.opreport import Counted

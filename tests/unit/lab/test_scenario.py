@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lab import scenario
-from lab.scenario import Limit, ScenarioError, Step
+from lab.keys import ScenarioError
+from lab.scenario import Limit, Step
 
 VALID = """\
 about: Two sites, one with less.

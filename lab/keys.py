@@ -1,0 +1,66 @@
+"""What the values of scenario files may be: readers that return a typed value, or refuse it with its place and key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from alerts.generator.document import Value
+from lab import LabError
+
+T = TypeVar("T")
+
+
+class ScenarioError(LabError):
+    """A scenario that can't be run. The message begins with the file's name and the line, if there is one."""
+
+
+def whole(least: int, most: int) -> Callable[[Value], int]:
+    """A whole number in this range."""
+
+    def read(value: Value) -> int:
+        kind = f"a whole number from {least} to {most}"
+        text = value.scalar(kind)
+        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not least <= int(text) <= most:
+            value.refuse(f"{text!r} is not {kind}")
+        return int(text)
+
+    return read
+
+
+def seconds(least: float, most: float) -> Callable[[Value], float]:
+    """A time in this range, in seconds."""
+
+    def read(value: Value) -> float:
+        kind = f"a time from {least:g}s to {most:g}s, such as 90s or 2m"
+        text = value.scalar(kind)
+        match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)", text, re.ASCII)
+        seconds = float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] if match else -1.0
+        if not least <= seconds <= most:
+            value.refuse(f"{text!r} is not {kind}")
+        return seconds
+
+    return read
+
+
+def one_or_more(read: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
+    """A value or a list of different values."""
+
+    def read_all(value: Value) -> tuple[T, ...]:
+        found: list[T] = []
+        for each in value.one_or_more():
+            if (one := read(each)) in found:
+                each.refuse(f"{one!r} is there twice; to run it again, use repetitions")
+            found.append(one)
+        return tuple(found) or value.refuse("the list is empty")
+
+    return read_all
+
+
+def nearest(given: str, there_are: Sequence[str]) -> str:
+    """The end of an error message: the nearest valid one, else all of them."""
+    if near := difflib.get_close_matches(given, there_are, n=1, cutoff=0.6):
+        return f"; did you mean {near[0]}?"
+    return f"; there are {', '.join(there_are)}"

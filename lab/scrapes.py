@@ -1,0 +1,49 @@
+"""Waits until the stack's Prometheus has scraped what the lab exposes: what it hasn't seen is no result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from lab import LabError
+from lab.prometheus import Prometheus, PrometheusError
+from tools import health
+
+SCRAPE_SECONDS = 60.0
+POLL_SECONDS = 0.2
+
+
+def await_targets(prometheus_port: int, ports: Mapping[str, Iterable[int]], check: Callable[[], None]) -> None:
+    """Return once all targets on these loopback ports, by job, have been scraped; raises `LabError` if they aren't."""
+    wanted = {f"127.0.0.1:{port}" for of_job in ports.values() for port in of_job}
+    deadline = time.monotonic() + SCRAPE_SECONDS
+    while missing := wanted - {target.address for target in health.targets(prometheus_port) if target.up}:
+        if time.monotonic() > deadline:
+            raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
+        check()
+        time.sleep(POLL_SECONDS)
+
+
+def await_samples(prometheus_port: int, query: Callable[[], str], lacking: str, check: Callable[[], None]) -> None:
+    """Return once a query has a result; raises `LabError` if it hasn't within a minute.
+
+    query: called each time, as its range may grow.
+    lacking: what was scraped until then, such as "step 4x700-1 less than 3 times", for the message.
+    """
+    prometheus = Prometheus(f"http://127.0.0.1:{prometheus_port}")
+
+    def seen() -> bool:
+        try:
+            return prometheus.vector(query()) != []
+        except PrometheusError:  # it may be restarting
+            return False
+
+    deadline = time.monotonic() + SCRAPE_SECONDS
+    while not seen():
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"the stack's Prometheus has scraped {lacking}: see make status; "
+                "the same command then continues with this step"
+            )
+        check()
+        time.sleep(POLL_SECONDS)
