@@ -1,7 +1,9 @@
-"""The consolidation lab: auction sites side by side on one machine, and clients that wait for their answers.
+"""The lab: experiments of the studies, by command. The first is consolidation: auction sites side by side, and clients.
 
-    scenario, calibration -> run -> stage -> servers (of the site, in cgroups), clients, sensors
+    scenario, calibration -> consolidation -> stage -> servers (of the site, in cgroups), clients, sensors
                                                                             -> the stack's Prometheus -> report
+
+The other is dynamic allocation (lab.allocation). `studies` reads a scenario of either, `run` has what they share.
 
 `make lab SCENARIO=...` runs `python -m lab run SCENARIO`; `python -m lab report RUN` writes a run's report again, from
 Prometheus only.

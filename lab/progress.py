@@ -60,6 +60,10 @@ class Course:
             time.sleep(min(TICK_SECONDS, max(0.0, seconds - (time.monotonic() - start))))
         self._advance_to(before + seconds)
 
+    def reach(self, planned_seconds: float) -> None:
+        """So much of the plan is done, however long it took."""
+        self._advance_to(planned_seconds)
+
     def _advance_to(self, done: float) -> None:
         self._done = min(done, self._planned)
         self._bar.update(self._task, completed=self._done, left=self._left())

@@ -1,4 +1,4 @@
-"""`python -m lab run SCENARIO`: run a scenario's steps one after the other, and write the report."""
+"""`python -m lab run SCENARIO`: run a scenario of any study, one step after the other, and write the report."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from lab import LabError, consolidation, scenario
-from lab.scenario import Scenario
+from lab import LabError, consolidation, scenario, studies
+from lab.allocation import switching
+from lab.allocation.scenario import Allocation
 from lab.stage import FOLDER
 from lab.state import State
+from lab.studies import Study
 from tools import StackError, stack, supervision
 from tools.parts import PROMETHEUS
 from tools.programs import CHECKOUT, ProgramsError
@@ -44,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        run(scenario.load(scenario.find(arguments.scenario)), new=arguments.new)
+        run(studies.load(scenario.find(arguments.scenario)), new=arguments.new)
     except KeyboardInterrupt:
         print("Interrupted; everything was stopped. The same command continues where it stopped.", file=sys.stderr)
         return 130
@@ -54,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run(what: Scenario, *, new: bool = False) -> None:
+def run(what: Study, *, new: bool = False) -> None:
     """Run a scenario, or the rest of its latest run. Raises `LabError`; in any case everything is cleaned up."""
     if os.geteuid() != 0:
         raise LabError("the lab creates cgroups, which needs root: use sudo")
@@ -64,7 +66,10 @@ def run(what: Scenario, *, new: bool = False) -> None:
         state = (None if new else State.unfinished(what)) or State.begin(what, datetime.now(UTC))
         going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
         console.print(f"Run {state.run}{going_on}: {what.about}", highlight=False, markup=False, soft_wrap=True)
-        consolidation.carry_out(what, state, console, prometheus_port)
+        if isinstance(what, Allocation):
+            switching.carry_out(what, state, console, prometheus_port)
+        else:
+            consolidation.carry_out(what, state, console, prometheus_port)
         state.finish()
     _report(state.run, prometheus_port)
 

@@ -20,6 +20,7 @@ from alerts.generator.application import read_application
 from alerts.generator.document import FileError
 from alerts.generator.histograms import names_dropped, read_histograms
 from lab import scenario
+from lab.allocation import scenario as allocation
 from lab.keys import ScenarioError
 from profile_import import reports
 from profile_import.__main__ import openmetrics
@@ -375,7 +376,14 @@ PARSERS = [
     Parser(
         "scenario",
         lambda data: scenario.parse(_decoded(data), "mine.yml"),
-        [path.read_bytes() for path in scenario.FOLDER.glob("*.yml")],
+        [path.read_bytes() for path in scenario.FOLDER.glob("*.yml") if not path.name.startswith("allocation")],
+        (ScenarioError,),
+        largest=4 << 10,
+    ),
+    Parser(
+        "scenario-allocation",
+        lambda data: allocation.parse(_decoded(data), "mine.yml"),
+        [path.read_bytes() for path in scenario.FOLDER.glob("allocation*.yml")],
         (ScenarioError,),
         largest=4 << 10,
     ),

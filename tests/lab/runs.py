@@ -32,10 +32,10 @@ def read_until(run: subprocess.Popen[str], text: str) -> str:
     return said + line
 
 
-def left(checkout: Checkout, stack: set[int]) -> list[str]:
-    """What a run has left behind: processes, cgroups, target files, databases."""
+def left(checkout: Checkout, stack: set[int], cgroup: str = "auction-1-*") -> list[str]:
+    """What a run has left behind: processes, its first cgroup, target files, databases."""
     processes = [command for pid, command in checkout.processes().items() if not is_of(stack, pid)]
-    cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob("a*-1*")]
+    cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob(cgroup)]
     targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab.*")]
     folders = [str(folder) for name in ("instances", "sensors") for folder in lab(checkout, name).glob("*")]
     return [*processes, *cgroups, *targets, *folders]

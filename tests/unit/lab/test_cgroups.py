@@ -140,6 +140,17 @@ def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(ke
     assert made.memory_bytes() == 4096
 
 
+def test_a_switch_of_its_cap_writes_nothing_else(kernel: Kernel) -> None:
+    made = cgroup(kernel)
+    made.make(TierLimits(cpu_weight=50, cap=0.5, cpus="1"))
+    folder = kernel.root / "virtscope/auction-1-web"
+    for name in ("cpu.weight", "cpuset.cpus"):
+        (folder / name).write_text("as it was")
+    made.cap(0.2)
+    assert kernel.read("virtscope/auction-1-web/cpu.max") == "4000 20000"
+    assert {kernel.read(f"virtscope/auction-1-web/{name}") for name in ("cpu.weight", "cpuset.cpus")} == {"as it was"}
+
+
 def test_virtual_servers_compete_with_the_machine_one_by_one(kernel: Kernel) -> None:
     web, db = (Cgroup(name, Hierarchies(kernel.root, {})) for name in ("web", "db"))
     web.make(TierLimits(cpu_weight=300))
