@@ -10,10 +10,14 @@ from typing import Any
 
 from lab import LabError
 from lab.prometheus import Prometheus
-from lab.report.collection import collect, find_run
-from lab.report.document import write_up
+from lab.report import collection, document, queries, runs, study
+from lab.report.allocation import document as allocation_document
+from lab.report.allocation import recording as allocation_recording
+from lab.report.allocation import study as allocation_study
+from lab.report.allocation.recording import AllocationRun
+from lab.report.document import Document
 from lab.report.rendering import write
-from lab.report.study import load
+from lab.report.runs import Run
 from tools import StackError, stack
 from tools.parts import PROMETHEUS
 from tools.programs import CHECKOUT
@@ -50,7 +54,19 @@ def main(arguments: argparse.Namespace) -> int:
 def report(run_name: str | None, url: str, folder: Path | None = None) -> str:
     """Write the report of a run, or of the newest, and return a summary to print. Raises `LabError`."""
     prometheus = Prometheus(url)
-    run = find_run(prometheus, run_name)
-    document = write_up(collect(prometheus, run, time.time()), load(), prometheus.url)
-    page = write(document, folder or REPORTS / run.name)
-    return "\n".join([*document.verdict, "", f"Report: {page}, and as Markdown beside it"])
+    found: list[Run | AllocationRun] = [
+        *runs.runs(prometheus.recorded(queries.RUNS)),
+        *allocation_recording.runs(prometheus.recorded(allocation_recording.RUNS)),
+    ]
+    run = collection.choose(sorted(found, key=lambda run: run.start, reverse=True), run_name, prometheus.url)
+    content = _content(prometheus, run)
+    page = write(content, folder or REPORTS / run.name)
+    return "\n".join([*content.verdict, "", f"Report: {page}, and as Markdown beside it"])
+
+
+def _content(prometheus: Prometheus, run: Run | AllocationRun) -> Document:
+    now = time.time()
+    if isinstance(run, AllocationRun):
+        recording = allocation_recording.collect(prometheus, run, now)
+        return allocation_document.write_up(recording, allocation_study.load(), prometheus.url)
+    return document.write_up(collection.collect(prometheus, run, now), study.load(), prometheus.url)

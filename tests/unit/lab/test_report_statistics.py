@@ -1,0 +1,71 @@
+"""The arithmetic of the lab's reports: means with intervals, and lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.report.statistics import estimate, line, slope_through_origin, t_quantile
+
+
+def test_five_repetitions() -> None:
+    found = estimate([2.1, 1.9, 2.0, 2.3, 1.7])
+    assert found is not None
+    # s = sqrt((0.01 + 0.01 + 0 + 0.09 + 0.09) / 4); half = 2.776 * s / sqrt(5)
+    assert found.mean == pytest.approx(2.0)
+    assert found.deviation == pytest.approx(0.223607, abs=1e-6)
+    assert found.half == pytest.approx(0.2776, abs=1e-4)
+    assert found.low == pytest.approx(1.7224, abs=1e-4)
+    assert found.high == pytest.approx(2.2776, abs=1e-4)
+    assert found.n == 5
+    assert found.differs
+
+
+def test_one_repetition_has_no_spread_and_nothing_is_found_in_it() -> None:
+    found = estimate([3.0])
+    assert found is not None
+    assert (found.mean, found.deviation, found.low, found.high, found.differs) == (3.0, None, None, None, False)
+    assert estimate([]) is None
+
+
+def test_a_mean_within_its_interval_of_zero_is_noise() -> None:
+    found = estimate([0.02, -0.01, 0.01])
+    assert found is not None
+    assert not found.differs
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 12.706), (4, 2.776), (30, 2.042), (31, 2.0395), (60, 2.0003), (120, 1.9799)]
+)
+def test_quantiles_of_t(freedom: int, quantile: float) -> None:
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=5e-4)
+
+
+def test_without_freedom_there_is_no_quantile() -> None:
+    with pytest.raises(ValueError, match="degree of freedom"):
+        t_quantile(0)
+
+
+def test_a_line_through_points_beside_it() -> None:
+    found = line([(0, 1.1), (1, 2.9), (2, 5.1), (3, 6.9)])
+    assert found is not None
+    # By hand: slope = 9.8 / 5, residuals 0.04, -0.12, 0.12, -0.04.
+    assert found.slope.mean == pytest.approx(1.96)
+    assert found.intercept.mean == pytest.approx(1.06)
+    assert found.r_squared == pytest.approx(1 - 0.032 / 19.24)
+    deviation = (0.032 / 2) ** 0.5
+    assert found.slope.half == pytest.approx(4.303 * deviation / 5**0.5)
+    assert found.intercept.half == pytest.approx(4.303 * deviation * (1 / 4 + 1.5**2 / 5) ** 0.5)
+
+
+@pytest.mark.parametrize("points", [[], [(0, 1), (1, 2)], [(1, 1), (1, 2), (1, 3)]])
+def test_no_line_without_freedom_or_spread(points: list[tuple[float, float]]) -> None:
+    assert line(points) is None
+
+
+def test_differences_that_begin_at_zero() -> None:
+    found = slope_through_origin([(1, 2.0), (2, 4.2), (3, 5.9)])
+    assert found is not None
+    assert found.mean == pytest.approx(28.1 / 14)
+    residual = (2 - 28.1 / 14) ** 2 + (4.2 - 2 * 28.1 / 14) ** 2 + (5.9 - 3 * 28.1 / 14) ** 2
+    assert found.half == pytest.approx(4.303 * (residual / 2) ** 0.5 / 14**0.5)
+    assert slope_through_origin([(1, 2.0)]) is None
