@@ -29,7 +29,7 @@ compose-down: ## Stop the stack or the demo on Docker; volumes are kept
 
 ##@ Experiment
 .PHONY: lab import
-lab: ## Run a consolidation experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement or a file
+lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, allocation(-short) or a file
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) "$(or $(SCENARIO),smoke)"
 import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
 	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
