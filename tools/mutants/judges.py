@@ -13,6 +13,7 @@ _PYTHON = {
         "answering": "",
         "bounded": "",
         "collect": "",
+        "encrypted": "",
         "exposition": "",
         "families": "",
         "lines": "exposition",

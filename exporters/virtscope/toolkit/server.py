@@ -23,6 +23,7 @@ import time
 from http import HTTPStatus
 
 from virtscope.toolkit.answering import Answer, Answering
+from virtscope.toolkit.encrypted import EncryptedSocket
 from virtscope.toolkit.pages import Pages, Probes, Scrapes
 from virtscope.toolkit.webconfig import WebConfig
 
@@ -71,7 +72,7 @@ class _Client:
 
 
 class _Connection:
-    def __init__(self, sock: socket.socket, client: _Client, state: _State) -> None:
+    def __init__(self, sock: socket.socket | EncryptedSocket, client: _Client, state: _State) -> None:
         self.socket = sock
         self.client = client
         self.state = state
@@ -278,14 +279,13 @@ class Server:
             context = self.web.ssl_context() if self.web else None
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if context:
-                sock = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            channel = EncryptedSocket(context, sock) if context else sock
         except Exception as error:  # whatever it is, it must not end the loop
             _log_broken("connection broke", address, error)
             sock.close()
             return
         client = self._clients.setdefault(address, _Client(address))
-        connection = _Connection(sock, client, _State.SHAKING_HANDS if context else _State.READING)
+        connection = _Connection(channel, client, _State.SHAKING_HANDS if context else _State.READING)
         client.connections.add(connection)
         self._open_connections += 1
         self._is_idle(connection, BEGIN_SECONDS)
@@ -351,7 +351,7 @@ class Server:
             self._close(connection)
 
     def _shake_hands(self, connection: _Connection) -> None:
-        assert isinstance(connection.socket, ssl.SSLSocket)
+        assert isinstance(connection.socket, EncryptedSocket)
         connection.socket.do_handshake()
         if self.web and not self.web.peer_allowed(connection.socket.getpeercert()):
             raise PermissionError("no name of the client's certificate is in client_allowed_sans")
@@ -402,7 +402,7 @@ class Server:
         if connection.keep:
             connection.state = _State.READING
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
-            if connection.received or isinstance(connection.socket, ssl.SSLSocket):
+            if connection.received or isinstance(connection.socket, EncryptedSocket):
                 self._read(connection)  # the next request may be here already, of which no event would tell
             else:
                 self._watch(connection, selectors.EVENT_READ)

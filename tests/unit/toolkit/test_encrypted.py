@@ -1,0 +1,151 @@
+"""TLS with clients that keep to the protocol and to nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from virtscope.toolkit.encrypted import MOST_OF_NOTHING, EncryptedSocket
+
+PAGE = bytes(range(256)) * 4096  # more than any socket buffer here
+CA = trustme.CA()
+ISSUED = CA.issue_cert("127.0.0.1")
+
+
+@contextmanager
+def connected(keys: Path) -> Iterator[tuple[EncryptedSocket, ssl.SSLSocket]]:
+    """A server's end and a client's, with their handshake done; the client's secrets are written to a file."""
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ISSUED.configure_cert(server_context)
+    client_context = ssl.create_default_context()
+    CA.configure_trust(client_context)
+    client_context.keylog_filename = str(keys)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.settimeout(30)
+    server = EncryptedSocket(server_context, ours)
+    clients: list[ssl.SSLSocket] = []
+    shaking = threading.Thread(
+        target=lambda: clients.append(client_context.wrap_socket(theirs, server_hostname="127.0.0.1"))
+    )
+    shaking.start()
+    _until_it_can(server.do_handshake)
+    shaking.join(30)
+    try:
+        yield server, clients[0]
+    finally:
+        server.close()
+        clients[0].close()
+
+
+def _until_it_can(step: object, *arguments: object) -> object:
+    assert callable(step)
+    for _ in range(5_000):
+        try:
+            return step(*arguments)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            threading.Event().wait(0.001)
+    raise AssertionError("it waits for ever")
+
+
+def key_updates(keys: Path, count: int) -> bytes:
+    """Return what a client sends that changes its key so often, as the first thing after the handshake.
+
+    RFC 8446: 4.6.3, 5.2, 7.1 and 7.2, for the suite that OpenSSL prefers, TLS_AES_256_GCM_SHA384.
+    """
+    line = next(line for line in keys.read_text().splitlines() if line.startswith("CLIENT_TRAFFIC_SECRET_0 "))
+    secret = bytes.fromhex(line.split()[2])
+
+    def expand(label: bytes, length: int) -> bytes:
+        info = length.to_bytes(2, "big") + bytes([6 + len(label)]) + b"tls13 " + label + b"\0"
+        return hmac.digest(secret, info + b"\1", hashlib.sha384)[:length]
+
+    sent = b""
+    for _ in range(count):
+        message = b"\x18\0\0\1\0" + b"\x16"  # key_update, its length, update_not_requested; it is a handshake's
+        header = b"\x17\x03\x03" + (len(message) + 16).to_bytes(2, "big")
+        sent += header + AESGCM(expand(b"key", 32)).encrypt(expand(b"iv", 12), message, header)
+        secret = expand(b"traffic upd", 48)
+    return sent
+
+
+def test_a_few_changes_of_the_key_do_no_harm(tmp_path: Path) -> None:
+    with connected(tmp_path / "keys") as (server, client):
+        assert client.cipher() == ("TLS_AES_256_GCM_SHA384", "TLSv1.3", 256)
+        raw = socket.socket(fileno=client.detach())
+        raw.sendall(key_updates(tmp_path / "keys", 300))
+        raw.shutdown(socket.SHUT_WR)
+        assert _until_it_can(server.recv, 100) == b""
+        raw.close()
+
+
+def test_a_client_that_changes_its_key_without_end_is_cut_off_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with connected(tmp_path / "keys") as (server, client):
+        raw = socket.socket(fileno=client.detach())
+        flood = key_updates(tmp_path / "keys", 3 * MOST_OF_NOTHING // 27)
+
+        def send() -> None:
+            with contextlib.suppress(OSError):
+                raw.sendall(flood)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        turns = 0
+        cut_off = False
+        while not cut_off and turns < 10_000:
+            turns += 1
+            try:
+                server.recv(100)
+            except ssl.SSLWantReadError:
+                threading.Event().wait(0.001)
+            except ConnectionAbortedError:
+                cut_off = True
+        assert cut_off
+        assert turns > MOST_OF_NOTHING // (4 << 10), "the others have had their turns meanwhile"
+        server.close()
+        sending.join(30)
+        raw.close()
+
+
+def test_a_page_arrives_whole_however_slowly_it_is_read(tmp_path: Path) -> None:
+    received = bytearray()
+
+    def read(client: ssl.SSLSocket) -> None:
+        while len(received) < len(PAGE):
+            received.extend(client.recv(10_000))
+
+    with connected(tmp_path / "keys") as (server, client):
+        reading = threading.Thread(target=read, args=(client,))
+        reading.start()
+        unsent = memoryview(PAGE)
+        while unsent:
+            sent = _until_it_can(server.send, unsent[:300_000])
+            assert isinstance(sent, int)
+            unsent = unsent[sent:]
+        reading.join(30)
+        client.sendall(b"more")
+        assert _until_it_can(server.recv, 100) == b"more"
+    assert received == PAGE
+
+
+def test_what_is_not_tls_is_refused() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ISSUED.configure_cert(context)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    server = EncryptedSocket(context, ours)
+    with ours, theirs:
+        theirs.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        with pytest.raises(ssl.SSLError, match="HTTP_REQUEST"):
+            server.do_handshake()
