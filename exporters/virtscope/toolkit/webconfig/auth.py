@@ -18,6 +18,7 @@ from virtscope.toolkit.webconfig.document import Section, WebConfigError
 BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 BCRYPT_MOST_BYTES = 72
 MOST_REFUSALS = 100  # remembered wrong passwords; as many entries as the toolkit's cache has
+MOST_CHECKS = 24  # of all clients; fewer than there may be requests answered at once, so that the others are
 MOST_CHECKS_OF_A_CLIENT = 8  # that wait for bcrypt; fewer than a client may have requests answered at once
 MOST_PAUSE_SECONDS = 0.25
 
@@ -83,7 +84,7 @@ class Passwords:
 
     def _ask_bcrypt(self, user: str, password: bytes, digest: bytes, client: str) -> bool:
         with self._checks_lock:
-            if self._checks[client] >= MOST_CHECKS_OF_A_CLIENT:
+            if self._checks[client] >= MOST_CHECKS_OF_A_CLIENT or sum(self._checks.values()) >= MOST_CHECKS:
                 raise TooManyGuesses
             self._checks[client] += 1
         try:

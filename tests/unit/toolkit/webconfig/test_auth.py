@@ -9,6 +9,7 @@ import bcrypt
 import pytest
 
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, Pki, basic
+from virtscope.toolkit import answering
 from virtscope.toolkit.webconfig import TooManyGuesses, auth
 
 
@@ -171,6 +172,39 @@ def test_guesses_of_one_client_hold_up_neither_others_nor_what_is_known(
         thread.join(30)
     assert outcomes.count(True) == 1
     assert outcomes.count(False) == auth.MOST_CHECKS_OF_A_CLIENT
+
+
+def test_guesses_of_many_clients_leave_room_for_requests_with_what_is_known(
+    pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits in one of the threads that answer requests."""
+    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    let = threading.Event()
+
+    def slow_check(password: bytes, hash_: bytes) -> bool:
+        del password, hash_
+        return let.wait(30) and False
+
+    assert web._loaded.passwords
+    monkeypatch.setattr(web._loaded.passwords, "_check", slow_check)
+    outcomes: list[object] = []
+
+    def guess(number: int) -> None:
+        try:
+            outcomes.append(web.allows(basic("alice", str(number)), f"192.0.2.{number}"))
+        except TooManyGuesses:
+            outcomes.append("too many")
+
+    guesses = [threading.Thread(target=guess, args=(number,)) for number in range(answering.MOST_REQUESTS)]
+    for thread in guesses:
+        thread.start()
+    for thread in guesses:
+        thread.join(0.1)
+    assert outcomes == ["too many"] * (answering.MOST_REQUESTS - auth.MOST_CHECKS)
+    assert outcomes
+    let.set()
+    for thread in guesses:
+        thread.join(30)
 
 
 def test_a_wrong_guess_makes_the_next_one_wait(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
