@@ -18,9 +18,12 @@ T = TypeVar("T")
 
 
 class Answer(NamedTuple):
-    """A whole HTTP response, and whether the connection stays open behind it."""
+    """A whole HTTP response in parts, and whether the connection stays open behind it.
 
-    content: bytes
+    Answers may have a part in common: where many scrapes share a page, it is in memory once.
+    """
+
+    parts: tuple[bytes, ...]
     keep: bool
 
 
@@ -43,15 +46,23 @@ class Answering(Generic[T]):
     one of the client that has the fewest being answered. Threads are started when first needed.
     """
 
-    def __init__(self, answers: Answers, wake_up: Callable[[], None], most_of_a_client: int | None = None) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        wake_up: Callable[[], None],
+        has_gone: Callable[[T], bool],
+        most_of_a_client: int | None = None,
+    ) -> None:
         """`wake_up` is called, by any thread, whenever `finished` has something to return.
 
+        `has_gone` is asked of those that had to wait: with True the request is forgotten.
         With `most_of_a_client`, that many are answered at once, of one client too.
         """
         self._most = most_of_a_client or MOST_REQUESTS
         self._most_of_a_client = most_of_a_client or MOST_REQUESTS_OF_A_CLIENT
         self._answers = answers
         self._wake_up = wake_up
+        self._has_gone = has_gone
         self._waiting: dict[str, deque[tuple[T, bytes]]] = {}  # by client, only those that have a request
         self._being_answered: Counter[str] = Counter()  # by client
         self._requests: SimpleQueue[tuple[T, str, bytes] | None] = SimpleQueue()
@@ -62,7 +73,7 @@ class Answering(Generic[T]):
     def ask(self, asker: T, client: str, head: bytes) -> None:
         """Have a request answered as soon as it is its turn."""
         self._waiting.setdefault(client, deque()).append((asker, head))
-        self._hand_out()
+        self._hand_out(waited=False)
 
     def withdraw(self, asker: T, client: str) -> bool:
         """Take a request back that still waits; returns False if it is being answered."""
@@ -92,7 +103,7 @@ class Answering(Generic[T]):
             self._being_answered[client] -= 1
             done.append((asker, answer))
         self._being_answered = +self._being_answered  # without clients that have none
-        self._hand_out()
+        self._hand_out(waited=True)
         return done
 
     def close(self) -> None:
@@ -100,7 +111,7 @@ class Answering(Generic[T]):
         for _ in range(self._threads):
             self._requests.put(None)
 
-    def _hand_out(self) -> None:
+    def _hand_out(self, *, waited: bool) -> None:
         while self._waiting and (answered := sum(self._being_answered.values())) < self._most:
             client = min(self._waiting, key=self._being_answered.__getitem__)
             if self._being_answered[client] >= self._most_of_a_client:
@@ -109,6 +120,8 @@ class Answering(Generic[T]):
                 return  # a later request tries again
             asker, head = self._waiting[client].popleft()
             self._took_one(client)
+            if waited and self._has_gone(asker):
+                continue
             self._being_answered[client] += 1
             self._requests.put((asker, client, head))
 

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 MOST_HEADERS = 100
 # Prometheus's own default scrape timeout, for clients that don't say how long they wait (curl, a browser).
 DEFAULT_SCRAPE_TIMEOUT = 10.0
+# Content of more bytes isn't copied behind its headers, so that scrapes can share it.
+MOST_COPIED_BYTES = 64 << 10
 # No scraper needs less. A source that can't answer in time fails in such a scrape and answers in the next, and each is
 # a line in the log.
 LEAST_SCRAPE_TIMEOUT = 0.1
@@ -245,7 +247,7 @@ class Pages:
             headers["Content-Encoding"] = "gzip"
         return Page(HTTPStatus.OK, exporter.scrape(form, seconds, gzipped=gzipped), headers)
 
-    def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> bytes:
+    def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> tuple[bytes, ...]:
         headers = {
             "Server": f"virtscope/{__version__}",
             "Date": formatdate(usegmt=True),
@@ -256,7 +258,10 @@ class Pages:
             **({} if keep else {"Connection": "close"}),
         }
         lines = [f"HTTP/1.1 {page.status.value} {page.status.phrase}", *map(": ".join, headers.items()), "", ""]
-        return "\r\n".join(lines).encode() + (b"" if bodyless else page.content)
+        head = "\r\n".join(lines).encode()
+        if bodyless:
+            return (head,)
+        return (head + page.content,) if len(page.content) <= MOST_COPIED_BYTES else (head, page.content)
 
     def _landing_page(self) -> str:
         name = f"{self._exporter.name}-exporter"

@@ -9,6 +9,7 @@ import resource
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
@@ -20,6 +21,7 @@ from virtscope.toolkit.collect import (
     Background,
     Cost,
     InlineReader,
+    Read,
     SourceError,
     SourceReader,
     SourceUnavailable,
@@ -28,6 +30,8 @@ from virtscope.toolkit.collect import (
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
 
 log = logging.getLogger(__name__)
+
+MOST_HELD_BACK_SECONDS = 1.0  # a round, by the one before
 
 
 class Source(NamedTuple):
@@ -47,6 +51,22 @@ class Source(NamedTuple):
     origin: Callable[[], str]
     required: bool = True
     background: Background[Any] | None = None
+
+
+class _Round:
+    """Scrapes that came while others were under way: their sources are read once, and each page is written once.
+
+    Else forty scrapes at once would have forty values of each source, and as many pages, in memory.
+    """
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.reads: list[Read[list[Metric]]] = []
+        self.pages: dict[tuple[Format, bool], bytes] = {}
+
+    def begin(self, reads: list[Read[list[Metric]]]) -> None:
+        self.reads = reads
+        self.begun.set()
 
 
 class Exporter:
@@ -90,6 +110,11 @@ class Exporter:
         self._gzip = Gzip()
         # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
         self._lock = threading.Lock()
+        self._rounds_lock = threading.Lock()
+        self._next_round: _Round | None = None  # not begun
+        self._under_way = 0  # scrapes whose round has begun
+        self._none_under_way = threading.Event()
+        self._none_under_way.set()
         self._encode_seconds = 0.0
         self._refused: set[str] = set()  # families that could not be written, each said once in the log
         self._refusals = 0
@@ -101,8 +126,11 @@ class Exporter:
     def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
         """Return the exposition in `form`, waiting for the sources no longer than `seconds`."""
         deadline = time.monotonic() + seconds
-        asked = [reader.ask() for reader in self._readers]
-        outcomes = [reader.answer(read, deadline) for reader, read in zip(self._readers, asked)]
+        with self._in_a_round(seconds) as round_:
+            return self._page(round_, form, deadline, gzipped=gzipped)
+
+    def _page(self, round_: _Round, form: Format, deadline: float, *, gzipped: bool) -> bytes:
+        outcomes = [reader.answer(read, deadline) for reader, read in zip(self._readers, round_.reads)]
         with self._lock:
             families: list[Metric] = []
             for source, outcome in zip(self._sources, outcomes):
@@ -114,12 +142,44 @@ class Exporter:
                 else:
                     self._note_success(source)
                     families += outcome
-            families += self._about_itself()
-            begun = time.thread_time()
-            pieces = self._encoder.pieces(families, form)
-            exposition = self._gzip.compress(pieces) if gzipped else b"".join(pieces)
-            self._encode_seconds += time.thread_time() - begun
-            return exposition
+            in_time = all(outcome is read.outcome for read, outcome in zip(round_.reads, outcomes))
+            pages = round_.pages if in_time else {}
+            if (form, gzipped) not in pages:
+                pages[form, gzipped] = self._encode([*families, *self._about_itself()], form, gzipped=gzipped)
+            return pages[form, gzipped]
+
+    @contextmanager
+    def _in_a_round(self, seconds: float) -> Iterator[_Round]:
+        """Have the sources read for a scrape that may take so long; it is under way until the block ends."""
+        with self._rounds_lock:
+            round_, first = self._next_round, self._next_round is None
+            if round_ is None:
+                round_ = self._next_round = _Round()
+        if first:
+            self._none_under_way.wait(min(MOST_HELD_BACK_SECONDS, seconds / 4))
+            with self._rounds_lock:
+                self._next_round = None
+            round_.begin([reader.ask() for reader in self._readers])
+        elif not round_.begun.wait(seconds / 4):
+            round_ = _Round()
+            round_.begin([reader.ask() for reader in self._readers])
+        with self._rounds_lock:
+            self._under_way += 1
+            self._none_under_way.clear()
+        try:
+            yield round_
+        finally:
+            with self._rounds_lock:
+                self._under_way -= 1
+                if not self._under_way:
+                    self._none_under_way.set()
+
+    def _encode(self, families: list[Metric], form: Format, *, gzipped: bool) -> bytes:
+        begun = time.thread_time()
+        pieces = self._encoder.pieces(families, form)
+        exposition = self._gzip.compress(pieces) if gzipped else b"".join(pieces)
+        self._encode_seconds += time.thread_time() - begun
+        return exposition
 
     def _note_failure(self, source: Source, error: Exception, together: Sequence[str]) -> None:
         """Count a failure, and log it if it is new; sources that failed `together`, by the same error, in one line."""

@@ -15,6 +15,7 @@ import ipaddress
 import logging
 import math
 import re
+import select
 import selectors
 import socket
 import ssl
@@ -33,7 +34,7 @@ MOST_CONNECTIONS = 256
 FEW_CONNECTIONS = 2  # of a client: a pair of Prometheus servers behind one address
 MOST_PROBES = 200  # answered at once, for one Prometheus too: most of that time they wait for their hosts
 MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
-MOST_UNSENT_BYTES = 32 << 20  # of all answers together
+MOST_UNSENT_BYTES = 32 << 20  # of all answers together; what they share counts once
 SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's own limits are megabytes, which count as the exporter's memory
 
 HEAD_SECONDS = 5.0  # from the connection to the end of the first head; later from a head's first byte to its end
@@ -81,7 +82,7 @@ class _Connection:
         self.safe_until = 0.0  # from those that want its place
         self.events = 0  # that the selector watches for
         self.received = bytearray()
-        self.unsent = memoryview(b"")
+        self.unsent: list[memoryview] = []  # parts of an answer
         self.keep = True  # open once all is sent
 
 
@@ -102,7 +103,9 @@ class Server:
         self.server_address = self._listener.getsockname()
         self._pages = Pages(telemetry_path, web, exporter, probes)
         most_of_a_client = MOST_PROBES if probes else None
-        self._answering: Answering[_Connection] = Answering(self._pages, self._wake_up, most_of_a_client)
+        self._answering: Answering[_Connection] = Answering(
+            self._pages, self._wake_up, self._has_gone, most_of_a_client
+        )
         self._woken, self._waker = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         for sock in (self._woken, self._waker):
@@ -114,7 +117,6 @@ class Server:
         self._clients: dict[str, _Client] = {}  # those that have connections, by address
         self._open_connections = 0
         self._next_deadline = math.inf  # of any connection; at times too early, never too late
-        self._unsent = 0  # bytes
         self._stop_by = math.inf
         self._stopped = threading.Event()
 
@@ -272,6 +274,15 @@ class Server:
                 extra={"fields": {"client": client.address, "connections": len(client.connections)}},
             )
 
+    def _has_gone(self, connection: _Connection) -> bool:
+        """Close the connection if the client has closed its end, or reset it: what it asked for isn't worth a turn."""
+        looked_at = select.poll()
+        looked_at.register(connection.socket, select.POLLRDHUP)
+        if not looked_at.poll(0):
+            return False
+        self._close(connection)
+        return True
+
     # --- One connection ----------------------------------------------------------------------------------------------
 
     def _open(self, sock: socket.socket, address: str) -> None:
@@ -296,8 +307,7 @@ class Server:
         if connection.state is _State.CLOSED:
             return
         self._watch(connection, 0)
-        self._unsent -= len(connection.unsent)
-        connection.unsent = memoryview(b"")
+        connection.unsent = []
         connection.state = _State.CLOSED
         connection.socket.close()
         client = connection.client
@@ -381,25 +391,32 @@ class Server:
 
     def _begin_to_send(self, connection: _Connection, answer: Answer) -> None:
         connection.state = _State.SENDING
-        connection.unsent = memoryview(answer.content)
+        connection.unsent = [memoryview(part) for part in answer.parts]
         connection.keep = answer.keep and self._stop_by == math.inf
-        self._unsent += len(answer.content)
         self._is_idle(connection, READ_SECONDS)
         self._set_deadline(connection, SEND_SECONDS)
         self._go_on(connection)
-        while self._unsent > MOST_UNSENT_BYTES:
-            sending = [each for each in self._connections() if each.unsent]
-            if len(sending) == 1:
-                return  # one large page to one client is what the exporter is for
-            self._close(min(sending, key=lambda each: each.deadline))
+        if connection.unsent:
+            self._bound_unsent()
+
+    def _bound_unsent(self) -> None:
+        sending = sorted((each for each in self._connections() if each.unsent), key=lambda each: each.deadline)
+        while len(sending) > 1:  # one large page to one client is what the exporter is for
+            held = {id(part.obj): memoryview(part.obj).nbytes for each in sending for part in each.unsent}
+            if sum(held.values()) <= MOST_UNSENT_BYTES:
+                return
+            self._close(sending.pop(0))
 
     def _send(self, connection: _Connection) -> None:
         while connection.unsent:
-            sent = connection.socket.send(connection.unsent[:_SENT_AT_ONCE])
-            connection.unsent = connection.unsent[sent:]
-            self._unsent -= sent
+            part = connection.unsent[0]
+            sent = connection.socket.send(part[:_SENT_AT_ONCE])
+            if sent < len(part):
+                connection.unsent[0] = part[sent:]
+            else:
+                del connection.unsent[0]
         connection.safe_until = 0.0
-        if connection.keep:
+        if connection.keep and (self._listening or self._open_connections < MOST_CONNECTIONS):
             connection.state = _State.READING
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
             if connection.received or isinstance(connection.socket, EncryptedSocket):

@@ -23,10 +23,10 @@ class Slow:
         self.let.acquire()
         if head == b"faulty":
             raise ZeroDivisionError
-        return Answer(head, keep=True)
+        return Answer((head,), keep=True)
 
     def refuse(self, status: HTTPStatus) -> Answer:
-        return Answer(b"%d" % status, keep=False)
+        return Answer((b"%d" % status,), keep=False)
 
     def wait_for(self, count: int) -> None:
         end = time.monotonic() + 30
@@ -35,13 +35,18 @@ class Slow:
             time.sleep(0.005)
 
 
+def never_gone(asker: int) -> bool:
+    del asker
+    return False
+
+
 def finished(answering: Answering[int], count: int) -> dict[int, bytes]:
     """Return the contents of so many answers, by client."""
     end = time.monotonic() + 30
     answers: dict[int, bytes] = {}
     while len(answers) < count:
         assert time.monotonic() < end, answers
-        answers.update({asker: answer.content for asker, answer in answering.finished()})
+        answers.update({asker: b"".join(answer.parts) for asker, answer in answering.finished()})
         time.sleep(0.005)
     return answers
 
@@ -53,7 +58,7 @@ def test_the_limits_are_those_of_docs_security_md() -> None:
 def test_every_thread_has_a_name_of_its_own_and_ends_when_it_is_closed() -> None:
     answers = Slow()
     before = set(threading.enumerate())
-    answering: Answering[int] = Answering(answers, lambda: None)
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
     for number in range(3):
         answering.ask(number, "client", b"x")
     answers.wait_for(3)
@@ -69,7 +74,7 @@ def test_every_thread_has_a_name_of_its_own_and_ends_when_it_is_closed() -> None
 
 def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
     answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None)
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
     many = MOST_REQUESTS + 5
     for number in range(many):
         answering.ask(number, "greedy", b"its")
@@ -84,7 +89,7 @@ def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
 
 def test_no_more_requests_than_that_are_answered_at_once() -> None:
     answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None)
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
     for number in range(MOST_REQUESTS + 3):
         answering.ask(number, f"client {number}", b"x")
     answers.wait_for(MOST_REQUESTS)
@@ -100,10 +105,23 @@ def test_no_more_requests_than_that_are_answered_at_once() -> None:
     answering.close()
 
 
+def test_who_has_gone_while_it_waited_gets_no_turn() -> None:
+    answers = Slow()
+    gone = {MOST_REQUESTS, MOST_REQUESTS + 1}
+    answering: Answering[int] = Answering(answers, lambda: None, gone.__contains__)
+    for number in range(MOST_REQUESTS + 3):
+        answering.ask(number, f"client {number}", b"x")
+    for _ in range(MOST_REQUESTS + 1):
+        answers.let.release()
+    assert set(finished(answering, MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
+    assert f"client {MOST_REQUESTS}" not in answers.asked
+    answering.close()
+
+
 def test_a_fault_costs_its_own_request_only(caplog: pytest.LogCaptureFixture) -> None:
     answers = Slow()
     answers.let.release(2)
-    answering: Answering[int] = Answering(answers, lambda: None)
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
     answering.ask(1, "client", b"faulty")
     answering.ask(2, "client", b"good")
     assert finished(answering, 2) == {1: b"500", 2: b"good"}
@@ -119,7 +137,7 @@ def test_requests_wait_while_there_is_no_thread_to_be_had(
 
     answers = Slow()
     answers.let.release(60)
-    answering: Answering[int] = Answering(answers, lambda: None)
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
     with monkeypatch.context() as broken:
         broken.setattr(threading.Thread, "start", no_thread)
         for number in range(59):
@@ -138,7 +156,7 @@ def test_each_time_that_threads_run_out_is_logged_once(
         raise RuntimeError("can't start new thread")
 
     answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None)
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
     for busy in (0, 1):  # threads that answer meanwhile
         with monkeypatch.context() as broken:
             broken.setattr(threading.Thread, "start", no_thread)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import Metric, ProcessCollector
@@ -50,6 +52,64 @@ def raising(error: Exception) -> Callable[[], list[Metric]]:
 
 
 GOOD = Source("good", giving, lambda: "here")
+
+
+def test_scrapes_that_come_together_share_a_page() -> None:
+    """One is being read for, the others wait for the read behind it: there are two reads and two pages in memory."""
+    reading, let = threading.Semaphore(0), threading.Event()
+
+    def slowly() -> list[Metric]:
+        reading.release()
+        let.wait(30)
+        return giving()
+
+    exporter = Exporter("demo", [Source("slow", slowly, lambda: "here"), GOOD])
+    pages: list[bytes] = []
+    scrapes = [
+        threading.Thread(target=lambda: pages.append(exporter.scrape(Format.TEXT, 30, gzipped=False)))
+        for _ in range(20)
+    ]
+    scrapes[0].start()
+    assert reading.acquire(timeout=30)
+    for thread in scrapes[1:]:
+        thread.start()
+    time.sleep(0.2)
+    let.set()
+    for thread in scrapes:
+        thread.join(30)
+    assert len(pages) == 20
+    assert len({id(page) for page in pages}) == 2
+    assert exporter.scrape(Format.OPENMETRICS, 30).endswith(b"# EOF\n")
+
+
+def test_no_read_begins_before_the_pages_of_the_last_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    writing, let = threading.Event(), threading.Event()
+
+    def read() -> list[Metric]:
+        events.append("read")
+        return giving()
+
+    exporter = Exporter("demo", [Source("good", read, lambda: "here")])
+    encode = exporter._encode
+
+    def slowly(*arguments: Any, **named: Any) -> bytes:
+        writing.set()
+        let.wait(30)
+        events.append("written")
+        return encode(*arguments, **named)
+
+    monkeypatch.setattr(exporter, "_encode", slowly)
+    scrapes = [threading.Thread(target=exporter.scrape, args=(Format.TEXT, 30)) for _ in range(5)]
+    scrapes[0].start()
+    assert writing.wait(30)
+    for thread in scrapes[1:]:
+        thread.start()
+    time.sleep(0.2)
+    let.set()
+    for thread in scrapes:
+        thread.join(30)
+    assert events == ["read", "written"] * 2
 
 
 def test_a_source_that_is_not_required_may_be_absent() -> None:

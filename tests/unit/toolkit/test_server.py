@@ -7,6 +7,7 @@ import errno
 import itertools
 import logging
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -31,11 +32,13 @@ class Scraped:
 
     def __init__(self, size: int = 100) -> None:
         self.size = size
+        self.asked = 0
         self.let = threading.Event()
         self.let.set()
 
     def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
         del form, seconds, gzipped
+        self.asked += 1
         self.let.wait(30)
         return b"x" * self.size
 
@@ -214,6 +217,21 @@ def test_answers_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         assert len(max(map(everything, sluggish), key=len)) > 8 << 20, "a large page to one client is all right"
 
 
+def test_an_answer_that_many_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_UNSENT_BYTES", 10 << 20)
+    page = b"x" * (8 << 20)
+
+    class Shared(Scraped):
+        def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+            super().scrape(form, seconds, gzipped=gzipped)
+            return page
+
+    last = SCRAPE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with serving(Shared(0)) as running, contextlib.ExitStack() as clients:
+        sluggish = [clients.enter_context(connect(running, sends=last)) for _ in range(10)]
+        assert all(len(everything(client)) > len(page) for client in sluggish)
+
+
 def test_a_request_that_waits_too_long_is_asked_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering, "MOST_REQUESTS_OF_A_CLIENT", 1)
     monkeypatch.setattr(server, "TURN_SECONDS", 0.2)
@@ -286,6 +304,43 @@ def test_many_clients_with_a_request_or_two_each_get_them_all_answered_in_turn()
         wait_until_open(running, MOST_CONNECTIONS)
         scraped.let.set()
         assert {status(client) for client in many} == {b"200"}
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_clients_that_ask_and_go_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch, reset: bool) -> None:
+    monkeypatch.setattr(answering, "MOST_REQUESTS", 1)
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running, connect(running, sends=SCRAPE) as first:
+        wait_until_open(running, 1)
+        for number in range(20):
+            with connect(running, f"127.1.0.{number + 1}", SCRAPE) as client:
+                if reset:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wait_until_open(running, 21)
+        asked = scraped.asked
+        scraped.let.set()
+        assert status(first) == b"200"
+        wait_until_open(running, 1)
+        assert scraped.asked == asked
+
+
+@pytest.mark.parametrize(("others", "more"), [("127.1.0.{}", "127.2.0.{}"), ("127.0.0.1", "127.0.0.1")])
+def test_a_connection_among_many_requests_has_time_to_bring_its_own(others: str, more: str) -> None:
+    """They wait for their turn, and so it is the only idle one; more want its place."""
+    scraped = Scraped()
+    scraped.let.clear()
+    with serving(scraped) as running, contextlib.ExitStack() as clients:
+        for number in range(MOST_CONNECTIONS - 1):
+            clients.enter_context(connect(running, others.format(number), SCRAPE))
+        wait_until_open(running, MOST_CONNECTIONS - 1)
+        other = clients.enter_context(connect(running))
+        for number in range(10):
+            clients.enter_context(connect(running, more.format(number + 1), SCRAPE))
+        time.sleep(0.05)
+        other.sendall(SCRAPE)
+        scraped.let.set()
+        assert status(other) == b"200"
 
 
 def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
