@@ -12,7 +12,9 @@ import contextlib
 import ipaddress
 import itertools
 import random
+import socket
 import ssl
+import struct
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -42,6 +44,15 @@ def _large_head() -> Iterator[bytes]:
 def _requests() -> Iterator[bytes]:
     while True:
         yield b"GET /metrics HTTP/1.1\r\n\r\n"
+
+
+def _request() -> Iterator[bytes]:
+    yield next(_requests())
+
+
+def _requests_ahead() -> Iterator[bytes]:
+    while True:
+        yield 100 * next(_requests())
 
 
 def _body() -> Iterator[bytes]:
@@ -87,6 +98,8 @@ WAYS = {
     "large heads": _large_head,
     "requests": _requests,
     "requests, never reading": _requests,
+    "requests ahead": _requests_ahead,
+    "requests, then gone": _request,
     "guesses": _guesses,
     "a body without end": _body,
     "HTTP/2": _http2,
@@ -108,11 +121,14 @@ async def _connection(server: tuple[str, int], network: _Network, how: str, open
             for sent in WAYS[how]():
                 writer.write(sent)
                 await writer.drain()
-                if how in {"requests", "guesses", "handshakes, one after the other"}:
+                if how in {"requests", "requests ahead", "guesses", "handshakes, one after the other"}:
                     if not await reader.read(65536):
                         break
                 elif how in {"dribble", "handshakes, byte by byte"}:
                     await asyncio.sleep(0.5)
+            if how == "requests, then gone":  # by a reset, as the kernel's memory of connections would fill up
+                linger = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             if how in {"silent", "large heads"}:
                 await reader.read()
         except OSError:
