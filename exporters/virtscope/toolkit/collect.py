@@ -14,6 +14,8 @@ from typing import Callable, Generic, NamedTuple, TypeVar, Union
 
 OLDEST = 3  # rounds: an older value is not served
 REST = 3.0  # seconds between two reads in the background at least, however often wake() asks
+HANGS = 10.0  # seconds: a read that takes longer is not waited for, whatever a scrape's timeout
+A_LITTLE = 0.5  # seconds that one is waited for that hangs: it may be over
 FIRST = 20.0  # seconds that the first read in the background may take before scrapes report that it hangs
 
 T = TypeVar("T")
@@ -84,7 +86,9 @@ class Read(Generic[T]):
 
 
 class SourceReader(Generic[T]):
-    """Reads one source in a thread of its own, for scrapes that wait until a deadline.
+    """Reads one source in a thread of its own, for scrapes that wait until a deadline, or until the source hangs.
+
+    Scrapes that came with a long timeout would else all wait for it, and leave no thread to answer others.
 
     `ask` gives the first read that begins from now on; `answer` waits for it. So a scrape never gets values from
     before it came (a read that hung for a minute may return old ones), scrapes that come together share one read, and
@@ -99,6 +103,7 @@ class SourceReader(Generic[T]):
         self._next: Read[T] | None = None  # asked for, not begun
         self._queue: SimpleQueue[Read[T]] = SimpleQueue()  # holds no more than that one
         self._begun_at = 0.0
+        self._reading = False
         threading.Thread(target=self._serve, name=f"source {name}", daemon=True).start()
 
     def ask(self) -> Read[T]:
@@ -110,10 +115,20 @@ class SourceReader(Generic[T]):
             return self._next
 
     def answer(self, read: Read[T], deadline: float) -> Outcome[T]:
-        """Return what `read` gave, or SourceTimeout at `deadline` (a time.monotonic() value)."""
-        if read.wait(deadline - time.monotonic()):
+        """Return what `read` gave, or SourceTimeout at `deadline` (a time.monotonic() value) or if the source hangs."""
+        a_little = time.monotonic() + A_LITTLE
+        while (now := time.monotonic()) < (until := self._patience(deadline, a_little)):
+            if read.wait(until - now):
+                return read.outcome
+        if read.wait(0):
             return read.outcome
         return SourceTimeout(f"no answer for {time.monotonic() - self._begun_at:.1f} s; still waiting for it")
+
+    def _patience(self, deadline: float, a_little: float) -> float:
+        """Return until when to wait before this is asked again."""
+        with self._lock:
+            begun = self._begun_at if self._reading else time.monotonic()
+        return min(deadline, max(begun + HANGS, a_little))
 
     def _serve(self) -> None:
         while True:
@@ -121,6 +136,7 @@ class SourceReader(Generic[T]):
             with self._lock:
                 self._next = None
                 self._begun_at = time.monotonic()
+                self._reading = True
             cpu = time.thread_time()
             outcome: Outcome[T]
             try:
@@ -132,6 +148,8 @@ class SourceReader(Generic[T]):
                 self.cost.seconds + time.monotonic() - self._begun_at,
                 self.cost.cpu_seconds + time.thread_time() - cpu,
             )
+            with self._lock:
+                self._reading = False
             read.finish(outcome)
 
 

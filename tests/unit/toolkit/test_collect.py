@@ -15,6 +15,7 @@ from virtscope.toolkit import collect
 from virtscope.toolkit.collect import (
     Background,
     InlineReader,
+    Read,
     SourceError,
     SourceMalformed,
     SourceReader,
@@ -104,6 +105,31 @@ def test_a_hanging_source_is_given_up_at_the_deadline_and_recovers() -> None:
         assert isinstance(reader.answer(reader.ask(), soon(0.02)), SourceTimeout)
     let_go.set()
     assert reader.answer(reader.ask(), soon()) == "values"
+
+
+def test_a_source_that_hangs_is_not_waited_for_as_long_as_a_scrape_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "HANGS", 0.2)
+    monkeypatch.setattr(collect, "A_LITTLE", 0.1)
+    let_go = threading.Event()
+    reader = SourceReader("hanging", lambda: let_go.wait(30))
+    deadline = time.monotonic() + 60
+    for _ in range(2):  # the one that hangs, and the next
+        outcome = reader.answer(reader.ask(), deadline)
+        assert isinstance(outcome, SourceTimeout)
+    assert time.monotonic() < deadline - 30
+    let_go.set()
+    assert reader.answer(reader.ask(), deadline) is True
+
+
+def test_a_source_that_was_last_read_long_ago_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "HANGS", 0.05)
+    monkeypatch.setattr(collect, "A_LITTLE", 0.0)
+    reader = SourceReader("idle", lambda: None)
+    reader.answer(reader.ask(), soon())
+    begun = time.monotonic()
+    not_begun: Read[None] = Read()
+    assert isinstance(reader.answer(not_begun, begun + 0.2), SourceTimeout)
+    assert time.monotonic() >= begun + 0.2
 
 
 def test_no_thread_piles_up_behind_a_hanging_source() -> None:
