@@ -15,9 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import METRIC_TYPES
 from prometheus_client.openmetrics.exposition import generate_latest as generate_latest_openmetrics
 from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sample, Timestamp
+from prometheus_client.utils import floatToGoString
 
 from bench.guests import Guests, by_add_metric
 from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
+from virtscope.toolkit.lines import numbers
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
 
@@ -99,6 +101,11 @@ def test_writes_what_the_client_writes(metrics: list[Metric]) -> None:
 @given(VALUES | st.floats().map(str) | st.decimals(allow_nan=False) | st.fractions(-(10**9), 10**9))
 def test_writes_numbers_as_the_client_does(value: Any) -> None:
     assert_as_the_client(Encoder(), [GaugeMetricFamily("x", "Help.", value)])
+
+
+def test_writes_many_numbers_as_the_client_does_each() -> None:
+    values = [*ODD_VALUES, *LONG_VALUES, 999_999, 1_000_000, 1_500_000, 1_234_567, -1_500_000, 2**53, 2**53 - 1]
+    assert numbers(values) == list(map(floatToGoString, values))
 
 
 # --- Scrape after scrape ----------------------------------------------------------------------------------------------

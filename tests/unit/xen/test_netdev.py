@@ -11,7 +11,7 @@ from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.xen import model
 from virtscope.xen.devices import network
 from virtscope.xen.model import Network
-from virtscope.xen.netdev import NetDev, parse
+from virtscope.xen.netdev import NetDev, WhereReadable, parse
 
 # What Dom0 received of the guest, then what it sent to it: bytes, packets, errors, drops.
 COUNTED = (1001, 1002, 3, 4, 2001, 2002, 5, 6)
@@ -101,3 +101,33 @@ def test_another_form_is_malformed_and_quoted(tmp_path: Path) -> None:
 def test_without_the_file_it_says_which(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match=r"net/dev: No such file"):
         NetDev(network, str(tmp_path), str(tmp_path)).read()
+
+
+def test_it_is_said_whose_networks_are_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A line in the log for each change, and not for each scrape."""
+    caplog.set_level("INFO")
+    net_dev = NetDev(network, str(tmp_path / "proc"), str(tmp_path / "sys"))
+    shown = WhereReadable(net_dev.read, str(net_dev.path), "libxenstat")
+    assert shown.origin() == ""
+    for _ in range(2):
+        assert shown.vifs() is None
+        assert shown.origin() == ""
+    _net_dev(tmp_path, vif1_0=COUNTED)
+    for _ in range(2):
+        assert shown.vifs() == {1: [_vif(0, *COUNTED)]}
+        assert shown.origin() == f", networks from {tmp_path}/proc/net/dev"
+    net_dev.path.write_text("something else")
+    assert shown.vifs() is None
+    assert shown.origin() == ""
+    assert caplog.messages == [
+        "networks are libxenstat's",
+        "networks are libxenstat's no more",
+        "networks are libxenstat's",
+    ]
+
+
+def test_what_can_be_read_from_the_beginning_is_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    net_dev = _net_dev(tmp_path, vif1_0=COUNTED)
+    WhereReadable(net_dev.read, str(net_dev.path), "libxenstat").vifs()
+    assert caplog.messages == []
