@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from pathlib import Path
+from typing import NamedTuple
+
 import pytest
 
+from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, basic
 from virtscope.toolkit.exposition import Format
-from virtscope.toolkit.pages import MOST_HEADERS, HeadError, accepts_gzip, negotiate, parse_head
+from virtscope.toolkit.pages import (
+    MOST_HEADERS,
+    HeadError,
+    NotScraped,
+    Pages,
+    accepts_gzip,
+    negotiate,
+    parse_head,
+    time_for_sources,
+)
+from virtscope.toolkit.webconfig import TooManyGuesses, WebConfig
 
 # --- Heads ------------------------------------------------------------------------------------------------------------
 
@@ -144,8 +159,160 @@ def test_content_types() -> None:
         ("gzip; q=0.0, *", False),
         ("*;q=0", False),
         ("gzip;q=malformed", False),
+        ("br;q=malformed, gzip", True),
+        ("gzip;q=-1, *", True),
+        ("gzip;q=1.1, *;q=0", False),
         ("gzippy", False),
     ],
 )
 def test_gzip_only_for_clients_that_accept_it(accept_encoding: str, expected: bool) -> None:
     assert accepts_gzip(accept_encoding) is expected
+
+
+@pytest.mark.parametrize(
+    ("timeout", "seconds"),
+    [
+        ("10", 9.5),
+        ("2.5", 2.0),
+        ("1", 0.8),
+        ("0.001", 0.08),
+        ("3600", 59.5),
+        *((unknown, 9.5) for unknown in (None, "", "soon", "nan", "inf", "0", "-1")),
+    ],
+)
+def test_sources_have_the_scrapes_time_less_a_margin(timeout: str | None, seconds: float) -> None:
+    assert time_for_sources(timeout) == pytest.approx(seconds)
+
+
+# --- Pages ------------------------------------------------------------------------------------------------------------
+
+
+class Scraped:
+    """Serves its name, and knows how it was asked."""
+
+    def __init__(self, name: str = "vestat") -> None:
+        self.name = name
+        self.asked: list[tuple[Format, float, bool]] = []
+
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+        self.asked.append((form, seconds, gzipped))
+        return self.name.encode()
+
+
+class Hosts:
+    """Probes of every host but one."""
+
+    def find(self, target: str, module: str) -> Scraped:
+        if target == "nowhere":
+            raise NotScraped(HTTPStatus.NOT_FOUND, "404: no such host")
+        return Scraped(f"{target} by {module!r}")
+
+
+class Got(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    content: str
+    keep: bool
+
+
+def get(pages: Pages, target: str, *headers: str) -> Got:
+    answer = pages.answer("".join([f"GET {target} HTTP/1.1\r\n", *(f"{h}\r\n" for h in headers), "\r\n"]).encode(), "c")
+    head, _, content = b"".join(answer.parts).partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    return Got(int(status[9:12]), dict(line.split(": ", 1) for line in lines), content.decode(), answer.keep)
+
+
+def test_metrics_are_those_that_the_headers_ask_for() -> None:
+    scraped = Scraped()
+    pages = Pages("/m", None, scraped)
+    plain = get(pages, "/m?collect=xl")
+    asked = ("Accept: application/openmetrics-text", "Accept-Encoding: gzip", "X-Prometheus-Scrape-Timeout-Seconds: 5")
+    gzipped = get(pages, "/m", *asked, "Connection: close")
+    assert scraped.asked == [(Format.TEXT, 9.5, False), (Format.OPENMETRICS, 4.5, True)]
+    assert (plain.status, plain.content, plain.keep) == (200, "vestat", True)
+    assert plain.headers["Content-Type"] == Format.TEXT.content_type
+    assert plain.headers["Content-Length"] == "6"
+    assert plain.headers["Date"].endswith(" GMT")
+    assert plain.headers.keys().isdisjoint(("Content-Encoding", "Connection"))
+    assert (gzipped.status, gzipped.content, gzipped.keep) == (200, "vestat", False)
+    assert gzipped.headers["Content-Type"] == Format.OPENMETRICS.content_type
+    assert gzipped.headers["Content-Encoding"] == "gzip"
+    assert gzipped.headers["Connection"] == "close"
+
+
+def test_the_first_page_leads_to_the_others() -> None:
+    scraped = Scraped()
+    pages = Pages("/m", None, scraped)
+    first = get(pages, "/")
+    assert (first.status, first.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert '<a href="/m">Metrics</a>' in first.content
+    assert '<a href="/-/healthy">Health</a>' in first.content
+    assert "/probe" not in first.content
+    assert get(pages, "/-/healthy")[::2] == (200, "vestat-exporter is healthy.\n")
+    for other in ("/metrics", "/m/", "/favicon.ico", "/probe?target=xen1"):
+        assert get(pages, other)[::2] == (404, "404: the metrics are at /m\n")
+    assert scraped.asked == []
+
+
+def test_a_probe_is_of_the_host_that_it_names() -> None:
+    pages = Pages("/m", None, Scraped(), Hosts())
+    assert "/probe?target=HOST&amp;module=MODULE" in get(pages, "/").content
+    assert get(pages, "/probe?target=xen1&module=full")[::2] == (200, "xen1 by 'full'")
+    assert get(pages, "/probe?module=full&target=xen%31")[::2] == (200, "xen1 by 'full'")
+    assert get(pages, "/probe?target=xen1")[::2] == (200, "xen1 by ''")
+    assert get(pages, "/probe?target=nowhere")[::2] == (404, "404: no such host\n")
+    assert get(pages, "/m").content == "vestat"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "?",
+        "?module=full",
+        "?target=",
+        "?target=a&target=b",
+        "?target=a&module=b&module=c",
+        "?target=a&user=root",
+        "?target=a&b",
+        "?a",
+    ],
+)
+def test_a_probe_of_no_host_or_two_is_refused(query: str) -> None:
+    refused = get(Pages("/m", None, Scraped(), Hosts()), f"/probe{query}")
+    assert refused[::2] == (400, "400: a probe is /probe?target=HOST&module=MODULE\n")
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> WebConfig:
+    (tmp_path / "web.yml").write_text(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    return WebConfig.load(str(tmp_path / "web.yml"))
+
+
+def test_without_the_password_nothing_is_said(web: WebConfig) -> None:
+    scraped = Scraped()
+    pages = Pages("/m", web, scraped)
+    for path in ("/m", "/", "/-/healthy", "/nothing"):
+        refused = get(pages, path)
+        assert refused[::2] == (401, "Unauthorized\n")
+        assert refused.headers["WWW-Authenticate"] == "Basic"
+    assert scraped.asked == []
+    assert get(pages, "/m", f"Authorization: {basic('alice', ALICES_PASSWORD)}")[::2] == (200, "vestat")
+
+
+def test_one_who_guesses_too_much_is_asked_to_wait(web: WebConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def allows(_: WebConfig, authorization: str | None, client: str) -> bool:
+        raise TooManyGuesses(authorization, client)
+
+    monkeypatch.setattr(WebConfig, "allows", allows)
+    refused = get(Pages("/m", web, Scraped()), "/m")
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+
+
+def test_what_is_no_request_ends_the_connection() -> None:
+    answer = Pages("/m", None, Scraped()).answer(b"\0\r\n\r\n", "c")
+    written = b"".join(answer.parts)
+    assert written.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"\r\nConnection: close\r\n" in written
+    assert written.endswith(b"\r\n\r\n400: Bad Request\n")
+    assert not answer.keep

@@ -1,14 +1,155 @@
-"""Stand-ins for names: unlike them, all different, of the same shape."""
+"""What is recorded of sources, and stand-ins for names: unlike them, all different, of the same shape."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import string
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtscope.toolkit.record import StandIns
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
+from virtscope.toolkit.record import Recordable, StandIns, record
+from virtscope.toolkit.recording import Header, Reader, Reading
+
+# --- Recording --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_they_were() -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def script(*outcomes: object) -> Callable[[], object]:
+    """A source that gives one after the other, and with the last one the Ctrl-C that ends the recording."""
+    left = list(outcomes)
+
+    def read() -> object:
+        outcome = left.pop(0) if left else outcomes[-1]
+        if not left:
+            os.kill(os.getpid(), signal.SIGINT)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return read
+
+
+def recorded(
+    file: Path, *read: Callable[[], object], anonymise: bool = False, seconds: float = 600, interval: float = 0.001
+) -> list[Reading]:
+    """Record sources a, b, ... and return their readings."""
+    sources = [
+        Recordable(name, f"the text of {name}", each, lambda text, stand_ins: stand_ins(text.encode()).decode())
+        for name, each in zip("abc", read, strict=False)
+    ]
+    record("x", sources, Namespace(file=file, seconds=seconds, interval=interval, anonymise=anonymise))
+    reader = Reader(file)
+    assert reader.header == Header(
+        "x", tuple(each.name for each in sources), interval, reader.header.recorded, anonymise
+    )
+    return list(reader.readings())
+
+
+def test_each_reading_is_written_and_the_same_one_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "host.jsonl.gz"
+    again = "second"
+    readings = recorded(file, script("first", again, again, again, "third"))
+    assert [(each.source, each.data) for each in readings] == [("a", "first"), ("a", "second"), ("a", "third")]
+    assert [each.seconds for each in readings] == sorted(each.seconds for each in readings)
+    assert capsys.readouterr().out.splitlines() == [
+        f"x-exporter: recording into {file}, every 0.001 s for 600 s; Ctrl-C ends it",
+        "  a: the text of a",
+        "Names and addresses are as they are; --anonymise replaces them.",
+        f"x-exporter: 3 readings (0 failed), {file.stat().st_size} bytes in {file}",
+        f"Before you send it, look at what it says of your host: zcat {file} | less",
+    ]
+
+
+def test_a_source_with_nothing_new_hides_no_other(tmp_path: Path) -> None:
+    same = "same"
+    readings = recorded(tmp_path / "host.jsonl.gz", lambda: same, script("first", "second"))
+    assert [each.data for each in readings] == ["same", "first", "second"]
+
+
+def test_a_failure_is_written_each_time_and_logged_when_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = script("web", *(SourceUnavailable("no web") for _ in range(4)), SourceError("odd"), "web")
+    readings = recorded(tmp_path / "host.jsonl.gz", failing)
+    reasons = [each.failed and each.failed.failed for each in readings]
+    assert reasons == [None, *["unavailable"] * 4, "error", None]
+    assert [each.failed.message for each in readings if each.failed] == [*["no web"] * 4, "odd"]
+    assert caplog.messages == ["source failed"] * 2
+    assert " 7 readings (5 failed), " in capsys.readouterr().out
+
+
+def test_anonymised_it_holds_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "host.jsonl.gz"
+    readings = recorded(file, script("web", SourceUnavailable("no web"), "web "), anonymise=True)
+    assert len(readings) == 3
+    assert not any("web" in str(each) for each in readings)
+    assert re.fullmatch("[a-z]{3}", str(readings[0].data))
+    assert readings[1].failed
+    assert readings[1].failed[:2] == ("unavailable", "left out")
+    assert "Names, UUIDs and addresses are replaced by stand-ins" in capsys.readouterr().out
+
+
+def test_a_source_that_hangs_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("virtscope.toolkit.record.PATIENCE_SECONDS", 0.2)
+    never = threading.Event()
+    readings = recorded(tmp_path / "host.jsonl.gz", never.wait, script("first", "second"))
+    never.set()
+    assert [each.data for each in readings if each.source == "b"] == ["first", "second"]
+    assert {each.failed.failed for each in readings if each.source == "a" and each.failed} == {"timeout"}
+
+
+def test_a_slow_answer_is_no_failure(tmp_path: Path) -> None:
+    """However short the interval, and however long it has recorded, as on a host that is busy."""
+    in_order, slow = script("first", "late"), threading.Event()
+
+    def read() -> object:
+        slow.wait(0.2)
+        return in_order()
+
+    assert [each.data for each in recorded(tmp_path / "host.jsonl.gz", read, interval=1.1)] == ["first", "late"]
+
+
+def test_it_reads_once_in_an_interval_until_the_time_is_over(tmp_path: Path) -> None:
+    reads = iter(range(100))
+    begun = time.monotonic()
+    readings = recorded(tmp_path / "host.jsonl.gz", lambda: str(next(reads)), seconds=0.5, interval=0.2)
+    assert time.monotonic() - begun >= 0.5
+    assert 1 <= len(readings) <= 3
+    assert [each.data for each in readings] == [str(number) for number in range(len(readings))]
+
+
+def test_without_a_reading_it_fails(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="x-exporter: nothing could be read; the log says why"):
+        recorded(tmp_path / "host.jsonl.gz", script(SourceUnavailable("no Xen")))
+
+
+def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "host.jsonl.gz").write_text("mine")
+    with pytest.raises(SystemExit, match=r"host\.jsonl\.gz exists already; choose another file"):
+        recorded(tmp_path / "host.jsonl.gz", script("text"))
+    with pytest.raises(SystemExit, match="can't be written: No such file or directory"):
+        recorded(tmp_path / "nowhere/host.jsonl.gz", script("text"))
+    assert (tmp_path / "host.jsonl.gz").read_text() == "mine"
+
+
+# --- Stand-ins --------------------------------------------------------------------------------------------------------
 
 
 @given(st.sets(st.binary(max_size=12)))
@@ -28,13 +169,35 @@ def test_one_for_each_name_and_no_two_alike(names: set[bytes]) -> None:
         (b"192.0.2.17", rb"[0-9]{3}\.[0-9]\.[0-9]\.[0-9]{2}"),
         (b"2001:db8::9", rb"[0-9]{4}:[a-f]{2}[0-9]::[0-9]"),
         (b"cut \xc3", rb"[a-z]{3} [\xf8-\xff]"),
+        (b"\x80", rb"[\xf8-\xff]"),
+        (b"\x7f x", rb"\x7f [a-z]"),
+        (b"\x7f", rb"\x7f"),
         (b"--", rb"--"),
     ],
 )
 def test_shape(name: bytes, shape: bytes) -> None:
     stand_in = StandIns()(name)
     assert re.fullmatch(shape, stand_in)
-    assert stand_in != name or name == b"--"
+    assert stand_in != name or not re.search(rb"[0-9A-Za-z\x80-\xff]", name)
+
+
+@pytest.mark.parametrize(
+    ("name", "letters"),
+    [
+        (b"web", string.ascii_lowercase),
+        (b"WEB", string.ascii_uppercase),
+        (b"0 ", string.digits + " "),
+        (b"0", string.digits),
+        (b"a", "abcdef"),
+    ],
+)
+def test_every_letter_of_its_kind_may_stand_in(name: bytes, letters: str) -> None:
+    assert set(StandIns()(name * 1000).decode()) == set(letters)
+
+
+def test_while_there_is_another_it_is_no_longer_than_the_name() -> None:
+    stand_ins = StandIns()
+    assert {len(stand_ins(b"%d" % number)) for number in range(8)} == {1}
 
 
 @given(st.text(st.characters(min_codepoint=0x80, exclude_categories=["Cs"]), min_size=1, max_size=6))
@@ -44,6 +207,7 @@ def test_letters_beyond_ascii_are_others_of_as_many_bytes(name: str) -> None:
 
 
 def test_more_short_names_than_letters_still_differ() -> None:
+    """A hex digit's stand-in is one of six letters, of which others have taken most."""
     stand_ins = StandIns()
-    names = [bytes([letter]) for letter in b"abcdefghijklmnopqrstuvwxyz"]
+    names = [bytes([letter]) for letter in b"ghijklmnopqrstuvwxyzabcdef"]
     assert len({stand_ins(name) for name in names}) == 26

@@ -94,6 +94,7 @@ def test_ends_in_a_row_are_one_line_and_starts_get_rare(
     within_a_minute(lambda: len(pauses.seconds) >= 8)
     assert pauses.seconds[:8] == [1, 2, 4, 8, 16, 20, 20, 20]
     assert messages(caplog) == ["xentop ended"]
+    assert str(failure(child)).endswith("ended with status 1: ERROR: Can't find hypervisor information in sysfs!")
 
 
 def test_a_xentop_that_moved_is_found_again(child: Xentop, program: Path, tmp_path: Path) -> None:
@@ -110,6 +111,13 @@ def failure(child: Xentop) -> SourceError | None:
     except SourceError as error:
         return error
     return None
+
+
+def test_what_a_xentop_leaves_behind_holds_up_nobody(child: Xentop, program: Path) -> None:
+    """As a wrapper's own child does, that still has its standard error and says nothing."""
+    program.write_text(f"#!/bin/sh\n{sys.executable} -c 'import time; time.sleep(600)' >/dev/null &\nexit 7\n")
+    child.start()
+    within_a_minute(lambda: str(failure(child)).endswith("ended with status 7"))
 
 
 @pytest.mark.parametrize(
