@@ -139,6 +139,15 @@ def test_a_page_arrives_whole_however_slowly_it_is_read(tmp_path: Path) -> None:
     assert received == PAGE
 
 
+def test_what_comes_after_the_last_answer_is_not_looked_at(tmp_path: Path) -> None:
+    with connected(tmp_path / "keys") as (server, client):
+        server.shutdown(socket.SHUT_WR)
+        raw = socket.socket(fileno=client.detach())
+        raw.sendall(b"no TLS")
+        assert _until_it_can(server.recv, 100) == b"no TLS"
+        raw.close()
+
+
 def test_what_is_not_tls_is_refused() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ISSUED.configure_cert(context)

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.toolkit import answering, server
+from virtscope.toolkit.encrypted import MOST_OF_NOTHING
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.pages import time_for_sources
 from virtscope.toolkit.server import MOST_CONNECTIONS, Server
@@ -215,6 +216,22 @@ def test_answers_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         scraped.let.set()
         wait_until_open(running, 1)
         assert len(max(map(everything, sluggish), key=len)) > 8 << 20, "a large page to one client is all right"
+
+
+def test_one_client_s_page_may_be_larger_than_what_all_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_UNSENT_BYTES", 1 << 20)
+    with serving(Scraped(8 << 20)) as running, connect(running, sends=b"GET /metrics HTTP/1.0\r\n\r\n") as slow:
+        time.sleep(0.1)
+        assert len(everything(slow)) > 8 << 20
+
+
+def test_the_kernel_buffers_little_of_a_connection() -> None:
+    with serving() as running, connect(running):
+        wait_until_open(running, 1)
+        [accepted] = [connection.socket for connection in running._connections()]
+        assert isinstance(accepted, socket.socket)
+        for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            assert accepted.getsockopt(socket.SOL_SOCKET, buffer) <= 2 * server.SOCKET_BUFFER_BYTES
 
 
 def test_an_answer_that_many_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -519,6 +536,7 @@ def test_nonsense_is_answered_or_cut_off(running: Server, sent: bytes) -> None:
 def test_the_limits_are_those_of_docs_security_md() -> None:
     assert (MOST_CONNECTIONS, server.MOST_HEAD_BYTES, server.MOST_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
     assert server.MOST_PROBES == 200
+    assert MOST_OF_NOTHING == 64 << 10
 
 
 def test_it_listens_at_its_address_alone() -> None:
