@@ -147,16 +147,23 @@ class Liveness:
         self._plan = plan
         self._known = known
         self.parts = Parts(plan.ports, known, ThreadPoolExecutor(len(plan.parts)))
+        self._parent = os.getppid()  # supervisord
         self._supervisor = 0
         self._supervisor_stopped = 0
         self._timeouts = 0
 
     def watch(self, leave: threading.Event) -> bool:
-        """Look after all of it until `leave` is set; return True as soon as supervisord was killed."""
+        """Look after all of it until `leave` is set; return True as soon as supervisord was killed.
+
+        False too where `make down` was quicker than this, and nothing is to be started again.
+        """
         next_look = 0.0
         while not leave.wait(CHECK_SECONDS):
+            is_orphan = os.getppid() != self._parent  # asked before the next question, which is about the same moment
             if supervision.was_killed():
                 return True
+            if is_orphan:
+                return False
             if time.monotonic() < next_look:
                 continue
             next_look = time.monotonic() + LOOK_SECONDS

@@ -83,14 +83,14 @@ _NO_PARTS = "Parts are watched where `make up` runs the stack."
 PARTS = (
     Signal(
         name="Answers",
-        expr=f"min by ({_PART}) ({on_hosts('stack_part_up')})",
+        expr=f'min by ({_PART}) (stack_part_up{{job="stack"}})',
         unit=units.BoolYesNo,
         description="Whether this part of the stack answers.",
         absent=_NO_PARTS,
     ),
     Signal(
         name="Failures",
-        expr=f"sum by ({_PART}) (increase({on_hosts('stack_part_failures_total')}[$__range]))",
+        expr=f'sum by ({_PART}) (increase(stack_part_failures_total{{job="stack"}}[$__range]))',
         unit=units.NoUnit,
         description="Times in the time shown that it was started again, as it had ended, was stopped or hung.",
         absent=_NO_PARTS,

@@ -55,6 +55,12 @@ def ssh_exporter(seconds: float) -> str:
     return golden.page("ssh", ("ssh",), seconds)
 
 
+def parts_of_the_stack(seconds: float) -> str:
+    """What liveness says of a stack whose Prometheus fails each five minutes."""
+    failures = f'stack_part_failures_total{{part="prometheus",reason="ended"}} {seconds // 300}'
+    return f'stack_part_up{{part="prometheus"}} 1\nstack_part_up{{part="alertmanager"}} 1\n{failures}\n'
+
+
 def mute_xen(seconds: float) -> str:
     """What xentop-exporter says of a host whose sources all fail."""
     errors = f'xentop_source_errors_total{{source="libxenstat",reason="timeout"}} {int(seconds)}'

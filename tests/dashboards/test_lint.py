@@ -256,8 +256,8 @@ def test_queries_keep_to_the_chosen_host(page: Page) -> None:
         for target in panel["targets"]:
             selectors = re.findall(r"(?<!\$)\{([^}]*)\}", target["expr"])  # not ${variable}
             assert selectors, panel["title"]
-            # Prometheus itself is there once for all hosts.
-            of_hosts = [selector for selector in selectors if 'job="prometheus"' not in selector]
+            # Prometheus and the stack around it are there once for all hosts.
+            of_hosts = [selector for selector in selectors if not re.search('job="(prometheus|stack)"', selector)]
             chosen = [re.search(r'\bhost=("\$(\w+_)?host"|~"\$hosts")', selector) for selector in of_hosts]
             assert all(chosen), panel["title"]
 

@@ -46,6 +46,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         hosts.Ticking(hosts.base) as base,
         hosts.Ticking(counted.perf) as perf,
         hosts.Ticking(hosts.ssh_exporter) as ssh,
+        hosts.Ticking(hosts.parts_of_the_stack) as parts,
     ):
         web = perf.group("xen1", "xen")
         web["labels"]["vserver"] = "web 1"
@@ -62,6 +63,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 telegraf.group("base1", "base"),
             ],
             "lab": [runner.group("lab1", "cgroup")],
+            "stack": [parts.group("base1", "base")],
             # Of no platform that it could be probed for.
             "ssh": [{"targets": ["dom0"], "labels": {"__exporter__": ssh.address}}],
         }

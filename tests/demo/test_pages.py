@@ -76,6 +76,7 @@ MAY_BE_EMPTY: dict[tuple[str, str], dict[tuple[str, str], str]] = {
         ("Reads of sources", "D"): "a recording is not read in the background",
         ("Age of xentop's iteration", "A"): "the host is known by libxenstat",
         ("Open perf counters", "A"): NO_UNCORE,
+        **{("Parts of the stack", query): "only make up has a part that watches them" for query in "AB"},
         **{("Hosts over ssh", query): "no host of the demo is" for query in "ABCDEF"},
     },
     ("caches-and-events", ""): {

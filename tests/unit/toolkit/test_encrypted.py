@@ -158,3 +158,7 @@ def test_what_is_not_tls_is_refused() -> None:
         theirs.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         with pytest.raises(ssl.SSLError, match="HTTP_REQUEST"):
             server.do_handshake()
+
+
+def test_the_limit_is_that_of_docs_security_md() -> None:
+    assert MOST_OF_NOTHING == 64 << 10

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtscope.toolkit import answering, server
-from virtscope.toolkit.encrypted import MOST_OF_NOTHING
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.pages import time_for_sources
 from virtscope.toolkit.server import MOST_CONNECTIONS, Server
@@ -536,7 +535,6 @@ def test_nonsense_is_answered_or_cut_off(running: Server, sent: bytes) -> None:
 def test_the_limits_are_those_of_docs_security_md() -> None:
     assert (MOST_CONNECTIONS, server.MOST_HEAD_BYTES, server.MOST_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
     assert server.MOST_PROBES == 200
-    assert MOST_OF_NOTHING == 64 << 10
 
 
 def test_it_listens_at_its_address_alone() -> None:

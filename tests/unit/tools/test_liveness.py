@@ -6,16 +6,18 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from tests.unit.waiting import within_a_minute
-from tools import failures, health, heartbeat, liveness, supervision
+from tools import failures, health, heartbeat, liveness, stack, supervision
 from tools.liveness import HUNG_SECONDS, LEAST_QUESTIONS
 from tools.parts import PROMETHEUS
 from tools.supervision import Process
@@ -195,3 +197,18 @@ def test_a_liveness_without_heartbeat_is_killed(tmp_path: Path, monkeypatch: pyt
             watching.tick(None)
         assert bool(killed) is not beats
     assert set(killed) == {PID}
+
+
+def test_one_that_make_down_has_overtaken_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """supervisord was killed, and `make down` has noted that before this did: nothing is to be started again."""
+    monkeypatch.setattr(supervision, "RUN", tmp_path)
+    monkeypatch.setattr(stack, "running_plan", lambda: SimpleNamespace(parts=[PROMETHEUS], ports={}, ready=[]))
+    monkeypatch.setattr(supervision, "was_killed", lambda: False)
+    left = liveness.Liveness(failures.Failures())
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    leave = threading.Event()
+    at_last = threading.Timer(30, leave.set)
+    at_last.start()
+    assert left.watch(leave) is False
+    assert not leave.is_set(), "by itself"
+    at_last.cancel()
