@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -119,6 +120,25 @@ def test_a_source_that_hangs_is_not_waited_for_as_long_as_a_scrape_would(monkeyp
     assert time.monotonic() < deadline - 30
     let_go.set()
     assert reader.answer(reader.ask(), deadline) is True
+
+
+def test_how_long_a_source_is_waited_for_is_as_docs_security_md_says() -> None:
+    assert (collect.HANGS, collect.A_LITTLE) == (10, 0.5)
+
+
+def test_what_is_there_is_given_although_the_time_is_up() -> None:
+    reader = SourceReader("quick", lambda: 42)
+    read = reader.ask()
+    assert reader.answer(read, soon()) == 42
+    assert reader.answer(read, time.monotonic() - 1) == 42
+
+
+def test_for_how_long_there_has_been_no_answer_is_said() -> None:
+    let_go = threading.Event()
+    reader = SourceReader("hanging", lambda: let_go.wait(30))
+    outcome = reader.answer(reader.ask(), time.monotonic() + 0.2)
+    assert re.fullmatch(r"no answer for \d\.\d s; still waiting for it", str(outcome))
+    let_go.set()
 
 
 def test_a_source_that_was_last_read_long_ago_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
