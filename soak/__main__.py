@@ -1,11 +1,13 @@
 """Runs the stack for HOURS under churn, and prints what has grown: `make soak HOURS=2`.
 
+All readings are in .stack/soak.csv afterwards.
 Ends with status 1 if a slope would matter in a month, a process was restarted, or a target was down for more than one
 scrape in a hundred. Slopes that the readings leave open are counted: a longer run decides.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import tempfile
@@ -27,6 +29,7 @@ SETTLING = 0.25  # of the time, which doesn't count: caches fill, blocks become 
 LOOK_BACK = 300.0  # seconds; far less than Prometheus keeps here
 _FIRED = "group by (alertname, host) (last_over_time(ALERTS{{alertstate='firing'}}[{seconds}s]))"
 _DOWN = "sum by (job, instance) (1 - avg_over_time(up[{seconds}s])) * {seconds}"
+_READINGS = Path(".stack/soak.csv")
 _MOST_DOWN = 0.01  # of the time
 
 
@@ -112,6 +115,7 @@ class Soak:
 
     def report(self) -> bool:
         """Print what has grown; return whether all is well."""
+        self._write()
         counted = (1 - SETTLING) * self._seconds
         print(f"\nSlopes over {counted / 3600:.2f} h, by 95 %, as what a month would add")
         print(f"{'':40} {'what':12} {'now':>10} {'a month adds':>22} {'most':>8}")
@@ -122,6 +126,14 @@ class Soak:
             f"{verdicts.count(False)} don't grow, {verdicts.count(True)} do, {open_ones} are open: a longer run decides"
         )
         return good and True not in verdicts
+
+    def _write(self) -> None:
+        _READINGS.parent.mkdir(exist_ok=True)
+        with _READINGS.open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(("of", "what", "unit", "second", "value"))
+            for metric, readings in sorted(self._readings.items()):
+                rows.writerows((*metric, round(second), value) for second, value in readings)
 
     def _show(self, metric: Metric, readings: list[tuple[float, float]]) -> bool | None:
         what = f"{metric.what} {metric.unit}".strip()

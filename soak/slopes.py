@@ -1,8 +1,9 @@
 """Slopes with their confidence, and what they would come to in a month. Pure arithmetic.
 
 Readings follow each other too closely to be independent: memory goes up until a garbage collection, then down. So the
-time is cut into twelve parts, each stands for itself with its median, and the line goes through these
-(least squares; the interval by Student's t with ten degrees of freedom).
+time is cut into twelve parts, each stands for itself with its median, and the line goes through these (least squares;
+the interval by Student's t with ten degrees of freedom). A step is no slope: a thread more since an hour of much load
+says nothing of a month. What grows does so in both halves of the time.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ class Slope(NamedTuple):
     low: float
     high: float
     level: float  # the median of all readings
+    goes_on: bool  # by at least a quarter of it in each half of the time
 
     def grows_by(self, most: float) -> bool | None:
         """Return whether a month adds more than `most`; None where these readings don't tell."""
         if self.low * MONTH > most:
-            return True
+            return True if self.goes_on else None
         return False if self.high * MONTH <= most else None
 
 
@@ -51,4 +53,9 @@ def slope(readings: Sequence[tuple[float, float]]) -> Slope:
     middle = statistics.fmean(seconds)
     error = math.sqrt(rest / (PARTS - 2) / sum((second - middle) ** 2 for second in seconds))
     level = statistics.median(value for _, value in readings)
-    return Slope(line.slope, line.slope - _T * error, line.slope + _T * error, level)
+    half = PARTS // 2
+    halves = [
+        statistics.linear_regression(seconds[part], values[part]).slope for part in (slice(half), slice(half, None))
+    ]
+    goes_on = all(each >= line.slope / 4 for each in halves)
+    return Slope(line.slope, line.slope - _T * error, line.slope + _T * error, level, goes_on)

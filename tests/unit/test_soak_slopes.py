@@ -41,6 +41,13 @@ def test_what_the_readings_do_not_tell_stays_open() -> None:
     assert found.grows_by(100) is None
 
 
+@pytest.mark.parametrize("at", [1000, 3600, 6500])
+def test_a_step_stays_open(at: int) -> None:
+    """Such as a thread more since a minute of much load."""
+    found = slope([(second, 5.0 + (second > at)) for second in HOURS_2])
+    assert found.grows_by(20) is None
+
+
 def test_a_single_outlier_moves_nothing() -> None:
     readings = [(second, 500.0 if second == 3600 else 30.0) for second in HOURS_2]
     assert slope(readings)[:3] == (0, 0, 0)
