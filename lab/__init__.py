@@ -3,7 +3,8 @@
     scenario, calibration -> consolidation -> stage -> servers (of the site, in cgroups), clients, sensors
                                                                             -> the stack's Prometheus -> report
 
-The other is dynamic allocation (lab.allocation). `studies` reads a scenario of either, `run` has what they share.
+Others are dynamic allocation (lab.allocation), influence factors (lab.factors), suites (lab.suites) and network
+costs (lab.network). `studies` reads a scenario of any, `run` has what they share.
 
 `make lab SCENARIO=...` runs `python -m lab run SCENARIO`; `python -m lab report RUN` writes a run's report again, from
 Prometheus only.

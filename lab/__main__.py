@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "exporters"))  # for its parsers of xl and vestat
 
 from lab import run
 from lab.report import command as report
+from lab.report.suites import command as suites
 
 
 def main() -> int:
@@ -15,6 +19,7 @@ def main() -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run.add_to(commands)
     report.add_to(commands)
+    suites.add_to(commands)
     arguments = parser.parse_args()
     status: int = arguments.func(arguments)
     return status

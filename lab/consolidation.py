@@ -8,10 +8,11 @@ from rich.console import Console
 
 from lab import calibration, machine, sensors
 from lab.calibration import Scale
+from lab.cgroups import PARENT
 from lab.clients.child import Counts
 from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
-from lab.scenario import Scenario, Step
+from lab.scenario import STUDY, Scenario, Step
 from lab.stage import Stage
 from lab.state import State
 from tools import programs
@@ -27,7 +28,7 @@ def carry_out(what: Scenario, state: State, console: Console, prometheus_port: i
         Course(_planned_seconds(what, steps, state), console) as course,
     ):
         facts = {"seed": str(what.seed), **machine.description()}
-        stage.metrics.describe_run(state.run, what.name, len(what.steps), facts)
+        stage.metrics.describe_run(state.run, STUDY, what.name, len(what.steps), facts)
         stage.await_scrapes()
         if state.scale is None:
             state.calibrated(_calibrate(what, stage, course))
@@ -35,6 +36,22 @@ def carry_out(what: Scenario, state: State, console: Console, prometheus_port: i
         stage.metrics.describe_scale(state.run, state.scale)
         for step in steps:
             _measure(what, step, state, stage, course)
+
+
+def plan(what: Scenario) -> list[str]:
+    """What a run makes on this machine, as lines to read."""
+    number = max(what.instances)
+    return [
+        f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
+        "  in each web tier Apache and PHP, in each db tier MariaDB, as nobody, with files in .stack/lab",
+        "  outside of them clients, Telegraf and cAdvisor",
+        "  all are removed at the end",
+    ]
+
+
+def planned_seconds(what: Scenario) -> float:
+    """How long a whole run takes, about."""
+    return what.calibration + len(what.steps) * (what.warm_up + what.duration)
 
 
 def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Course) -> None:

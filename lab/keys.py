@@ -45,6 +45,36 @@ def seconds(least: float, most: float) -> Callable[[Value], float]:
     return read
 
 
+def whole_seconds(least: int, most: int) -> Callable[[Value], int]:
+    """A time in this range, in seconds and without a fraction."""
+    read_any = seconds(least, most)
+
+    def read(value: Value) -> int:
+        if (number := read_any(value)) != int(number):
+            value.refuse("must be whole seconds")
+        return int(number)
+
+    return read
+
+
+def one_of(there_are: Sequence[str]) -> Callable[[Value], str]:
+    """One of these words; on and off are words too, which YAML takes for true and false."""
+
+    def read(value: Value) -> str:
+        if (text := value.scalar(f"one of {', '.join(there_are)}")) not in there_are:
+            value.refuse(f"{text!r} is none{nearest(text, there_are)}")
+        return text
+
+    return read
+
+
+def yes(value: Value) -> bool:
+    """True or false."""
+    if (text := value.scalar("true or false")) not in {"true", "false"}:
+        value.refuse(f"{text!r} is neither true nor false")
+    return text == "true"
+
+
 def one_or_more(read: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
     """A value or a list of different values."""
 

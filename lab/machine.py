@@ -13,6 +13,8 @@ from lab import LabError
 from tools import programs
 from tools.programs import CHECKOUT, catalogue
 
+TICKS = os.sysconf("SC_CLK_TCK")
+
 
 @dataclass(frozen=True)
 class Cpus:
@@ -87,3 +89,18 @@ def _checkout_version() -> str:
     except OSError:
         return ""
     return git.stdout.strip()
+
+
+def cpu_seconds(procfs: Path = Path("/proc")) -> float:
+    """CPU time used on the whole machine so far, by whoever."""
+    return busy_seconds((procfs / "stat").read_text().partition("\n")[0])
+
+
+def busy_seconds(line: str) -> float:
+    """User, nice, system, irq and softirq of a line of /proc/stat; raises `ValueError` if it is none.
+
+    >>> busy_seconds("cpu  100 0 50 9000 0 10 40 0 0 0") * TICKS
+    200.0
+    """
+    user, nice, system, _idle, _iowait, irq, softirq = line.split(maxsplit=8)[1:8]
+    return sum(map(int, (user, nice, system, irq, softirq))) / TICKS

@@ -29,9 +29,9 @@ class RunnerMetrics:
         self._server, self._thread = start_http_server(0, "127.0.0.1", self.registry)
         self.port = int(self._server.server_port)
 
-    def describe_run(self, run: str, scenario: str, planned_steps: int, facts: Mapping[str, str]) -> None:
+    def describe_run(self, run: str, study: str, scenario: str, planned_steps: int, facts: Mapping[str, str]) -> None:
         """Expose facts about the run until the end."""
-        labels = {"run": run, "scenario": scenario, **facts}
+        labels = {"run": run, "study": study, "scenario": scenario, **facts}
         info = Gauge("lab_run_info", "What runs, on what and with what.", list(labels), registry=self.registry)
         info.labels(**labels).set(1)
         steps = Gauge("lab_run_planned_steps", "Steps of the whole run.", ["run"], registry=self.registry)

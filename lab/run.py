@@ -19,9 +19,16 @@ from rich.console import Console
 from lab import LabError, consolidation, scenario, studies
 from lab.allocation import switching
 from lab.allocation.scenario import Allocation
+from lab.factors import experiment
+from lab.factors.scenario import Factors
+from lab.network import experiment as network
+from lab.network.scenario import Network
+from lab.scenario import Scenario
 from lab.stage import FOLDER
 from lab.state import State
 from lab.studies import Study
+from lab.suites import running
+from lab.suites.scenario import Suites
 from tools import StackError, stack, supervision
 from tools.parts import PROMETHEUS
 from tools.programs import CHECKOUT, ProgramsError
@@ -37,6 +44,9 @@ def add_to(commands: Any) -> None:
     shipped = ", ".join(sorted(file.stem for file in scenario.FOLDER.glob("*.yml")))
     parser.add_argument("scenario", metavar="SCENARIO", help=f"{shipped}, or the path of a .yml file")
     parser.add_argument("--new", action="store_true", help="start over, even if the latest run is unfinished")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the steps and what they would change, and do nothing"
+    )
     parser.set_defaults(func=main)
 
 
@@ -46,7 +56,11 @@ def main(arguments: argparse.Namespace) -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        run(studies.load(scenario.find(arguments.scenario)), new=arguments.new)
+        what = studies.load(scenario.find(arguments.scenario))
+        if arguments.dry_run:
+            print("\n".join(plan(what)))
+        else:
+            run(what, new=arguments.new)
     except KeyboardInterrupt:
         print("Interrupted; everything was stopped. The same command continues where it stopped.", file=sys.stderr)
         return 130
@@ -65,13 +79,52 @@ def run(what: Study, *, new: bool = False) -> None:
         prometheus_port = _stack()
         state = (None if new else State.unfinished(what)) or State.begin(what, datetime.now(UTC))
         going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
-        console.print(f"Run {state.run}{going_on}: {what.about}", highlight=False, markup=False, soft_wrap=True)
-        if isinstance(what, Allocation):
-            switching.carry_out(what, state, console, prometheus_port)
-        else:
-            consolidation.carry_out(what, state, console, prometheus_port)
+        about = "\n".join([f"Run {state.run}{going_on}: {what.about}", *_plan(what)[0]])
+        console.print(about, highlight=False, markup=False, soft_wrap=True)
+        match what:
+            case Allocation():
+                switching.carry_out(what, state, console, prometheus_port)
+            case Factors():
+                experiment.carry_out(what, state, console, prometheus_port)
+            case Network():
+                network.carry_out(what, state, console, prometheus_port)
+            case Suites():
+                running.carry_out(what, state, console, prometheus_port)
+            case Scenario():
+                consolidation.carry_out(what, state, console, prometheus_port)
         state.finish()
     _report(state.run, prometheus_port)
+
+
+def plan(what: Study) -> list[str]:
+    """What a run would do, as lines to read."""
+    changes, seconds = _plan(what)
+    steps = [f"  {step.name}" for step in what.steps]
+    return [what.about, *changes, f"{len(steps)} steps, about {_duration(seconds)}:", *steps]
+
+
+def _plan(what: Study) -> tuple[list[str], float]:
+    """What a run changes or runs where, as lines to read, and how many seconds it takes, about."""
+    match what:
+        case Allocation():
+            return switching.plan(what), switching.planned_seconds(what)
+        case Factors():
+            return experiment.plan(what), experiment.planned_seconds(what)
+        case Network():
+            return network.plan(what), network.planned_seconds(what)
+        case Suites():
+            return running.plan(what), running.planned_seconds(what, what.steps)
+        case Scenario():
+            return consolidation.plan(what), consolidation.planned_seconds(what)
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(1920), _duration(93_000)
+    ('32 min', '25 h 50 min')
+    """
+    hours, minutes = divmod(max(1, round(seconds / 60)), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _stack() -> int:

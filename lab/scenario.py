@@ -23,6 +23,7 @@ from alerts.generator.document import FileError, Value
 from alerts.generator.document import parse as document_of
 from lab.keys import ScenarioError, nearest, one_or_more, seconds, whole
 
+STUDY = "consolidation"
 FOLDER = Path(__file__).with_name("scenarios")
 
 PLACEMENTS = ("one node", "two nodes")

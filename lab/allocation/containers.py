@@ -1,40 +1,47 @@
-"""The containers whose caps are switched: cgroups with one computational load each."""
+"""The containers whose caps are switched: cgroups with a computational load each, or a server and clients outside."""
 
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Self
 
-from lab import LabError
+from lab import LabError, machine
 from lab.allocation.load import Count
+from lab.allocation.metrics import Sample
+from lab.allocation.scenario import TRANSACTIONAL
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.servers import guard
 from tools.programs import CHECKOUT
 
 WEIGHT = 10_000  # the maximum: nothing else on the machine gets in their way
+TRANSACTIONS = "lab.allocation.transactions"
 START_SECONDS = 30.0  # until each has finished a task, with the least of caps and on a busy machine
 
 
 class Containers:
     """A number of running containers with equal caps at first. They end with the process that created them."""
 
-    def __init__(self, number: int, cpus: str | None, folder: Path, log: Path) -> None:
+    def __init__(self, number: int, cpus: str | None, load: str, folder: Path, log: Path) -> None:
         """Nothing runs yet.
 
         cpus: those that they may run on, as a list for cpuset; all if None.
+        load: one of `LOADS`; the clients of a transactional one are in a cgroup of their own.
         folder: of their own, and there as long as they are; a killed lab's guard removes it with them.
         log: gets what the loads have to complain about.
         """
         self._folder = folder
         self._log = log
+        self._load = load
         self._limits = TierLimits(WEIGHT, 1 / number, cpus)
         self._cgroups = [Cgroup(f"allocation-{each + 1}", mounted()) for each in range(number)]
+        self._clients = Cgroup("allocation-clients", mounted()) if load == TRANSACTIONAL else None
         self._counts: list[Count] = []
-        self._loads: list[subprocess.Popen[bytes]] = []
+        self._programs: list[tuple[Cgroup, subprocess.Popen[bytes]]] = []
         self._guard: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -43,11 +50,14 @@ class Containers:
             self._folder.mkdir(parents=True, exist_ok=True)
             for cgroup in self._cgroups:
                 cgroup.make(self._limits)
-            self._guard = guard.start(self._folder, self._cgroups)
+            if self._clients:
+                self._clients.make(TierLimits(WEIGHT))
+            self._guard = guard.start(self._folder, self._all)
             with self._log.open("ab") as log:
-                for cgroup in self._cgroups:
-                    self._counts.append(count := Count())
-                    self._loads.append(_load(cgroup, count, log.fileno()))
+                if self._clients:
+                    self._serve_and_visit(self._clients, log.fileno())
+                else:
+                    self._compute(log.fileno())
             deadline = time.monotonic() + START_SECONDS
             while not all(count.read() for count in self._counts):
                 self.check()
@@ -60,11 +70,11 @@ class Containers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for cgroup in self._cgroups:
-            if cgroup.is_ours:
-                cgroup.remove()
-        for load in self._loads:
-            load.wait()
+        for each in reversed(self._all):  # clients first, which would complain about servers that are gone
+            if each.is_ours:
+                each.remove()
+        for _cgroup, program in self._programs:
+            program.wait()
         for count in self._counts:
             count.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -76,28 +86,45 @@ class Containers:
         """Change the cap of one, from 0, and nothing else; raises `CgroupError`."""
         self._cgroups[container].cap(cpus)
 
-    def cpu_seconds(self) -> list[float]:
-        """CPU time that each has used so far."""
-        return [cgroup.cpu_seconds() for cgroup in self._cgroups]
-
-    def tasks(self) -> int:
-        """Tasks that all together have finished so far."""
-        return sum(count.read() for count in self._counts)
+    def sample(self) -> Sample:
+        """Totals now. The machine's CPU is without that of the clients: they stand for other machines."""
+        used = [cgroup.cpu_seconds() for cgroup in self._cgroups]
+        of_all = machine.cpu_seconds() - (self._clients.cpu_seconds() if self._clients else 0.0)
+        return Sample(time.monotonic(), of_all, used, sum(count.read() for count in self._counts))
 
     def check(self) -> None:
         """Raise `LabError` if a load has ended."""
-        for cgroup, load in zip(self._cgroups, self._loads, strict=True):
-            if load.poll() is not None:
-                raise LabError(f"the load in {cgroup.path} has ended with status {load.returncode}; see {self._log}")
+        for cgroup, program in self._programs:
+            if program.poll() is not None:
+                status = program.returncode
+                raise LabError(f"the load in {cgroup.path} has ended with status {status}; see {self._log}")
 
+    @property
+    def _all(self) -> list[Cgroup]:
+        return [*self._cgroups, *([self._clients] if self._clients else [])]
 
-def _load(cgroup: Cgroup, count: Count, log: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        cgroup.joining([sys.executable, "-m", "lab.allocation.load", str(count.descriptor)]),
-        cwd=CHECKOUT,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        pass_fds=[count.descriptor],
-        start_new_session=True,  # Ctrl-C is for the lab, which then stops them
-    )
+    def _compute(self, log: int) -> None:
+        for cgroup in self._cgroups:
+            self._counts.append(count := Count())
+            self._run(cgroup, "lab.allocation.load", [], count.descriptor, log)
+
+    def _serve_and_visit(self, clients: Cgroup, log: int) -> None:
+        ports = []
+        for cgroup in self._cgroups:
+            with socket.create_server(("127.0.0.1", 0)) as listening:
+                self._run(cgroup, TRANSACTIONS, ["serve"], listening.fileno(), log)
+                ports.append(str(listening.getsockname()[1]))
+        self._counts.append(count := Count())
+        self._run(clients, TRANSACTIONS, ["visit"], count.descriptor, log, *ports)
+
+    def _run(self, cgroup: Cgroup, module: str, what: list[str], descriptor: int, log: int, *more: str) -> None:
+        program = subprocess.Popen(
+            cgroup.joining([sys.executable, "-m", module, *what, str(descriptor), *more]),
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[descriptor],
+            start_new_session=True,  # Ctrl-C is for the lab, which then stops them
+        )
+        self._programs.append((cgroup, program))

@@ -13,6 +13,7 @@ import os
 import struct
 import sys
 
+LOAD = "SHA-256 without pause, by python3 -m lab.allocation.load"  # in words
 COUNTER = struct.Struct("@Q")  # native: written and read as a whole
 ROUNDS = 1000  # about half a millisecond of CPU, as a task of the study; hashing needs neither memory nor the kernel
 

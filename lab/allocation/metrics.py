@@ -1,7 +1,7 @@
 """What a step has measured so far, as counters that begin at 0 with it.
 
     lab_allocation_step_info{run="20261123T090512-allocation",scenario="allocation",step="2x0.2-0.8-6s-1",
-                             attempt="1795424712",containers="2",pinning="unpinned",mode="dynamic",low="0.2",high="0.8",
+                             attempt="1795424712",containers="2",pinning="unpinned",load="computational",mode="dynamic",low="0.2",high="0.8",
                              interval="6",repetition="1"} 1
     lab_allocation_seconds_total{run="...",step="...",attempt="...",since="0"} 59.02
     lab_allocation_container_cpu_seconds_total{...,since="0",cap="0.8"} 46.91
@@ -115,6 +115,7 @@ def _facts(attempt: Attempt) -> Iterator[Family]:
         "scenario": attempt.scenario,
         "containers": str(step.containers),
         "pinning": step.pinning,
+        "load": step.load,
         "mode": step.mode,
         "low": f"{step.low:g}",
         "high": f"{step.high:g}",

@@ -8,6 +8,13 @@
 A magnitude is the smaller and the larger cap; as all caps add up to one CPU, it says how many containers there are.
 For each number of containers, interval and repetition there is a block of steps: a static one with equal caps, a
 control that writes equal caps again, and one for each magnitude.
+
+The containers are cgroups of this machine, or guests of another host:
+
+    target:
+      platform: xen
+      host: root@xen1
+      guests: [{name: web1, ssh: root@web1}, {name: web2, ssh: root@web2}]
 """
 
 from __future__ import annotations
@@ -18,14 +25,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from alerts.generator.document import FileError, Value
 from alerts.generator.document import parse as document_of
 from lab.cgroups import SMALLEST_CAP
-from lab.keys import ScenarioError, nearest, one_or_more, seconds, whole
+from lab.environments import PLATFORMS
+from lab.keys import ScenarioError, nearest, one_of, one_or_more, seconds, whole, whole_seconds, yes
 
 STUDY = "allocation"
 CONTAINERS = (2, 4)
 PINNING = ("unpinned", "pinned")
+IN_PERCENT = ("xen", "openvz")  # how their tools take caps
+COMPUTATIONAL, TRANSACTIONAL = LOADS = ("computational", "transactional")
 STATIC, CONTROL, DYNAMIC = "static", "control", "dynamic"
 
 
@@ -40,17 +52,42 @@ class Step:
     low: float
     high: float
     repetition: int
+    load: str = COMPUTATIONAL
 
     @property
     def name(self) -> str:
-        """Unique in its run, such as "2x0.2-0.8-6s-1", "pinned-4xstatic-30s-2"."""
+        """Unique in its run, such as "2x0.2-0.8-6s-1", "transactional-pinned-4xstatic-30s-2"."""
+        load = f"{TRANSACTIONAL}-" if self.load == TRANSACTIONAL else ""
         pinned = "pinned-" if self.pinning == "pinned" else ""
         what = f"{self.low:g}-{self.high:g}" if self.mode == DYNAMIC else self.mode
-        return f"{pinned}{self.containers}x{what}-{self.interval}s-{self.repetition}"
+        return f"{load}{pinned}{self.containers}x{what}-{self.interval}s-{self.repetition}"
+
+    @property
+    def unit(self) -> str:
+        """What its load finishes, in the plural."""
+        return "requests" if self.load == TRANSACTIONAL else "tasks"
 
     def cap(self, container: int, switches: int) -> float:
         """The cap of a container, from 0, after this number of switches: neighbours in antiphase."""
         return self.low if (container + switches) % 2 == 0 else self.high
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A guest whose cap is switched: its name on its host, and where ssh(1) reaches it to run its load, if it may."""
+
+    name: str
+    ssh: str | None = None
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A host whose guests' caps are switched; `host` is as for ssh(1), `emulated` says that the machine below is."""
+
+    platform: str
+    host: str
+    guests: tuple[Guest, ...]
+    emulated: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,14 +103,17 @@ class Allocation:
     warm_up: float = 5.0
     repetitions: int = 5
     pinning: tuple[str, ...] = ("unpinned",)
+    load: tuple[str, ...] = (COMPUTATIONAL,)
+    target: Elsewhere | None = None  # this machine if None
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """All steps, in the order in which they run. Repetitions are the outermost loop, so that drift shows."""
-        groups = itertools.product(range(1, self.repetitions + 1), self.pinning, CONTAINERS, self.intervals)
+        repetitions = range(1, self.repetitions + 1)
+        groups = itertools.product(repetitions, self.load, self.pinning, CONTAINERS, self.intervals)
         return tuple(step for group in groups for step in self._block(*group))
 
-    def _block(self, repetition: int, pinning: str, containers: int, interval: int) -> Iterator[Step]:
+    def _block(self, repetition: int, load: str, pinning: str, containers: int, interval: int) -> Iterator[Step]:
         """A static step, a control and each magnitude; rotated by repetition, so that none is always the first."""
         pairs = [pair for pair in self.magnitudes if containers_of(pair) == containers]
         if not pairs:
@@ -82,7 +122,7 @@ class Allocation:
         kinds = [(STATIC, equal, equal), (CONTROL, equal, equal), *((DYNAMIC, *pair) for pair in pairs)]
         first = (repetition - 1) % len(kinds)
         for kind in kinds[first:] + kinds[:first]:
-            yield Step(containers, pinning, interval, *kind, repetition)
+            yield Step(containers, pinning, interval, *kind, repetition, load)
 
 
 def containers_of(magnitude: tuple[float, float]) -> int | None:
@@ -103,6 +143,8 @@ def parse(text: str, file_name: str) -> Allocation:
             fields.get("duration", fields["intervals"]).refuse(
                 f"{duration} s are too short for switches every {max(values['intervals'])} s: give at least {least}s"
             )
+        if elsewhere := values.get("target"):
+            _agree(elsewhere, fields)
     except FileError as error:
         raise ScenarioError(str(error)) from None
     del values["study"]
@@ -135,21 +177,45 @@ def _magnitude(value: Value) -> tuple[float, float]:
     return low, high
 
 
-def _whole_seconds(least: int, most: int) -> Callable[[Value], int]:
-    read = seconds(least, most)
+def _target(value: Value) -> Elsewhere:
+    examples = {"platform": "xen", "host": "root@xen1", "guests": "[web1, web2]"}
+    fields = value.fields(examples, optional=["emulated"])
+    if (platform := fields["platform"].text()) not in PLATFORMS:
+        fields["platform"].refuse(f"{platform!r} is no platform{nearest(platform, PLATFORMS)}")
+    guests = one_or_more(_guest)(fields["guests"])
+    if len({guest.name for guest in guests}) < len(guests):
+        fields["guests"].refuse("two guests have the same name")
+    if len(guests) not in CONTAINERS:
+        fields["guests"].refuse(f"must be two or four guests, not {len(guests)}")
+    return Elsewhere(platform, _argument(fields["host"]), guests, "emulated" in fields and yes(fields["emulated"]))
 
-    def read_whole(value: Value) -> int:
-        if (number := read(value)) != int(number):
-            value.refuse("must be whole seconds: samples are taken each second")
-        return int(number)
 
-    return read_whole
+def _guest(value: Value) -> Guest:
+    if isinstance(value.node, yaml.MappingNode):
+        fields = value.fields({"name": "web1", "ssh": "root@web1"})
+        return Guest(_argument(fields["name"]), _argument(fields["ssh"]))
+    return Guest(_argument(value))
 
 
-def _pinning(value: Value) -> str:
-    if (text := value.text()) not in PINNING:
-        value.refuse(f"{text!r} is neither of {', '.join(PINNING)}{nearest(text, PINNING)}")
+def _argument(value: Value) -> str:
+    """A name for a command on one line, never taken for an option; a CTID is a number."""
+    text = value.scalar("a name")
+    if not text.isprintable() or not text.strip() or text.startswith("-"):
+        value.refuse(f"{text!r} is no name: it must be printable, and not begin with -")
     return text
+
+
+def _agree(elsewhere: Elsewhere, fields: Mapping[str, Value]) -> None:
+    """Refuse what can't be done with a host's guests."""
+    for pair, value in zip(_magnitudes(fields["magnitudes"]), fields["magnitudes"].items(), strict=True):
+        if containers_of(pair) != len(elsewhere.guests):
+            value.refuse(f"is of {containers_of(pair)} containers, but target has {len(elsewhere.guests)} guests")
+        if elsewhere.platform in IN_PERCENT and any(abs(cap * 100 - round(cap * 100)) > 1e-6 for cap in pair):
+            value.refuse(f"caps of {elsewhere.platform} are whole percent of a CPU, such as 0.25")
+    if "pinning" in fields:
+        fields["pinning"].refuse("is of cgroups: how a host's guests are pinned is left as it is")
+    if "load" in fields:
+        fields["load"].refuse("is of cgroups: guests run the computational load, or their own")
 
 
 _KEYS: Mapping[str, Callable[[Value], Any]] = {
@@ -157,11 +223,13 @@ _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "about": lambda value: value.text().strip(),
     "magnitudes": _magnitudes,
     # From 3 s on there is a second between two switches in which the first has taken effect.
-    "intervals": one_or_more(_whole_seconds(3, 3_600)),
-    "duration": _whole_seconds(6, 86_400),
+    "intervals": one_or_more(whole_seconds(3, 3_600)),
+    "duration": whole_seconds(6, 86_400),
     "warm_up": seconds(0, 3_600),
     "repetitions": whole(1, 100),
-    "pinning": one_or_more(_pinning),
+    "pinning": one_or_more(one_of(PINNING)),
+    "load": one_or_more(one_of(LOADS)),
+    "target": _target,
 }
 _REQUIRED = {  # with an example for each
     "study": STUDY,

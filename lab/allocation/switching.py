@@ -11,10 +11,23 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lab import machine, scrapes, targets
+from lab import LabError, machine, scrapes, targets
 from lab.allocation.containers import Containers
-from lab.allocation.metrics import Attempt, Metrics, Sample, Sums, since
-from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation, Step
+from lab.allocation.guests import Guests, commands
+from lab.allocation.load import LOAD as COMPUTING
+from lab.allocation.metrics import Attempt, Metrics, Sums, since
+from lab.allocation.scenario import (
+    COMPUTATIONAL,
+    CONTROL,
+    DYNAMIC,
+    STATIC,
+    STUDY,
+    TRANSACTIONAL,
+    Allocation,
+    Step,
+)
+from lab.allocation.transactions import LOAD as ANSWERING
+from lab.cgroups import PARENT, cap_setting, mounted
 from lab.progress import Course
 from lab.servers import guard
 from lab.stage import FOLDER
@@ -22,8 +35,8 @@ from lab.state import State
 
 INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
 SCRAPE_SECONDS = 5  # prometheus.yml's; the rules are evaluated as often
+LATE_SECONDS = 2.0  # of a sample over ssh
 BETWEEN_SECONDS = 5.0  # about; a step waits for the scrape of its last values, the next for its second to begin at
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def carry_out(what: Allocation, state: State, console: Console, prometheus_port: int) -> None:
@@ -33,17 +46,15 @@ def carry_out(what: Allocation, state: State, console: Console, prometheus_port:
         guard.await_all(INSTANCES)
         metrics = Metrics()
         ending.callback(metrics.stop)
-        metrics.describe_run(state.run, what.name, len(what.steps), machine.host())
+        metrics.describe_run(state.run, STUDY, what.name, len(what.steps), {**machine.host(), **_where(what)})
         ports = {"lab": (metrics.port,)}
         ending.callback(targets.remove)
         targets.write(ports)
         scrapes.await_targets(prometheus_port, ports, lambda: None)
         switching = _Switching(what, state, metrics, course, prometheus_port)
         done = itertools.count(1)
-        for (number, pinning), group in itertools.groupby(steps, key=lambda step: (step.containers, step.pinning)):
-            cpus = str(max(os.sched_getaffinity(0))) if pinning == "pinned" else None
-            log = state.folder / "containers.log"
-            with Containers(number, cpus, INSTANCES / "allocation", log) as containers:
+        for setting, group in itertools.groupby(steps, key=lambda step: (step.containers, step.pinning, step.load)):
+            with _containers(what, *setting, state.folder / "containers.log") as containers:
                 for step in group:
                     summary = switching.measure(step, containers)
                     course.reach(_planned_seconds(what, next(done)))
@@ -60,7 +71,7 @@ class _Switching:
     course: Course
     prometheus_port: int
 
-    def measure(self, step: Step, containers: Containers) -> str:
+    def measure(self, step: Step, containers: Containers | Guests) -> str:
         """Warm up with the first caps, measure, and return a summary once Prometheus has all of it."""
         _write_caps(step, 0, containers)
         self.course.doing(f"{step.name}: warming up")
@@ -76,27 +87,33 @@ class _Switching:
         self.state.finish_step(step.name)
         return _summary(step, sums)
 
-    def _switch(self, attempt: Attempt, containers: Containers) -> Sums:
+    def _switch(self, attempt: Attempt, containers: Containers | Guests) -> Sums:
         """Sample each second, and write the caps on schedule, right after a sample."""
         step, sums, begun = attempt.step, Sums(), time.monotonic()
         caps = [step.cap(container, 0) for container in range(step.containers)]
-        before, switched = _sample(containers), None
+        before, switched = containers.sample(), None
         for second in range(1, attempt.planned + 1):
             self.course.pass_time(max(0.0, begun + second - time.monotonic()), containers.check)
-            now = _sample(containers)
+            now = containers.sample()
+            if self.what.target and (late := time.monotonic() - begun - second) > LATE_SECONDS:
+                raise LabError(
+                    f"{self.what.target.host} answers too slowly: a sample came {late:.1f} s late, and caps would be "
+                    "switched more seldom than the report says"
+                )
             sums.add(before, now, since(None if switched is None else second - 1 - switched), caps)
             before = now
             self.metrics.show(attempt, sums)
             if step.mode != STATIC and second % step.interval == 0 and second < attempt.planned:
                 cpu, clock = time.thread_time(), time.monotonic()
                 caps = _write_caps(step, second // step.interval, containers)
-                sums.call_cpu += time.thread_time() - cpu
+                if not self.what.target:  # there it is the host's own commands
+                    sums.call_cpu += time.thread_time() - cpu
                 sums.call_seconds += time.monotonic() - clock
                 sums.calls += 1
                 switched = second
         return sums
 
-    def _await_last_values(self, attempt: Attempt, sums: Sums, containers: Containers) -> None:
+    def _await_last_values(self, attempt: Attempt, sums: Sums, containers: Containers | Guests) -> None:
         labels = ", ".join(f'{name}="{value}"' for name, value in attempt.labels.items())
         enough = sum(sums.seconds.values()) - 0.001  # floating point
         query = f"sum(lab_allocation_seconds_total{{{labels}}}) >= {enough}"
@@ -104,7 +121,48 @@ class _Switching:
         scrapes.await_samples(self.prometheus_port, lambda: query, unseen, containers.check)
 
 
-def _write_caps(step: Step, switches: int, containers: Containers) -> list[float]:
+def plan(what: Allocation) -> list[str]:
+    """What a run changes, and the commands that it runs on other machines, as lines to read."""
+    caps = sorted({cap for step in what.steps for cap in (step.low, step.high)})
+    if what.target:
+        return commands(what.target, caps)
+    number = max(step.containers for step in what.steps)
+    name, _ = cap_setting(caps[0], mounted().version)
+    values = ", ".join(f'"{cap_setting(cap, mounted().version)[1]}"' for cap in caps)
+    return [
+        f"On this machine, the cgroups {PARENT}/allocation-1 to -{number}, which are removed at the end:",
+        f"  {name} of each is one of {values}",
+        *(f"  in each, {load}: {_IN_WORDS[load]}" for load in what.load),
+    ]
+
+
+_IN_WORDS = {COMPUTATIONAL: COMPUTING, TRANSACTIONAL: ANSWERING}
+
+
+def planned_seconds(what: Allocation) -> float:
+    """How long a whole run takes, about."""
+    return _planned_seconds(what, len(what.steps))
+
+
+def _where(what: Allocation) -> dict[str, str]:
+    """Labels of lab_run_info: whose caps are switched."""
+    if not what.target:
+        return {"virtualization": "cgroup", "emulated": "no", "target": ""}
+    return {
+        "virtualization": what.target.platform,
+        "emulated": "yes" if what.target.emulated else "no",
+        "target": what.target.host,
+    }
+
+
+def _containers(what: Allocation, number: int, pinning: str, load: str, log: Path) -> Containers | Guests:
+    if what.target:
+        return Guests(what.target, log)
+    cpus = str(max(os.sched_getaffinity(0))) if pinning == "pinned" else None
+    return Containers(number, cpus, load, INSTANCES / "allocation", log)
+
+
+def _write_caps(step: Step, switches: int, containers: Containers | Guests) -> list[float]:
     """Write all caps as they are after this number of switches; a control's never change."""
     caps = [step.cap(container, switches) for container in range(step.containers)]
     for container, cap in enumerate(caps):
@@ -119,16 +177,6 @@ def _until_its_second(now: float, repetition: int) -> float:
     every 10 s. So a repetition's steps all begin at the same second of the 5, and the next repetition's at the next.
     """
     return (repetition - now) % SCRAPE_SECONDS
-
-
-def _sample(containers: Containers) -> Sample:
-    return Sample(time.monotonic(), machine_cpu_seconds(), containers.cpu_seconds(), containers.tasks())
-
-
-def machine_cpu_seconds(procfs: Path = Path("/proc")) -> float:
-    """CPU time used on the whole machine so far, by whoever: user, nice, system, irq and softirq of /proc/stat."""
-    user, nice, system, _idle, _iowait, irq, softirq = (procfs / "stat").read_text().split(maxsplit=8)[1:8]
-    return sum(map(int, (user, nice, system, irq, softirq))) / TICKS
 
 
 def _planned_seconds(what: Allocation, steps: int) -> float:
@@ -146,6 +194,6 @@ def _summary(step: Step, sums: Sums) -> str:
         DYNAMIC: f"{caps}, switched every {step.interval} s",
     }[step.mode]
     return (
-        f"{step.name}: {step.containers} containers, {what}: {sums.tasks / seconds:.1f} tasks/s, "
+        f"{step.name}: {step.containers} containers, {what}: {sums.tasks / seconds:.1f} {step.unit}/s, "
         f"{used:.3f} CPU, all else {others:.3f} CPU"
     )

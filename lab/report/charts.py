@@ -110,7 +110,7 @@ def draw(panels: Sequence[Panel], x_axis: XAxis, name: str, description: str) ->
             _label_ends(axis, panel, figure.dpi)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return _standalone(out.getvalue(), name, description)
+    return standalone(out.getvalue(), name, description)
 
 
 def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:
@@ -243,7 +243,7 @@ def _top(group: Sequence[float], gap: float) -> float:
     return sum(group) / len(group) + gap * (len(group) - 1) / 2
 
 
-def _standalone(svg: str, name: str, description: str) -> str:
+def standalone(svg: str, name: str, description: str) -> str:
     """Matplotlib's output as an element to embed in a page: without prologue, with unique ids and a description."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)

@@ -47,6 +47,20 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Ratio:
+    """The mean of repetitions over that of a base, with the ends of its 95 % interval; None of single values."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it differs from 1 by more than the spread of both explains."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True)
 class Line:
     """y = intercept + slope * x by least squares; the halves are those of 95 % intervals."""
 
@@ -81,6 +95,30 @@ def estimate(values: Sequence[float]) -> Estimate | None:
         return Estimate(mean, None, 1, None)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     return Estimate(mean, deviation, n, t_quantile(n - 1) * deviation / math.sqrt(n))
+
+
+def ratio(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
+    """How the mean of values relates to that of a base; None without values, or if the base's mean is 0.
+
+    The interval is that of the delta method: relative variances of two independent means add up, with Welch's degrees
+    of freedom (Welch 1947, rounded down).
+    """
+    over, under = estimate(values), estimate(base)
+    if over is None or under is None or under.mean == 0:
+        return None
+    value = over.mean / under.mean
+    if over.deviation is None or under.deviation is None:
+        return Ratio(value, None, None)
+    parts = [
+        ((over.deviation / under.mean) ** 2 / over.n, over.n - 1),
+        ((value * under.deviation / under.mean) ** 2 / under.n, under.n - 1),
+    ]
+    variance = math.fsum(part for part, _ in parts)
+    if variance == 0:
+        return Ratio(value, value, value)
+    freedom = variance**2 / math.fsum(part**2 / of for part, of in parts)
+    half = t_quantile(max(1, math.floor(freedom))) * math.sqrt(variance)
+    return Ratio(value, value - half, value + half)
 
 
 def line(points: Sequence[tuple[float, float]]) -> Line | None:

@@ -34,10 +34,10 @@ class Unit:
 def significant(value: float, digits: int = 3) -> str:
     """A number to this many digits, without exponent for what a table holds.
 
-    >>> significant(1234.5), significant(0.031415), significant(0)
-    ('1234', '0.0314', '0')
+    >>> significant(1234.5), significant(999.7), significant(0.031415), significant(0)
+    ('1234', '1000', '0.0314', '0')
     """
-    if abs(value) >= 10**digits:
+    if abs(float(f"{value:.{digits - 1}e}")) >= 10**digits:
         return f"{value:.0f}"
     return f"{value:.{digits}g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.{digits - 1}e}"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools import privileges, programs
+from tools.programs import Packages
 
 CONFIG = Path(__file__).with_name("config")
 SITE = Path(__file__).parents[1] / "site"
@@ -32,14 +33,17 @@ exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid --in
 """
 
 
-def enclosed(state: Path, command: Sequence[str]) -> list[str]:
+def enclosed(
+    state: Path, command: Sequence[str], packages: Packages = programs.LAB, beside: Sequence[str] = ("config", "site")
+) -> list[str]:
     """A command that becomes this command, enclosed; `state` is the folder that the server may write to, /srv/state.
 
-    Beside it are its configuration and the site, which `prepare` has put there.
+    packages: which it sees.
+    beside: folders beside `state` that it may read; a server's are its configuration and the site, from `prepare`.
     """
-    mounts = [("rw", state, "state"), ("ro", state.parent / "config", "config"), ("ro", state.parent / "site", "site")]
+    mounts = [("rw", state, "state"), *(("ro", state.parent / name, name) for name in beside)]
     given = [str(word) for mount in mounts for word in mount]
-    fixed = [str(privileges.NOBODY), str(programs.root(programs.LAB))]
+    fixed = [str(privileges.NOBODY), str(programs.root(packages))]
     return ["unshare", "--mount", "sh", "-c", _ENCLOSE, "enclose", *fixed, *given, "--", *command]
 
 

@@ -61,7 +61,10 @@ def main() -> None:
             select.select([ended], [], [])
     for name in names:
         Cgroup(name, mounted()).remove()
-    shutil.rmtree(folder, ignore_errors=True)
+    deadline = time.monotonic() + CLEANUP_SECONDS
+    while Path(folder).exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)  # in vain where a program that another guard kills still writes
+        time.sleep(POLL_SECONDS)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Instances of the lab's application, and what they require of the machine."""
+"""Instances of the lab's application, what they require of the machine, and the stack in a checkout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pytest
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
 from lab.servers import Instance
+from tests.lab.runs import running_stack
 from tests.live.program import free_port
+from tests.stack.conftest import Checkout
 from tools import programs
 
 
@@ -87,3 +89,10 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, I
 @pytest.fixture
 def instance(pair: tuple[Instance, Instance]) -> Instance:
     return pair[0]
+
+
+@pytest.fixture(scope="module")
+def checkout(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """A checkout with the stack running in it, and the module's own fixture `scenario` as its short.yml."""
+    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
+        yield checkout

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab.cgroups import mounted
 from tests.stack.conftest import Checkout
+
+
+@contextlib.contextmanager
+def running_stack(folder: Path, scenario: str) -> Iterator[Checkout]:
+    """A checkout with the stack running in it, and this scenario as its short.yml.
+
+    folder: for the checkout; its path must leave room for supervisord's socket.
+    """
+    checkout = Checkout(folder / "c")
+    try:
+        up = checkout.make("up")
+        assert up.returncode == 0, up.stdout
+        (checkout.folder / "short.yml").write_text(scenario)
+        yield checkout
+    finally:
+        checkout.make("down")
+        checkout.kill_all()
 
 
 def start(checkout: Checkout, scenario: str = "short.yml") -> subprocess.Popen[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.allocation.containers import Containers
+from lab.allocation.scenario import LOADS
 from lab.cgroups import Hierarchies
 from tests.lab.conftest import require_cgroups
 from tests.lab.runs import finished_steps, lab, left, read_until, start
@@ -24,26 +24,20 @@ intervals: 3s
 duration: 9s
 warm_up: 0s
 repetitions: 2
+load: transactional
 """
-STEPS = ["2xstatic-3s-1", "2xcontrol-3s-1", "2x0.2-0.8-3s-1", "2xcontrol-3s-2", "2x0.2-0.8-3s-2", "2xstatic-3s-2"]
+_STEPS = ("2xstatic-3s-1", "2xcontrol-3s-1", "2x0.2-0.8-3s-1", "2xcontrol-3s-2", "2x0.2-0.8-3s-2", "2xstatic-3s-2")
+STEPS = [f"transactional-{step}" for step in _STEPS]
 RUN_SECONDS = 240
 CGROUP = "allocation-1"
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout with the stack running in it."""
+def scenario() -> str:
+    """Skips where cgroups can't be made."""
     require_cgroups()
-    checkout = Checkout(tmp_path_factory.mktemp("a") / "c")
-    try:
-        up = checkout.make("up")
-        assert up.returncode == 0, up.stdout
-        (checkout.folder / "short.yml").write_text(SCENARIO)
-        yield checkout
-    finally:
-        checkout.make("down")
-        checkout.kill_all()
+    return SCENARIO
 
 
 @pytest.mark.nightly
@@ -52,7 +46,7 @@ def test_caps_are_switched_and_nothing_is_left_however_it_ends(checkout: Checkou
 
     # Killed in its second step, it can't clean up; its guard does.
     with start(checkout) as run:
-        read_until(run, "2xstatic-3s-1: 2 containers, caps of 0.5, never written")
+        read_until(run, f"{STEPS[0]}: 2 containers, caps of 0.5, never written")
         assert any("/allocation-1" in thing for thing in left(checkout, stack, CGROUP))
         time.sleep(4)
         run.send_signal(signal.SIGKILL)
@@ -81,7 +75,7 @@ def test_caps_are_switched_and_nothing_is_left_however_it_ends(checkout: Checkou
     assert 0 < by_cap["0.8"] < 1.5 * 0.8 * 2 * 9
 
     report = (lab(checkout, "reports") / name / "report.md").read_text()
-    assert "2 containers, unpinned: " in report
+    assert "2 containers, unpinned, transactional: " in report
     assert "not complete" not in report
     assert (lab(checkout, "reports") / name / "report.html").is_file()
 
@@ -98,17 +92,22 @@ def test_caps_are_switched_and_nothing_is_left_however_it_ends(checkout: Checkou
     assert left(checkout, stack, CGROUP) == []
 
 
-def test_a_container_works_within_its_cap_until_it_is_removed(hierarchies: Hierarchies, tmp_path: Path) -> None:
+@pytest.mark.parametrize("load", LOADS)
+def test_a_container_works_within_its_cap_until_it_is_removed(
+    hierarchies: Hierarchies, tmp_path: Path, load: str
+) -> None:
     folder = tmp_path / "containers"
-    with Containers(2, None, folder, tmp_path / "log") as containers:
+    with Containers(2, None, load, folder, tmp_path / "log") as containers:
         containers.cap(0, 0.1)
         containers.cap(1, 0.9)
-        begun, before, tasks = time.monotonic(), containers.cpu_seconds(), containers.tasks()
+        before = containers.sample()
         time.sleep(2)
-        little, much = (now - was for was, now in zip(before, containers.cpu_seconds(), strict=True))
-        assert containers.tasks() > tasks
-        assert 0 < little < 2 * 0.1 * (time.monotonic() - begun)  # also where other load leaves them little
+        now = containers.sample()
+        little, much = (used - was for was, used in zip(before.container_cpu, now.container_cpu, strict=True))
+        assert now.tasks > before.tasks
+        assert now.machine_cpu - before.machine_cpu > 0
+        assert 0 < little < 2 * 0.1 * (now.clock - before.clock)  # also where other load leaves them little
         assert much > 0
         containers.check()
     assert not folder.exists()
-    assert not [root for root in hierarchies.roots if (root / "virtscope" / "allocation-1").exists()]
+    assert not [path for root in hierarchies.roots for path in (root / "virtscope").glob("allocation-*")]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -30,19 +29,11 @@ pytestmark = pytest.mark.timeout(1800)  # Telegraf is built first if it isn't in
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout with the stack running in it."""
+def scenario() -> str:
+    """Skips without the application's servers."""
     require_servers()
     telegraf()
-    checkout = Checkout(tmp_path_factory.mktemp("l") / "c")
-    try:
-        up = checkout.make("up")
-        assert up.returncode == 0, up.stdout
-        (checkout.folder / "short.yml").write_text(SCENARIO)
-        yield checkout
-    finally:
-        checkout.make("down")
-        checkout.kill_all()
+    return SCENARIO
 
 
 @pytest.mark.nightly

@@ -206,7 +206,7 @@ class SyntheticRun:
         always = [1.0 for _ in self.phases]
         runner = target | {"instance": "127.0.0.1:40002"}
         about = {
-            "run": self.name, "scenario": "scale", "seed": "7",
+            "run": self.name, "study": "consolidation", "scenario": "scale", "seed": "7",
             "cpu": "AMD EPYC", "cpus": "2", "kernel": "6.1.0",
             "os": "Debian 12", "apache": "2.4.62", "php": "8.2.26", "mariadb": "10.11.6",
             "telegraf": "1.37.2", "version": "v0.5.0",

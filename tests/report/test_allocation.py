@@ -63,6 +63,7 @@ def samples(step: Step, noise: float, attempt: int, seconds: float) -> Iterator[
         "scenario": "mine",
         "containers": str(step.containers),
         "pinning": step.pinning,
+        "load": step.load,
         "mode": step.mode,
         "low": f"{step.low:g}",
         "high": f"{step.high:g}",

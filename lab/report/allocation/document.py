@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lab.report.allocation import panels, tables
 from lab.report.allocation.groups import Group, groups
@@ -27,13 +27,15 @@ def write_up(recording: Recording, study: AllocationStudy, prometheus: str) -> D
     """The content of a run's report; `prometheus` is the address of the data's source."""
     every = measured(recording)
     of = groups(every)
+    info = recording.given["lab_run_info"]
+    known = info[0].labels if info else {}
     planned = recording.given["lab_run_planned_steps"]
     unfinished = incomplete(sum(one.whole for one in every), planned[0].value if planned else 0)
     return Document(
         title=f"Run {recording.run.name}: scenario {recording.run.scenario}",
-        verdict=(*verdict(of, _cpus(recording)), *unfinished),
-        facts=tuple(_facts(recording, every, prometheus)),
-        parts=(*_parts(recording, of, study), _differences()) if of else (),
+        verdict=(*verdict(of, _cpus(known), emulated=known.get("emulated") == "yes"), *unfinished),
+        facts=tuple(_facts(recording, known, every, prometheus)),
+        parts=(*_parts(recording, of, study), _differences(known)) if of else (),
         overview=tables.answers(of, study),
         steps=tables.steps(every),
         remarks=tuple(
@@ -46,15 +48,15 @@ def write_up(recording: Recording, study: AllocationStudy, prometheus: str) -> D
     )
 
 
-def _cpus(recording: Recording) -> float | None:
-    info = recording.given["lab_run_info"]
-    known = info[0].labels.get("cpus", "") if info else ""
-    return float(known) if known.isdecimal() else None
+def _cpus(known: Mapping[str, str]) -> float | None:
+    """How many this machine has; those of another host aren't known."""
+    number = known.get("cpus", "")
+    return float(number) if number.isdecimal() and not known.get("target") else None
 
 
-def _facts(recording: Recording, every: Sequence[Measured], prometheus: str) -> list[tuple[str, str]]:
-    info = recording.given["lab_run_info"]
-    known = info[0].labels if info else {}
+def _facts(
+    recording: Recording, known: Mapping[str, str], every: Sequence[Measured], prometheus: str
+) -> list[tuple[str, str]]:
     run = recording.run
     unknown = "not recorded"
     repetitions = max((one.step.repetition for one in every), default=0)
@@ -63,11 +65,19 @@ def _facts(recording: Recording, every: Sequence[Measured], prometheus: str) -> 
     return [
         ("When", f"{time(run.start)} to {time(run.end)}"),
         ("What", f"{count(len(every), 'step')}, {count(repetitions, 'repetition')} of each; warm-up is not in them"),
+        *_whose(known),
         ("Machine", f"{run.host}{cpu}"),
         ("Software", ", ".join(software) or unknown),
         ("virtscope", known.get("version") or unknown),
         ("Asked", f"{prometheus} at {time(recording.asked_at)}"),
     ]
+
+
+def _whose(known: Mapping[str, str]) -> list[tuple[str, str]]:
+    if not (target := known.get("target")):
+        return []
+    emulated = ", emulated" if known.get("emulated") == "yes" else ""
+    return [("Guests", f"of {target} ({known.get('virtualization')}{emulated}); what follows is the lab's own machine")]
 
 
 def _parts(recording: Recording, of: Sequence[Group], study: AllocationStudy) -> list[Part]:
@@ -93,9 +103,9 @@ def _parts(recording: Recording, of: Sequence[Group], study: AllocationStudy) ->
         part(
             "performance",
             "Performance overhead",
-            "The same of the tasks that all containers together finished. A task is always the same amount of "
-            "computation, so what is lost here and not in capacity is CPU that did less: cold caches, a slower clock, "
-            "a neighbour on the same core.",
+            "The same of the tasks that all containers together finished, or of the requests that they answered. Each "
+            "is always the same amount of work, so what is lost here and not in capacity is CPU that did less: cold "
+            "caches, a slower clock, a neighbour on the same core.",
             panels.lost(of, lambda one: one.performance, "performance", "Performance overhead"),
             tables.overheads(of, lambda one: one.performance, RATE),
             *("lab_allocation_tasks_total", SECONDS),
@@ -135,7 +145,8 @@ def _parts(recording: Recording, of: Sequence[Group], study: AllocationStudy) ->
     ]
 
 
-def _differences() -> Part:
+def _differences(known: Mapping[str, str]) -> Part:
+    platform = known.get("virtualization", "cgroup")
     return Part(
         "differences",
         "What differs from the study",
@@ -145,19 +156,55 @@ def _differences() -> Part:
         Table(
             ("The study", "Here"),
             (
-                ("Xen guests; OpenVZ containers", "cgroups of this machine's kernel, so closest to OpenVZ"),
-                (
-                    "the host is Dom0, which runs guests' I/O",
-                    "the host is everything outside of the containers' cgroups",
-                ),
-                ("a controller calls `xm` over ssh", "the lab writes cpu.max itself (version 1: cpu.cfs_quota_us)"),
-                ("caps by the credit scheduler, 30 ms", "CFS bandwidth with a period of 20 ms"),
-                ("computational and transactional load", "computational load only"),
+                *_DIFFERENCES[platform],
                 ("one static baseline", "a static step and a control in each block, in rotating order"),
                 ("a delay from values of each second", "a delay from CPU time used, so also below a second"),
-                ("virtual CPUs pinned, or not", "pinned: all containers on the last CPU, others may run there too"),
             ),
         ),
         "",
         (),
     )
+
+
+_AWK = (
+    "computational and transactional load",
+    "an endless loop in awk, 20 ms of CPU a task; without it the guests' own load, of which no tasks are counted",
+)
+_OVER_SSH = (
+    "a controller calls `xm` over ssh",
+    "commands in a shell that stays connected, so a switch costs no new connection",
+)
+_DIFFERENCES = {
+    "cgroup": (
+        ("Xen guests; OpenVZ containers", "cgroups of this machine's kernel, so closest to OpenVZ"),
+        ("the host is Dom0, which runs guests' I/O", "the host is everything outside of the containers' cgroups"),
+        ("a controller calls `xm` over ssh", "the lab writes cpu.max itself (version 1: cpu.cfs_quota_us)"),
+        ("caps by Xen's credit scheduler", "CFS bandwidth with a period of 20 ms"),
+        ("virtual CPUs pinned, or not", "pinned: all containers on the last CPU, others may run there too"),
+        (
+            "a transactional load of web requests, its clients on other machines",
+            "pages of equal work; their clients are in a cgroup that is left out of the host's CPU",
+        ),
+    ),
+    "xen": (
+        ("the Xen of 2007", "that of the host above; all its other domains count as the host too"),
+        _AWK,
+        _OVER_SSH,
+        ("virtual CPUs pinned, or not", "left as they are"),
+        ("CPU each second", "the same, by `xl list` in steps of 0.1 s, which itself costs Dom0 CPU in all steps"),
+    ),
+    "openvz": (
+        ("Xen guests; OpenVZ containers", "containers of OpenVZ"),
+        _AWK,
+        _OVER_SSH,
+        ("virtual CPUs pinned, or not", "left as they are"),
+    ),
+    "kvm": (
+        ("Xen guests; OpenVZ containers", "KVM guests of libvirt, each with all threads of its QEMU"),
+        ("the host is Dom0, which runs guests' I/O", "the host is everything outside of these guests' cgroups"),
+        _AWK,
+        _OVER_SSH,
+        ("caps by Xen's credit scheduler", "CFS bandwidth with a period of 20 ms"),
+        ("virtual CPUs pinned, or not", "left as they are"),
+    ),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Step
+from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.report.allocation.steps import Measured, overhead
 from lab.report.statistics import Estimate, Line, estimate, line, slope_through_origin
 
@@ -41,16 +41,23 @@ _ORDER = (STATIC, CONTROL, DYNAMIC)
 
 @dataclass(frozen=True)
 class Group:
-    """All whole steps with this number of containers, pinned or not."""
+    """All whole steps with this number of containers, pinned or not, and this load."""
 
     containers: int
     pinning: str
+    load: str
     steps: tuple[Measured, ...]
 
     @property
     def name(self) -> str:
         """In words."""
-        return f"{self.containers} containers, {self.pinning}"
+        load = f", {TRANSACTIONAL}" if self.load == TRANSACTIONAL else ""
+        return f"{self.containers} containers, {self.pinning}{load}"
+
+    @property
+    def unit(self) -> str:
+        """What is finished, in the plural."""
+        return self.steps[0].step.unit
 
     @property
     def cases(self) -> list[Case]:
@@ -126,9 +133,10 @@ class Group:
             ]
         )
 
-    def per_call(self, of: Callable[[Measured], float], mode: str) -> Estimate | None:
-        """A total of each step divided by its calls, over all steps of a mode."""
-        return estimate([of(one) / one.calls for one in self._in(mode) if one.calls])
+    def per_call(self, of: Callable[[Measured], float | None], mode: str) -> Estimate | None:
+        """A total of each step that has it, divided by its calls, over all steps of a mode."""
+        called = [(of(one), one.calls) for one in self._in(mode)]
+        return estimate([total / calls for total, calls in called if total is not None and calls])
 
     def _in(self, *modes: str) -> Sequence[Measured]:
         return [one for one in self.steps if one.step.mode in modes]
@@ -136,13 +144,13 @@ class Group:
 
 def groups(steps: Iterable[Measured]) -> list[Group]:
     """The whole steps by what they may be compared with."""
-    of: dict[tuple[int, str], list[Measured]] = {}
+    of: dict[tuple[int, str, str], list[Measured]] = {}
     for one in steps:
         if one.whole:
-            of.setdefault((one.step.containers, one.step.pinning), []).append(one)
+            of.setdefault((one.step.containers, one.step.pinning, one.step.load), []).append(one)
     return [
         Group(*key, tuple(found))
-        for key, found in sorted(of.items(), key=lambda item: (item[0][1] != "unpinned", item[0]))
+        for key, found in sorted(of.items(), key=lambda item: (item[0][2], item[0][1] != "unpinned", item[0]))
     ]
 
 

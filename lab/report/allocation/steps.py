@@ -31,7 +31,8 @@ class Measured:
     """By `since` and cap, of all containers that had it."""
     tasks: float = 0.0
     calls: float = 0.0
-    call_cpu: float = 0.0
+    call_cpu: float | None = None
+    """None of another host's guests: there the commands' CPU is the host's own."""
     call_seconds: float = 0.0
 
     @property
@@ -130,6 +131,7 @@ def _measured(info: Sample, recording: Recording) -> Measured:
             low=float(info.labels["low"]),
             high=float(info.labels["high"]),
             repetition=int(info.labels["repetition"]),
+            load=info.labels["load"],
         )
         attempt = int(info.labels["attempt"])
     except (KeyError, ValueError) as error:
@@ -148,7 +150,7 @@ def _measured(info: Sample, recording: Recording) -> Measured:
             },
             tasks=of_step.total("tasks_total"),
             calls=of_step.total("calls_total"),
-            call_cpu=of_step.total("call_cpu_seconds_total"),
+            call_cpu=of_step.total("call_cpu_seconds_total") or None,
             call_seconds=of_step.total("call_seconds_total"),
         )
     except (KeyError, ValueError) as error:

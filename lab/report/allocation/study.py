@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from lab.allocation.scenario import COMPUTATIONAL
 from lab.report.statistics import line
 from lab.report.study import Source, source
 
@@ -16,11 +17,12 @@ FILE = Path(__file__).with_name("wang2007.yml")
 
 @dataclass(frozen=True)
 class Published:
-    """Of one configuration, with the computational load on Xen; in CPUs, and shares of the static baseline."""
+    """Of one configuration on Xen; in CPUs, and shares of the static baseline."""
 
     containers: int
     pinning: str
     performance_overhead: float
+    load: str = COMPUTATIONAL
     capacity_overhead: float | None = None
     host_static: float | None = None
     host_dynamic: Mapping[int, float] = field(default_factory=dict)
@@ -52,9 +54,10 @@ class AllocationStudy(Source):
 
     xen: tuple[Published, ...]
 
-    def of(self, containers: int, pinning: str) -> Published | None:
+    def of(self, containers: int, pinning: str, load: str = COMPUTATIONAL) -> Published | None:
         """Its numbers for this configuration."""
-        return next((one for one in self.xen if (one.containers, one.pinning) == (containers, pinning)), None)
+        wanted = (containers, pinning, load)
+        return next((one for one in self.xen if (one.containers, one.pinning, one.load) == wanted), None)
 
 
 def load(file: Path = FILE) -> AllocationStudy:

@@ -20,7 +20,7 @@ def answers(of: Sequence[Group], study: AllocationStudy) -> Table | None:
     rows = tuple(
         (group.name, what, *spread(found, unit), published)
         for group in of
-        for what, found, unit, published in _answers(group, study.of(group.containers, group.pinning))
+        for what, found, unit, published in _answers(group, study.of(group.containers, group.pinning, group.load))
     )
     return Table(("Containers", "", *_SPREAD, f"{study.short}, Xen"), rows) if rows else None
 
@@ -139,7 +139,7 @@ def _over(group: Group, mode: str, of: Callable[[Measured], float | None]) -> Es
 def steps(of: Sequence[Measured]) -> Table:
     """Every step with its times and the values that all others are made of."""
     return Table(
-        ("Step", "Start", "Seconds", "Calls", "Containers' CPU", "Host's own CPU", f"Tasks, {RATE.axis}"),
+        ("Step", "Start", "Seconds", "Calls", "Containers' CPU", "Host's own CPU", f"Tasks or requests, {RATE.axis}"),
         tuple(
             (
                 one.step.name,

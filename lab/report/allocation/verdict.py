@@ -16,14 +16,16 @@ from lab.report.units import CPU_TIME, RESPONSE, SHARE, significant
 NEGLIGIBLE = 0.01  # of a CPU
 # Of the machine's CPUs. Beyond, what a switch costs is taken from other load: CPU use can't rise, nor show a limit.
 FULL = 0.95
+EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
 SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't all that limited the containers
 
 
-def verdict(groups: Sequence[Group], cpus: float | None) -> list[str]:
+def verdict(groups: Sequence[Group], cpus: float | None, *, emulated: bool = False) -> list[str]:
     """For readers who read no further: the cost of a switch first. `cpus` is how many the machine has, if known."""
     if not groups:
         return ["No step was measured to its end, so there is nothing to compare."]
-    found = [f"{group.name}: {_cost(group, cpus)}" for group in groups]
+    found = [EMULATED] if emulated else []
+    found += [f"{group.name}: {_cost(group, cpus)}" for group in groups]
     for group in groups:
         disturbed = _disturbed(group)
         judged = (disturbed,) if disturbed else (_lost(group), _effect(group))
@@ -68,13 +70,16 @@ def _disturbed(group: Group) -> str:
 
 def _writing(group: Group) -> str:
     cpu = group.per_call(lambda one: one.call_cpu, DYNAMIC)
-    return f"writing the caps took {CPU_TIME.write(cpu.mean)} of CPU each time." if cpu else ""
+    if cpu:
+        return f"writing the caps took {CPU_TIME.write(cpu.mean)} of CPU each time."
+    seconds = group.per_call(lambda one: one.call_seconds, DYNAMIC)
+    return f"the commands for a switch took {RESPONSE.write(seconds.mean)} each time." if seconds else ""
 
 
 def _lost(group: Group) -> str:
     parts = [
         part
-        for what, of in (("CPU", lambda one: one.capacity), ("tasks", lambda one: one.performance))
+        for what, of in (("CPU", lambda one: one.capacity), (group.unit, lambda one: one.performance))
         if (part := _beyond_noise(what, group.lost(of)))
     ]
     return f"relative to static caps the containers lost {' and '.join(parts)}." if parts else ""

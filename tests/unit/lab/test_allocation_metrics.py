@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lab.allocation.metrics import Attempt, Metrics, Sample, Sums
 from lab.allocation.scenario import DYNAMIC, Step
-from lab.allocation.switching import TICKS, machine_cpu_seconds
+from lab.machine import TICKS, cpu_seconds
 
 STEP = Step(2, "unpinned", 6, DYNAMIC, 0.2, 0.8, repetition=1)
 
@@ -48,4 +48,4 @@ def test_all_that_was_used_is_in_the_second_in_which_it_was_and_with_the_cap_of_
 
 def test_the_machines_cpu_is_all_that_was_not_idle(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text("cpu  100 20 30 4000 500 6 7 80 9 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
-    assert machine_cpu_seconds(tmp_path) == (100 + 20 + 30 + 6 + 7) / TICKS
+    assert cpu_seconds(tmp_path) == (100 + 20 + 30 + 6 + 7) / TICKS

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab import scenario, studies
-from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation, Step, parse
+from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation, Elsewhere, Guest, Step, parse
 from lab.keys import ScenarioError
 
 VALID = """\
@@ -82,16 +83,16 @@ def test_a_control_writes_the_same_caps_again() -> None:
     assert {control.cap(container, switches) for container in (0, 1) for switches in (0, 1)} == {0.5}
 
 
-KEYS = "study, about, magnitudes, intervals, duration, warm_up, repetitions, pinning"
+KEYS = "study, about, magnitudes, intervals, duration, warm_up, repetitions, pinning, load, target"
 ERRORS = [
     ("pining: pinned\n", "mine.yml:5: pining: no such key; did you mean pinning?"),
     ("clients: 800\n", f"mine.yml:5: clients: no such key; there are {KEYS}"),
     (
         "pinning: [pinned, free]\n",
-        "mine.yml:5: pinning[2]: 'free' is neither of unpinned, pinned; there are unpinned, pinned",
+        "mine.yml:5: pinning[2]: 'free' is none; there are unpinned, pinned",
     ),
     ("duration: 59s\n", "mine.yml:5: duration: 59 s are too short for switches every 30 s: give at least 60s"),
-    ("duration: 90.5s\n", "mine.yml:5: duration: must be whole seconds: samples are taken each second"),
+    ("duration: 90.5s\n", "mine.yml:5: duration: must be whole seconds"),
     ("duration: 90\n", "mine.yml:5: duration: '90' is not a time from 6s to 86400s, such as 90s or 2m"),
     ("repetitions: 0\n", "mine.yml:5: repetitions: '0' is not a whole number from 1 to 100"),
 ]
@@ -157,3 +158,67 @@ def test_a_file_says_which_study_it_is(tmp_path: Path) -> None:
     mine.write_text("")
     with pytest.raises(ScenarioError, match="is empty"):
         studies.load(mine)
+
+
+TARGET = """\
+target:
+  platform: xen
+  host: root@xen1
+  guests: [{name: web1, ssh: root@web1}, db 1]
+"""
+OF_TWO = VALID.replace("[[0.2, 0.8], [0.1, 0.4]]", "[[0.2, 0.8]]")
+
+
+def test_guests_of_another_host() -> None:
+    found = parse(OF_TWO + TARGET, "mine.yml").target
+    assert found == Elsewhere("xen", "root@xen1", (Guest("web1", "root@web1"), Guest("db 1")), emulated=False)
+    assert parse(OF_TWO + TARGET + "  emulated: true\n", "mine.yml").target == replace(found, emulated=True)
+
+
+TARGETS = [
+    (
+        TARGET.replace("xen\n", "xem\n"),
+        "mine.yml:6: target.platform: 'xem' is no platform; did you mean xen?",
+    ),
+    (TARGET.replace("host", "hots"), "mine.yml:7: target.hots: no such key; did you mean host?"),
+    (
+        TARGET.replace(", db 1", ""),
+        "mine.yml:8: target.guests: must be two or four guests, not 1",
+    ),
+    (TARGET.replace("db 1", "web1"), "mine.yml:8: target.guests: two guests have the same name"),
+    (
+        TARGET.replace("db 1", "{name: db}"),
+        "mine.yml:8: target.guests[2]: ssh is missing, for example `ssh: root@web1`",
+    ),
+    (
+        TARGET.replace("db 1", "-c"),
+        "mine.yml:8: target.guests[2]: '-c' is no name: it must be printable, and not begin with -",
+    ),
+    (
+        TARGET.replace("db 1", r'"a\nb"'),
+        r"mine.yml:8: target.guests[2]: 'a\nb' is no name: it must be printable, and not begin with -",
+    ),
+    (
+        f"{TARGET}pinning: pinned\n",
+        "mine.yml:9: pinning: is of cgroups: how a host's guests are pinned is left as it is",
+    ),
+]
+
+
+@pytest.mark.parametrize(("added", "message"), TARGETS, ids=[message[9:40] for _, message in TARGETS])
+def test_targets_that_are_none(added: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        parse(OF_TWO + added, "mine.yml")
+    assert str(error.value) == message
+
+
+def test_caps_must_be_those_of_as_many_guests() -> None:
+    with pytest.raises(ScenarioError) as error:
+        parse(VALID + TARGET, "mine.yml")
+    assert str(error.value) == "mine.yml:3: magnitudes[2]: is of 4 containers, but target has 2 guests"
+
+
+def test_caps_that_xl_would_round_are_refused() -> None:
+    with pytest.raises(ScenarioError) as error:
+        parse(OF_TWO.replace("[0.2, 0.8]", "[0.333, 0.667]") + TARGET, "mine.yml")
+    assert str(error.value) == "mine.yml:3: magnitudes[1]: caps of xen are whole percent of a CPU, such as 0.25"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.report.statistics import estimate, line, slope_through_origin, t_quantile
+from lab.report.statistics import estimate, line, ratio, slope_through_origin, t_quantile
 
 
 def test_five_repetitions() -> None:
@@ -69,3 +69,37 @@ def test_differences_that_begin_at_zero() -> None:
     residual = (2 - 28.1 / 14) ** 2 + (4.2 - 2 * 28.1 / 14) ** 2 + (5.9 - 3 * 28.1 / 14) ** 2
     assert found.half == pytest.approx(4.303 * (residual / 2) ** 0.5 / 14**0.5)
     assert slope_through_origin([(1, 2.0)]) is None
+
+
+def test_a_ratio_has_the_spread_of_both() -> None:
+    found = ratio([2.1, 1.9, 2.0, 2.3, 1.7], [1.0, 1.1, 0.9, 1.0, 1.0])
+    assert found is not None
+    # Variances of the means, by hand: 0.05 / 5 over 1 ** 2, and 2 ** 2 * 0.005 / 5 over 1 ** 2.
+    variance = 0.01 + 0.004
+    freedom = variance**2 / (0.01**2 / 4 + 0.004**2 / 4)  # 6.76
+    assert found.value == pytest.approx(2.0)
+    assert freedom == pytest.approx(6.76, abs=0.01)
+    assert found.low == pytest.approx(2 - 2.447 * variance**0.5)
+    assert found.high == pytest.approx(2 + 2.447 * variance**0.5)
+    assert found.differs
+
+
+def test_a_ratio_within_its_spread_of_one_is_noise() -> None:
+    found = ratio([1.02, 0.98, 1.01], [1.0, 1.03, 0.97])
+    assert found is not None
+    assert not found.differs
+
+
+def test_a_ratio_needs_two_repetitions_of_each_to_differ_and_a_base_other_than_zero() -> None:
+    single = ratio([3.0], [1.0, 1.1])
+    assert single is not None
+    assert (single.low, single.high, single.differs) == (None, None, False)
+    assert ratio([1.0], []) is None
+    assert ratio([1.0, 2.0], [0.0, 0.0]) is None
+
+
+def test_values_without_any_spread_differ_when_they_are_not_equal() -> None:
+    equal, twice = ratio([5.0, 5.0], [5.0, 5.0]), ratio([10.0, 10.0], [5.0, 5.0])
+    assert equal is not None
+    assert twice is not None
+    assert (equal.differs, twice.differs) == (False, True)

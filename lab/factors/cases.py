@@ -1,0 +1,95 @@
+"""What runs side by side in a step: how many virtual servers on how many CPUs, and what limits them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+BASE = "base"
+WEIGHT = 100  # what each cgroup has by default, as has everything else on the machine
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """Virtual servers with one busy thread each, or a program on the machine itself, or one in a guest."""
+
+    servers: int = 1
+    cpus: int = 1
+    """That they share: the last ones of the machine."""
+    pinned: bool = True
+    """Each to one CPU, in turn; otherwise the scheduler moves them among all of these."""
+    weights: tuple[int, ...] = ()
+    """Of each, as of cgroups of version 2; all `WEIGHT` if there are none."""
+    cap: float | None = None
+    """Of each, in CPUs."""
+    elsewhere: str = ""
+    """`BASE` outside of cgroups, or a guest's name; then it is a single program."""
+
+    @property
+    def name(self) -> str:
+        """In words, such as "4 servers on 2 CPUs, free"; `parse` reads it."""
+        if self.elsewhere:
+            return self.elsewhere
+        what = f"{_count(self.servers, 'server')} on {_count(self.cpus, 'CPU')}, {'pinned' if self.pinned else 'free'}"
+        if self.weights:
+            what += f", weights {':'.join(map(str, self.weights))}"
+        return what if self.cap is None else f"{what}, cap {self.cap:g}"
+
+    @property
+    def slug(self) -> str:
+        """The same in the name of a step, such as "4on2-free"."""
+        if self.elsewhere:
+            return re.sub(r"[^\w.-]+", "-", self.elsewhere)
+        what = f"{self.servers}on{self.cpus}-{'pinned' if self.pinned else 'free'}"
+        if self.weights:
+            what += f"-weights-{'-'.join(map(str, self.weights))}"
+        return what if self.cap is None else f"{what}-cap-{self.cap:g}"
+
+    def of_server(self, server: int) -> str:
+        """The name of one of its virtual servers, from 0, where they differ."""
+        return f"{self.name}, server {server + 1}"
+
+    @property
+    def overcommit(self) -> float:
+        """Busy virtual CPUs per CPU."""
+        return self.servers / self.cpus
+
+    def places(self, cpus: list[int]) -> list[str]:
+        """The CPUs of each virtual server, as lists for cpuset; `cpus` are the machine's that they share.
+
+        >>> Case(3, 2, pinned=True).places([2, 3]), Case(2, 2, pinned=False).places([2, 3])
+        (['2', '3', '2'], ['2,3', '2,3'])
+        """
+        every = ",".join(map(str, cpus))
+        return [str(cpus[server % len(cpus)]) if self.pinned else every for server in range(self.servers)]
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """The case that has this name; None if it is no case of virtual servers.
+
+        >>> Case.parse("2 servers on 1 CPU, pinned, weights 100:300, cap 0.5")
+        Case(servers=2, cpus=1, pinned=True, weights=(100, 300), cap=0.5, elsewhere='')
+        """
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        servers, cpus, pinned, weights, cap = found.groups()
+        return cls(
+            servers=int(servers),
+            cpus=int(cpus),
+            pinned=pinned == "pinned",
+            weights=tuple(map(int, weights.split(":"))) if weights else (),
+            cap=float(cap) if cap else None,
+        )
+
+
+_NAME = re.compile(
+    r"(\d{1,6}) servers? on (\d{1,6}) CPUs?, (pinned|free)"
+    r"(?:, weights ((?:\d{1,6}:){0,99}\d{1,6}))?(?:, cap (\d{1,6}(?:\.\d{1,9})?))?",
+    re.ASCII,
+)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

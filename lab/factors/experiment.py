@@ -1,0 +1,161 @@
+"""The steps of influence factors: each case under its workload, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from lab import LabError, machine, measurements, scrapes, targets
+from lab.cgroups import PARENT
+from lab.environments import Base, Environment
+from lab.factors import servers, workloads
+from lab.factors.cases import BASE, Case
+from lab.factors.scenario import COMPUTING, STUDY, Factors, Step
+from lab.factors.workloads import BENCHMARKS, Benchmark
+from lab.measurements import Measurement, Measurements
+from lab.progress import Course
+from lab.servers import guard
+from lab.stage import FOLDER
+from lab.state import State
+from tools import programs
+
+INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
+BETWEEN_SECONDS = 8.0  # about; cgroups are made, and a step waits until its values are scraped
+
+
+def carry_out(what: Factors, state: State, console: Console, prometheus_port: int) -> None:
+    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
+    available = sorted(os.sched_getaffinity(0))
+    if what.cpus > len(available):
+        raise LabError(
+            f"the scenario takes {what.cpus} CPUs, and this machine has {len(available)}: change its key cpus"
+        )
+    programs.root(programs.BENCHMARKS)
+    steps = [step for step in what.steps if step.name not in state.finished]
+    with contextlib.ExitStack() as ending, Course(planned_seconds(what, steps), console) as course:
+        guard.await_all(INSTANCES)
+        for guest in what.guests:
+            ending.enter_context(guest.ready())
+        metrics = Measurements()
+        ending.callback(metrics.stop)
+        metrics.describe_run(state.run, STUDY, what.name, len(what.steps), machine.host())
+        ports = {"lab": (metrics.port,)}
+        ending.callback(targets.remove)
+        targets.write(ports)
+        scrapes.await_targets(prometheus_port, ports, lambda: None)
+        experiment = Experiment(what, available, course)
+        for number, step in enumerate(steps, 1):
+            course.doing(f"{step.name}: measuring")
+            found = experiment.measure(step)
+            metrics.add(state.run, step.name, found)
+            measurements.await_scraped(prometheus_port, state.run, step.name, len(found), lambda: None)
+            state.finish_step(step.name)
+            course.reach(planned_seconds(what, steps[:number]))
+            course.say(f"{step.name}: {_summary(found)}")
+
+
+def plan(what: Factors) -> list[str]:
+    """What a run makes on this machine, and what it runs in guests, as lines to read."""
+
+    def commands(workload: str) -> list[str]:
+        return [" ".join(one.command(what.warm_up, what.duration)) for one in BENCHMARKS[workload]]
+
+    most = max(step.case.servers for step in what.steps)
+    of_guests = {(step.case.elsewhere, step.workload): None for step in what.steps if step.case.elsewhere}
+    return [
+        f"On this machine, the cgroups {PARENT}/factors-1 to -{most} on its last {what.cpus} CPUs, removed at the end:",
+        *(f"  in each: {command}" for workload in what.workloads for command in commands(workload)),
+        *([f"  in {PARENT}/factors-peers: iperf3 --server, on loopback"] if "network" in what.workloads else []),
+        *(
+            f"On {guest.destination}: {command}"
+            for guest in what.guests
+            for workload in COMPUTING
+            if (guest.name, workload) in of_guests
+            for command in commands(workload)
+        ),
+    ]
+
+
+def planned_seconds(what: Factors, steps: Sequence[Step] | None = None) -> float:
+    """How long these steps take, all if None."""
+    return sum(
+        workloads.seconds(step.workload, what.warm_up, what.duration) + BETWEEN_SECONDS
+        for step in (what.steps if steps is None else steps)
+    )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Steps on this machine, which has these CPUs."""
+
+    what: Factors
+    available: Sequence[int]
+    course: Course
+
+    def measure(self, step: Step) -> list[Measurement]:
+        """Run a step's benchmarks. Raises `LabError`; in any case everything of it has ended."""
+        return [
+            measurement
+            for benchmark in BENCHMARKS[step.workload]
+            for measurement in self._measured(step, benchmark, self._values(step.case, benchmark))
+        ]
+
+    def _measured(self, step: Step, benchmark: Benchmark, values: Sequence[float]) -> Iterator[Measurement]:
+        """The mean of all virtual servers, and of those that have weights each one too."""
+        where, case = self._where(step.case), step.case
+        of = {case.name: statistics.fmean(values)}
+        if case.weights:
+            of |= {case.of_server(server): value for server, value in enumerate(values)}
+        for name, value in of.items():
+            yield Measurement(
+                environment=name,
+                virtualization=where.virtualization if where else "cgroup",
+                emulated=where.emulated if where else False,
+                test=benchmark.name,
+                unit=benchmark.unit,
+                better="higher",
+                repetition=step.repetition,
+                value=value,
+            )
+
+    def _where(self, case: Case) -> Environment | None:
+        """Where the only program of a case runs; None if it is one of virtual servers."""
+        if case.elsewhere == BASE:
+            return Base(str(self.available[-1]))
+        return next((guest for guest in self.what.guests if guest.name == case.elsewhere), None)
+
+    def _values(self, case: Case, benchmark: Benchmark) -> list[float]:
+        """The result in each virtual server."""
+        command = benchmark.command(self.what.warm_up, self.what.duration)
+        with self._peers(case, benchmark) as ports:
+            commands = [[*command, str(port)] for port in ports] if ports else [command] * case.servers
+            return [benchmark.read(text) for text in self._said(case, commands)]
+
+    def _peers(self, case: Case, benchmark: Benchmark) -> contextlib.AbstractContextManager[list[int]]:
+        if not benchmark.has_peer:
+            return contextlib.nullcontext([])
+        others = self.available[: -case.cpus] or self.available
+        return servers.peers(case.servers, ",".join(map(str, others)), INSTANCES / "factors-peers")
+
+    def _said(self, case: Case, commands: Sequence[list[str]]) -> list[str]:
+        """What the benchmarks print."""
+        seconds = self.what.warm_up + self.what.duration + workloads.TAIL
+        where = self._where(case)
+        if where is None:
+            cpus = list(self.available[-case.cpus :])
+            with servers.side_by_side(case, cpus, INSTANCES / "factors") as running:
+                return running.run(commands, seconds, self.course.pass_time)
+        [command] = commands
+        if case.elsewhere != BASE:
+            return [where.run(command, 2 * seconds + servers.START_SECONDS)]
+        with servers.own_folder(INSTANCES / "factors") as state:
+            return [where.run(servers.enclosed(state, command), 2 * seconds + servers.START_SECONDS)]
+
+
+def _summary(found: Sequence[Measurement]) -> str:
+    return ", ".join(f"{one.environment}: {one.test} {one.value:.4g} {one.unit}" for one in found)

@@ -1,0 +1,95 @@
+"""What the benchmarks print, to one number each: sysbench's text, and the JSON of fio and iperf3. Pure.
+
+All programs are asked for a warm-up, which is not in the number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from lab import LabError
+
+REPORTS = 3  # of sysbench: of its warm-up, of the measurement, and of the second in which others may still be measured
+MIB = 1 << 20
+BITS = 8  # of a byte
+
+
+class OutputError(LabError):
+    """A benchmark has not printed its result; the message has what it said instead."""
+
+
+def sysbench_cpu(text: str) -> float:
+    """Events per second, from sysbench with two checkpoints; raises `OutputError`.
+
+    [ 12s ] Checkpoint report:
+    CPU speed:
+        events per second:  5021.66
+    """
+    return _measured(text, r"^ {4}events per second:\s+(\d{1,18}\.\d+)$", "events per second")
+
+
+def sysbench_memory(text: str) -> float:
+    """Bytes per second, from sysbench with two checkpoints; raises `OutputError`.
+
+    15040.00 MiB transferred (14884.57 MiB/sec)
+    """
+    return MIB * _measured(text, r"^\d+\.\d+ MiB transferred \((\d{1,18}\.\d+) MiB/sec\)$", "MiB/sec")
+
+
+def fio(text: str) -> float:
+    """Reads per second of its one job; raises `OutputError`. The format is that of --output-format=json."""
+
+    def read(found: object) -> object:
+        job = _at(found, "jobs", 0)
+        if error := _at(job, "error"):
+            raise OutputError(f"fio reports error {error} of its job")
+        return _at(job, "read", "iops")
+
+    return _json(text, "fio", read)
+
+
+def iperf3(text: str) -> float:
+    """Bytes per second that were received, by whichever end; raises `OutputError`. The format is that of --json."""
+
+    def read(found: object) -> object:
+        if isinstance(found, dict) and "error" in found:
+            raise OutputError(f"iperf3: {found['error']}")
+        return _at(found, "end", "sum_received", "bits_per_second")
+
+    return _json(text, "iperf3", read) / BITS
+
+
+def _measured(text: str, pattern: str, what: str) -> float:
+    reports = re.findall(pattern, text, re.MULTILINE | re.ASCII)
+    if len(reports) != REPORTS:
+        raise OutputError(f"sysbench gives {what} {len(reports)} times, not {REPORTS}: {_end(text)}")
+    return float(reports[1])
+
+
+def _json(text: str, program: str, read: Callable[[object], object]) -> float:
+    try:
+        # fio may print notes before and after it.
+        found = read(json.JSONDecoder().raw_decode(text, max(0, text.find("{")))[0])
+        value = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else math.nan
+    except (ValueError, LookupError, TypeError, RecursionError, OverflowError):
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise OutputError(f"{program} gives no result: {_end(text)}")
+    return value
+
+
+def _at(found: Any, *path: str | int) -> Any:
+    """What is there in nested lists and objects; raises `LookupError` or `TypeError`."""
+    for step in path:
+        found = found[step]
+    return found
+
+
+def _end(text: str) -> str:
+    """The last line that says something, shortened."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" \t}]")]
+    return f"it ends with {lines[-1][:200]!r}" if lines else "it has said nothing"

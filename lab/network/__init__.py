@@ -1,0 +1,6 @@
+"""What bytes and requests cost on their way: over loopback, a veth pair and a bridge of the lab's own, and to guests.
+
+scenario (configurations) -> experiment -> paths (namespaces, and both ends in one script), web (nginx and vegeta)
+                                        -> outputs
+                                        -> lab.measurements -> the stack's Prometheus -> lab.report.network
+"""

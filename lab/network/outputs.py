@@ -1,0 +1,134 @@
+"""What a step's script prints, to numbers. Pure.
+
+cpu  84180 5 10233 ...     the first line of /proc/stat (man proc_stat)
+{"start": ...}             iperf3 --json, which lab.factors.outputs reads
+cpu  84390 5 10421 ...
+4710341,,instructions,1000413,100.00,1.05,insn per cycle      perf stat -x, (man perf-stat, CSV FORMAT)
+afterwards:                of a web load, with nothing between the CPU times
+1795424712000105000,200,410551,0,0,,,,0,GET,...               vegeta encode -to=csv: a request a line (its README)
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.factors.outputs import OutputError, iperf3
+from lab.machine import busy_seconds
+
+AFTERWARDS = "afterwards:"
+OK = 200
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Bytes per second; CPU seconds of the whole machine and its events, over the same seconds."""
+
+    throughput: float
+    cpu_seconds: float
+    events: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Served:
+    """Requests that were answered: their seconds from when they were due, shortest first; and what was used."""
+
+    latencies: Sequence[float]
+    seconds: float
+    """From when the first was due until the last answer."""
+    failed: int
+    cpu_seconds: float
+    events: Mapping[str, float]
+
+    def latency(self, quantile: float) -> float:
+        """The time within which this share of the answers came: of the sorted times the one at rank ceil(q * n)."""
+        return self.latencies[max(0, math.ceil(quantile * len(self.latencies)) - 1)]
+
+
+def read(text: str) -> Counted:
+    """Of a step in which bytes were sent; raises `OutputError`."""
+    cpu, counted, between, _ = _parts(text)
+    throughput = iperf3(between)
+    if not throughput > 0:
+        raise OutputError("no byte arrived, so nothing is known of a byte's cost")
+    return Counted(throughput, cpu, counted)
+
+
+def read_web(text: str, rate: int) -> Served:
+    """Of a step with so many requests a second; raises `OutputError`."""
+    cpu, counted, _, results = _parts(text)
+    try:
+        answers = [
+            _Result(_whole(row[0]), _whole(row[1]), _whole(row[2]), _whole(row[8]), row[5])
+            for row in csv.reader(results)
+        ]
+    except (ValueError, IndexError, csv.Error):
+        raise OutputError(f"these are no results of vegeta: {_end(results)}") from None
+    good = [one for one in answers if one.code == OK and not one.error]
+    if not good:
+        why = next((one.error or f"status {one.code}" for one in answers), "it has sent none")
+        raise OutputError(f"no request was answered, so nothing is known of its cost: {why}")
+    interval = 10**9 // rate  # as vegeta's ConstantPacer has it
+    # The first was due when the one that was least late says so: none is sent before its time.
+    first = min(one.sent - one.number * interval for one in answers)
+    latencies = sorted((one.sent + one.took - first - one.number * interval) / 10**9 for one in good)
+    seconds = (max(one.sent + one.took for one in good) - first) / 10**9
+    return Served(latencies, seconds, len(answers) - len(good), cpu, counted)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What became of a request; `sent` is a Unix time, `took` until the end of its answer, in nanoseconds."""
+
+    sent: int
+    code: int
+    took: int
+    number: int
+    error: str
+
+
+def _parts(text: str) -> tuple[float, dict[str, float], str, list[str]]:
+    """CPU seconds and events, what was said meanwhile, and the lines after all was measured."""
+    lines = text.splitlines()
+    at = [number for number, line in enumerate(lines) if line.startswith("cpu ")]
+    if len(at) != 2:
+        raise OutputError(f"the step has {len(at)} lines of CPU times, not 2; it ends with {text[-200:]!r}")
+    first, last = at
+    try:
+        cpu = busy_seconds(lines[last]) - busy_seconds(lines[first])
+    except ValueError:
+        raise OutputError(f"these are no CPU times: {lines[first][:100]!r}, {lines[last][:100]!r}") from None
+    rest = lines[last + 1 :]
+    end = rest.index(AFTERWARDS) if AFTERWARDS in rest else len(rest)
+    return cpu, events("\n".join(rest[:end])), "\n".join(lines[first + 1 : last]), rest[end + 1 :]
+
+
+def _whole(text: str) -> int:
+    """A whole number of 64 bits; raises `ValueError` if it is none."""
+    if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
+        raise ValueError
+    return int(text)
+
+
+def _end(lines: Sequence[str]) -> str:
+    return f"the last is {lines[-1][:200]!r}" if lines else "there are none"
+
+
+def events(text: str) -> dict[str, float]:
+    """The counts by event, without those that the machine doesn't have or didn't count.
+
+    A 0 is none: a machine that moves bytes has instructions and cycles. One counted for a part of the time only is
+    scaled by perf itself.
+
+    >>> events("4710341,,instructions,1000413,100.00,,\\n<not supported>,,cycles,0,100.00,,")
+    {'instructions': 4710341.0}
+    """
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        fields = line.split(",")
+        if len(fields) >= 3 and fields[0].isascii() and fields[0].isdigit() and len(fields[0]) < 20 and int(fields[0]):
+            found[fields[2].partition(":")[0]] = float(fields[0])
+    return found

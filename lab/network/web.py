@@ -1,0 +1,63 @@
+"""An open-loop web load: nginx with two static files, and vegeta, which asks for one of them at a constant rate.
+
+A request is due at its time whether the ones before are answered or not. How long it took is counted from when it was
+due, as wrk2 does: a client that waits for its turn is a user who waits.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.network.paths import Ends
+from lab.network.scenario import FILES, WebLoad
+from lab.servers import enclosure
+from tools import go_programs, programs
+
+CONFIG = Path(__file__).with_name("nginx.conf")
+PORT = 8080  # as in CONFIG
+SERVER = ("/usr/sbin/nginx", "-e", "stderr", "-c", f"/srv/config/{CONFIG.name}")
+MOST_AT_ONCE = 1_000  # requests; the others wait, and this counts
+TIMEOUT = 10  # seconds until a request has failed
+VEGETA = "/srv/config/vegeta"
+RESULTS = "/srv/state/results"
+
+
+def prepare(folder: Path, target: str) -> None:
+    """Put into a folder what nginx and vegeta read, for everybody to read. Raises `GoProgramsError`."""
+    config, site = folder / "config", folder / "site"
+    for made in (config, site):
+        made.mkdir(mode=0o755)
+    shutil.copyfile(CONFIG, config / CONFIG.name)
+    shutil.copyfile(go_programs.path("vegeta"), config / "vegeta")
+    (config / "vegeta").chmod(0o755)
+    (config / "target").write_text(f"{target}\n")
+    for size in FILES:
+        (site / str(size)).write_bytes(b"x" * size)
+
+
+def enclosed(state: Path, command: Sequence[str]) -> list[str]:
+    """A command, as nobody who sees nginx and what `prepare` has put beside `state`, and may write to `state` alone."""
+    return enclosure.enclosed(state, command, programs.WEB_SERVER)
+
+
+def target(of: WebLoad, address: str) -> str:
+    """What is asked for, as vegeta reads it."""
+    return f"GET http://{address}:{PORT}/{of.size}"
+
+
+def ends(of: WebLoad, warm_up: int, duration: int) -> Ends:
+    """Both ends, each to be enclosed."""
+    return Ends(
+        servers={PORT: SERVER},
+        warm_up=attack(of, warm_up, "/dev/null"),
+        client=attack(of, duration),
+        afterwards=[VEGETA, "encode", "-to=csv", RESULTS],
+    )
+
+
+def attack(of: WebLoad, seconds: int, results: str = RESULTS) -> list[str]:
+    """The requests of so many seconds; what became of each goes to this file."""
+    when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MOST_AT_ONCE}", f"-timeout={TIMEOUT}s"]
+    return [VEGETA, "attack", "-targets=/srv/config/target", *when, "-max-body=0", f"-output={results}"]

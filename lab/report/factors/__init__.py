@@ -1,0 +1,1 @@
+"""The report of a run of influence factors, from what Prometheus recorded."""

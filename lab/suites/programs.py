@@ -1,0 +1,162 @@
+"""Each suite as a program: where it is in an environment, the command that runs it once, and what reads its output."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import LabError
+from lab.environments import NONE, Environment
+from lab.suites import lmbench, nbench, stress_ng, unixbench
+from lab.suites.rows import Row
+from lab.suites.scenario import Suites
+from tools import programs
+from tools.programs import Packages, ProgramsError
+
+# The scripts' own folder, here and in a guest, on a disk as /tmp may not be; they don't use one of somebody else's.
+WORK = Path("/var/tmp/virtscope-suites")  # noqa: S108
+HELLO = Path("/var/tmp/lmbench")  # noqa: S108 (where Debian's lat_proc looks for the program that it executes)
+NO_COPY = "no distribution packages it; give the folder of a copy with `{}: /path`"
+FIND_SECONDS = 60.0
+UNIXBENCH_PASSES = 3  # of its long tests; its default of 10 takes half an hour
+_HERE = Path(__file__).parent
+_UNIXBENCH = f"""
+rm -rf {WORK} && mkdir {WORK} || exit
+trap 'rm -rf {WORK}' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+export UB_RESULTDIR={WORK} UB_TMPDIR={WORK}
+cd "$1" && ./Run -c 1 -i {UNIXBENCH_PASSES}
+"""
+# busybox has a setpriv that can't.
+_AS_NOBODY = """
+[ "$(id -u)" != 0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null && echo yes
+:
+"""
+
+
+class SkippedError(LabError):
+    """A suite that can't run in an environment; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a suite's programs are, and the libraries that they need beside the environment's own; "" for none."""
+
+    programs: str
+    libraries: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A suite. `find` raises `SkippedError`; `planned` and `timeout` are the seconds of one run."""
+
+    find: Callable[[Suites, Environment], Place]
+    command: Callable[[Suites, Place], list[str]]
+    parse: Callable[[str], tuple[Row, ...]]
+    planned: Callable[[Suites], float]
+    timeout: float
+
+
+def versions(what: Suites) -> dict[str, str]:
+    """Versions of the packages that this machine's environments run, as labels of lab_run_info; "" if there is none."""
+    found = {}
+    for suite, packages in ((lmbench.SUITE, programs.LMBENCH), (stress_ng.SUITE, programs.STRESS_NG)):
+        if suite in what.suites:
+            try:
+                found[suite.replace("-", "_")] = programs.versions(packages)[packages.names[0]]
+            except ProgramsError:
+                found[suite.replace("-", "_")] = ""
+    return found
+
+
+def _is_here(environment: Environment) -> bool:
+    return environment.virtualization in {NONE, "cgroup"}
+
+
+def _unpacked(packages: Packages) -> tuple[Path, str]:
+    """Where packages are unpacked, and their folder of libraries."""
+    try:
+        root = programs.root(packages)
+    except ProgramsError as error:
+        raise SkippedError(str(error)) from None
+    return root, str(root / "usr/lib" / f"{platform.machine()}-linux-gnu")
+
+
+def _in_environment(environment: Environment, script: str, reason: str, *arguments: str) -> str:
+    """The line that a script prints there; raises `SkippedError` with the reason if it prints none."""
+    said = environment.run(["sh", "-c", script, "find", *arguments], FIND_SECONDS).strip()
+    if not said:
+        raise SkippedError(reason)
+    return said.splitlines()[-1]
+
+
+def _find_lmbench(_: Suites, environment: Environment) -> Place:
+    if not _is_here(environment):
+        script = 'for each in /usr/lib/lmbench/bin/*/lat_syscall; do [ -x "$each" ] && dirname "$each"; done; :'
+        return Place(_in_environment(environment, script, "install Debian's package lmbench (non-free) in the guest"))
+    root, libraries = _unpacked(programs.LMBENCH)
+    found = next(root.glob("usr/lib/lmbench/bin/*/lat_syscall"), None)
+    if found is None:
+        raise SkippedError("the package lmbench has no programs in usr/lib/lmbench/bin")
+    return Place(str(found.parent), libraries)
+
+
+def _find_stress_ng(_: Suites, environment: Environment) -> Place:
+    if not _is_here(environment):
+        found = _in_environment(environment, "command -v stress-ng; :", "install the package stress-ng in the guest")
+        _in_environment(environment, _AS_NOBODY, "install the package util-linux in the guest: it needs its setpriv")
+        return Place(found)
+    root, libraries = _unpacked(programs.STRESS_NG)
+    return Place(str(root / "usr/bin/stress-ng"), libraries)
+
+
+def _find_unixbench(what: Suites, environment: Environment) -> Place:
+    return _find_copy(what.unixbench, "unixbench", "Run", environment)
+
+
+def _find_nbench(what: Suites, environment: Environment) -> Place:
+    return _find_copy(what.nbench, "nbench", "nbench", environment)
+
+
+def _find_copy(folder: str | None, key: str, program: str, environment: Environment) -> Place:
+    if folder is None:
+        raise SkippedError(NO_COPY.format(key))
+    reason = f"there is no program {program} in {folder}"
+    return Place(_in_environment(environment, '[ -x "$1/$2" ] && echo "$1"; :', reason, folder, program))
+
+
+def _lmbench(what: Suites, place: Place) -> list[str]:
+    arguments = (place.programs, place.libraries, str(what.megabytes), str(round(what.interval * 1e6)), str(WORK))
+    return ["sh", "-c", (_HERE / "lmbench.sh").read_text(), "lmbench", *arguments]
+
+
+def _stress_ng(what: Suites, place: Place) -> list[str]:
+    arguments = (place.programs, place.libraries, f"{what.stress_time:g}", str(WORK))
+    return ["sh", "-c", (_HERE / "stress_ng.sh").read_text(), "stress-ng", *arguments]
+
+
+PROGRAMS: Mapping[str, Program] = {
+    # About 60 measurements with their warm-up, of eleven intervals each.
+    lmbench.SUITE: Program(
+        _find_lmbench, _lmbench, lmbench.parse, lambda what: 30 + 60 * 12 * what.interval, timeout=3 * 3600
+    ),
+    unixbench.SUITE: Program(
+        _find_unixbench,
+        lambda _, place: ["sh", "-c", _UNIXBENCH, "unixbench", place.programs],
+        unixbench.parse,
+        lambda _: 600,
+        timeout=3 * 3600,
+    ),
+    nbench.SUITE: Program(
+        _find_nbench,
+        lambda _, place: ["sh", "-c", 'cd "$1" && ./nbench', "nbench", place.programs],
+        nbench.parse,
+        lambda _: 300,
+        timeout=3 * 3600,
+    ),
+    stress_ng.SUITE: Program(
+        _find_stress_ng, _stress_ng, stress_ng.parse, lambda what: 7 * (what.stress_time + 1), timeout=8 * 3600
+    ),
+}

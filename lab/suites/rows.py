@@ -1,0 +1,60 @@
+"""What any suite's output says: a value for each test, with its unit and which direction is better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from lab import LabError
+
+MICROSECONDS, MEGABYTES, INDEX = "microseconds", "megabytes_per_second", "index"  # a megabyte is 1,000,000 bytes
+Better = Literal["lower", "higher"]
+LOWER: Better = "lower"
+HIGHER: Better = "higher"
+_NUMBER = re.compile(r"\d{1,15}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?", re.ASCII)
+_LONGEST = 80  # characters of a line in an error message
+
+
+class OutputError(LabError):
+    """A suite's output that isn't understood; the message has the line's number and its text."""
+
+    def __init__(self, line: int, text: str, problem: str) -> None:
+        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        super().__init__(f"line {line}: {shown!r}: {problem}")
+
+
+class Test(NamedTuple):
+    """A test of a suite, as the suite's own summary names it; `group` is the summary's table."""
+
+    suite: str
+    group: str
+    name: str
+    unit: str
+    better: Better
+
+    @property
+    def key(self) -> str:
+        """Unique among all suites: names aren't, as lmbench has a latency and a bandwidth of "Pipe"."""
+        return f"{self.suite}/{self.group}/{self.name}"
+
+
+class Row(NamedTuple):
+    """A test's value in its unit, finite and above 0."""
+
+    test: Test
+    value: float
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """Its lines without blanks at their ends, and their numbers."""
+    return enumerate((line.rstrip() for line in text.split("\n")), 1)
+
+
+def number(text: str) -> float | None:
+    """A plain number of at most 15 digits before its point; None if it isn't one.
+
+    >>> number("0.1216"), number("4.6794e+08"), number("-1"), number("nan")
+    (0.1216, 467940000.0, None, None)
+    """
+    return float(text) if _NUMBER.fullmatch(text) else None

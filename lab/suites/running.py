@@ -1,0 +1,200 @@
+"""The steps of benchmark suites: one suite in one environment after the other, each on a settled machine."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from lab import LabError, machine, scrapes, targets
+from lab.environments import FOLDER as ENVIRONMENT
+from lab.environments import Base, Environment, Guest, Limited, ProgramError
+from lab.measurements import Measurement, Measurements, await_scraped
+from lab.progress import Course
+from lab.servers import guard
+from lab.state import State
+from lab.suites import lmbench, stress_ng
+from lab.suites.programs import HELLO, NO_COPY, PROGRAMS, WORK, Place, SkippedError, versions
+from lab.suites.rows import OutputError, Row
+from lab.suites.scenario import STUDY, Step, Suites
+
+SETTLED_CPUS = 0.2  # in use on the whole machine: the stack's own work is less
+LONGEST_SETTLING = 12  # times the settle time
+_FAILED = re.compile(r"^(?:# )?\[(.+: status \d+: .*)\]$", re.MULTILINE)  # what the scripts print of a program
+_LONGEST_LABEL = 1000  # characters: Prometheus refuses a scrape with a label of more than 4096 bytes
+BETWEEN_SECONDS = 5.0  # about, until Prometheus has a step's values
+
+
+def carry_out(what: Suites, state: State, console: Console, prometheus_port: int) -> None:
+    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
+    with contextlib.ExitStack() as ending:
+        guard.await_all(ENVIRONMENT.parent)
+        ending.enter_context(_guarded())
+        places, skipped = _find(what)
+        for name, suite, reason in skipped:
+            console.print(f"{suite} is skipped in {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
+        steps = [step for step in what.steps if (step.environment, step.suite) in places]
+        if not steps:
+            raise LabError("none of the scenario's suites can run: see above")
+        metrics = Measurements()
+        ending.callback(metrics.stop)
+        facts = {**machine.host(), **versions(what), "skipped": _in_words(skipped)}
+        metrics.describe_run(state.run, STUDY, what.name, len(steps), facts)
+        ports = {"lab": (metrics.port,)}
+        ending.callback(targets.remove)
+        targets.write(ports)
+        scrapes.await_targets(prometheus_port, ports, lambda: None)
+        left = [step for step in steps if step.name not in state.finished]
+        running = _Running(what, state, metrics, prometheus_port, places)
+        with Course(planned_seconds(what, left), console) as course:
+            done: list[Step] = []
+            for name, group in itertools.groupby(left, key=lambda step: step.environment):
+                [environment] = [one for one in what.environments if one.name == name]
+                with environment.ready():
+                    for step in group:
+                        summary = running.measure(step, environment, course)
+                        done.append(step)
+                        course.reach(planned_seconds(what, done))
+                        course.say(summary)
+
+
+def plan(what: Suites) -> list[str]:
+    """What a run would change or run where, as lines to read; what is skipped is only known there."""
+    packages = [name for name in (lmbench.SUITE, stress_ng.SUITE) if name in what.suites]
+    return [
+        *([f"On this machine, unpacked below .stack/programs: {', '.join(packages)}"] if packages else []),
+        f"There and in guests, files in {WORK} and {HELLO}, which are removed at the end",
+        *(_changes(each, what) for each in what.environments),
+        *(f"{suite} is skipped: {NO_COPY.format(suite)}" for suite in what.suites if suite not in what.runnable),
+    ]
+
+
+def _changes(environment: Environment, what: Suites) -> str:
+    suites = ", ".join(what.runnable)
+    match environment:
+        case Guest():
+            scripts = "sh with lab/suites/lmbench.sh and stress_ng.sh, and copies of the others"
+            return f"{environment.name}: {suites}, by ssh {environment.destination}: {scripts}"
+        case Limited(limits=limits):
+            cap = "no cap" if limits.cap is None else f"a cap of {limits.cap:g} CPUs"
+            return f"{environment.name}: {suites}, in a cgroup with {cap} and weight {limits.cpu_weight}"
+        case Base(cpus=cpus):
+            return f"{environment.name}: {suites}, on CPUs {cpus}"
+        case _:
+            return f"{environment.name}: {suites}"
+
+
+def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
+    """How long steps take, roughly."""
+    of_suite = {suite: what.settle + PROGRAMS[suite].planned(what) + BETWEEN_SECONDS for suite in what.suites}
+    return sum(of_suite[step.suite] for step in steps)
+
+
+Places = dict[tuple[str, str], Place]
+"""Where a suite is, by environment and suite."""
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A run's steps."""
+
+    what: Suites
+    state: State
+    metrics: Measurements
+    prometheus_port: int
+    places: Places
+
+    def measure(self, step: Step, environment: Environment, course: Course) -> str:
+        """Wait for the machine to settle, run the suite, and return a summary once Prometheus has its values."""
+        others = self._settle(step, course)
+        course.doing(f"{step.name}: running")
+        program, place = PROGRAMS[step.suite], self.places[step.environment, step.suite]
+        output = self.state.folder / f"{step.name.replace('/', '_')}.txt"
+        try:
+            said = environment.run(program.command(self.what, place), program.timeout)
+        except ProgramError as error:
+            output.write_text(error.said)
+            raise LabError(f"{step.name} {error.how}; all that it printed is in {output}{error.end}") from None
+        output.write_text(said)
+        try:
+            rows = program.parse(said)
+        except OutputError as error:
+            raise LabError(f"{output}: {error}") from None
+        if not rows:
+            raise LabError(f"{step.suite} measured nothing in {step.environment}; what it printed is in {output}")
+        self.metrics.add(self.state.run, step.name, [_measurement(row, step, environment) for row in rows])
+        await_scraped(self.prometheus_port, self.state.run, step.name, len(rows), lambda: None)
+        self.state.finish_step(step.name)
+        for failed in _FAILED.findall(said):
+            course.say(f"{step.name}: no value of {failed}")
+        busy = "" if others <= SETTLED_CPUS else f"; the machine did not settle: others used {others:.2f} CPUs before"
+        return f"{step.name}: {len(rows)} values{busy}"
+
+    def _settle(self, step: Step, course: Course) -> float:
+        """Return the CPUs in use on the machine, once these are few, or at the latest after `LONGEST_SETTLING`."""
+        used = 0.0
+        for _ in range(LONGEST_SETTLING if self.what.settle else 0):
+            course.doing(f"{step.name}: waiting for the machine to settle")
+            clock, cpu = time.monotonic(), machine.cpu_seconds()
+            time.sleep(self.what.settle)
+            used = (machine.cpu_seconds() - cpu) / (time.monotonic() - clock)
+            if used <= SETTLED_CPUS:
+                break
+        return used
+
+
+def _find(what: Suites) -> tuple[Places, list[tuple[str, str, str]]]:
+    """Where each suite is; and what is skipped: environment, suite and reason."""
+    places: Places = {}
+    skipped: list[tuple[str, str, str]] = []
+    for environment in what.environments:
+        with environment.ready():
+            for suite in what.suites:
+                try:
+                    places[environment.name, suite] = PROGRAMS[suite].find(what, environment)
+                except SkippedError as error:
+                    skipped.append((environment.name, suite, str(error)))
+    return places, skipped
+
+
+def _in_words(skipped: list[tuple[str, str, str]]) -> str:
+    """For the report; each reason once, with its environments."""
+    of: dict[tuple[str, str], list[str]] = {}
+    for name, suite, reason in skipped:
+        of.setdefault((suite, reason), []).append(name)
+    said = "; ".join(f"{suite} in {', '.join(names)}: {reason}" for (suite, reason), names in of.items())
+    return said[:_LONGEST_LABEL]
+
+
+def _measurement(row: Row, step: Step, environment: Environment) -> Measurement:
+    return Measurement(
+        environment.name,
+        environment.virtualization,
+        environment.emulated,
+        row.test.key,
+        row.test.unit,
+        row.test.better,
+        step.repetition,
+        row.value,
+    )
+
+
+@contextlib.contextmanager
+def _guarded() -> Iterator[None]:
+    """Remove what killed scripts have left on this machine, also if the lab is killed itself.
+
+    Not where Debian's lmbench keeps files of its own, if there are any.
+    """
+    with contextlib.ExitStack() as ending:
+        for folder in (WORK, *(() if HELLO.exists() else (HELLO,))):
+            watching = guard.start(folder, [])
+            ending.callback(watching.wait)
+            ending.callback(watching.kill)
+            ending.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield

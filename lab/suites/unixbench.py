@@ -1,0 +1,96 @@
+"""The report of UnixBench 5 and 6 (its `Run`, as text): the index of each test.
+
+    4 CPUs in system; running 1 parallel copy of tests
+
+    Pipe Throughput                            1135478.8 lps   (10.0 s, 7 samples)
+
+    System Benchmarks Index Values               BASELINE       RESULT    INDEX
+    Pipe Throughput                               12440.0    1135478.8    912.8
+                                                                       ========
+    System Benchmarks Index Score                                         912.8
+
+A test's index is its result divided by that of a SPARCstation 20-61, times 10; the score is their geometric mean. Where
+a report has several numbers of copies, the values are those of a single one. Tests without a baseline have no row.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from lab.suites.rows import HIGHER, INDEX, OutputError, Row, Test, lines, number
+
+SUITE = "unixbench"
+CPU, COMMUNICATION = "cpu_benchmarks", "inter_process_communication_benchmarks"
+FILES, SCORE, OTHER = "filesystem_benchmarks", "score", "other_benchmarks"
+# As Fisher groups them; those that version 5 has and he doesn't are where their like are.
+GROUPS = {
+    "dhrystone 2 using register variables": CPU,
+    "double-precision whetstone": CPU,
+    "execl throughput": CPU,
+    "pipe throughput": COMMUNICATION,
+    "pipe-based context switching": COMMUNICATION,
+    "process creation": COMMUNICATION,
+    "system call overhead": COMMUNICATION,
+}
+
+_COPIES = re.compile(r"\d+ CPUs? in system; running (\d{1,6}) parallel cop(?:y|ies) of tests", re.ASCII)
+_HEAD = re.compile(r".+ (?:Index Values|Partial Index)\s+BASELINE\s+RESULT\s+INDEX")
+_TEST = re.compile(r"(.{1,60}?)\s+([0-9.]+|---)\s+([0-9.]+)\s+([0-9.]+|---)", re.ASCII)
+_SCORE = re.compile(r"(.{1,60} Index Score(?: \(Partial Only\))?)\s+([0-9.]+)", re.ASCII)
+
+
+class _Section(NamedTuple):
+    copies: int
+    rows: list[Row]
+
+
+def parse(text: str) -> tuple[Row, ...]:
+    """The indexes of a single copy; raises `OutputError`."""
+    sections: list[_Section] = []
+    in_table = False
+    line = 0
+    for line, whole in lines(text):
+        content = whole.strip()
+        if copies := _COPIES.fullmatch(content):
+            sections.append(_Section(int(copies[1]), []))
+            in_table = False
+        elif _HEAD.fullmatch(content):
+            if not sections:
+                raise OutputError(line, content, "nothing above says how many copies ran: give the whole report")
+            in_table = True
+        elif in_table:
+            if not content:
+                in_table = False
+            elif content.strip("="):
+                sections[-1].rows.extend(_row(line, content))
+    of_one = [section for section in sections if section.copies == 1]
+    if len(of_one) != 1:
+        raise OutputError(
+            line, "", f"{len(of_one)} runs of a single copy instead of one: use `Run -c 1`, one at a time"
+        )
+    if len({row.test for row in of_one[0].rows}) < len(of_one[0].rows):
+        raise OutputError(line, "", "a test is there twice")
+    return tuple(of_one[0].rows)
+
+
+def _row(line: int, content: str) -> list[Row]:
+    if score := _SCORE.fullmatch(content):
+        name, text, group = score[1], score[2], SCORE
+    elif test := _TEST.fullmatch(content):
+        name, text, group = test[1], test[4], _group(test[1])
+        if text == "---":
+            return []
+    else:
+        raise OutputError(line, content, "is no line of UnixBench's index")
+    value = number(text)
+    if value is None:
+        raise OutputError(line, content, f"{text} is not a number")
+    return [Row(Test(SUITE, group, name, INDEX, HIGHER), value)] if value > 0 else []
+
+
+def _group(name: str) -> str:
+    folded = name.casefold()
+    if folded.startswith("shell scripts"):
+        return COMMUNICATION
+    return FILES if folded.startswith("file ") else GROUPS.get(folded, OTHER)

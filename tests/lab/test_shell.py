@@ -1,0 +1,185 @@
+"""Commands on a host over a real sshd, and what the host undoes by itself however they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import LabError
+from lab.allocation.guests import Guests
+from lab.allocation.scenario import Elsewhere, Guest
+from lab.shell import Shell
+from tests.ssh.sshd import Sshd
+from tests.unit.waiting import within_a_minute
+from tools.programs import CHECKOUT
+
+XL = """\
+#!/bin/sh
+case "$1" in
+  info) echo "xen_scheduler          : credit2" ;;
+  list) cat {folder}/list ;;
+  sched-credit2)
+    [ -n "$2" ] && echo "$@" >>{folder}/caps
+    printf 'Name  ID Weight Cap\\nDomain-0 0 256 0\\nweb1 1 256 0\\ndb 2 256 30\\n' ;;
+esac
+"""
+LIST = """\
+Name                                        ID   Mem VCPUs\tState\tTime(s)
+Domain-0                                     0   640     1     r-----      61.5
+web1                                         1    96     1     -b----      20.3
+db                                           2    96     1     ------       7.8
+"""
+TARGET = Elsewhere("xen", "xen1", (Guest("web1", "web1"), Guest("db")))
+
+
+pytestmark = pytest.mark.usefixtures("sshd")
+
+
+@pytest.fixture
+def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """The host "xen1", whose xl is a script that keeps what it is asked, and its guest "web1": this machine's sshd."""
+    (tmp_path / "ssh").mkdir()
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (tmp_path / "list").write_text(LIST)
+    (tmp_path / "caps").touch()
+    for name, text in (
+        ("xl", XL.format(folder=shlex.quote(str(tmp_path)))),
+        ("ssh", f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(str(tmp_path))}/ssh/ssh_config "$@"\n'),
+    ):
+        (bin_folder / name).write_text(text)
+        (bin_folder / name).chmod(0o755)
+    with Sshd(tmp_path / "ssh") as sshd:
+        for host in ("xen1", "web1"):
+            sshd.add_host(host, f'PATH={bin_folder}:$PATH sh -c "$SSH_ORIGINAL_COMMAND"')
+        monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
+        yield sshd
+
+
+def caps(tmp_path: Path) -> list[str]:
+    """What the host's xl was asked to set."""
+    return (tmp_path / "caps").read_text().splitlines()
+
+
+def test_commands_answer_one_after_the_other() -> None:
+    with Shell("xen1") as shell:
+        assert shell.run("printf '%s' 'no end of line'") == "no end of line"
+        assert shell.run("echo a; echo b >&2") == "a\nb\n"
+        with pytest.raises(LabError) as error:
+            shell.run("echo too bad; (exit 3)")
+        assert str(error.value) == "xen1: echo too bad; (exit 3) ended with status 3 and said:\n  too bad"
+        assert shell.run("cat") == ""  # it doesn't read the commands
+        assert shell.run("seq 100000").count("\n") == 100_000
+
+
+def test_a_host_that_cannot_be_reached_is_named() -> None:
+    with pytest.raises(LabError, match=r"(?s)^elsewhere: no answer to true: .*Permission denied"), Shell("elsewhere"):
+        pass
+
+
+def test_a_connection_that_ends_is_named_and_undone(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as ending:
+        shell = ending.enter_context(Shell("xen1"))
+        shell.undo([f"touch {tmp_path}/first", "false", f"touch {tmp_path}/undone"])
+        subprocess.run(["pkill", "-KILL", "-P", str(os.getpid()), "-x", "ssh"], check=True)
+        with pytest.raises(LabError, match=r"^xen1: no answer to true: the connection has ended"):
+            shell.run("true")
+        with pytest.raises(LabError, match=r"(?s)^xen1: no answer to undo: .* may not be as it was; if so, run there:"):
+            ending.close()
+    within_a_minute((tmp_path / "undone").exists)
+    assert (tmp_path / "first").exists()
+
+
+def test_guests_have_caps_loads_and_cpu_time_and_their_old_caps_afterwards(tmp_path: Path) -> None:
+    with Guests(TARGET, tmp_path / "log") as guests:
+        guests.cap(0, 0.2)
+        guests.cap(1, 0.8)
+        first = guests.sample()
+        within_a_minute(lambda: guests.sample().tasks > first.tasks)
+        assert list(first.container_cpu) == [20.3, 7.8]
+        guests.check()
+        assert caps(tmp_path) == ["sched-credit2 -d web1 -c 20", "sched-credit2 -d db -c 80"]
+    assert caps(tmp_path)[2:] == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"]
+    within_a_minute(lambda: not loads())
+
+
+def test_what_other_domains_have_used_before_and_after_does_not_count(tmp_path: Path) -> None:
+    with Guests(Elsewhere("xen", "xen1", (Guest("web1"), Guest("db"))), tmp_path / "log") as guests:
+        other = "other                                        9    96     1     -b----    5000.0\n"
+        (tmp_path / "list").write_text(LIST.replace("61.5", "61.0") + other)
+        guests.sample()
+        begun = guests.sample().machine_cpu
+        (tmp_path / "list").write_text(LIST.replace("20.3", "20.7"))  # Dom0 0.5 more, web1 0.4; the other has ended
+        assert guests.sample().machine_cpu - begun == pytest.approx(0.9)
+        (tmp_path / "list").write_text(LIST.replace("20.3", "0.1"))
+        with pytest.raises(LabError, match="web1 has restarted while it was measured"):
+            guests.sample()
+
+
+def test_a_host_is_changed_by_one_lab_at_a_time() -> None:
+    with Shell("xen1"), pytest.raises(LabError, match=r"(?s)^xen1: .*another lab changes this host"), Shell("xen1"):
+        pass
+
+
+def test_what_cannot_be_undone_is_said_with_the_commands_to_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = (f"touch {tmp_path}/first", "xl-is-gone -c 0")
+    by_hand = f"xen1 may not be as it was; if so, run there:\n  {commands[0]}\n  {commands[1]}"
+    with contextlib.ExitStack() as ending:
+        ending.enter_context(Shell("xen1")).undo(commands)
+        with pytest.raises(LabError) as error:
+            ending.close()
+    assert "xl-is-gone -c 0 failed" in str(error.value)
+    assert str(error.value).endswith(by_hand)
+    assert (tmp_path / "first").exists()
+    shell = Shell("xen1").__enter__()
+    shell.undo(commands)
+    shell.__exit__(KeyboardInterrupt)  # what has happened first is what is raised
+    assert by_hand in capsys.readouterr().err
+
+
+def loads() -> list[str]:
+    """Loads that run on this machine."""
+    ps = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return [line for line in ps.stdout.splitlines() if line.startswith("awk BEGIN { for (;;)")]
+
+
+def test_a_guest_that_cannot_be_loaded_leaves_no_cap(tmp_path: Path) -> None:
+    wrong = Elsewhere("xen", "xen1", (Guest("web1", "nobody-there"), Guest("db")))
+    with pytest.raises(LabError, match=r"the load in web1 has ended; see"), Guests(wrong, tmp_path / "log"):
+        pass
+    assert "Permission denied" in (tmp_path / "log").read_text()
+    assert caps(tmp_path) == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"]
+
+
+def test_a_lab_that_was_killed_leaves_neither_caps_nor_loads(tmp_path: Path) -> None:
+    program = f"""
+import time
+from pathlib import Path
+from lab.allocation.guests import Guests
+from lab.allocation.scenario import Elsewhere, Guest
+with Guests(Elsewhere("xen", "xen1", (Guest("web1", "web1"), Guest("db"))), Path({str(tmp_path / "log")!r})) as guests:
+    guests.cap(0, 0.2)
+    time.sleep(600)
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT}/exporters"}
+    lab = subprocess.Popen([sys.executable, "-c", program], cwd=CHECKOUT, env=environment)
+    try:
+        within_a_minute(lambda: caps(tmp_path) == ["sched-credit2 -d web1 -c 20"])
+        assert loads()
+        lab.send_signal(signal.SIGKILL)
+    finally:
+        lab.kill()
+        lab.wait()
+    within_a_minute(lambda: caps(tmp_path)[1:] == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"])
+    within_a_minute(lambda: not loads())

@@ -1,0 +1,227 @@
+"""The report of network costs: a run whose truth is known, beside the study's numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.measurements import METRIC, Measurement
+from lab.network.experiment import values, web_values
+from lab.network.outputs import Counted, Served
+from lab.network.scenario import Configuration, WebLoad, parse
+from lab.report.document import Document
+from lab.report.measurements import MeasuredRun, Recording, query
+from lab.report.network.comparison import Results
+from lab.report.network.document import write_up
+from lab.report.rendering import html, markdown
+
+RUN = MeasuredRun("20261123T090512-mine", "network", "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
+SCENARIO = "study: network\nabout: Everything.\n"
+NOISE = (0.998, 1.001, 1.002, 0.999, 1.0)  # of each repetition
+SECONDS = 10
+THROUGHPUT = {"loopback": 2e9, "veth": 1.8e9, "bridge": 1.25e9}
+CPU = {"loopback": 1.6, "veth": 1.584, "bridge": 1.5}  # per second: a byte costs 1, 1.1 and 1.5 times as much
+SMALL, WITHOUT = 40.0, 6.0  # times a byte's cost, by less throughput
+MOST = 2_000  # requests per second that any path reaches
+GUESTS = """\
+guests:
+  - {name: web 1, ssh: root@web1, platform: kvm}
+  - {name: trial, ssh: root@trial, platform: xen, emulated: true}
+"""
+
+
+def counted(of: Configuration, noise: float, *, events: bool) -> Counted:
+    less = (SMALL if of.size == 256 else 1.0) * (WITHOUT if of.offloads == "off" else 1.0)
+    cpu = CPU.get(of.path, 6.0) * SECONDS
+    # Twice the instructions in a second of CPU over a bridge.
+    instructions = cpu * 2e9 * (2 if of.path == "bridge" else 1)
+    return Counted(
+        THROUGHPUT.get(of.path, 1e9) / less * noise,
+        cpu,
+        {"instructions": instructions, "cycles": cpu * 3e9} if events else {},
+    )
+
+
+def served(of: WebLoad, noise: float) -> Served:
+    """A request costs 1, 1.1 and 1.5 times as much, as a byte does; p99 is ten times the median."""
+    answered = min(of.rate, MOST) * SECONDS
+    cost = CPU[of.path] / THROUGHPUT[of.path] * 1e6
+    median = 0.0005 * noise
+    latencies = [median] * round(0.98 * answered) + [10 * median] * (answered - round(0.98 * answered))
+    return Served(latencies, float(SECONDS), of.rate * SECONDS - answered, cost * answered * noise, {})
+
+
+def recording(scenario: str = SCENARIO, *, events: bool = False, finished: int | None = None) -> Recording:
+    found: list[Measurement] = []
+    parsed = parse(scenario, "mine.yml")
+    guests = {f"guest {guest.name}": guest for guest in parsed.guests}
+    for step in parsed.steps:
+        what, noise = step.configuration, NOISE[step.repetition - 1]
+        if isinstance(what, WebLoad):
+            found += web_values(step, served(what, noise), SECONDS)
+        else:
+            found += values(step, counted(what, noise, events=events), SECONDS, guests.get(what.path))
+    asked = {metric: query(metric, RUN) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC)}
+    done = len(parsed.steps) if finished is None else finished
+    return Recording(RUN, asked, {"cpus": "2"}, len(parsed.steps), done, tuple(found), 1_795_440_000)
+
+
+def document(of: Recording | None = None) -> Document:
+    return write_up(of or recording(), "http://127.0.0.1:9090")
+
+
+def test_a_path_is_compared_with_loopback_and_its_cost_ratio_is_cpu_ratio_over_throughput_ratio() -> None:
+    found = Results(recording().measurements).paths
+    assert {(one.configuration.path, one.baseline.path) for one in found} == {
+        ("veth", "loopback"),
+        ("bridge", "loopback"),
+    }
+    for one in found:
+        truth = {"veth": 1.1, "bridge": 1.5}[one.configuration.path]
+        cost = one.cost["CPU"]
+        assert cost.value == pytest.approx(truth)
+        assert cost.value == one.counted["CPU"].value / one.throughput.value
+        assert cost.low is not None
+        assert cost.high is not None
+        assert cost.low < truth < cost.high
+        assert cost.high - cost.low < 0.02 * truth
+        assert one.n == 5
+
+
+def test_only_the_thing_in_question_differs() -> None:
+    results = Results(recording().measurements)
+    for one in results.offloads:
+        assert (one.configuration.offloads, one.baseline.offloads) == ("off", "on")
+        assert one.cost["CPU"].value == pytest.approx(WITHOUT)
+    for one in results.sizes:
+        assert (one.configuration.size, one.baseline.size) == (256, 131_072)
+        assert one.cost["CPU"].value == pytest.approx(SMALL)
+
+
+def test_without_loopback_veth_is_the_baseline() -> None:
+    results = Results(recording(SCENARIO + "paths: [bridge, veth]\n").measurements)
+    assert {(one.configuration.path, one.baseline.path) for one in results.paths} == {("bridge", "veth")}
+
+
+def test_the_first_sentence_is_the_answer() -> None:
+    first, second, *rest = document().verdict
+    assert first.startswith("Over veth, a byte costs up to 1.10 times as much CPU time as over loopback (veth, ")
+    assert second.startswith("Over bridge, a byte costs up to 1.50 times as much CPU time as over loopback (bridge, ")
+    assert any("Without segmentation offloads, a byte costs up to 6.00 times" in one for one in rest)
+    assert any("In small messages, a byte costs up to 40.00 times" in one for one in rest)
+    assert any("This machine counted no instructions, so costs are CPU seconds" in one for one in rest)
+
+
+def test_instructions_judge_where_they_are_counted() -> None:
+    found = document(recording(events=True)).verdict
+    assert any(one.startswith("Over bridge, a byte costs up to 3.00 times as many instructions as ") for one in found)
+    assert not any("CPU seconds" in one for one in found)
+
+
+def test_a_difference_within_noise_is_called_that() -> None:
+    of = recording("study: network\nabout: One.\nsizes: 256\noffloads: on\ndirections: send\n")
+    level = tuple(
+        Measurement(**{**vars(one), "value": one.value / (1.1 if "veth" in one.environment else 1)})
+        if one.test in {"CPU per byte", "CPU"}
+        else one
+        for one in of.measurements
+    )
+    first, *_ = write_up(Recording(**{**vars(of), "measurements": level}), "http://127.0.0.1:9090").verdict
+    assert first.startswith("Over veth, a byte costs 1.00 times")
+    assert first.endswith("; that is within noise.")
+
+
+def test_one_configuration_has_nothing_to_be_compared_with() -> None:
+    of = recording("study: network\nabout: One.\npaths: veth\nsizes: 256\noffloads: on\ndirections: send\n")
+    assert document(of).verdict == (
+        "No configuration was measured together with one to compare it with, so there is nothing to say yet.",
+    )
+
+
+def test_an_unfinished_run_says_so() -> None:
+    assert document(recording(finished=3)).verdict[-1].startswith("The run is not complete: 3 of its 120 steps")
+
+
+def test_the_page_has_the_studys_numbers_every_query_and_every_value_with_its_spread() -> None:
+    of = recording(events=True)
+    page = markdown(document(of))
+    assert "| xen-guest1 | xen-domain0 |  |  | 2.52 |" in page
+    assert "| xen-domain0 | linux | 0.692 | 0.625 | 1.11 |" in page
+    for asked in of.asked.values():
+        assert asked in page
+    assert "| bridge, receive, 131072 bytes, offloads on | throughput | 1250 MB/s | " in page
+    assert "What differs from the study" in page
+    assert "<html" in html(document(of))
+
+
+def test_a_request_is_compared_with_the_same_load_over_loopback() -> None:
+    found = Results(recording(SCENARIO + "web_rates: [500, 1000]\n").measurements).requests
+    assert len(found) == 2 * 2 * 2
+    for one in found:
+        assert one.baseline.path == "loopback"
+        assert (one.configuration.size, one.configuration.rate) == (one.baseline.size, one.baseline.rate)
+        cost = one.cost["CPU"]
+        assert cost.value == pytest.approx({"veth": 1.1, "bridge": 1.5}[one.configuration.path])
+        assert one.throughput.value == pytest.approx(1)
+        assert cost.low is not None
+        assert cost.low < cost.value
+        assert one.n == 5
+
+
+def test_requests_are_part_of_the_answer_and_have_their_latencies_in_a_table() -> None:
+    of = document(recording(SCENARIO + "web_rates: 500\n"))
+    assert any(
+        one.startswith("Over bridge, a request costs up to 1.50 times as much CPU time as over loopback (bridge, web, ")
+        for one in of.verdict
+    )
+    assert not any(one.startswith("Not all requests") for one in of.verdict)
+    page = markdown(of)
+    assert "| veth, web, 1024 bytes, 500 requests/s | 500 requests/s | 0 requests | 0.5 ms | 5 ms | " in page
+    assert "34 % in a guest" in page
+
+
+def test_a_rate_that_is_not_reached_is_named() -> None:
+    of = document(recording("study: network\nabout: One.\npaths: veth\nweb_rates: [500, 4000]\n")).verdict
+    assert any(
+        one == "Not all requests were answered in time (veth, web, 1024 bytes, 4000 requests/s: 2000 answered; "
+        "veth, web, 131072 bytes, 4000 requests/s: 2000 answered): there, more were asked than fit."
+        for one in of
+    )
+
+
+def test_a_guest_is_compared_with_loopback_with_offloads() -> None:
+    found = Results(recording(SCENARIO + GUESTS).measurements)
+    of_guest = [one for one in found.paths if one.configuration.path == "guest web 1"]
+    assert len(of_guest) == 2 * 2
+    for one in of_guest:
+        assert (one.baseline.path, one.baseline.offloads) == ("loopback", "on")
+        assert one.cost["CPU"].value == pytest.approx(6.0 / 1.6 * 2)
+    assert {one.configuration.path for one in found.offloads} == {"loopback", "veth", "bridge"}
+
+
+def test_guests_alone_are_compared_with_the_first() -> None:
+    only = [one for one in recording(SCENARIO + GUESTS).measurements if one.environment.startswith("guest")]
+    assert {(one.configuration.path, one.baseline.path) for one in Results(only).paths} == {
+        ("guest web 1", "guest trial")
+    }
+    of = replace(recording(SCENARIO + GUESTS), measurements=tuple(only))
+    first, *rest = document(of).verdict
+    assert first.startswith("In small messages, a byte ")
+    assert any(one.startswith("On emulated hardware, so no more than a sign that it works. To and ") for one in rest)
+
+
+def test_an_emulated_guest_is_marked_wherever_it_is_and_never_the_answer() -> None:
+    of = document(recording(SCENARIO + GUESTS))
+    first, *_ = [one for one in of.verdict if "trial" in one]
+    assert first.startswith(
+        "On emulated hardware, so no more than a sign that it works. To and from guest trial, a byte "
+    )
+    assert of.verdict.index(first) > of.verdict.index(next(one for one in of.verdict if "Over bridge" in one))
+    page = markdown(of)
+    for line in page.splitlines():
+        if line.startswith("| guest trial, "):
+            assert line.startswith(("| guest trial, send", "| guest trial, receive"))
+            assert "(emulated)" in line
+    assert "guest trial: runs on emulated hardware" in page.replace("**", "")
+    assert "| guest web 1, send, 256 bytes, offloads unchanged | " in page

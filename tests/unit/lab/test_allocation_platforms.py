@@ -1,0 +1,148 @@
+"""What is asked of hosts whose guests' caps are switched, and what they answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import LabError
+from lab.allocation.platforms import CpuTimes, Kvm, OpenVz, Platform, Xen, of
+
+# In the forms of Xen 4.17, vzlist and libvirt 9.0.
+SCHED_CREDIT2 = """\
+Cpupool Pool-0: ratelimit=1000us
+Name                                ID Weight  Cap
+Domain-0                             0    256    0
+web 1                                3    512   40
+db                                   4    256    0
+"""
+XL_LIST = """\
+1234.56 2000.00
+Name                                        ID   Mem VCPUs\tState\tTime(s)
+Domain-0                                     0   640     1     r-----      61.5
+web 1                                        3    96     1     -b----      20.3
+db                                           4    96     1     ------       7.8
+other                                        5    96     1     -b----       1.0
+"""
+VZLIST = "       101     20\n       102      0\n"
+VESTAT = """\
+99.10 180.00
+cpu  1000 20 300 50000 60 7 8 0 0 0
+Version: 2.2
+               VEID                 user                 nice               system               uptime                 idle                 strv               uptime                 used               maxlat               totlat             numsched
+                101                 2000                    0                  500               100000                    0                    0         100000000000                    0                    0                    0                    0
+                102                  100                   50                   50               100000                    0                    0         100000000000                    0                    0                    0                    0
+
+"""  # noqa: E501
+SCHEDINFO = """\
+Domain: web 1
+Scheduler      : posix
+cpu_shares     : 100
+vcpu_quota     : 17592186044415
+global_period  : 100000
+global_quota   : 40000
+
+Domain: db
+Scheduler      : posix
+cpu_shares     : 100
+global_period  : 100000
+global_quota   : 17592186044415
+
+"""
+DOMSTATS = """\
+99.10 180.00
+cpu  1000 20 300 50000 60 7 8 0 0 0
+Domain: 'web 1'
+  cpu.time=20300000000
+  cpu.user=1
+
+Domain: 'db'
+  cpu.time=7800000000
+
+"""
+XEN, OPENVZ, KVM = Xen(("web 1", "db")), OpenVz(("101", "102")), Kvm(("web 1", "db"))
+VIRSH = "virsh -c qemu:///system"
+
+
+@pytest.mark.parametrize(
+    ("platform", "printed", "commands"),
+    [
+        (XEN, SCHED_CREDIT2, ["xl sched-credit2 -d 'web 1' -c 40", "xl sched-credit2 -d db -c 0"]),
+        (OPENVZ, VZLIST, ["vzctl set 101 --cpulimit 20", "vzctl set 102 --cpulimit 0"]),
+        (OPENVZ, "101 -\n102 150\n", ["vzctl set 101 --cpulimit 0", "vzctl set 102 --cpulimit 150"]),
+        (
+            KVM,
+            SCHEDINFO,
+            [
+                f"{VIRSH} schedinfo 'web 1' --live global_period=100000 global_quota=40000",
+                f"{VIRSH} schedinfo db --live global_period=100000 global_quota=-1",
+            ],
+        ),
+    ],
+    ids=["xen", "openvz", "openvz without a limit", "kvm"],
+)
+def test_caps_are_taken_back_as_they_were(platform: Platform, printed: str, commands: list[str]) -> None:
+    assert platform.undo(printed) == commands
+
+
+def test_caps_in_each_platforms_own_unit() -> None:
+    assert Xen(("web 1",), "credit").cap("web 1", 0.25) == "xl sched-credit -d 'web 1' -c 25"
+    assert OPENVZ.cap("101", 0.25) == "vzctl set 101 --cpulimit 25"
+    assert KVM.cap("db", 0.25) == f"{VIRSH} schedinfo db --live global_period=20000 global_quota=5000"
+
+
+@pytest.mark.parametrize(
+    ("platform", "printed", "times"),
+    [
+        (XEN, XL_LIST, CpuTimes(1234.56, {"0": 61.5, "3": 20.3, "4": 7.8, "5": 1.0}, (20.3, 7.8))),
+        (OPENVZ, VESTAT, CpuTimes(99.1, {"": 13.35}, (2.5, 0.2))),  # at 1,000 Hz
+        (KVM, DOMSTATS, CpuTimes(99.1, {"": 13.35}, (20.3, 7.8))),
+    ],
+    ids=["xen", "openvz", "kvm"],
+)
+def test_cpu_times_of_the_host_and_of_its_guests(platform: Platform, printed: str, times: CpuTimes) -> None:
+    found = platform.times(printed)
+    assert found.clock == times.clock
+    assert found.machine == pytest.approx(dict(times.machine))
+    assert found.guests == pytest.approx(times.guests)
+
+
+@pytest.mark.parametrize(
+    ("platform", "printed"),
+    [
+        (XEN, SCHED_CREDIT2.replace("db ", "bd ")),
+        (OPENVZ, "101 20\n"),
+        (KVM, SCHEDINFO.partition("\n\n")[0]),
+    ],
+    ids=["xen", "openvz", "kvm"],
+)
+def test_a_guest_that_does_not_run_is_named(platform: Platform, printed: str) -> None:
+    with pytest.raises(LabError, match=r"there is no running (domain|container) '(db|102)' in what .* prints"):
+        platform.undo(printed)
+
+
+@pytest.mark.parametrize(
+    ("platform", "printed", "message"),
+    [
+        (XEN, "", "xl list: no list of domains"),
+        (XEN, XL_LIST.replace("1.0\n", "1\n"), "xl list prints a line that is not understood: b'other "),
+        (XEN, XL_LIST.replace("1234.56", "1234"), "/proc/uptime is not understood: '1234 2000.00'"),
+        (OPENVZ, VESTAT.replace("Version", "version"), "begins with 'version: 2.2', not with its version"),
+        (KVM, DOMSTATS.replace("cpu  1000", "cpu0 1000"), "/proc/stat is not understood: 'cpu0 1000"),
+        (KVM, DOMSTATS.replace("cpu.time=78", "cpu.tim=78"), "there is no running domain 'db'"),
+    ],
+)
+def test_what_is_not_understood_is_said(platform: Platform, printed: str, message: str) -> None:
+    with pytest.raises(LabError) as error:
+        platform.times(printed)
+    assert message in str(error.value)
+
+
+def test_a_libvirt_without_caps_of_whole_domains_is_named() -> None:
+    with pytest.raises(LabError, match=r"virsh schedinfo db has no global_quota: caps need libvirt 1\.3\.3"):
+        KVM.undo(SCHEDINFO.replace("global_quota   : 1759", "other          : 1759"))
+
+
+def test_xens_scheduler_decides_the_command() -> None:
+    assert of("xen", ("web 1",), "xen_scheduler          : credit\n").look == "xl sched-credit"
+    with pytest.raises(LabError, match=r"Xen's scheduler rtds has no caps: boot with sched=credit2 or sched=credit"):
+        of("xen", ("web 1",), "xen_scheduler          : rtds\n")

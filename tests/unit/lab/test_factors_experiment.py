@@ -1,0 +1,70 @@
+"""What a step becomes: the measurements of its virtual servers or its guest, and the plan of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from lab.environments import Guest
+from lab.factors import experiment
+from lab.factors.cases import Case
+from lab.factors.experiment import Experiment
+from lab.factors.scenario import Step, parse
+from lab.measurements import Measurement
+from lab.progress import Course
+
+FIXTURES = Path(__file__).parents[2] / "fixtures/benchmarks"
+WITH_GUEST = """\
+study: factors
+about: A guest.
+workloads: [cpu, disk, network]
+factors: [virtualisation]
+guests: [{name: a guest, ssh: root@web1, platform: xen, emulated: true}]
+"""
+
+
+def test_a_guests_measurement_says_where_it_is_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    def run(_: Guest, command: Sequence[str], timeout: float) -> str:
+        assert timeout > 12
+        asked.append(command)
+        return (FIXTURES / "sysbench-cpu.txt").read_text()
+
+    monkeypatch.setattr(Guest, "run", run)
+    with Course(1, Console(quiet=True)) as course:
+        found = Experiment(parse(WITH_GUEST, "mine.yml"), [0, 1], course).measure(
+            Step("cpu", Case(elsewhere="a guest"), repetition=3)
+        )
+    assert [command[:2] for command in asked] == [["sysbench", "cpu"]]  # as the guest has it
+    assert found == [Measurement("a guest", "xen", True, "cpu", "events/s", "higher", 3, value=5126.67)]
+
+
+def test_of_weights_each_virtual_server_is_recorded_beside_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Experiment, "_values", lambda *_: [10.0, 30.0])
+    what = parse(WITH_GUEST.replace("virtualisation", "weights"), "mine.yml")
+    weighted = next(step for step in what.steps if step.case.weights)
+    with Course(1, Console(quiet=True)) as course:
+        found = Experiment(what, [0, 1], course).measure(weighted)
+    name = "2 servers on 1 CPU, pinned, weights 100:300"
+    assert {one.environment: one.value for one in found} == {name: 20, f"{name}, server 1": 10, f"{name}, server 2": 30}
+    assert {(one.virtualization, one.test) for one in found} == {("cgroup", "cpu")}
+
+
+def test_the_plan_names_cgroups_and_what_runs_where() -> None:
+    lines = experiment.plan(parse(WITH_GUEST, "mine.yml"))
+    assert lines[0] == "On this machine, the cgroups virtscope/factors-1 to -1 on its last 2 CPUs, removed at the end:"
+    assert [line.split()[2] for line in lines[1:5]] == ["sysbench", "fio", "iperf3", "iperf3"]
+    [of_guest] = [line for line in lines if line.startswith("On root@web1: ")]
+    assert of_guest.startswith("On root@web1: sysbench cpu ")
+
+
+def test_more_tests_take_longer() -> None:
+    of_cpu, of_network = (
+        experiment.planned_seconds(parse(WITH_GUEST.replace("[cpu, disk, network]", workload), "mine.yml"))
+        for workload in ("disk", "network")
+    )
+    assert of_network > of_cpu  # sent, then received

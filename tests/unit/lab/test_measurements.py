@@ -1,0 +1,97 @@
+"""Measurements as they are exposed, and as a report reads them back."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lab import LabError
+from lab.measurements import Measurement, Measurements
+from lab.prometheus import Prometheus, Recorded, Sample
+from lab.report import measurements
+
+FAST = Measurement("base", "none", False, "fork", "microseconds", "lower", 1, 131.5)
+SLOW = Measurement('a "guest"', "xen", True, "fork", "microseconds", "lower", 1, 502.25)
+
+
+def exposed(metrics: Measurements) -> list[Sample]:
+    text = generate_latest(metrics.registry).decode()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    return [Sample(sample.labels, sample.value) for sample in families["lab_measurement"].samples]
+
+
+def test_what_is_exposed_is_read_back_unchanged() -> None:
+    metrics = Measurements()
+    try:
+        metrics.add("run-1", "base-1", [FAST])
+        metrics.add("run-1", "guest-1", [SLOW])
+        samples = exposed(metrics)
+    finally:
+        metrics.stop()
+    assert [measurements.measurement(sample) for sample in samples] == [FAST, SLOW]
+    assert [(sample.labels["run"], sample.labels["step"]) for sample in samples] == [
+        ("run-1", "base-1"),
+        ("run-1", "guest-1"),
+    ]
+
+
+@pytest.mark.parametrize("change", [{"repetition": "x"}, {"unit": None}])
+def test_a_series_that_is_no_measurement_is_named(change: dict[str, str | None]) -> None:
+    labels = {
+        "environment": "base", "virtualization": "none", "emulated": "no", "test": "fork", "unit": "s",
+        "better": "lower", "repetition": "1",
+    }  # fmt: skip
+    broken = {name: value for name, value in (labels | change).items() if value is not None}
+    with pytest.raises(LabError, match="'test': 'fork'"):
+        measurements.measurement(Sample(broken, 1.0))
+
+
+def test_values_are_those_of_the_test_and_the_environment_by_repetition() -> None:
+    def one(environment: str, test: str, repetition: int, value: float) -> Measurement:
+        return Measurement(environment, "none", False, test, "s", "lower", repetition, value)
+
+    of = [one("base", "fork", 2, 7), one("base", "exec", 1, 9), one("capped", "fork", 1, 8), one("base", "fork", 1, 6)]
+    assert measurements.values(of, "fork", "base") == [6, 7]
+
+
+def test_runs_go_from_the_first_sample_to_the_last_and_the_newest_is_the_first() -> None:
+    def series(run: str, times: list[float], instance: str) -> Recorded:
+        labels = {"run": run, "study": "suites", "scenario": "mine", "host": "lab", "instance": instance}
+        return Recorded(labels, tuple((time, 1.0) for time in times))
+
+    found = measurements.runs([series("a", [5, 10], "1"), series("b", [40], "1"), series("a", [20, 25], "2")])
+    assert [(run.name, run.start, run.end) for run in found] == [("b", 40, 40), ("a", 5, 25)]
+    assert measurements.query("lab_measurement", found[1]) == 'last_over_time(lab_measurement{run="a"}[21s] @ 25)'
+
+
+class Answers(Prometheus):
+    """A Prometheus whose answers are these, by metric."""
+
+    def __init__(self, given: dict[str, list[Sample]]) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self._given = given
+
+    def vector(self, query: str) -> list[Sample]:
+        return next(found for metric, found in self._given.items() if f"({metric}{{" in query)
+
+
+def test_of_two_attempts_at_a_step_the_later_counts() -> None:
+    def sample(attempt: str, value: float, instance: str) -> Sample:
+        labels = {
+            "run": "run-1", "step": "base-1", "environment": "base", "virtualization": "none", "emulated": "no",
+            "test": "fork", "unit": "s", "better": "lower", "repetition": "1", "attempt": attempt, "instance": instance,
+        }  # fmt: skip
+        return Sample(labels, value)
+
+    prometheus = Answers(
+        {
+            "lab_run_info": [Sample({"run": "run-1", "cpus": "2"}, 1)],
+            "lab_run_planned_steps": [Sample({"run": "run-1"}, 6)],
+            "lab_measurement": [sample("1795424799", 7.0, "new"), sample("1795424712", 5.0, "old")],
+        }
+    )
+    run = measurements.MeasuredRun("run-1", "suites", "mine", "lab", 1_795_424_700, 1_795_424_900)
+    found = measurements.collect(prometheus, run, asked_at=1_795_425_000)
+    assert [one.value for one in found.measurements] == [7.0]
+    assert (found.finished_steps, found.planned_steps, found.info["cpus"]) == (1, 6, "2")

@@ -1,0 +1,174 @@
+"""What a step's script prints: over a veth pair, iperf3 3.12 or vegeta 12.13, on a machine that counts no events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.environments import Guest
+from lab.factors.outputs import OutputError
+from lab.machine import TICKS
+from lab.network import experiment, outputs
+from lab.network.scenario import Configuration, Step, WebLoad
+from lab.report.network import costs
+
+STEP = (Path(__file__).parents[2] / "fixtures/network/veth.txt").read_text()
+WEB = (Path(__file__).parents[2] / "fixtures/network/web.txt").read_text()  # the first nine requests of 50 a second
+COUNTED = "4710341,,instructions,1000413,100.00,1.05,insn per cycle\n4502113,,cycles,1000413,100.00,,\n"
+
+
+def test_bytes_and_cpu_time_are_of_the_same_seconds() -> None:
+    found = outputs.read(STEP)
+    # User, nice, system and softirq of both lines: nothing else of them counts.
+    ticks = (972437 + 653972 + 506403 + 18635) - (972395 + 653903 + 506311 + 18615)
+    assert found.cpu_seconds == pytest.approx(ticks / TICKS)
+    assert found.throughput == pytest.approx(1303614853.5)
+
+
+def test_what_a_machine_does_not_count_is_no_event() -> None:
+    assert outputs.read(STEP).events == {}
+    assert outputs.events("<not counted>,,cycles,0,0.00,,\n") == {}
+
+
+def test_a_zero_beside_bytes_is_not_believed() -> None:
+    assert outputs.events("0,,instructions,1000413,100.00,,\n4502113,,cycles,1000413,100.00,,\n") == {"cycles": 4502113}
+
+
+def test_instructions_and_cycles_are_read_where_they_are_counted() -> None:
+    assert outputs.read(STEP + COUNTED).events == {"instructions": 4710341, "cycles": 4502113}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "0 lines of CPU times, not 2"),
+        ("cpu  1 2 3\n{}\ncpu  4 5 6\n", "these are no CPU times"),
+        (STEP.replace('"bits_per_second"', '"bits"'), "iperf3 gives no result"),
+    ],
+)
+def test_a_step_that_does_not_say_all_is_refused(text: str, message: str) -> None:
+    with pytest.raises(OutputError, match=message):
+        outputs.read(text)
+
+
+def test_a_step_in_which_nothing_arrived_is_refused() -> None:
+    nothing = '{"end": {"sum_received": {"bits_per_second": 0}}}'
+    lines = [line for line in STEP.splitlines() if line.startswith("cpu ")]
+    with pytest.raises(OutputError, match="no byte arrived"):
+        outputs.read("\n".join([lines[0], nothing, lines[1]]))
+
+
+def test_costs_are_those_of_the_bytes_that_arrived() -> None:
+    step = Step(Configuration("veth", "send", 256, "on"), 3)
+    counted = outputs.Counted(1e9, 15.0, {"instructions": 2e10})
+    found = {one.test: one for one in experiment.values(step, counted, 10)}
+    assert {name: one.value for name, one in found.items()} == {
+        "throughput": 1e9,
+        "CPU": 1.5,
+        "CPU per byte": costs.instruction_cost(15.0, 1e10),
+        "instructions": 2e9,
+        "instructions per byte": costs.instruction_cost(2e10, 1e10),
+    }
+    assert {(one.environment, one.repetition) for one in found.values()} == {("veth, send, 256 bytes, offloads on", 3)}
+
+
+def answer(sent: float, took: float, number: int, status: int = 200, error: str = "") -> str:
+    """A line of vegeta's, with times in milliseconds."""
+    at = 1_795_449_381_000_000_000 + round(sent * 1e6)
+    return f"{at},{status},{round(took * 1e6)},0,0,{error},,,{number},GET,http://192.0.2.1:8080/1024,\n"
+
+
+def web(*answers: str, events: str = "") -> str:
+    first, last = (line for line in WEB.splitlines(keepends=True) if line.startswith("cpu "))
+    return f"{first}{last}{events}{outputs.AFTERWARDS}\n{''.join(answers)}"
+
+
+def test_requests_and_cpu_time_are_of_the_same_seconds() -> None:
+    found = outputs.read_web(WEB, rate=50)
+    assert found.cpu_seconds == pytest.approx((2 + 61 + 53) / TICKS)  # user, nice and system
+    assert (len(found.latencies), found.failed) == (9, 0)
+    assert found.seconds == pytest.approx(8 / 50, abs=0.01)
+    assert list(found.latencies) == sorted(found.latencies)
+    assert all(0 < one < 0.01 for one in found.latencies)
+
+
+def test_a_request_that_is_sent_late_has_waited_since_it_was_due() -> None:
+    # 10 a second: the second one and the third wait for the first, which takes a third of a second.
+    answers = answer(0, 300, 0), answer(300, 2, 1), answer(302, 2, 2), answer(304, 2, 3)
+    found = outputs.read_web(web(*answers), rate=10)
+    assert found.latencies == pytest.approx([0.006, 0.104, 0.202, 0.3])
+    assert found.latency(0.5) == pytest.approx(0.104)
+    assert found.latency(0.99) == pytest.approx(0.3)
+
+
+def test_a_late_start_of_the_first_request_does_not_shorten_the_others() -> None:
+    found = outputs.read_web(web(answer(40, 1, 0), answer(100, 1, 1), answer(200, 1, 2)), rate=10)
+    assert found.latencies == pytest.approx([0.001, 0.001, 0.041])
+
+
+def test_failed_requests_are_counted_and_have_no_latency() -> None:
+    cut = answer(100, 1, 1, error="unexpected EOF, after 12 bytes").replace(
+        "unexpected EOF, after", '"unexpected EOF, after'
+    )
+    cut = cut.replace("12 bytes", '12 bytes"')
+    found = outputs.read_web(web(answer(0, 1, 0), cut, answer(200, 1, 2, status=404, error="404 Not Found")), rate=10)
+    assert (len(found.latencies), found.failed) == (1, 2)
+
+
+def test_events_of_a_web_load_are_read_too() -> None:
+    assert outputs.read_web(web(answer(0, 1, 0), events=COUNTED), rate=10).events == {
+        "instructions": 4710341,
+        "cycles": 4502113,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "0 lines of CPU times, not 2"),
+        (web(), "no request was answered, so nothing is known of its cost: it has sent none"),
+        (web(answer(0, 1, 0, 0, "connection refused")), "its cost: connection refused"),
+        (web("vegeta: no such file\n"), "these are no results of vegeta: the last is 'vegeta: no such file'"),
+        (web(answer(0, 1, 0).replace(",200,", f",{'9' * 400},")), "these are no results of vegeta"),
+    ],
+)
+def test_a_web_load_without_answers_is_refused(text: str, message: str) -> None:
+    with pytest.raises(OutputError, match=message):
+        outputs.read_web(text, rate=10)
+
+
+def test_costs_of_requests_are_those_of_the_answered_ones() -> None:
+    served = outputs.Served([0.001] * 90 + [0.2] * 10, 2.0, 3, 4.0, {"cycles": 1e10})
+    found = {one.test: one.value for one in experiment.web_values(Step(WebLoad("veth", 1024, 50), 1), served, 2)}
+    assert found == {
+        "requests": 50,
+        "failed requests": 3,
+        "latency p50": 0.001,
+        "latency p99": 0.2,
+        "CPU": 2.0,
+        "CPU per request": costs.instruction_cost(4.0, 100),
+        "cycles": 5e9,
+        "cycles per request": costs.instruction_cost(1e10, 100),
+    }
+
+
+def test_a_load_that_takes_longer_than_planned_is_slower() -> None:
+    served = outputs.Served([0.001] * 100, 4.0, 0, 4.0, {})
+    [requests] = [
+        one.value
+        for one in experiment.web_values(Step(WebLoad("veth", 1024, 50), 1), served, 2)
+        if one.test == "requests"
+    ]
+    assert requests == 25
+
+
+def test_what_is_measured_with_an_emulated_guest_is_marked() -> None:
+    step = Step(Configuration("guest web 1", "send", 256, "unchanged"), 1)
+    guest = Guest("web 1", "root@web1", "kvm", emulated=True)
+    for one in experiment.values(step, outputs.Counted(1e9, 15.0, {}), 10, guest):
+        assert (one.environment, one.virtualization, one.emulated) == (
+            "guest web 1, send, 256 bytes, offloads unchanged",
+            "kvm",
+            True,
+        )
