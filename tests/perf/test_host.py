@@ -22,12 +22,13 @@ MARGIN = 0.01
 class PerfStat:
     """`perf stat` over all CPUs, that counts from `enable()` to `disable()`; both return once it is so."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, events: str = ",".join(EVENTS)) -> None:
+        """`events` as `perf stat -e` takes them."""
         require_perf()
         self._said = folder / "perf.csv"
         control, self._control = os.pipe()
         self._answers, answers = os.pipe()
-        command = ["perf", "stat", "-a", "-A", "-x,", "-e", ",".join(EVENTS), "-o", str(self._said), "--delay=-1"]
+        command = ["perf", "stat", "-a", "-A", "-x,", "-e", events, "-o", str(self._said), "--delay=-1"]
         command += [f"--control=fd:{control},{answers}", "--", "cat"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(control, answers)

@@ -9,6 +9,7 @@ scaling          a group's readings to totals that never fall, pure
 events           an event's name to what the kernel is to count, pure but for sysfs
 groups           which events are counted together, from a YAML file; groups.yml is the default
 support          why an event can't be counted, and what to do
+zeros            counts that stand still while instructions run, pure
 counters         the groups that are open on each CPU, for the host and for each cgroup
 metrics          the table of the counters' metrics
 

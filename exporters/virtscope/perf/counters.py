@@ -18,12 +18,24 @@ from virtscope.perf.groups import Group
 from virtscope.perf.kernel import PID_CGROUP, Kernel
 from virtscope.perf.machine import Machine
 from virtscope.perf.scaling import Scaled, Sum, Total, parse_reading, reading_bytes
-from virtscope.perf.support import NO_CPU, OVER_CEILING, STARVED, TOO_LARGE, Refusal, RefusalLog, Wanted, refusal
+from virtscope.perf.support import (
+    NO_CPU,
+    OVER_CEILING,
+    STANDING,
+    STARVED,
+    TOO_LARGE,
+    Refusal,
+    RefusalLog,
+    Wanted,
+    refusal,
+)
+from virtscope.perf.zeros import Member, Zeros
 from virtscope.toolkit.collect import SourceError
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 600.0  # after which what was refused is asked for again: a limit or a setting may have changed
+ZEROS_SECONDS = 10.0  # between two looks for counters that stand still
 STARVED_SECONDS = 10.0  # a group that has waited for so long without a turn gets none; turns are of milliseconds
 
 _NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
@@ -123,6 +135,9 @@ class Counters:
         self._paranoid = machine.paranoid()
         self._retry_at = 0.0
         self._refusals = RefusalLog()
+        self._zeros = Zeros(groups)
+        self._zeros_at = 0.0
+        self._standing: set[Member] = set()
 
     def read(self, cgroups: Iterable[Cgroup]) -> Counts:
         """Open and close what is to be, then read what is open: of the host, and of each of these cgroups."""
@@ -142,6 +157,9 @@ class Counters:
             for cgroup in self._cgroups
             for index, total in self._cgroup_sums.get(cgroup, {}).items()
         ]
+        if now >= self._zeros_at:
+            self._zeros_at = now + ZEROS_SECONDS
+            self._standing = self._find_zeros()
         support = self._support()
         self._refusals.update(support)
         return Counts(host, counted, support, self._files, self._reopened, self._left_out)
@@ -403,14 +421,23 @@ class Counters:
             for member, event in enumerate(group.events)
         }
 
+    def _find_zeros(self) -> set[Member]:
+        by_cpu: dict[int, dict[int, Sum]] = {}
+        for place, opened in self._host.items():
+            by_cpu.setdefault(place.cpu, {})[place.group] = opened.total
+        by_cgroup = {cgroup: self._cgroup_sums[cgroup] for cgroup in self._cgroups if self._cgroup_sums.get(cgroup)}
+        return self._zeros.find(by_cpu.items(), by_cgroup.items())
+
     def _refusal(self, group: int, member: int, places: list[_Opened]) -> Refusal | None:
-        """Return why an event is counted on no CPU; a CPU on which it is refused has no sample."""
+        """Return why an event is counted on no CPU, or is wrong on one; a CPU on which it is refused has no sample."""
         if group in self._no_room:
             return OVER_CEILING
         counted = [opened.total for opened in places if member in opened.members]
         if counted:
             waited = max(total.enabled for total in counted) >= STARVED_SECONDS * 1e9
-            return STARVED if waited and not any(total.running for total in counted) else None
+            if waited and not any(total.running for total in counted):
+                return STARVED
+            return STANDING if Member(group, member) in self._standing else None
         return next((opened.refused[member] for opened in places if member in opened.refused), NO_CPU)
 
     def _log_left_out(self, cgroups: list[Cgroup]) -> None:

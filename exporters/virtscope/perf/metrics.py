@@ -34,8 +34,8 @@ _SCALED = (
 )
 _SUPPORTED = (
     "1 if the event is counted, else 0 and the reason: not_supported, no_permission, hidden_by_hypervisor, "
-    "too_many_events (in its group), never_ran (no turn for its group), too_many_files, unknown_event (absent from "
-    "sysfs), failed. The log says what to do."
+    "too_many_events (in its group), never_ran (no turn for its group), reads_zero (stands still while instructions "
+    "run), too_many_files, unknown_event (absent from sysfs), failed. The log says what to do."
 )
 
 _Target = Union[int, Cgroup]  # a CPU of the host, or a cgroup

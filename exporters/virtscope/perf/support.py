@@ -17,6 +17,7 @@ NOT_SUPPORTED = "not_supported"  # this processor, kernel or hypervisor has no s
 NO_PERMISSION = "no_permission"
 TOO_MANY_EVENTS = "too_many_events"  # the group is larger than the processor has counters
 NEVER_RAN = "never_ran"  # the kernel took the group, and has found no counters for it since
+READS_ZERO = "reads_zero"  # it stays at 0, or where it was, on a CPU or in a cgroup, although instructions run there
 TOO_MANY_FILES = "too_many_files"
 HIDDEN = "hidden_by_hypervisor"
 ABSENT_PMU = "unknown_event"  # sysfs lists no such PMU, or no such event of it
@@ -46,6 +47,12 @@ STARVED = Refusal(
     NEVER_RAN,
     "the kernel finds no counters for this group: split it in two, end other programs that count (perf, another "
     "exporter), or give it back the counter that the NMI watchdog takes (sysctl kernel.nmi_watchdog=0)",
+)
+STANDING = Refusal(
+    READS_ZERO,
+    "its counter stands still on a CPU or in a cgroup although instructions run there, so no value of it can be "
+    "believed: some hypervisors count an event once only on each CPU. End other programs that count (perf, another "
+    "exporter), or count it in one group only, and without --cgroup.include",
 )
 OVER_CEILING = Refusal(
     TOO_MANY_FILES,

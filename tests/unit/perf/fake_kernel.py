@@ -45,6 +45,9 @@ class FakeKernel:
         self.counters = counters
         self.taken = 0  # of these, by someone else; the kernel doesn't say so when a group is opened
         self.most_files = most_files
+        self.turn_share = 1.0  # of the time enabled in which a group that has a turn runs
+        self.stands_still: Callable[[Attr, int], bool] = lambda _attr, _cpu: False
+        self.counts_once = False  # of the counters of an event on a CPU all but the first stand at 0, as on some guests
         self.rates: Callable[[Attr], float] = lambda attr: 1000.0 * (1 + attr.config % 7)
         self.cgroup_share = 0.5  # of the time, that each cgroup runs on each CPU
         self.refuse: Callable[[Attr, int, int], int] = lambda _attr, _cpu, _leader: 0  # an errno
@@ -112,20 +115,27 @@ class FakeKernel:
 
     def _run(self, groups: list[_Group], nanoseconds: int) -> None:
         free = self.counters - self.taken
+        firsts: dict[tuple[int, int], int] = {}
+        for descriptor in sorted(member for group in groups for member in group.members):
+            attr = self._counters[descriptor].attr
+            firsts.setdefault((attr.type, attr.config), descriptor)
         first = self._turn % len(groups) if groups else 0
         for group in groups[first:] + groups[:first]:
             if not group.started or not group.alive:
                 continue
             wanted = int(nanoseconds * (self.cgroup_share if group.cgroup else 1.0))
             group.enabled += wanted
-            counters = [self._counters[member] for member in group.members]
-            needed = sum(hardware(counter.attr) for counter in counters)
+            counters = {member: self._counters[member] for member in group.members}
+            needed = sum(hardware(counter.attr) for counter in counters.values())
             if needed > free:
                 continue
             free -= needed
-            group.running += wanted
-            for counter in counters:
-                counter.counted += self.rates(counter.attr) * wanted / SECOND
+            running = int(wanted * self.turn_share)
+            group.running += running
+            for member, counter in counters.items():
+                second = hardware(counter.attr) and firsts[counter.attr.type, counter.attr.config] != member
+                if not (self.counts_once and second) and not self.stands_still(counter.attr, group.cpu):
+                    counter.counted += self.rates(counter.attr) * running / SECOND
 
 
 def _error(number: int) -> OSError:

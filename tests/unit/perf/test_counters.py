@@ -119,6 +119,94 @@ def test_a_group_that_never_ran_gives_no_count_and_says_why(make: Make, caplog: 
     assert "nmi_watchdog" in said["advice"]
 
 
+def busy(attr: Attr) -> float:
+    """A processor at 3 GHz: instructions and cycles, and of each other event a thousandth."""
+    return 3e9 if (attr.type, attr.config) in {(0, 0), (0, 1)} else 3e6 if attr.type != 1 else 1000.0
+
+
+def test_a_second_counter_that_stands_at_0_beside_busy_instructions_is_not_believed(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel = FakeKernel(cpus=2, counters=8)
+    kernel.rates, kernel.counts_once = busy, True
+    setting = make(kernel, cache=CACHE, tlb=TLB, software=SOFTWARE)
+    for _ in range(3):
+        counts = setting.after(10)
+    assert values(counts, "tlb")[0] == 0, "it is shown as it was read"
+    assert {name: reason for name, reason in reasons(counts).items() if reason} == {"tlb/instructions": "reads_zero"}
+    (said,) = lines(caplog, "events can't be counted")
+    assert said["events"] == "tlb/instructions"
+    assert "count it in one group only" in said["advice"]
+
+
+def test_an_event_is_believed_again_once_its_counter_moves(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    kernel = FakeKernel(cpus=1, counters=8)
+    kernel.rates = lambda attr: 0 if (attr.type, attr.config) == (0, 3) else busy(attr)
+    setting = make(kernel, cache=CACHE)
+    for _ in range(3):
+        counts = setting.after(10)
+    assert reasons(counts)["cache/cache-misses"] == "reads_zero"
+    kernel.rates = busy
+    setting.after(10)
+    assert reasons(setting.after(10))["cache/cache-misses"] == ""
+    assert lines(caplog, "events are counted now")[-1] == {"events": "cache/cache-misses"}
+    kernel.rates = lambda attr: 0 if (attr.type, attr.config) == (0, 3) else busy(attr)
+    for _ in range(3):
+        counts = setting.after(10)
+    assert reasons(counts)["cache/cache-misses"] == "reads_zero", "it stands still, though not at 0"
+
+
+def test_a_zero_on_one_cpu_is_found_where_others_count(make: Make) -> None:
+    kernel = FakeKernel(cpus=2, counters=8)
+    kernel.rates = busy
+    kernel.stands_still = lambda attr, cpu: (attr.type, attr.config, cpu) == (0, 3, 1)
+    setting = make(kernel, cache=CACHE)
+    for _ in range(3):
+        counts = setting.after(10)
+    assert values(counts, "cache", cpu=0)[3]
+    assert reasons(counts) == {**dict.fromkeys(reasons(counts), ""), "cache/cache-misses": "reads_zero"}
+
+
+@pytest.mark.parametrize(("rate", "reason"), [(0, ""), (1e6, ""), (3e9, "reads_zero")])
+def test_a_zero_is_believed_while_hardly_anything_runs(make: Make, rate: float, reason: str) -> None:
+    kernel = FakeKernel(cpus=1, counters=8)
+    kernel.rates = lambda attr: rate if (attr.type, attr.config) in {(0, 0), (0, 1)} else 0
+    setting = make(kernel, cache=CACHE, software=SOFTWARE)
+    for _ in range(12):
+        counts = setting.after(10)
+    missing = {name for name, why in reasons(counts).items() if why == "reads_zero"}
+    assert missing == ({"cache/cache-references", "cache/cache-misses"} if reason else set())
+
+
+def test_a_cgroup_whose_counters_all_stand_at_0_although_it_runs_is_not_believed(make: Make) -> None:
+    kernel = FakeKernel(cpus=1, counters=8)
+    kernel.rates, kernel.counts_once = busy, True
+    setting = make(kernel, cache=CACHE)
+    setting.after(0, WEB)
+    for _ in range(30):
+        counts = setting.after(10, WEB)
+    assert counts.cgroups[0].total.values == (0, 0, 0, 0)
+    assert set(reasons(counts).values()) == {"reads_zero"}
+    for _ in range(3):
+        counts = setting.after(10)
+    assert set(reasons(counts).values()) == {""}, "the host's own counters count"
+
+
+def test_a_group_with_few_turns_is_given_time(make: Make) -> None:
+    """In a hundredth of the time, so much less can be missed."""
+    kernel = FakeKernel(cpus=1, counters=8)
+    kernel.rates = lambda attr: 0 if (attr.type, attr.config) == (0, 3) else busy(attr)
+    kernel.turn_share = 0.01
+    setting = make(kernel, cache=CACHE)
+    for _ in range(10):
+        counts = setting.after(10)
+    assert reasons(counts)["cache/cache-misses"] == ""
+    for _ in range(30):
+        counts = setting.after(10)
+    assert reasons(counts)["cache/cache-misses"] == "reads_zero"
+
+
 def test_a_group_that_is_too_large_keeps_what_fits(make: Make) -> None:
     setting = make(FakeKernel(counters=3), cache=CACHE)
     counts = setting.after(1)
