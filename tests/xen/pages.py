@@ -3,58 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Self
 
-import requests
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
-
+from tests.live import pages
+from tests.live.pages import SECONDS
 from tests.xen.host import XenHost
-
-Series: TypeAlias = dict[tuple[str, frozenset[tuple[str, str]]], float]
-"""By metric name and labels."""
-
-SECONDS = 10  # for an answer, in emulation and on a busy machine
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(pages.Page):
     """One scrape."""
-
-    samples: list[Sample]
-
-    @classmethod
-    def of(cls, address: str) -> Self:
-        """Scrapes the exporter at host:port."""
-        answer = requests.get(f"http://{address}/metrics", timeout=SECONDS)
-        answer.raise_for_status()
-        return cls.parse(answer.content.decode())
 
     @classmethod
     def from_within(cls, xen: XenHost, port: int) -> Self:
         """Scrapes an exporter that listens on Dom0's loopback only; slower."""
         url = f"http://127.0.0.1:{port}/metrics"
-        fetch = (
-            f"import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen('{url}', timeout={SECONDS}).read())"
-        )
-        return cls.parse(xen.dom0(f'python3 -c "{fetch}"'))
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        return cls([sample for family in text_string_to_metric_families(text) for sample in family.samples])
-
-    def series(self) -> Series:
-        return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in self.samples}
-
-    def all(self, name: str, **labels: str) -> list[Sample]:
-        """The samples of a metric that have these labels."""
-        return [sample for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()]
-
-    def value(self, name: str, **labels: str) -> float:
-        """The value of the only such sample; AssertionError if there is none, or several."""
-        found = self.all(name, **labels)
-        assert len(found) == 1, f"{name} {labels}: {found}"
-        return found[0].value
+        fetch = f"urllib.request.urlopen('{url}', timeout={SECONDS}).read()"
+        return cls.parse(xen.dom0(f'python3 -c "import sys, urllib.request; sys.stdout.buffer.write({fetch})"'))
 
     def of_guest(self, domain: str) -> set[str]:
         """The ids of the domains of that name, "" where the source has none."""

@@ -103,11 +103,13 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
         alive.append(Life(guest.name, domid, limit, created, time.time(), 0, 0))
         while len(alive) > (ALIVE if number < GUESTS - 1 else 0):
             ending, begun = alive.pop(0), time.time()
-            # xl doesn't wait until the last page is freed; until then the domain is dying.
+            # What it has used is listed until the end: it still runs when `xl destroy` begins, and that doesn't wait
+            # until the last page is freed; until then the domain is dying.
             of_ended |= seconds_by_xl(
                 xen.dom0(
-                    f"xl list {ending.domid}; xl destroy {ending.domid};"
-                    f" while xl list {ending.domid} >/dev/null 2>&1; do sleep 0.1; done"
+                    f"xl destroy {ending.domid} &"
+                    f" while now=$(xl list {ending.domid} 2>/dev/null); do listed=$now; done;"
+                    ' wait; echo "$listed"'
                 )
             )
             over.append(

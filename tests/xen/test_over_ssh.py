@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.live.pages import Series
+from tests.xen.dom0_sshd import sshd_in
 from tests.xen.host import GUESTS, XenHost
-from tests.xen.pages import Page, Series
+from tests.xen.pages import Page
 from tests.xen.second_exporter import SecondExporter, second_exporter_in
 from tools import programs
 from virtscope.ssh import authorized_key, xen_host
@@ -25,13 +27,6 @@ from virtscope.toolkit.collect import SourceError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]  # the first test also builds and boots
 
-SSHD_CONFIG = """\
-HostKey /etc/ssh/ssh_host_ed25519_key
-PermitRootLogin forced-commands-only
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-UsePAM no
-"""
 READINGS = 5  # even with all guests paused, Dom0 itself may send them a packet while we look
 ROUNDS = 12
 CONNECTION_SECONDS, XL_SECONDS = 120, 300
@@ -105,33 +100,10 @@ class Dom0Sshd:
 def sshd(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dom0Sshd]:
     """Started with the line in authorized_keys as docs/agentless.md has it made."""
     folder = tmp_path_factory.mktemp("ssh")
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True, timeout=30)
-    line = authorized_key.line((folder / "key.pub").read_text())
-    xen.machine.put("/root/.ssh/authorized_keys", f"{line}\n".encode())
-    xen.machine.put("/etc/ssh/sshd_config", SSHD_CONFIG.encode())
-    xen.dom0("chmod 700 /root /root/.ssh; chmod 600 /root/.ssh/authorized_keys; mkdir -p -m 755 /run/sshd")
-    xen.dom0("[ -e /etc/ssh/ssh_host_ed25519_key ] || ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key")
     account = Account(xen, "sshd")
-    xen.dom0(f"sh -c '{account.enter}; exec /usr/sbin/sshd -E /var/log/sshd'")
-    host, _, port = xen.machine.ssh.partition(":")
-    (folder / "known_hosts").write_text(f"dom0 {xen.dom0('cat /etc/ssh/ssh_host_ed25519_key.pub')}")
-    (folder / "config").write_text(
-        f"""
-        Host dom0
-          HostName {host}
-          Port {port}
-          User root
-          HostKeyAlias dom0
-          UserKnownHostsFile {folder}/known_hosts
-          GlobalKnownHostsFile none
-          IdentitiesOnly yes
-          IdentityAgent none
-          IdentityFile {folder}/key
-        """
-    )
     (folder / "hosts").write_text("dom0\n")
-    yield Dom0Sshd(folder, account)
-    xen.dom0("kill $(cat /run/sshd.pid)")
+    with sshd_in(xen, folder, authorized_key.line, root="forced-commands-only", first=account.enter):
+        yield Dom0Sshd(folder, account)
 
 
 @pytest.fixture

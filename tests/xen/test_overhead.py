@@ -27,6 +27,8 @@ NOT_OF_THIS_HOST = {
     ("Overhead per request", "A"): _NO_APPLICATION,
     ("Overhead per GB", "A"): _IDLE_NETWORK,
     ("CPU wait", "A"): _NO_WAIT,
+    ("CPU wait / demand", "A"): _NO_WAIT,
+    ("CPU wait / demand", "B"): _NO_WAIT,
     ("CPU cap utilisation", "A"): _NO_CAP,
     ("Virtual servers", "C"): _NO_WAIT,
     ("Virtual servers", "D"): _NO_CAP,

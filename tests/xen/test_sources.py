@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from tests.live.pages import Series
 from tests.xen.host import GUESTS, XenHost
-from tests.xen.pages import Page, Series
+from tests.xen.pages import Page
 from tests.xen.second_exporter import SecondExporter
 
 pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
