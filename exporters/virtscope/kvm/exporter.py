@@ -1,0 +1,224 @@
+"""kvm-exporter: its command line, and which sources a scrape, a recording and a replay have.
+
+The way of the values: /proc and cgroups -> Proxmox's names, libvirt's counters -> networks -> metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Callable, Union
+
+from prometheus_client import Metric
+
+from virtscope.kvm import libvirt, metrics, proxmox, recorded
+from virtscope.kvm.guests import Guests
+from virtscope.kvm.host_files import Files, HostFiles, NotedFiles, RecordedFiles
+from virtscope.kvm.libvirt import Libvirt, Virsh
+from virtscope.kvm.model import Guest
+from virtscope.kvm.processes import recorded_paths
+from virtscope.kvm.proxmox import Configuration, Proxmox
+from virtscope.kvm.taps import Taps
+from virtscope.toolkit import cli
+from virtscope.toolkit.cli import interval_or_never
+from virtscope.toolkit.collect import Background
+from virtscope.toolkit.record import Recordable, record
+from virtscope.toolkit.replay import Playback, View
+from virtscope.toolkit.scrape import Exporter, Source
+
+DEFAULT_PORT = 10297
+PROXMOX_INTERVAL = 60.0  # seconds
+
+Beside = Union[Libvirt, Proxmox]  # they know more of the guests than /proc, and are asked in the background
+# Adds to the guests what another source knows of them.
+AddTo = Callable[[Sequence[Guest]], "tuple[Guest, ...]"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["record"]:
+        _record(words[1:])
+    else:
+        _serve(words)
+
+
+def _record(words: Sequence[str]) -> None:
+    known = cli.recorder("kvm-exporter")
+    _add_libvirt(known)
+    given = cli.start(known, words)
+    with contextlib.ExitStack() as at_end:
+        sources = [recordable(host_files(given))]
+        if interval := _libvirt_interval(given):
+            sources.append(recordable_libvirt(interval, at_end))
+        if given.procfs == "/proc" and proxmox.FOLDER.is_dir():
+            sources.append(recordable_proxmox(at_end))
+        record("kvm", sources, given)
+
+
+def _serve(words: Sequence[str]) -> None:
+    known = cli.parser("kvm-exporter", "Exposes a KVM host and its guests to Prometheus.", DEFAULT_PORT)
+    known.add_argument(
+        "--source",
+        type=cli.source([cli.REPLAY]),
+        default=argparse.SUPPRESS,
+        metavar=cli.REPLAY,
+        help="play a recording instead of reading this host",
+    )
+    cli.add_replay(known)
+    _add_libvirt(known)
+    given = cli.start(known, words)
+    with contextlib.ExitStack() as at_end:
+        if played := cli.playback("kvm", given):
+            sources = replayed(played)
+        else:
+            beside: dict[str, Beside] = {}
+            if interval := _libvirt_interval(given):
+                beside["libvirt"] = Libvirt(interval)
+            if given.procfs == "/proc":  # else another host's
+                beside["proxmox"] = Proxmox(PROXMOX_INTERVAL)
+            for source in beside.values():
+                source.start()
+                at_end.callback(source.close)
+            sources = live(host_files(given), given.procfs, beside)
+        cli.serve(Exporter("kvm", sources), given)
+
+
+def _add_libvirt(known: argparse.ArgumentParser) -> None:
+    known.add_argument(
+        "--libvirt.interval",
+        dest="libvirt_interval",
+        type=interval_or_never,
+        default=argparse.SUPPRESS,
+        metavar="DURATION",
+        help="time between two rounds of asking libvirt for block devices, exits, state and titles; 0: never (default: "
+        f"{libvirt.INTERVAL:.0f}s, but never with another --path.procfs, as virsh knows this host only)",
+    )
+
+
+def _libvirt_interval(given: argparse.Namespace) -> float:
+    interval: float = getattr(given, "libvirt_interval", libvirt.INTERVAL if given.procfs == "/proc" else 0.0)
+    return interval
+
+
+def host_files(given: argparse.Namespace) -> HostFiles:
+    """Return the files of the host that the flags name."""
+    return HostFiles({"proc": given.procfs, "sys": given.sysfs})
+
+
+def live(files: Files, procfs: str, beside: Mapping[str, Beside]) -> list[Source]:
+    """Return what shows this host, with the sources by name that know more of its guests."""
+    host = HostView(files, [source.add_to for source in beside.values()])
+    return [
+        Source("procfs", lambda: host.families(time.monotonic()), lambda: procfs),
+        *[
+            Source(name, source.read, source.origin, required=False, background=source.background)
+            for name, source in beside.items()
+        ],
+    ]
+
+
+class HostView:
+    """The way of the host's files to metric families, with what has to be kept from one look to the next."""
+
+    def __init__(self, files: Files, add: Sequence[AddTo], *, recorded_ones: bool = False) -> None:
+        self._guests = Guests(files, every_time=recorded_ones)
+        self._add = add
+        self._taps = Taps(files)
+
+    def families(self, now: float) -> list[Metric]:
+        """Return the families; `now` is a time of any clock, in seconds. Raises as Guests.read() does."""
+        host = self._guests.read(now)
+        guests = host.guests
+        for add in self._add:
+            guests = add(guests)
+        return metrics.families(host._replace(guests=self._taps.add_to(guests)))
+
+
+def recordable(files: Files) -> Recordable:
+    """Return what a recording takes of the host with these files."""
+
+    def read() -> Mapping[str, bytes]:
+        noted = NotedFiles(files)
+        guests = Guests(noted, every_time=True)
+        found = guests.read(0.0).guests
+        Taps(noted).add_to(found)
+        kept = recorded_paths(noted.noted, [guest.pid for guest in found], guests.processes.serving_names())
+        return {path: noted.noted[path] for path in kept}
+
+    contents = "files of /proc and the cgroups of every guest: its command line, what it used; the host's interfaces"
+    return Recordable("procfs", contents, read, recorded.anonymised_files)
+
+
+def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recordable:
+    """Return what a recording takes of libvirt, asked from now on; `at_end` ends that."""
+    virsh = Virsh()
+    answers = Background("libvirt", virsh.read, interval)
+    answers.start()
+    at_end.callback(virsh.close)
+    at_end.callback(answers.close)
+    contents = "what virsh domstats prints: guests' names and counters, paths of their disks; their uuids and titles"
+    return Recordable("libvirt", contents, answers.latest, recorded.anonymised_libvirt)
+
+
+def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
+    """Return what a recording takes of Proxmox, read from now on; `at_end` ends that."""
+    configured = Background("proxmox", proxmox.read, PROXMOX_INTERVAL)
+    configured.start()
+    at_end.callback(configured.close)
+    return Recordable(
+        "proxmox", "Proxmox's configuration of each guest", configured.latest, recorded.anonymised_proxmox
+    )
+
+
+class _Answers:
+    """What was recorded beside the files, for the guests of the readings that are shown."""
+
+    def __init__(self) -> None:
+        self._libvirt: libvirt.Answer | None = None
+        self._proxmox: Mapping[str, Configuration] | None = None
+
+    def show_libvirt(self, raw: libvirt.Raw) -> list[Metric]:
+        """Take what libvirt answered."""
+        self._libvirt = libvirt.understand(raw)
+        return libvirt.families(self._libvirt)
+
+    def show_proxmox(self, configured: Mapping[str, bytes]) -> list[Metric]:
+        """Take what Proxmox has configured."""
+        self._proxmox = proxmox.understand(configured)
+        return []
+
+    def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
+        """Return the guests with what was known of them."""
+        if self._libvirt:
+            guests = libvirt.joined(guests, self._libvirt)
+        return proxmox.joined(guests, self._proxmox) if self._proxmox else tuple(guests)
+
+
+def replayed(played: Playback) -> list[Source]:
+    """Return what shows a recording's files as it shows a host's."""
+    answers = _Answers()
+
+    def new_view() -> View[Mapping[str, bytes]]:
+        files = RecordedFiles()
+        host = HostView(files, [answers.add_to], recorded_ones=True)
+
+        def families(reading: Mapping[str, bytes]) -> list[Metric]:
+            files.show(reading)
+            return host.families(0.0)
+
+        return families
+
+    sources = [played.source("procfs", "procfs", recorded.files, new_view)]
+    if "libvirt" in played.header.sources:
+        show_libvirt = answers.show_libvirt
+        sources.append(
+            played.source("libvirt", "libvirt", recorded.libvirt_answer, lambda: show_libvirt, required=False)
+        )
+    if "proxmox" in played.header.sources:
+        show_proxmox = answers.show_proxmox
+        sources.append(played.source("proxmox", "proxmox", recorded.files, lambda: show_proxmox, required=False))
+    return sources

@@ -1,0 +1,250 @@
+"""The host's guests as /proc and the cgroups show them: what the other modules read, put together to the model.
+
+At each look only the processes, their vCPUs' threads and what quotas have throttled are read: throttled time is taken
+from the vCPUs' wait. The other threads' counters are read again after some seconds only, and what changes rarely (caps,
+memory, which taps are whose) after some more: these are most of the files. Where looks are that close, it is done of
+some of the guests at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from virtscope.kvm.host_files import Files
+from virtscope.kvm.limits import Cgroups, Found
+from virtscope.kvm.model import Guest, Host, Throttling
+from virtscope.kvm.processes import Processes, Qemu
+from virtscope.kvm.taps import opened
+from virtscope.kvm.threads import KVM, MEMORY, TICKS, VHOST, WORKER, Process, ThreadClocks, Threads, kind, parse_process
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+
+SELDOM = 4.5  # seconds between two looks: whoever scrapes every 5 s or less often gets all counters new
+COUNTERS = 9.0  # seconds until counters are read again where looks are closer than that
+FACTS = 14.5  # and what changes rarely, however close they are
+_PORTIONS = 12  # of the guests, after the first look
+_STARTING = 60.0  # seconds in which QEMU may not have its threads yet
+
+# A kernel tells guest time if at least this part of what vCPUs ran was the guest's own. Where it can't, as under
+# kvm_pvm, stray ticks are counted; a guest that only makes exits is still some percents of the time in its own code.
+_LEAST_GUEST_TIME = 0.001
+
+
+class HostStat(NamedTuple):
+    """What /proc/stat says; CPU time in ticks."""
+
+    cpus: int
+    used: int  # by all, guests included
+    guest: int
+    boot_time: int  # Unix time in seconds
+
+
+class _Counters(NamedTuple):
+    """The counters that aren't read of a guest at each look."""
+
+    accelerator: str
+    role_ticks: Mapping[str, int]
+    served_ticks: int  # by the kernel's threads
+
+
+class _Facts(NamedTuple):
+    """What changes rarely of a guest."""
+
+    resident_bytes: int | None
+    cgroups: Found
+    taps: tuple[str, ...]
+
+
+class _Kept:
+    """What is remembered of a guest from one look to the next."""
+
+    def __init__(self, qemu: Qemu, now: float) -> None:
+        self.qemu = qemu
+        self.since = now
+        self.clocks = ThreadClocks(str(qemu.pid))
+        self.counters: _Counters | None = None
+        self.counters_due = now
+        self.facts: _Facts | None = None
+        self.facts_due = now
+        self.serving: dict[int, tuple[str, int]] = {}  # role and ticks of each of the kernel's threads, by start
+        self.served: dict[str, int] = {}  # ticks of those that have ended, by role
+        self.worker_ticks = 0
+        self.throttled: dict[str, Throttling] = {}
+
+
+def parse_host(stat: bytes) -> HostStat:
+    """Return what /proc/stat says; raises SourceMalformed where it lacks something."""
+    head, _, rest = stat.partition(b"\n")
+    fields = head.split()
+    boot = re.search(rb"(?m)^btime ([0-9]{1,12})$", rest)
+    cpus = len(re.findall(rb"(?m)^cpu[0-9]+ ", rest))
+    if fields[:1] != [b"cpu"] or len(fields) < 10 or not all(map(bytes.isdigit, fields[1:])) or not boot or not cpus:
+        raise SourceMalformed(f"/proc/stat begins with {stat[:80]!r}, or lacks btime or CPUs")
+    user, nice, system, _idle, _iowait, irq, softirq, _steal, guest = map(int, fields[1:10])
+    guest += int(fields[10]) if len(fields) > 10 else 0
+    return HostStat(cpus, user + nice + system + irq + softirq, guest, int(boot[1]))  # user and nice include guest
+
+
+class Guests:
+    """Reads the host's guests again and again."""
+
+    def __init__(self, files: Files, *, every_time: bool = False) -> None:
+        """`every_time`: read all at each look, as the files may be of another moment of a recording."""
+        self.processes = Processes(files, every_time=every_time)
+        self._files = files
+        self._every_time = every_time
+        self._looked_at = 0.0
+        self._all_counters = True  # are read at this look
+        self._cgroups = Cgroups(files)
+        self._kept: dict[tuple[int, int], _Kept] = {}
+        self._tells_guest_time = False  # once it has, for good: it is the kernel's property
+
+    def read(self, now: float) -> Host:
+        """Return the host as it is; `now` is a time of any clock, in seconds.
+
+        Raises SourceUnavailable where processes are hidden, SourceMalformed where /proc/stat is.
+        """
+        stat = self._files.content("proc/stat")
+        if stat is None:
+            raise SourceUnavailable("/proc/stat can't be read; see --path.procfs")
+        host = parse_host(stat)
+        found = self.processes.find(now)
+        if not found and not self._files.names("proc/1"):
+            raise SourceUnavailable(
+                "/proc hides other users' processes (mount option hidepid): run this as root, or in the group that the "
+                "option gid= names"
+            )
+        self._all_counters = self._every_time or now - self._looked_at >= SELDOM
+        self._looked_at = now
+        last, self._kept = self._kept, {}
+        guests = []
+        for qemu in found:
+            key = (qemu.pid, qemu.start)
+            kept = last.get(key) or _Kept(qemu, now)
+            guest = self._guest(kept, host, now)
+            if guest:
+                self._kept[key] = kept
+                guests.append(guest)
+            else:
+                self.processes.forget(qemu)
+        self._files.looked()
+        with_reasons = tuple(self._with_reasons(guests))
+        known = self._tells_guest_time or not guests
+        return Host(host.cpus, host.used / TICKS, host.guest / TICKS if known else None, with_reasons)
+
+    def _guest(self, kept: _Kept, host: HostStat, now: float) -> Guest | None:
+        """Return the guest; None where its process has ended."""
+        qemu, line, threads = kept.qemu, kept.qemu.command_line, None
+        facts = self._facts(kept, now)
+        vcpus = kept.clocks.vcpus(self._files) if now < kept.counters_due and not self._all_counters else None
+        if vcpus is None or (not vcpus and now - kept.since < _STARTING):
+            threads = kept.clocks.read(self._files)
+            vcpus = threads.vcpus
+        # After its threads, so that it has all of their time.
+        process = parse_process(self._files.line_again(f"proc/{qemu.pid}/stat") or b"")
+        if process is None or process.start != qemu.start or process.state in {"Z", "X"}:
+            return None
+        used = process.user + process.system
+        counters = kept.counters
+        if threads or counters is None:
+            kept.counters_due = now + COUNTERS * _share(kept, first=counters is None)
+            threads = threads or kept.clocks.read(self._files)
+            counters = kept.counters = self._counters(kept, threads, used)
+        return Guest(
+            pid=qemu.pid,
+            name=line.name or f"qemu-{qemu.pid}",
+            uuid=line.uuid,
+            id=line.id,
+            manager=line.manager,
+            accelerator=counters.accelerator or line.accelerator,
+            start_time=host.boot_time + qemu.start / TICKS,
+            vcpu_count=_vcpu_count([vcpu.name for vcpu in vcpus], line.vcpus),
+            cpu_seconds=(used + counters.served_ticks) / TICKS,
+            guest_seconds=process.guest / TICKS,
+            guest_time_absent="",
+            vcpus=vcpus,
+            role_seconds={role: ticks / TICKS for role, ticks in counters.role_ticks.items()},
+            memory_resident_bytes=facts.resident_bytes,
+            memory_limit_bytes=line.memory_bytes,
+            limits=facts.cgroups.limits,
+            throttling=self._throttling(kept, facts.cgroups),
+            taps=facts.taps,
+        )
+
+    def _facts(self, kept: _Kept, now: float) -> _Facts:
+        """Return what changes rarely of a guest, read again if it is time."""
+        facts, pid, line = kept.facts, kept.qemu.pid, kept.qemu.command_line
+        if facts is None or now >= kept.facts_due or self._every_time:
+            kept.facts_due = now + FACTS * _share(kept, first=facts is None)
+            held = [int(kib) * 1024 for _, kib in MEMORY.findall(self._files.content(f"proc/{pid}/status") or b"")]
+            facts = kept.facts = _Facts(
+                resident_bytes=sum(held) if held else None,
+                cgroups=self._cgroups.find(pid, line.manager),
+                taps=tuple(dict.fromkeys([*line.taps, *opened(self._files, pid, line.tap_descriptors)])),
+            )
+        return facts
+
+    def _counters(self, kept: _Kept, threads: Threads, used: int) -> _Counters:
+        """Return the other counters of a guest whose process has used so many ticks."""
+        roles: dict[str, int] = {}
+        if threads.vcpus:  # their names tell
+            kept.worker_ticks = max(kept.worker_ticks, threads.worker_ticks(used))
+            roles = {**threads.role_ticks, WORKER: kept.worker_ticks}
+        served = self._served(kept)
+        for role, ticks in served.items():
+            roles[role] = roles.get(role, 0) + ticks
+        return _Counters(
+            accelerator=threads.accelerator,
+            role_ticks=dict(sorted(roles.items())),
+            served_ticks=sum(served.values()),
+        )
+
+    def _served(self, kept: _Kept) -> dict[str, int]:
+        """Return what the kernel's threads have used for a guest, those that have ended too, in ticks by role."""
+        now = {process.start: _use(process) for process in self.processes.serving(kept.qemu)}
+        for start, (role, ticks) in kept.serving.items():
+            if start not in now:
+                kept.served[role] = kept.served.get(role, 0) + ticks
+        kept.serving = now
+        ticks_by_role = dict(kept.served)
+        for role, ticks in now.values():
+            ticks_by_role[role] = ticks_by_role.get(role, 0) + ticks
+        return ticks_by_role
+
+    def _throttling(self, kept: _Kept, cgroups: Found) -> tuple[Throttling, ...]:
+        """Return what quotas have throttled; where a vCPU's group has gone with its vCPU, what it was before."""
+        for now in self._cgroups.throttling(cgroups.throttles):
+            was = kept.throttled.get(now.part)
+            if was is None or now.throttled_seconds >= was.throttled_seconds:
+                kept.throttled[now.part] = now
+        return tuple(kept.throttled.values())
+
+    def _with_reasons(self, guests: Sequence[Guest]) -> Iterable[Guest]:
+        """Return the guests with the reason why guest time means nothing, where it does."""
+        kvm = [guest for guest in guests if guest.accelerator == "kvm"]
+        ran = sum(guest.cpu_seconds for guest in kvm)
+        guest_time = sum(guest.guest_seconds for guest in kvm)
+        self._tells_guest_time = self._tells_guest_time or (guest_time > 0 and guest_time >= _LEAST_GUEST_TIME * ran)
+        for guest in guests:
+            if guest.accelerator != "kvm":
+                yield guest._replace(guest_time_absent=guest.accelerator or "accelerator not known")
+            elif not self._tells_guest_time:
+                yield guest._replace(guest_time_absent="kernel")
+            else:
+                yield guest
+
+
+def _share(kept: _Kept, *, first: bool) -> float:
+    """Return which part of the time to wait: of many guests that are found at once not all are due at once again."""
+    return (kept.qemu.pid % _PORTIONS + 1) / _PORTIONS if first else 1
+
+
+def _use(process: Process) -> tuple[str, int]:
+    role = kind(process.comm).role
+    return (role if role in {VHOST, KVM} else KVM), process.user + process.system
+
+
+def _vcpu_count(names: Sequence[str], configured: int | None) -> int | None:
+    """Return how many vCPUs there are: they may have been plugged in or out, so their threads are counted if named."""
+    return configured if not names or names == ["all"] else len(names)

@@ -1,0 +1,182 @@
+"""The cgroups of a guest: caps where they really stand, weight, and what a quota has throttled.
+
+    machine.slice/machine-qemu\\x2d1\\x2dweb.scope/            shares: cpu.weight
+        libvirt/          global_quota: cpu.max
+            vcpu0/        quota: cpu.max of each
+            emulator/     emulator_quota
+    qemu.slice/100.scope/                                     Proxmox: cpulimit is cpu.max, cpuunits cpu.weight
+
+With version 1 there is no level libvirt, and a group's files are cpu.cfs_quota_us, cpu.cfs_period_us and cpu.shares.
+Throttling is counted where the quota stands, not above. Formats: Documentation/admin-guide/cgroup-v2.rst,
+Documentation/scheduler/sched-bwc.rst. By hand: `systemd-cgls`, `virsh schedinfo GUEST`.
+
+Names of guests are never taken from here: systemd's names of scopes lack characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from virtscope.kvm.host_files import Files
+from virtscope.kvm.model import Limits, Throttling
+
+_ROOT = "sys/fs/cgroup"
+_PART = re.compile(r"(vcpu|iothread)[0-9]+|emulator")
+_MANAGED = frozenset(["libvirt", "proxmox"])  # they give each guest a cgroup of its own
+
+
+class Own(NamedTuple):
+    """The cgroups of a guest with a quota, by the part of the guest that each holds."""
+
+    groups: tuple[tuple[str, str], ...]  # part, folder
+    version_1: bool
+
+
+class Found(NamedTuple):
+    """What stands over a guest."""
+
+    limits: Limits
+    throttles: Own
+
+
+NOTHING = Found(Limits(), Own((), version_1=False))
+
+
+def parse_path(cgroup: bytes) -> tuple[str, bool] | None:
+    """Return the path that /proc/PID/cgroup has for the CPU controller, and whether it is version 1's; None: none.
+
+    The root of a hierarchy is "". To a container the kernel shows paths from its own cgroup on, so that others' begin
+    with as many /.. as lead to the root.
+    """
+    version_2 = None
+    for line in cgroup.decode("utf-8", "surrogateescape").split("\n"):
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if "cpu" in controllers.split(","):
+            return _from_root(path), True
+        if line.startswith("0::"):
+            version_2 = _from_root(path)
+    return None if version_2 is None else (version_2, False)
+
+
+def _from_root(path: str) -> str:
+    names = path.strip("/").split("/")
+    while names and names[0] == "..":
+        del names[0]
+    return "/".join(names)
+
+
+def parse_quota(text: bytes) -> float | None:
+    """Return the CPUs of a cpu.max, or of "quota period" of version 1; None where there is no quota."""
+    words = text.split()
+    if len(words) == 2 and all(word.isdigit() and len(word) < 20 for word in words) and int(words[1]):
+        return int(words[0]) / int(words[1])
+    return None
+
+
+def parse_stat(text: bytes) -> tuple[int, int, float] | None:
+    """Return periods, throttled periods and throttled seconds of a cpu.stat; None where it has none."""
+    found: dict[bytes, int] = {}
+    for line in text.split(b"\n"):
+        key, _, value = line.partition(b" ")
+        if value.isdigit() and len(value) < 21:
+            found[key] = int(value)
+    if b"nr_periods" not in found or b"nr_throttled" not in found:
+        return None
+    if b"throttled_usec" in found:
+        seconds = found[b"throttled_usec"] / 1e6
+    else:
+        seconds = found.get(b"throttled_time", 0) / 1e9
+    return found[b"nr_periods"], found[b"nr_throttled"], seconds
+
+
+class Cgroups:
+    """Reads guests' cgroups below `files`."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def find(self, pid: int, manager: str) -> Found:
+        """Return what stands over the guest with this process."""
+        parsed = parse_path(self._files.content(f"proc/{pid}/cgroup") or b"")
+        if parsed is None:
+            return NOTHING
+        path, version_1 = parsed
+        hierarchy = self._hierarchy(version_1=version_1)
+        names = path.split("/") if path else []
+        if names and _PART.fullmatch(names[-1]):
+            del names[-1]
+            if names and names[-1] == "libvirt":
+                del names[-1]
+        top = "/".join([hierarchy, *names])
+        own = bool(names) and (manager in _MANAGED or self._alone(top, pid))
+        quotas = [self._quota("/".join([hierarchy, *names[:depth]]), version_1) for depth in range(1, len(names) + 1)]
+        throttles = [("all", top)] if own and quotas[-1] is not None else []
+        if own:
+            below, groups = self._below(top, version_1)
+            quotas.append(below)
+            throttles += groups
+        standing = [quota for quota in quotas if quota is not None]
+        weight = self._number(f"{top}/{'cpu.shares' if version_1 else 'cpu.weight'}") if own else None
+        return Found(Limits(min(standing, default=None), weight), Own(tuple(throttles), version_1))
+
+    def throttling(self, own: Own) -> tuple[Throttling, ...]:
+        """Return what the quotas have throttled so far, of each part."""
+        sums: dict[str, tuple[int, int, float]] = {}
+        for part, folder in own.groups:
+            counted = parse_stat(self._files.content(f"{folder}/cpu.stat") or b"")
+            if counted:
+                before = sums.get(part, (0, 0, 0.0))
+                sums[part] = (before[0] + counted[0], before[1] + counted[1], before[2] + counted[2])
+        return tuple(Throttling(part, *counted) for part, counted in sums.items())
+
+    def _below(self, top: str, version_1: bool) -> tuple[float | None, list[tuple[str, str]]]:
+        """Return the cap that libvirt's groups in the guest's make together, and those of them with a quota."""
+        caps: list[float] = []
+        with_quota: list[tuple[str, str]] = []
+        level = top
+        if not version_1:
+            level = f"{top}/libvirt"
+            quota = self._quota(level, version_1)
+            if quota is not None:
+                caps.append(quota)
+                with_quota.append(("all", level))
+        vcpus: list[float | None] = []
+        for name, part in self._parts(level):
+            quota = self._quota(f"{level}/{name}", version_1)
+            if quota is not None:
+                with_quota.append((part, f"{level}/{name}"))
+            if part == "vcpu":
+                vcpus.append(quota)
+        with_quotas = [quota for quota in vcpus if quota is not None]
+        if vcpus and len(with_quotas) == len(vcpus):
+            caps.append(sum(with_quotas))
+        return min(caps, default=None), with_quota
+
+    def _parts(self, level: str) -> Iterator[tuple[str, str]]:
+        for name in sorted(self._files.names(level)):
+            part = _PART.fullmatch(name)
+            if part:
+                yield name, part[1] or name
+
+    def _alone(self, folder: str, pid: int) -> bool:
+        """Whether a guest that somebody started has a cgroup to itself, as in a unit of systemd's."""
+        return (self._files.content(f"{folder}/cgroup.procs") or b"").split() == [b"%d" % pid]
+
+    def _quota(self, folder: str, version_1: bool) -> float | None:
+        if not version_1:
+            return parse_quota(self._files.content(f"{folder}/cpu.max") or b"")
+        quota = self._files.content(f"{folder}/cpu.cfs_quota_us") or b""
+        return parse_quota(quota + b" " + (self._files.content(f"{folder}/cpu.cfs_period_us") or b""))
+
+    def _number(self, path: str) -> float | None:
+        text = (self._files.content(path) or b"").strip()
+        return int(text) if text.isdigit() and len(text) < 20 else None
+
+    def _hierarchy(self, *, version_1: bool) -> str:
+        if version_1:
+            return f"{_ROOT}/cpu"
+        # Beside version 1 hierarchies systemd mounts it here; there its CPU controller is off.
+        return f"{_ROOT}/unified" if self._files.content(f"{_ROOT}/cgroup.controllers") is None else _ROOT

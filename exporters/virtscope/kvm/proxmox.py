@@ -1,0 +1,129 @@
+"""Proxmox's configuration of guests, /etc/pve/qemu-server/VMID.conf: their names as they are now, and descriptions.
+
+    #web shop of the sales department
+    cores: 2
+    name: web01
+    [before-upgrade]                    # a snapshot's from here on
+
+QEMU's command line has the name from when the guest was started. /etc/pve is a file system in user space (pmxcfs): it
+is read in the background, as it may hang, and by root and the group www-data alone. The guests' monitors are left to
+Proxmox: who is connected to one keeps `qm` and pvestatd waiting.
+
+Format: https://pve.proxmox.com/wiki/Manual:_qm.conf. By hand: `qm config VMID`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from prometheus_client import Metric
+
+from virtscope.kvm.model import Domain, Guest
+from virtscope.toolkit.bounded import read_bytes
+from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
+
+FOLDER = Path("/etc/pve/qemu-server")
+_LONGEST_TITLE = 200
+
+
+class Configuration(NamedTuple):
+    """What people call a guest; "" where they don't."""
+
+    name: str
+    title: str  # the first line of its description
+
+
+def parse(content: bytes) -> Configuration:
+    """Return what a guest's file says; never fails."""
+    name = title = ""
+    for line in content.decode("utf-8", "backslashreplace").split("\n"):
+        if line.startswith("["):
+            break
+        key, colon, value = line.partition(":")
+        if line.startswith("#"):
+            title = title or unquote(line[1:]).strip()[:_LONGEST_TITLE]
+        elif colon and key == "name":
+            name = value.strip()
+        elif colon and key == "description":
+            title = title or unquote(value).strip().partition("\n")[0][:_LONGEST_TITLE]
+    return Configuration(name, title)
+
+
+def read(folder: Path = FOLDER) -> dict[str, bytes]:
+    """Return this node's guests' files by VMID; those that go meanwhile are left out.
+
+    Raises SourceUnavailable where there is no Proxmox or they must not be read, SourceError where reading fails.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".conf")
+        found = {}
+        for path in paths:
+            try:
+                found[path.stem] = read_bytes(path)
+            except FileNotFoundError:
+                continue
+    except FileNotFoundError as error:
+        raise SourceUnavailable(f"{folder} is absent: Proxmox is not here") from error
+    except PermissionError as error:
+        raise SourceUnavailable(
+            f"{folder} must not be read: run this as root or in the group www-data; names are QEMU's command lines'"
+        ) from error
+    except OSError as error:
+        raise SourceError(f"{folder} can't be read: {error.strerror}") from error
+    return found
+
+
+def understand(files: Mapping[str, bytes]) -> dict[str, Configuration]:
+    """Return the guests' configurations by VMID."""
+    return {vmid: parse(content) for vmid, content in files.items()}
+
+
+def joined(guests: Sequence[Guest], known: Mapping[str, Configuration]) -> tuple[Guest, ...]:
+    """Return the guests with their names as they are now, and their titles."""
+
+    def named(guest: Guest) -> Guest:
+        found = known.get(guest.id) if guest.manager == "proxmox" else None
+        return guest._replace(name=found.name or guest.name, domain=Domain(title=found.title)) if found else guest
+
+    return tuple([named(guest) for guest in guests])
+
+
+class Proxmox:
+    """Reads the configuration in the background, from start() to close()."""
+
+    def __init__(self, interval: float, folder: Path = FOLDER) -> None:
+        """Read each `interval` seconds, and early when there are new guests."""
+        self._folder = folder
+        self._woken_for: set[str] = set()
+        self.background = Background("proxmox", lambda: understand(read(folder)), interval)
+
+    def start(self) -> None:
+        """Begin reading."""
+        self.background.start()
+
+    def close(self) -> None:
+        """End reading."""
+        self.background.close()
+
+    def origin(self) -> str:
+        """Return the folder."""
+        return str(self._folder)
+
+    def read(self) -> list[Metric]:
+        """Return nothing, as all belongs to guests; raises as Background.latest() does."""
+        self.background.latest()
+        return []
+
+    def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
+        """Return the guests with what is configured, if there is anything young enough."""
+        known = self.background.peek()
+        if known is None:
+            return tuple(guests)
+        strangers = {guest.id for guest in guests if guest.manager == "proxmox" and guest.id not in known}
+        if strangers - self._woken_for:
+            self.background.wake()
+        self._woken_for = strangers
+        return joined(guests, known)

@@ -1,0 +1,207 @@
+"""How what kvm-exporter reads lies in a recording, with stand-ins, and back.
+
+Source "procfs": the guests' files below /proc and of their cgroups, by their paths; of other processes nothing.
+
+    {"proc/stat": "cpu  ...", "proc/390/cmdline": "/usr/bin/qemu-system-x86_64\\u0000-name\\u0000...",
+     "proc/390/task/394/stat": "...", "sys/fs/cgroup/machine.slice/.../cpu.max": "max 100000"}
+
+Source "libvirt": what virsh printed; source "proxmox": guests' configurations by VMID.
+
+    {"asked": 1752300000.0, "domstats": "Domain: 'web'\\n ...", "domains": "...", "titles": [["6325b343-...", "web01"]]}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from virtscope.kvm import command_line, libvirt, proxmox, taps, threads
+from virtscope.toolkit.collect import SourceMalformed
+from virtscope.toolkit.record import StandIns
+from virtscope.toolkit.recording import many, real, record, text, word
+
+
+def files(data: object) -> Mapping[str, bytes]:
+    """Decode a reading of files; raises SourceMalformed where it is no object of texts."""
+    if not isinstance(data, dict):
+        raise SourceMalformed(f"it has {str(data)[:80]!r} for files")
+    return {path: text(content) for path, content in data.items()}
+
+
+def _title(data: object) -> tuple[str, bytes]:
+    if not isinstance(data, list) or len(data) != 2:
+        raise SourceMalformed(f"it has {str(data)[:80]!r} for uuid and title")
+    return word(data[0]), text(data[1])
+
+
+libvirt_answer = record(libvirt.Raw, libvirt.Raw._fields, asked=real, domstats=text, domains=text, titles=many(_title))
+
+
+# --- With stand-ins ---------------------------------------------------------------------------------------------------
+
+# Names of interfaces that say nothing of anyone.
+_PLAIN_INTERFACE = re.compile(
+    r"lo|(?:vnet|tap|macvtap|eth|en[opsx]|bond|br|virbr|vmbr|fwbr|fwln|fwpr)[0-9][0-9ipnofs]*"
+)
+_PLAIN_CGROUP = re.compile(
+    r"(?:machine|system|user|qemu|init|virtualmachines)\.(?:slice|scope|partition)|machine|libvirt|emulator|"
+    r"(?:vcpu|iothread)[0-9]+|[0-9]+\.scope|user-[0-9]+\.slice"
+)
+_PLAIN_THREAD = re.compile(
+    r"qemu[\w.-]*|kvm[\w./-]*|call_rcu|IO mon_iothread|vnc_worker|worker|vhost-.*|(?:CPU|ALL) .*"
+)
+_FILE_OF_CGROUP = re.compile(r"(?:cpu|cgroup|memory)\.[\w.]+")
+_DOMSTATS_KEY = re.compile(
+    r"state\..*|balloon\..*|cpu\.haltpoll\..*|vcpu\.[0-9]+\.exits\.sum|block\.[0-9]+\.(?:name|(?:rd|wr|fl)\..*)"
+)
+
+
+class _Names:
+    """Stand-ins for text."""
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        self._stand_ins = stand_ins
+
+    def __call__(self, name: str) -> str:
+        stand_in = self._stand_ins(name.encode("utf-8", "surrogateescape"))
+        return stand_in.decode("utf-8", "surrogateescape")
+
+    def interface(self, name: str) -> str:
+        return name if _PLAIN_INTERFACE.fullmatch(name) else self(name)
+
+    def cgroup(self, path: str) -> str:
+        return "/".join(name if not name or _PLAIN_CGROUP.fullmatch(name) else self(name) for name in path.split("/"))
+
+    def thread(self, comm: str) -> str:
+        if _PLAIN_THREAD.fullmatch(comm):
+            return comm
+        return f"IO {self(comm[3:])}" if comm.startswith("IO ") else self(comm)
+
+
+def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapping[str, bytes]:
+    """Return the files with stand-ins for names and uuids; command lines with no more than is read of them."""
+    names = _Names(stand_ins)
+    found: dict[str, bytes] = {}
+    for path, content in recorded.items():
+        root, _, rest = path.partition("/")
+        file = path.rpartition("/")[2]
+        if root == "sys":
+            found[_cgroup_path(path, names)] = content
+        elif file == "cmdline":
+            found[path] = _command_line(content, names)
+        elif file == "stat" and rest != "stat":
+            found[path] = _stat(content, names)
+        elif file == "cgroup":
+            found[path] = b"\n".join(_cgroup_line(line, names) for line in content.split(b"\n"))
+        elif file == "dev":
+            found[path] = _net_dev(content, names)
+        elif "/fdinfo/" in path:
+            found[path] = _fdinfo(content, names)
+        elif file == "status":
+            found[path] = b"".join(b"%s:\t%s kB\n" % pair for pair in threads.MEMORY.findall(content))
+        elif file != "exe":
+            found[path] = content
+    return found
+
+
+def _cgroup_path(path: str, names: _Names) -> str:
+    folder, _, file = path.rpartition("/")
+    root = next(
+        (each for each in ("sys/fs/cgroup/unified", "sys/fs/cgroup/cpu") if f"{folder}/".startswith(each + "/")), ""
+    )
+    root = root or "sys/fs/cgroup"
+    below = folder[len(root) :]
+    return f"{root}{names.cgroup(below)}/{file if _FILE_OF_CGROUP.fullmatch(file) else names(file)}"
+
+
+def _command_line(content: bytes, names: _Names) -> bytes:
+    """Return a command line that says the same to command_line.parse(), and nothing else."""
+    line = command_line.parse(content, "qemu-system-x86_64")
+    if line is None:
+        return b""
+    program = content.partition(b"\0")[0].decode("utf-8", "backslashreplace").rpartition("/")[2]
+    known = program if _PLAIN_THREAD.fullmatch(program) else "qemu-system-x86_64"
+    words = [f"/usr/bin/{known}"]
+    if line.name:
+        words += ["-name", "guest=" + names(line.name).replace(",", ",,")]
+    if line.uuid:
+        words += ["-uuid", names(line.uuid)]
+    if line.manager == "libvirt":
+        words += ["-mon", "chardev=charmonitor" + (f",path=/domain-{line.id}-/" if line.id else "")]
+    elif line.id:
+        words += ["-id", line.id]
+    if line.accelerator:
+        words += ["-accel", line.accelerator]
+    if line.vcpus is not None:
+        words += ["-smp", str(line.vcpus)]
+    if line.memory_bytes is not None:
+        words += ["-m", f"{line.memory_bytes}b"]
+    for tap in line.taps:
+        words += ["-netdev", f"tap,ifname={names.interface(tap)}".replace(",,", ",")]
+    for descriptor in line.tap_descriptors:
+        words += ["-netdev", f"tap,fd={descriptor}"]
+    return "\0".join([*words, ""]).encode("utf-8", "backslashreplace")
+
+
+def _stat(content: bytes, names: _Names) -> bytes:
+    opened, closed = content.find(b"("), content.rfind(b")")
+    comm = content[opened + 1 : closed].decode("utf-8", "surrogateescape")
+    return content[: opened + 1] + names.thread(comm).encode("utf-8", "surrogateescape") + content[closed:]
+
+
+def _cgroup_line(line: bytes, names: _Names) -> bytes:
+    head, _, path = line.rpartition(b":")
+    return (
+        head + b":" + names.cgroup(path.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        if head
+        else line
+    )
+
+
+def _net_dev(content: bytes, names: _Names) -> bytes:
+    lines = content.split(b"\n")
+    interfaces = taps.parse(content)
+    rows = [
+        f"{names.interface(name)}: {' '.join(map(str, counters))}".encode("utf-8", "backslashreplace")
+        for name, counters in interfaces.items()
+    ]
+    return b"\n".join([*lines[:2], *rows, b""])
+
+
+def _fdinfo(content: bytes, names: _Names) -> bytes:
+    found = taps.IFF.search(content)
+    return b"iff:\t" + names.interface(found[1].decode("utf-8", "replace")).encode() + b"\n" if found else b""
+
+
+def anonymised_libvirt(raw: Any, stand_ins: StandIns) -> Any:
+    """Return what virsh printed with stand-ins for names, uuids and titles; of the rest what is read of it."""
+    names = _Names(stand_ins)
+    stats, _ = libvirt.parse_domstats(raw.domstats)
+    lines: list[str] = []
+    for name, values in stats.items():
+        lines.append(f"Domain: '{names(name)}'")
+        for key, value in values.items():
+            if _DOMSTATS_KEY.fullmatch(key):
+                lines.append(f"  {key}={value}")
+            elif re.fullmatch(r"net\.[0-9]+\.name", key):
+                lines.append(f"  {key}={names.interface(value)}")
+    listed = [f"{names(uuid)} {names(name)}" for uuid, name in libvirt.parse_list(raw.domains)]
+    return raw._replace(
+        domstats="\n".join([*lines, ""]).encode("utf-8", "backslashreplace"),
+        domains="\n".join([*listed, ""]).encode("utf-8", "backslashreplace"),
+        titles=tuple((names(uuid), stand_ins(title)) for uuid, title in raw.titles),
+    )
+
+
+def anonymised_proxmox(configured: Mapping[str, bytes], stand_ins: StandIns) -> Mapping[str, bytes]:
+    """Return guests' configurations with a stand-in for name and title, and nothing else."""
+    names = _Names(stand_ins)
+
+    def anonymised(content: bytes) -> bytes:
+        found = proxmox.parse(content)
+        title = f"#{names(found.title)}\n" if found.title else ""
+        name = f"name: {names(found.name)}\n" if found.name else ""
+        return (title + name).encode("utf-8", "backslashreplace")
+
+    return {vmid: anonymised(content) for vmid, content in configured.items()}

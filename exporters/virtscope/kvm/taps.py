@@ -1,0 +1,96 @@
+"""Guests' interfaces: which taps are whose, and /proc/net/dev, in which the host counts them.
+
+    Inter-|   Receive                                                |  Transmit
+     face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop ...
+     vnet1:   90000      90    0    0    0     0          0         0       90       1    0    0 ...
+
+A tap is a wire whose other end the guest has: what the tap receives, the guest sends, and so all is turned here. Not so
+a macvtap, which shares the guest's view (virDomainNetTypeSharesHostView() in libvirt).
+
+Format: net/core/net-procfs.c in Linux. By hand: `ip -s link show vnet1`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from virtscope.kvm.host_files import Files
+from virtscope.kvm.model import Guest, Network, Traffic
+
+_COUNTERS = 16  # eight each way, of which the first four are shown
+IFF = re.compile(rb"(?m)^iff:\s*(\S+)$")
+
+
+def parse(text: bytes, wanted: Collection[str] | None = None) -> dict[str, tuple[int, ...]]:
+    """Return the sixteen counters of each interface, or of the `wanted` ones; lines of another form are passed over."""
+    found: dict[str, tuple[int, ...]] = {}
+    for line in text.split(b"\n"):
+        name, colon, counters = line.rpartition(b":")
+        if not colon:
+            continue
+        interface = name.strip().decode("utf-8", "backslashreplace")
+        if wanted is None or interface in wanted:
+            numbers = counters.split()
+            if len(numbers) >= _COUNTERS and all(number.isdigit() and len(number) < 21 for number in numbers):
+                found[interface] = tuple(map(int, numbers[:_COUNTERS]))
+    return found
+
+
+def network(device: str, counters: Sequence[int]) -> Network:
+    """Return an interface from the guest's side."""
+    first, second = Traffic(*counters[:4]), Traffic(*counters[8:12])
+    if device.startswith("macvtap"):
+        return Network(device, receive=first, transmit=second)
+    return Network(device, receive=second, transmit=first)
+
+
+def opened(files: Files, pid: int, descriptors: Sequence[int]) -> list[str]:
+    """Return the names of the taps that a process was given as open files; only root may know."""
+    found = []
+    for descriptor in descriptors:
+        name = IFF.search(files.content(f"proc/{pid}/fdinfo/{descriptor}") or b"")
+        if name:
+            found.append(name[1].decode("utf-8", "backslashreplace"))
+    return found
+
+
+class Taps:
+    """Reads the counters of guests' interfaces below `files`."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
+        """Return the guests with their networks, where these are known by name."""
+        # Of the network that the host's first process sees: the exporter's own may be a container's.
+        text = self._files.content("proc/1/net/dev") or self._files.content("proc/net/dev") or b""
+        there = parse(text)
+        proxmox = _by_vmid(there)
+        return tuple([self._add(guest, there, proxmox) for guest in guests])
+
+    def _add(self, guest: Guest, there: Mapping[str, Sequence[int]], proxmox: Mapping[str, Sequence[str]]) -> Guest:
+        names = list(guest.taps)
+        names += guest.domain.interfaces if guest.domain else ()
+        if guest.manager == "proxmox":
+            names += proxmox.get(guest.id, ())
+        wanted = dict.fromkeys(names)
+        if not wanted:
+            return guest
+        if not there.keys() >= wanted.keys():  # in a network namespace, as containers and tests have
+            own = parse(self._files.content(f"proc/{guest.pid}/net/dev") or b"", wanted)
+            there = {**there, **own}
+        return guest._replace(networks=tuple(network(name, there[name]) for name in wanted if name in there))
+
+
+_PROXMOX = re.compile(r"tap([0-9]+)i[0-9]+")
+
+
+def _by_vmid(interfaces: Collection[str]) -> dict[str, list[str]]:
+    """Return the taps of Proxmox's guests, whose names have the VMID; the firewall's beside them are none."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(interfaces):
+        tap = _PROXMOX.fullmatch(name)
+        if tap:
+            found.setdefault(tap[1], []).append(name)
+    return found

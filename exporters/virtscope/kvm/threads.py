@@ -1,0 +1,231 @@
+"""QEMU's threads and what they use: /proc/PID/task/TID/stat and schedstat, made into counters that never fall.
+
+    390 (CPU 0/KVM) S 1 382 ... 365 360 ... 237        # utime, stime; field 43: guest_time, a part of utime. In ticks
+    7271284034 9131874722 20517                        # schedstat: ns on a CPU, ns waiting for one, times it ran
+
+Formats: proc_pid_stat(5); Documentation/scheduler/sched-stats.rst. Time in stat is exact in sum, its parts are samples
+in most kernels (CONFIG_TICK_CPU_ACCOUNTING). By hand: `ps -L -p PID -o comm,times`.
+
+What a thread is for, its name tells: libvirt and Proxmox give names (-name debug-threads=on), QEMU from 11 on its own.
+Without them nothing here is known but the process's total.
+
+Threads end: QEMU's workers when idle, a vCPU when it is unplugged. A process's total keeps their time, a sum over those
+that are there doesn't. So what was seen of each is added to what the others have, and role "worker" is what remains of
+the total: it needs no memory, and so is right from the first look at the process on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from virtscope.kvm.host_files import Files
+from virtscope.kvm.model import Vcpu
+
+TICKS = 100  # a second; USER_HZ, whatever the kernel's HZ is, but on Alpha
+_NS = 1_000_000_000
+
+# Of /proc/PID/status, in KiB: resident memory, in which huge pages are not.
+MEMORY = re.compile(rb"(?m)^(VmRSS|HugetlbPages):\s+([0-9]{1,15}) kB$")
+
+_VCPU = re.compile(rb"CPU ([0-9]{1,5})/([A-Z]+)|ALL CPUs/([A-Z]+)")
+_KERNEL_THREAD = 0x200000  # PF_KTHREAD in include/linux/sched.h
+EMULATOR, IOTHREAD, WORKER, VHOST, KVM = "emulator", "iothread", "worker", "vhost", "kvm"
+
+
+class Process(NamedTuple):
+    """A process, or a thread of the kernel's, as its stat says; times in ticks."""
+
+    comm: bytes
+    state: str
+    ppid: int
+    kernel_thread: bool
+    user: int
+    system: int
+    start: int  # since boot
+    guest: int  # of `user`
+
+
+class Use(NamedTuple):
+    """What a vCPU's thread has used: ns by schedstat (0 where `scheduled` isn't), ticks by stat."""
+
+    run: int
+    wait: int
+    user: int
+    system: int
+    guest: int
+    scheduled: bool  # this kernel has schedstat
+
+
+class Kind(NamedTuple):
+    """What a thread is for."""
+
+    role: str  # "vcpu" or a role
+    vcpu: str  # of a vCPU its name
+    accelerator: str  # of a vCPU what runs it: "kvm", "tcg"
+
+
+def parse_process(stat: bytes) -> Process | None:
+    """Return what a stat says; None where it is cut or malformed."""
+    opened, closed = stat.find(b"("), stat.rfind(b")")
+    fields = stat[closed + 1 :].split()
+    if not 0 < opened < closed or len(fields) < 41:
+        return None
+    try:
+        flags, user, system, start, guest = (int(fields[place]) for place in (6, 11, 12, 19, 40))
+        state, ppid = fields[0].decode(), int(fields[1])
+    except ValueError:
+        return None
+    return Process(
+        stat[opened + 1 : closed], state, ppid, bool(flags & _KERNEL_THREAD), user, system, start, min(guest, user)
+    )
+
+
+@lru_cache(maxsize=4096)  # the same few names again and again
+def kind(comm: bytes) -> Kind:
+    """Return what a thread of this name is for."""
+    vcpu = _VCPU.fullmatch(comm)
+    if vcpu:
+        return Kind("vcpu", (vcpu[1] or b"all").decode(), (vcpu[2] or vcpu[3]).decode().lower())
+    if comm.startswith(b"IO ") and comm != b"IO mon_iothread":
+        return Kind(IOTHREAD, "", "")
+    if comm == b"worker":
+        return Kind(WORKER, "", "")
+    if comm.startswith(b"vhost-"):
+        return Kind(VHOST, "", "")
+    return Kind(KVM if comm.startswith(b"kvm-") else EMULATOR, "", "")
+
+
+class Threads(NamedTuple):
+    """The threads of a guest as they are now."""
+
+    vcpus: tuple[Vcpu, ...]
+    accelerator: str  # "" where the threads have no names
+    role_ticks: Mapping[str, int]  # of the other threads but workers, those that have ended included
+    vcpu_ticks: int  # of all vCPUs, those that have ended included
+
+    def worker_ticks(self, process_ticks: int) -> int:
+        """Return what remains of the process's total."""
+        return max(process_ticks - self.vcpu_ticks - sum(self.role_ticks.values()), 0)
+
+
+_NOTHING = Use(0, 0, 0, 0, 0, scheduled=True)
+
+
+class ThreadClocks:
+    """Remembers the threads of one guest from one look to the next; of those that have ended, what they had used."""
+
+    def __init__(self, pid: str) -> None:
+        self._folder = f"proc/{pid}/task"
+        self._vcpus: dict[str, tuple[Kind, Use]] = {}  # by thread
+        self._ended_vcpus: dict[str, Use] = {}  # by vCPU
+        self._others: dict[str, tuple[str, int]] = {}  # role and ticks by thread
+        self._ended: dict[str, int] = {}  # ticks by role
+
+    def vcpus(self, files: Files) -> tuple[Vcpu, ...] | None:
+        """Look at the vCPUs' threads that the last read() found; None where one of them can't be read any more."""
+        now: dict[str, tuple[Kind, Use]] = {}
+        for tid, (thread, was) in self._vcpus.items():
+            stat = files.line_again(f"{self._folder}/{tid}/stat") or b""
+            closed = stat.rfind(b")")
+            try:
+                if kind(stat[stat.index(b"(") + 1 : closed]) != thread:
+                    return None
+                use = self._use(files, tid, stat[closed + 1 :])
+            except (ValueError, IndexError):
+                return None
+            if use.run < was.run or use.user < was.user:
+                return None
+            now[tid] = (thread, use)
+        self._vcpus = now
+        return self._shown()
+
+    def read(self, files: Files) -> Threads:
+        """Look at all threads now."""
+        vcpus: dict[str, tuple[Kind, Use]] = {}
+        others: dict[str, tuple[str, int]] = {}
+        for tid in files.names(self._folder):
+            stat = files.line_again(f"{self._folder}/{tid}/stat") or b""
+            closed = stat.rfind(b")")
+            try:
+                thread = kind(stat[stat.index(b"(") + 1 : closed])
+                if thread.role == "vcpu":
+                    vcpus[tid] = (thread, self._use(files, tid, stat[closed + 1 :]))
+                else:
+                    fields = stat[closed + 1 :].split(None, 13)
+                    others[tid] = (thread.role, int(fields[11]) + int(fields[12]))
+            except (ValueError, IndexError):
+                # Its end, or no more descriptors here: what is still listed at the next look has not ended.
+                if tid in self._vcpus:
+                    vcpus[tid] = self._vcpus[tid]
+                elif tid in self._others:
+                    others[tid] = self._others[tid]
+        self._bury(vcpus, others)
+        self._vcpus, self._others = vcpus, others
+        return self._sum()
+
+    def _use(self, files: Files, tid: str, stat: bytes) -> Use:
+        fields = stat.split(None, 41)
+        user = int(fields[11])
+        scheduled = (files.line_again(f"{self._folder}/{tid}/schedstat") or b"").split(None, 2)
+        if len(scheduled) < 2:  # ended since, or this kernel has none
+            was = self._vcpus[tid][1] if tid in self._vcpus else _NOTHING
+            return Use(was.run, was.wait, user, int(fields[12]), min(int(fields[40]), user), was.run > 0)
+        run, wait = int(scheduled[0]), int(scheduled[1])
+        return Use(run, wait, user, int(fields[12]), min(int(fields[40]), user), scheduled=True)
+
+    def _bury(self, vcpus: Mapping[str, tuple[Kind, Use]], others: Mapping[str, tuple[str, int]]) -> None:
+        """Keep the time of the threads that have ended, or whose number another one has now."""
+        for tid, (thread, was) in self._vcpus.items():
+            now = vcpus.get(tid)
+            if now is None or now[0] != thread or now[1].run < was.run or now[1].user < was.user:
+                self._ended_vcpus[thread.vcpu] = _plus(self._ended_vcpus.get(thread.vcpu, _NOTHING), was)
+        for tid, (role, ticks) in self._others.items():
+            left = others.get(tid)
+            if left is None or left[0] != role or left[1] < ticks:
+                self._ended[role] = self._ended.get(role, 0) + ticks
+
+    def _sum(self) -> Threads:
+        ticks = dict(self._ended)
+        for role, used in self._others.values():
+            ticks[role] = ticks.get(role, 0) + used
+        ticks.pop(WORKER, None)
+        uses = [*self._ended_vcpus.values(), *[use for _, use in self._vcpus.values()]]
+        accelerator = next((thread.accelerator for thread, _ in self._vcpus.values()), "")
+        return Threads(self._shown(), accelerator, ticks, sum(use.user + use.system for use in uses))
+
+    def _shown(self) -> tuple[Vcpu, ...]:
+        uses: dict[str, Use] = {}
+        for thread, use in sorted(self._vcpus.values(), key=_by_number):
+            # As one is unplugged and plugged in again, two may be there.
+            before = uses.get(thread.vcpu) or self._ended_vcpus.get(thread.vcpu)
+            uses[thread.vcpu] = _plus(before, use) if before else use
+        return tuple([_vcpu(name, use) for name, use in uses.items()])
+
+
+def _by_number(vcpu: tuple[Kind, Use]) -> int:
+    name = vcpu[0].vcpu
+    return int(name) if name.isdigit() else -1
+
+
+def _plus(one: Use, other: Use) -> Use:
+    return Use(
+        one.run + other.run,
+        one.wait + other.wait,
+        one.user + other.user,
+        one.system + other.system,
+        one.guest + other.guest,
+        other.scheduled,
+    )
+
+
+def _vcpu(name: str, use: Use) -> Vcpu:
+    return Vcpu(
+        name,
+        use.run / _NS if use.scheduled else None,
+        use.wait / _NS if use.scheduled else None,
+        use.guest / TICKS,
+        use.system / TICKS,
+    )

@@ -1,0 +1,165 @@
+"""Guests of known load on this machine, the exporter that watches them, and the project's Prometheus."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running_exporter import RunningExporter
+from tests.kvm import guests, host
+from tests.kvm.guests import BURN, DISK, NET, Guest, duty
+from tests.live import Prometheus
+from tests.live.pages import Page
+from virtscope.kvm.guests import COUNTERS
+
+WINDOW_SECONDS = 15
+QUOTA_CPUS = 0.2
+TAP = f"vskvm{os.getpid() % 100_000}"
+CPUS = sorted(os.sched_getaffinity(0))
+REPORTED = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def report(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Prints a line at the end of the run: what was measured, whether or not the test passed."""
+    return pytestconfig.stash.setdefault(REPORTED, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash.get(REPORTED, []):
+        terminalreporter.section("measured on KVM hosts")
+        terminalreporter.write("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture(scope="package")
+def cgroup() -> Iterator[Path | None]:
+    """A cgroup with a quota; None where cgroups can't be written."""
+    with contextlib.ExitStack() as stack:
+        try:
+            yield stack.enter_context(host.quota(QUOTA_CPUS))
+        except host.NoQuotaError:
+            yield None
+
+
+@pytest.fixture(scope="package")
+def lab(
+    cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], None]
+) -> Iterator[dict[str, Guest]]:
+    """The guests. The rivals have one CPU between them; on machines with another one, the rest is there."""
+    if reason := guests.why_not_here():
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    wanted: dict[str, dict[str, object]] = {
+        "duty": {"load": duty(3)},
+        "rival-a": {"load": BURN, "cpu": CPUS[-1]},
+        "rival-b": {"load": BURN, "cpu": CPUS[-1]},
+        "disk": {"load": DISK},
+    }
+    if cgroup is not None:
+        # With several vCPUs nobody knows how much of their wait is throttling.
+        wanted["capped"] = {"load": BURN, "cpu": CPUS[0], "cgroup": cgroup, "vcpus": 1}
+    if os.geteuid() == 0 and Path("/dev/net/tun").exists():
+        wanted["net"] = {"load": NET, "tap": TAP}
+    begun = time.monotonic()
+    with guests.running(wanted, tmp_path_factory.mktemp("guests")) as found:
+        [accelerator] = {guest.accelerator for guest in found.values()}
+        report(f"{len(found)} guests under {accelerator} at their loads after {time.monotonic() - begun:.0f} s")
+        yield found
+
+
+@pytest.fixture(scope="package")
+def exporter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningExporter]:
+    with RunningExporter(tmp_path_factory.mktemp("exporter"), package="virtscope.kvm") as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def prometheus(lab: dict[str, Guest], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """The project's Prometheus, which scrapes an exporter of its own, as often as it is configured to."""
+    assert lab
+    folder = tmp_path_factory.mktemp("prometheus")
+    with RunningExporter(folder, package="virtscope.kvm") as exporter:
+        group = {"targets": [exporter.address], "labels": {"host": "kvm-lab", "platform": "kvm"}}
+        with Prometheus(folder, {"kvm": [group]}, interval="5s") as server:
+            server.wait_for("kvm_guest_info", seconds=60)
+            yield server
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the kernel says about the guests at one moment.
+
+    Attributes:
+        moment: on the monotonic clock.
+        throttled: of the cgroup with the quota, if there is one.
+        interface: of the guest's that has one.
+        busy: seconds in which the first CPU was not idle.
+    """
+
+    moment: float
+    guests: dict[str, host.Process]
+    throttled: host.Throttling | None
+    interface: dict[str, int]
+    busy: float
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """What the exporter says, between what the kernel says before and after: counters must be between the two."""
+
+    before: Truth
+    page: Page
+    after: Truth
+
+
+@dataclass(frozen=True)
+class Window:
+    """Two scrapes some seconds apart.
+
+    Attributes:
+        seconds: between the two, at least and at most: each was read within a span of its own.
+    """
+
+    first: Scrape
+    last: Scrape
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        return (
+            self.last.before.moment - self.first.after.moment,
+            self.last.after.moment - self.first.before.moment,
+        )
+
+    def grown(self, name: str, **labels: str) -> float:
+        """By how much a counter of the exporter's has grown."""
+        return self.last.page.value(name, **labels) - self.first.page.value(name, **labels)
+
+
+def truth(lab: dict[str, Guest], cgroup: Path | None) -> Truth:
+    processes = {name: host.process(guest.pid) for name, guest in lab.items()}
+    throttled = host.throttling(cgroup) if cgroup is not None else None
+    interface = host.interface(TAP) if "net" in lab else {}
+    return Truth(time.monotonic(), processes, throttled, interface, host.busy(CPUS[0]))
+
+
+def scrape(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter) -> Scrape:
+    before = truth(lab, cgroup)
+    page = Page.of(exporter.address)
+    return Scrape(before, page, truth(lab, cgroup))
+
+
+@pytest.fixture(scope="package")
+def window(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter, prometheus: Prometheus) -> Window:
+    """A quarter of a minute of all guests at their loads. Prometheus has begun to scrape, for later tests."""
+    assert prometheus
+    time.sleep(COUNTERS + 0.5)  # some are read again only after that, and none is to be older than the scrape
+    first = scrape(lab, cgroup, exporter)
+    time.sleep(WINDOW_SECONDS)
+    return Window(first, scrape(lab, cgroup, exporter))

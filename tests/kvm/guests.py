@@ -1,0 +1,251 @@
+"""Guests of exactly known load: a boot sector each (guest.asm), in a QEMU of its own, with KVM where that works.
+
+Needs nasm and QEMU, and root for taps and quotas. Nothing is installed and no network is reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+SECTOR = Path(__file__).with_name("guest.asm")
+DISK_BYTES = 16 << 20
+BOOT_SECONDS = {"kvm": 60, "tcg": 30}  # KVM without hardware virtualisation emulates the BIOS: half a minute
+START_SECONDS = 20
+ANSWER_SECONDS = 20
+AT_ITS_LOAD = re.compile(r"^EIP=00007[cd]", re.MULTILINE)  # vCPU 0 is in the boot sector
+MANY_READS = re.compile(r"rd_operations=[0-9]{2,}")  # more than the BIOS's one
+
+
+class GuestError(Exception):
+    """A guest doesn't start, or doesn't reach its load; the message says which, with QEMU's words."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a guest does, as guest.asm names it; `due` is the share of vCPU 0 that this is, where it is known."""
+
+    mode: str
+    duty: int = 0
+    rate: int = 1
+    due: float | None = None
+
+
+BURN = Load("BURN", due=1.0)
+DISK = Load("DISK")  # 100 reads of 32 KiB a second
+NET = Load("NET")  # 100 frames of 1,000 bytes a second
+
+
+def duty(tenths: int) -> Load:
+    """Spins for so many ticks of ten, and halts in the others."""
+    return Load("DUTYC", duty=tenths, due=tenths / 10)
+
+
+def why_not_here() -> str | None:
+    """Why guests can't run on this machine, and what to do about it; None if they can."""
+    brings = {"qemu-system-x86": "qemu-system-x86_64", "nasm": "nasm", "util-linux": "setpriv"}
+    if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
+        return f"guests need: apt-get install --no-install-recommends {' '.join(missing)}"
+    return None
+
+
+def kvm_answers() -> bool:
+    """Whether QEMU starts with KVM: the device can be there and refuse."""
+    command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "qemu64", "-m", "16", "-display", "none", "-nodefaults"]
+    try:
+        done = subprocess.run(
+            [*command, "-S", "-monitor", "stdio"], input=b"quit\n", capture_output=True, check=False, timeout=10
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+class Guest:
+    """One QEMU, which ends with the `with` block, or with the tests.
+
+    Attributes:
+        name: as its user knows it.
+        accelerator: "kvm" or "tcg".
+        tap: its network interface on the host, if it has one.
+        vcpus: it starts the first alone; the others use nothing.
+        pid: QEMU's.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        load: Load,
+        folder: Path,
+        accelerator: str,
+        *,
+        cpu: int | None = None,
+        cgroup: Path | None = None,
+        tap: str | None = None,
+        vcpus: int = 2,
+    ) -> None:
+        """`cpu`: the only one of the host's that it may use. `cgroup`: the folder of one that it is put into."""
+        self.name = name
+        self.load = load
+        self.accelerator = accelerator
+        self.tap = tap
+        self.vcpus = vcpus
+        self._cpu = cpu
+        self._cgroup = cgroup
+        self._image = folder / "disk.img"
+        self._monitor = folder / "monitor"
+        self._log = folder / "qemu.log"
+        self._qemu: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._qemu is not None, "it has not been started"
+        return self._qemu.pid
+
+    def __enter__(self) -> Self:
+        assemble(self.load, self._image)
+        self._monitor.unlink(missing_ok=True)
+        with self._log.open("wb") as log:
+            # A session of its own, as a daemon's: the kernel's autogroups give it the same share of a CPU as the tests.
+            self._qemu = subprocess.Popen(
+                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            self._wait_for_monitor()
+            if self.tap:
+                subprocess.run(["ip", "link", "set", self.tap, "up"], check=True)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._qemu is not None
+        self._qemu.kill()
+        self._qemu.wait(START_SECONDS)
+
+    def _command(self) -> list[str]:
+        # pdeathsig: QEMU ends even if the tests are killed.
+        command = ["setpriv", "--pdeathsig", "KILL"]
+        if self._cgroup is not None:
+            command = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', str(self._cgroup), *command]
+        if self._cpu is not None:
+            command += ["taskset", "--cpu-list", str(self._cpu)]
+        command += ["qemu-system-x86_64", "-name", f"guest={self.name.replace(',', ',,')},debug-threads=on"]
+        command += ["-accel", self.accelerator, "-cpu", "qemu64", "-m", "16", "-smp", str(self.vcpus)]
+        command += ["-nodefaults", "-no-user-config", "-display", "none"]
+        # Reads by threads of QEMU's own, which come and go.
+        command += ["-drive", f"file={self._image},format=raw,if=none,id=disk,cache=none,aio=threads"]
+        command += ["-object", "iothread,id=iothread1", "-device", "virtio-blk-pci,drive=disk,iothread=iothread1"]
+        if self.tap:
+            command += ["-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no"]
+            command += ["-device", "ne2k_isa,netdev=net,iobase=0x300,irq=9"]
+        return [*command, "-qmp", f"unix:{self._monitor},server=on,wait=off"]
+
+    def _wait_for_monitor(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            assert self._qemu is not None
+            if self._qemu.poll() is not None or time.monotonic() > deadline:
+                raise GuestError(f"{self.name} does not start: {self._log.read_text()}")
+            with contextlib.suppress(OSError):
+                self.ask("query-status")
+                return
+            time.sleep(0.05)
+
+    def ask(self, command: str, **arguments: object) -> Any:
+        """What QEMU answers to a command (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html)."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(ANSWER_SECONDS)
+            connection.connect(str(self._monitor))
+            with connection.makefile("rw") as lines:
+                lines.readline()  # the greeting
+                answer: dict[str, Any] = {}
+                for message in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                    lines.write(json.dumps(message) + "\n")
+                    lines.flush()
+                    while "event" in (answer := json.loads(lines.readline())):
+                        pass
+        if "error" in answer:
+            raise GuestError(f"{self.name}: QEMU refuses {command}: {answer['error']['desc']}")
+        return answer["return"]
+
+    def is_at_its_load(self) -> bool:
+        """Whether the BIOS is done."""
+
+        def shown(what: str) -> str:
+            return str(self.ask("human-monitor-command", **{"command-line": f"info {what}"}))
+
+        if self.load.mode == "DISK":  # reads through the BIOS, and so is mostly there
+            return MANY_READS.search(shown("blockstats")) is not None
+        return AT_ITS_LOAD.search(shown("registers")) is not None
+
+    @contextlib.contextmanager
+    def hung(self) -> Iterator[None]:
+        """Its QEMU is stopped (SIGSTOP) as long as the block lasts, and answers nobody."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
+
+def unique(name: str) -> str:
+    """A name that no other guest of this machine has, with much in it that names may have."""
+    return f'{name}, "{os.getpid()}" Grün'
+
+
+def assemble(load: Load, image: Path) -> None:
+    """Leaves the guest's disk: the boot sector, and nothing behind it."""
+    image.parent.mkdir(parents=True, exist_ok=True)
+    defines = [f"-DMODE={load.mode}", f"-DDUTY={load.duty}", f"-DRATE={load.rate}"]
+    subprocess.run(["nasm", "-f", "bin", *defines, SECTOR, "-o", image], check=True)
+    os.truncate(image, DISK_BYTES)
+
+
+def wait_for_loads(guests: Sequence[Guest]) -> None:
+    """Returns once all are at their load; raises `GuestError`, naming those that are not."""
+    deadline = time.monotonic() + max(BOOT_SECONDS[guest.accelerator] for guest in guests)
+    while missing := [guest for guest in guests if not guest.is_at_its_load()]:
+        if time.monotonic() > deadline:
+            raise GuestError(f"still in the BIOS: {', '.join(guest.name for guest in missing)}")
+        time.sleep(0.3)
+
+
+@contextlib.contextmanager
+def running(wanted: Mapping[str, Mapping[str, Any]], folder: Path) -> Iterator[dict[str, Guest]]:
+    """Guests at their loads, each from the arguments of `Guest`; with KVM if that gets them there in time.
+
+    Their names have the number of this process in them, as other guests may run on this machine. Raises `GuestError`.
+    VIRTSCOPE_TEST_ACCELERATOR=tcg tries the other one where KVM works.
+    """
+    accelerators = ["kvm", "tcg"] if kvm_answers() else ["tcg"]
+    if chosen := os.environ.get("VIRTSCOPE_TEST_ACCELERATOR"):
+        accelerators = [chosen]
+    for accelerator in accelerators:
+        with contextlib.ExitStack() as stack:
+            try:
+                guests = {
+                    short: stack.enter_context(
+                        Guest(unique(short), folder=folder / accelerator / short, accelerator=accelerator, **arguments)
+                    )
+                    for short, arguments in wanted.items()
+                }
+                wait_for_loads([*guests.values()])
+            except GuestError:
+                if accelerator == accelerators[-1]:
+                    raise
+                continue
+            yield guests
+            return

@@ -1,0 +1,136 @@
+"""What the kernel itself says about guests, read without the exporter: the truth that its page is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK = 1 / os.sysconf("SC_CLK_TCK")
+PERIOD_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of a QEMU, as /proc/PID/task/TID/schedstat and stat have it; seconds since it started."""
+
+    name: str
+    run: float
+    wait: float
+    guest: float
+
+
+@dataclass(frozen=True)
+class Process:
+    """A QEMU: its CPU seconds, those of threads that have ended included, and the threads that there are, by id.
+
+    serving: CPU seconds of the kernel's own threads that work for it alone; their names end in its id.
+    """
+
+    cpu: float
+    serving: float
+    threads: Mapping[int, Thread]
+
+    def vcpu(self, number: int) -> Thread:
+        [found] = [thread for thread in self.threads.values() if thread.name.startswith(f"CPU {number}/")]
+        return found
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """The CPU controller's cpu.stat of one cgroup."""
+
+    periods: int
+    throttled_periods: int
+    throttled: float
+
+
+def process(pid: int) -> Process:
+    """What /proc has about a QEMU now (man proc: /proc/PID/stat; Documentation/scheduler/sched-stats.rst)."""
+    folder = Path("/proc", str(pid))
+    threads = {}
+    for task in (folder / "task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            run, wait, _slices = (task / "schedstat").read_text().split()
+            guest = _after_the_name(task)[40]
+            name = (task / "comm").read_text().rstrip("\n")
+            threads[int(task.name)] = Thread(name, int(run) / 1e9, int(wait) / 1e9, int(guest) * TICK)
+    serving = 0.0
+    for other in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if re.fullmatch(rf"(?:vhost-|kvm-pit/){pid}\n", (other / "comm").read_text()):
+                serving += _cpu(other)
+    return Process(_cpu(folder), serving, threads)
+
+
+def _cpu(folder: Path) -> float:
+    user, system = _after_the_name(folder)[11:13]
+    return (int(user) + int(system)) * TICK
+
+
+def _after_the_name(folder: Path) -> list[str]:
+    """The fields of stat from the third on: the second is the name, which may hold blanks and brackets."""
+    return (folder / "stat").read_text().rpartition(")")[2].split()
+
+
+def interface(tap: str) -> dict[str, int]:
+    """The statistics of a network interface of the host."""
+    return {
+        name: int(Path("/sys/class/net", tap, "statistics", name).read_text())
+        for name in ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
+    }
+
+
+def busy(cpu: int) -> float:
+    """Seconds since boot in which a CPU of the host was not idle, what a hypervisor below it took included."""
+    [line] = [line for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{cpu} ")]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, line.split()[1:9])
+    return (user + nice + system + irq + softirq + steal) * TICK
+
+
+class NoQuotaError(Exception):
+    """This machine's cgroups can't be used; the message says why."""
+
+
+@contextlib.contextmanager
+def quota(cpus: float) -> Iterator[Path]:
+    """A new cgroup whose processes may use so many CPUs, with the CPU controller of either version."""
+    try:
+        folder, unified = _new_cgroup()
+    except OSError as error:
+        raise NoQuotaError(f"no cgroup with a quota can be made: {error}") from error
+    period = round(PERIOD_SECONDS * 1e6)
+    try:
+        if unified:
+            (folder / "cpu.max").write_text(f"{round(cpus * period)} {period}")
+        else:
+            (folder / "cpu.cfs_period_us").write_text(str(period))
+            (folder / "cpu.cfs_quota_us").write_text(str(round(cpus * period)))
+        yield folder
+    finally:
+        deadline = time.monotonic() + 10
+        while (folder / "cgroup.procs").read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        folder.rmdir()
+
+
+def _new_cgroup() -> tuple[Path, bool]:
+    for _source, folder, kind, options, *_ in map(str.split, Path("/proc/self/mounts").read_text().splitlines()):
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return Path(tempfile.mkdtemp(prefix="virtscope-", dir=folder)), False
+        if kind == "cgroup2" and "cpu" in Path(folder, "cgroup.controllers").read_text().split():
+            Path(folder, "cgroup.subtree_control").write_text("+cpu")
+            return Path(tempfile.mkdtemp(prefix="virtscope-", dir=folder)), True
+    raise NoQuotaError("no CPU controller of cgroups is mounted")
+
+
+def throttling(cgroup: Path) -> Throttling:
+    """What cpu.stat says (Documentation/admin-guide/cgroup-v2.rst; version 1 has nanoseconds)."""
+    found = dict(line.split() for line in (cgroup / "cpu.stat").read_text().splitlines())
+    throttled = int(found["throttled_usec"]) / 1e6 if "throttled_usec" in found else int(found["throttled_time"]) / 1e9
+    return Throttling(int(found["nr_periods"]), int(found["nr_throttled"]), throttled)

@@ -1,0 +1,127 @@
+"""A whole KVM host: Debian 12 with systemd, libvirt and vhost, whose kvm_amd runs on the SVM that QEMU emulates.
+
+Nothing is timed in it: emulation costs ten times and more. What counts is what is where, and that counters agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from tests.kvm.guests import BURN, DISK, Load, assemble, duty
+from tests.kvm.image import Image
+from tests.live.emulated import EmulatedMachine, MachineError
+
+EXPORTER_PORT = 10297
+EXPORTER_SECONDS = 120
+DOMAIN_SECONDS = 300
+HARDWARE = (
+    *("-accel", "tcg,thread=multi,tb-size=512", "-cpu", "qemu64,+svm,+npt", "-m", "2048", "-smp", "2"),
+    *("-append", "console=ttyS0,115200 root=/dev/vda rw quiet mitigations=off net.ifnames=0"),
+)
+NOVA = "<metadata><nova:instance xmlns:nova='http://openstack.org/xmlns/libvirt/nova/1.1'>{}</nova:instance></metadata>"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A guest of libvirt's; `metadata` and `cputune` are elements of its XML."""
+
+    name: str
+    load: Load
+    metadata: str = ""
+    cputune: str = ""
+
+
+INSTANCE = Domain("instance-0000002a", duty(3), NOVA.format("<nova:name>web01.example.org</nova:name>"))
+# systemd drops the underscore from the name of its scope. Quotas of each vCPU's own, and of the emulator.
+DATABASE = Domain(
+    "db_1.prod",
+    DISK,
+    "<title>the data base</title>",
+    "<cputune><shares>512</shares><period>100000</period><quota>20000</quota>"
+    "<emulator_period>100000</emulator_period><emulator_quota>50000</emulator_quota></cputune>",
+)
+# One quota over all of the domain.
+CAPPED = Domain(
+    "capped",
+    BURN,
+    "",
+    "<cputune><global_period>100000</global_period><global_quota>40000</global_quota></cputune>",
+)
+DOMAINS = (INSTANCE, DATABASE, CAPPED)
+
+
+class LibvirtHost:
+    """The host with its domains and, once started, the exporter.
+
+    Attributes:
+        exporter: its address, host:port, on this machine.
+    """
+
+    def __init__(self, machine: EmulatedMachine) -> None:
+        self.machine = machine
+        self.exporter = machine.forwarded[EXPORTER_PORT]
+
+    def run(self, command: str, timeout: float = 120) -> str:
+        """Runs a shell command as root, which must succeed; returns what it printed."""
+        return self.machine.check(command, timeout)
+
+    def create(self, domain: Domain, workdir: Path) -> None:
+        """Defines and starts a domain."""
+        disk = workdir / f"{domain.name}.img"
+        assemble(domain.load, disk)
+        self.machine.put(f"/var/lib/libvirt/images/{disk.name}", disk.read_bytes())
+        self.machine.put("/root/create-domain", (Path(__file__).parent / "inside" / "create-domain").read_bytes())
+        what = shlex.join([domain.name, domain.metadata, domain.cputune])
+        self.run(f"sh /root/create-domain {what}", DOMAIN_SECONDS)
+
+    def pid(self, domain: Domain) -> str:
+        return self.run(f"cat /run/libvirt/qemu/{domain.name}.pid").strip()
+
+    def start_exporter(self, tar: bytes) -> None:
+        """Unpacks tests.xen.package's tar file, runs what is in it as nobody, and waits until it answers."""
+        self.machine.put("/root/virtscope.tar", tar)
+        self.run("mkdir -p /opt/virtscope && tar -xf /root/virtscope.tar -C /opt/virtscope")
+        self.run(
+            "cd / && PYTHONPATH=/opt/virtscope setsid setpriv --reuid=65534 --regid=65534 --clear-groups"
+            f" python3 -m virtscope.kvm --web.listen-address=0.0.0.0:{EXPORTER_PORT} --libvirt.interval=2s"
+            " >/var/log/kvm-exporter 2>&1 &"
+        )
+        deadline = time.monotonic() + EXPORTER_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(requests.RequestException):
+                requests.get(f"http://{self.exporter}/-/healthy", timeout=5).raise_for_status()
+                return
+            time.sleep(0.5)
+        raise MachineError(f"the exporter does not answer; its log:\n{self.log()}")
+
+    def log(self) -> str:
+        return self.run("cat /var/log/kvm-exporter")
+
+    @contextlib.contextmanager
+    def hung(self, domain: Domain) -> Iterator[None]:
+        """The domain's QEMU is stopped (SIGSTOP) as long as the block lasts, and answers nobody."""
+        pid = self.pid(domain)
+        self.run(f"kill -STOP {pid}")
+        try:
+            yield
+        finally:
+            self.run(f"kill -CONT {pid}")
+
+
+@contextlib.contextmanager
+def booted(image: Image, workdir: Path) -> Iterator[LibvirtHost]:
+    """The host with all its domains running. Raises MachineError."""
+    disk = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
+    kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))
+    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT], [*HARDWARE, *disk, *kernel]) as machine:
+        host = LibvirtHost(machine)
+        for domain in DOMAINS:
+            host.create(domain, workdir)
+        yield host

@@ -1,0 +1,284 @@
+"""kvm-exporter on a real KVM host with libvirt, vhost and guest time, as an ordinary user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+import requests
+
+from tests.kvm.image import image, why_not_here
+from tests.kvm.libvirt_host import CAPPED, DATABASE, DOMAINS, INSTANCE, Domain, LibvirtHost, booted
+from tests.live.pages import Page
+from tests.xen.package import exporter_as_tar
+from virtscope.kvm.guests import COUNTERS
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]  # the first test also builds and boots
+
+SECONDS = 240  # for slow operations, in emulation
+TICK = 0.01
+ROUNDED = 1e-6
+SECTOR_BYTES, READ_BYTES = 512, 32768
+CPU = "kvm_guest_cpu_seconds_total"
+UP = "kvm_source_up"
+# All that /proc says about a QEMU, a line each: its stat; its threads' names with their schedstat; vhost's stat.
+LOOK = """
+cat /proc/{pid}/stat
+for task in /proc/{pid}/task/*; do echo "$(cat $task/comm)=$(cat $task/schedstat)"; done
+for comm in $(grep -lx vhost-{pid} /proc/[0-9]*/comm); do cat ${{comm%comm}}stat; done
+"""
+
+
+@pytest.fixture(scope="module")
+def host(
+    tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], None], request: pytest.FixtureRequest
+) -> Iterator[LibvirtHost]:
+    """The host with its domains, and the exporter on it."""
+    if reason := why_not_here():
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    workdir = tmp_path_factory.mktemp("libvirt-host")
+    exporter = exporter_as_tar(workdir)
+    begun = time.monotonic()
+    with booted(image(), workdir) as found:
+        found.start_exporter(exporter)
+        report(f"the libvirt host with {len(DOMAINS)} domains and the exporter: {time.monotonic() - begun:.0f} s")
+        wait_for(found, lambda page: len(page.all("kvm_guest_block_read_bytes_total")) == len(DOMAINS))
+        failed = request.session.testsfailed
+        yield found
+        if request.session.testsfailed > failed:
+            report(f"The exporter's log:\n{found.log()}")
+
+
+def wait_for(host: LibvirtHost, wanted: Callable[[Page], bool]) -> Page:
+    """The first page that is as wanted; some may come late, as emulation is slow."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(requests.Timeout):
+            if wanted(page := Page.of(host.exporter)):
+                return page
+        time.sleep(1)
+    running = host.run("ps -eo pid,ppid,stat,etimes,args | grep -E 'qemu|virsh|libvirt' | cut -c1-100")
+    pytest.fail(f"not within {SECONDS} s: {Page.of(host.exporter).all(UP)}\n{running}")
+
+
+def let_counters_age() -> None:
+    """Waits so long that the exporter, which nobody else asks, reads all of its counters for the next page."""
+    time.sleep(COUNTERS + 0.5)
+
+
+def look(host: LibvirtHost, domain: Domain) -> dict[str, float]:
+    """Counters of one guest, in seconds, as the host's own /proc has them."""
+    found = {"cpu": 0.0, "vhost": 0.0}
+    for line in host.run(LOOK.format(pid=host.pid(domain))).splitlines():
+        if thread := re.fullmatch(r"CPU (\d)/KVM=(\d+) (\d+) \d+", line):
+            found[f"run{thread[1]}"], found[f"wait{thread[1]}"] = int(thread[2]) / 1e9, int(thread[3]) / 1e9
+        elif process := re.fullmatch(r"\d+ \((.+)\) (.*)", line):
+            fields = process[2].split()
+            used = (int(fields[11]) + int(fields[12])) * TICK
+            if process[1].startswith("vhost-"):
+                found["vhost"] += used
+            else:
+                found["cpu"], found["guest"] = used, int(fields[40]) * TICK
+    found["cpu"] += found["vhost"]
+    return found
+
+
+def test_domains_are_shown_as_their_users_know_them(host: LibvirtHost) -> None:
+    page = Page.of(host.exporter)
+    assert {sample.labels["guest"] for sample in page.all("kvm_guest_info")} == {domain.name for domain in DOMAINS}
+    titles = {INSTANCE: "web01.example.org", DATABASE: "the data base", CAPPED: ""}
+    for domain, title in titles.items():
+        [info] = page.all("kvm_guest_info", guest=domain.name)
+        assert info.labels == {
+            "guest": domain.name,
+            "pid": host.pid(domain),
+            "uuid": host.run(f"virsh -r domuuid {domain.name}").strip(),
+            "id": host.run(f"virsh -r domid {domain.name}").strip(),
+            "title": title,
+            "manager": "libvirt",
+            "accelerator": "kvm",
+        }
+        assert page.value("kvm_guest_vcpus", guest=domain.name) == 2, "the third is not plugged in"
+
+
+def test_time_is_the_hosts_own(host: LibvirtHost, report: Callable[[str], None]) -> None:
+    """Run and wait of each vCPU, all of the process, the guest's own code, and vhost's thread, a kernel's own here."""
+    for domain in DOMAINS:
+        let_counters_age()
+        before = look(host, domain)
+        page = Page.of(host.exporter)
+        after = look(host, domain)
+        of_guest = {"guest": domain.name}
+        shown = {
+            "cpu": page.value(CPU, **of_guest),
+            "guest": page.value("kvm_guest_guest_seconds_total", **of_guest),
+            "vhost": page.value("kvm_guest_thread_cpu_seconds_total", role="vhost", **of_guest),
+            **{
+                f"{what}{vcpu}": page.value(f"kvm_vcpu_{what}_seconds_total", vcpu=vcpu, **of_guest)
+                for what in ("run", "wait")
+                for vcpu in "01"
+            },
+        }
+        assert before.keys() == after.keys() == shown.keys()
+        for what, value in shown.items():
+            # What the kernel's other threads did for it is in all of its time too.
+            least, most = before[what] - ROUNDED, after[what] + ROUNDED
+            assert least <= value, (domain.name, what)
+            assert value <= most or what == "cpu", (domain.name, what)
+        report(f"{domain.name}: {shown['guest']:.2f} s of {shown['cpu']:.2f} s of CPU ran the guest's code")
+        assert 0.1 < shown["guest"] < shown["cpu"]
+        assert page.all("kvm_guest_time_absent", **of_guest) == []
+
+
+def test_no_time_is_counted_twice(host: LibvirtHost) -> None:
+    let_counters_age()
+    page = Page.of(host.exporter)
+    for domain in DOMAINS:
+        others = sum(sample.value for sample in page.all("kvm_guest_thread_cpu_seconds_total", guest=domain.name))
+        vcpus = sum(sample.value for sample in page.all("kvm_vcpu_run_seconds_total", guest=domain.name))
+        # Each of some ten threads is read at a moment of its own, and all but the vCPUs in ticks.
+        assert others + vcpus == pytest.approx(page.value(CPU, guest=domain.name), rel=0.02, abs=0.2), domain.name
+    used = sum(page.value(CPU, guest=domain.name) for domain in DOMAINS)
+    assert used < page.value("kvm_host_cpu_seconds_total")
+
+
+def test_caps_are_found_where_they_stand(host: LibvirtHost) -> None:
+    page = Page.of(host.exporter)
+    limits = {sample.labels["guest"]: sample.value for sample in page.all("kvm_guest_cpu_limit_cpus")}
+    assert limits == {DATABASE.name: pytest.approx(0.4), CAPPED.name: pytest.approx(0.4)}
+    weights = {sample.labels["guest"]: sample.value for sample in page.all("kvm_guest_cpu_weight")}
+    assert weights == {INSTANCE.name: 100, DATABASE.name: 512, CAPPED.name: 100}
+    parts = {
+        (sample.labels["guest"], sample.labels["part"]) for sample in page.all("kvm_guest_throttled_seconds_total")
+    }
+    assert parts == {(DATABASE.name, "vcpu"), (DATABASE.name, "emulator"), (CAPPED.name, "all")}
+
+
+def test_throttling_is_the_cgroups_own(host: LibvirtHost) -> None:
+    groups = {(DATABASE, "vcpu"): "vcpu*/", (DATABASE, "emulator"): "emulator/", (CAPPED, "all"): ""}
+    for (domain, part), group in groups.items():
+        folder = host.run(f"sed 's/^0:://; s,/emulator$,,' /proc/{host.pid(domain)}/cgroup").strip()
+        command = f"cat '/sys/fs/cgroup{folder}'/{group}cpu.stat"
+        let_counters_age()
+        before = stat(host.run(command))
+        page = Page.of(host.exporter)
+        after = stat(host.run(command))
+        labels = {"guest": domain.name, "part": part}
+        throttled = page.value("kvm_guest_throttled_seconds_total", **labels) * 1e6
+        assert before["throttled_usec"] - 1 <= throttled <= after["throttled_usec"] + 1, labels
+        assert before["nr_periods"] <= page.value("kvm_guest_periods_total", **labels) <= after["nr_periods"], labels
+        shown = page.value("kvm_guest_throttled_periods_total", **labels)
+        assert before["nr_throttled"] <= shown <= after["nr_throttled"], labels
+        assert part == "emulator" or shown > 0, labels
+
+
+def stat(text: str) -> dict[str, int]:
+    """The sums of one or several cpu.stat."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        name, value = line.split()
+        found[name] = found.get(name, 0) + int(value)
+    return found
+
+
+def test_devices_and_exits_are_libvirts(host: LibvirtHost) -> None:
+    """The domains are paused, so that nothing moves, and libvirt's answer is awaited that says so."""
+    for domain in DOMAINS:
+        host.run(f"virsh suspend {domain.name}")
+    try:
+        page = wait_for(host, lambda page: len(paused(page)) == len(DOMAINS))
+        for domain in DOMAINS:
+            printed = host.run(f"virsh -r domstats --raw {domain.name}", SECONDS)
+            stats = dict(line.strip().split("=", 1) for line in printed.splitlines() if "=" in line)
+            of_guest = {"guest": domain.name}
+            assert stats["block.0.name"] == "vda"
+            for kind, short in (("read", "rd"), ("write", "wr")):
+                for what, key in (("requests", "reqs"), ("bytes", "bytes")):
+                    shown = page.value(f"kvm_guest_block_{kind}_{what}_total", device="vda", **of_guest)
+                    assert shown == int(stats[f"block.0.{short}.{key}"]), (domain.name, kind, what)
+            for way in ("receive", "transmit"):
+                for what, key in (("bytes", "bytes"), ("packets", "pkts")):
+                    shown = page.value(f"kvm_guest_network_{way}_{what}_total", device=stats["net.0.name"], **of_guest)
+                    assert shown == int(stats[f"net.0.{way[0]}x.{key}"]), (domain.name, way, what)
+            for vcpu in "01":
+                exits = page.value("kvm_vcpu_exits_total", vcpu=vcpu, **of_guest)
+                assert exits == int(stats[f"vcpu.{vcpu}.exits.sum"]), (domain.name, vcpu)
+        # The BIOS reads the boot sector, which reads 32 KiB at a time.
+        of_disk = {"guest": DATABASE.name, "device": "vda"}
+        reads = page.value("kvm_guest_block_read_requests_total", **of_disk) - 1
+        assert reads > 10
+        assert page.value("kvm_guest_block_read_bytes_total", **of_disk) == SECTOR_BYTES + reads * READ_BYTES
+    finally:
+        for domain in DOMAINS:
+            host.run(f"virsh resume {domain.name}")
+    wait_for(host, lambda page: paused(page) == set())
+
+
+def paused(page: Page) -> set[str]:
+    return {sample.labels["guest"] for sample in page.all("kvm_guest_state", state="paused") if sample.value == 1}
+
+
+def test_a_domain_that_is_started_again_is_another(host: LibvirtHost) -> None:
+    pid = host.pid(CAPPED)
+    host.run(f"virsh destroy {CAPPED.name}")
+    assert Page.of(host.exporter).all(CPU, guest=CAPPED.name) == []
+    host.run(f"virsh start {CAPPED.name}", SECONDS)
+    page = wait_for(host, lambda page: page.all("kvm_guest_block_read_bytes_total", guest=CAPPED.name) != [])
+    assert [sample.labels["pid"] for sample in page.all(CPU, guest=CAPPED.name)] == [host.pid(CAPPED)] != [pid]
+    assert page.value("kvm_guest_cpu_limit_cpus", guest=CAPPED.name) == pytest.approx(0.4)
+
+
+def test_without_libvirtd_guests_are_shown_as_before_but_for_what_only_it_knows(host: LibvirtHost) -> None:
+    assert Page.of(host.exporter).value(UP, source="libvirt") == 1
+    host.run("systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd.service", SECONDS)
+    try:
+        page = wait_for(host, lambda page: page.value(UP, source="libvirt") == 0)
+        assert page.value(UP, source="procfs") == 1
+        assert_they_go_on(host, DOMAINS)
+    finally:
+        host.run("systemctl start libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd.service", SECONDS)
+    wait_for(host, lambda page: page.value(UP, source="libvirt") == 1)
+
+
+def test_a_guest_that_hangs_costs_libvirts_answers_only(host: LibvirtHost, report: Callable[[str], None]) -> None:
+    """libvirt then hangs too, and answers without that guest's devices only where somebody waits for it already."""
+    others = [domain for domain in DOMAINS if domain is not DATABASE]
+    # Libvirt that was started again doesn't answer for all at once.
+    wait_for(host, lambda page: with_devices(page) == {domain.name for domain in DOMAINS})
+    before = timeouts(Page.of(host.exporter))
+    with host.hung(DATABASE):
+        page = wait_for(host, lambda page: timeouts(page) > before or DATABASE.name not in with_devices(page))
+        report(f"while a domain hung libvirt was {'missing' if timeouts(page) > before else 'there for the others'}")
+        assert DATABASE.name not in with_devices(page), "old values must not pass for new ones"
+        assert page.value(UP, source="procfs") == 1
+        assert_they_go_on(host, others)
+        still = {"guest": DATABASE.name, "vcpu": "0"}
+        run = page.value("kvm_vcpu_run_seconds_total", **still)
+        assert Page.of(host.exporter).value("kvm_vcpu_run_seconds_total", **still) == run
+    wait_for(host, lambda page: with_devices(page) == {domain.name for domain in DOMAINS})
+
+
+def timeouts(page: Page) -> float:
+    """How often libvirt has not answered in time."""
+    return sum(sample.value for sample in page.all("kvm_source_errors_total", source="libvirt", reason="timeout"))
+
+
+def with_devices(page: Page) -> set[str]:
+    """The guests whose block devices are shown."""
+    return {sample.labels["guest"] for sample in page.all("kvm_guest_block_read_bytes_total")}
+
+
+def assert_they_go_on(host: LibvirtHost, domains: Sequence[Domain]) -> None:
+    """The counters of these guests grow."""
+
+    def used(page: Page) -> list[float]:
+        return [page.value(CPU, guest=domain.name) for domain in domains]
+
+    before = used(Page.of(host.exporter))
+    wait_for(host, lambda page: all(now > then for then, now in zip(before, used(page), strict=True)))

@@ -1,0 +1,64 @@
+"""Guests of known load in the vocabulary: kvm-exporter's counters through the project's own Prometheus and rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kvm.conftest import QUOTA_CPUS
+from tests.kvm.guests import Guest
+from tests.live import Prometheus
+
+POINTS = 0.05  # of a CPU: scrapes on a busy machine are not quite where Prometheus thinks
+MINUTE = 65  # after it all rates are of guests at their loads
+RUN = "sum by (guest) (rate(kvm_vcpu_run_seconds_total[1m]))"
+
+
+@pytest.fixture(scope="module")
+def minute(prometheus: Prometheus) -> Prometheus:
+    """Prometheus with a minute of samples."""
+    prometheus.wait_for(f"kvm_host_cpus offset {MINUTE}s", seconds=MINUTE + 60)
+    return prometheus
+
+
+def of(prometheus: Prometheus, lab: dict[str, Guest], expr: str) -> dict[str, float]:
+    """The values of a vector by the guests' short names; other guests of the machine are left out."""
+    short = {guest.name: name for name, guest in lab.items()}
+    found = {}
+    for series in prometheus.query(expr):
+        name = series["metric"].get("vserver") or series["metric"].get("guest", "")
+        if name in short:
+            found[short[name]] = float(series["value"][1])
+    return found
+
+
+def test_every_guest_is_a_virtual_server_that_uses_what_it_ran(lab: dict[str, Guest], minute: Prometheus) -> None:
+    """Where the kernel can tell guest time, a part of what ran is overhead instead."""
+    used = of(minute, lab, "vserver:cpu_usage:rate")
+    overhead = of(minute, lab, "vserver:overhead_cpu:rate")
+    ran = of(minute, lab, RUN)
+    assert used.keys() == ran.keys() == lab.keys()
+    for name in lab:
+        assert used[name] <= ran[name] + POINTS, name
+        assert used[name] + overhead.get(name, 0) >= ran[name] - POINTS, name
+    known = of(minute, lab, "kvm_guest_guest_seconds_total")
+    assert overhead.keys() == known.keys(), "unknown is absent, not 0"
+
+
+def test_rivals_wait_and_are_not_throttled(lab: dict[str, Guest], minute: Prometheus) -> None:
+    ran, wait = of(minute, lab, RUN)["rival-b"], of(minute, lab, "vserver:cpu_wait:rate")["rival-b"]
+    assert wait >= 0.4, "the other one hung for seconds of this minute"
+    assert ran + wait == pytest.approx(1, abs=POINTS)
+    assert not {"rival-a", "rival-b"} & of(minute, lab, "vserver:cpu_throttled:rate").keys()
+    assert not {"rival-a", "rival-b"} & of(minute, lab, "vserver:cpu_limit:cpus").keys()
+
+
+def test_a_quota_is_a_limit_and_throttling(lab: dict[str, Guest], minute: Prometheus) -> None:
+    if "capped" not in lab:
+        pytest.skip("no cgroup with a quota can be made here: needs root and the CPU controller of cgroups")
+    ran, throttled = of(minute, lab, RUN)["capped"], of(minute, lab, "vserver:cpu_throttled:rate")["capped"]
+    wait = of(minute, lab, "vserver:cpu_wait:rate")["capped"]
+    assert of(minute, lab, "vserver:cpu_limit:cpus")["capped"] == QUOTA_CPUS
+    assert ran <= QUOTA_CPUS + POINTS
+    assert throttled > 0
+    # What it waits beside its cap is for neighbours.
+    assert ran + throttled + wait == pytest.approx(1, abs=POINTS)

@@ -1,0 +1,111 @@
+"""A machine that QEMU emulates, with an agent in it (tests/xen/dom0/agent.py), which runs commands and takes files."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tests.live.program import free_port
+
+AGENT_PORT = 7000
+BOOT_SECONDS = 400  # about 30 on a quiet machine
+
+
+class MachineError(Exception):
+    """The machine failed to do what was asked of it; the message ends with its last output."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended in the machine: its exit status (124: took too long) and what it printed on both streams."""
+
+    status: int
+    output: str
+
+
+class EmulatedMachine:
+    """A running machine, until the end of the `with` block; what it writes to its disks is lost.
+
+    Attributes:
+        name: what messages call it.
+        forwarded: by each of its TCP ports, the address on this machine that reaches it, e.g. "127.0.0.1:40123".
+        serial_log: its console.
+    """
+
+    def __init__(self, name: str, workdir: Path, ports: Sequence[int], hardware: Sequence[str | Path]) -> None:
+        """`hardware`: QEMU's flags for all but console and network."""
+        self.name = name
+        self.serial_log = workdir / "serial.log"
+        self.forwarded = {port: f"127.0.0.1:{free_port()}" for port in (AGENT_PORT, *ports)}
+        self._hardware = hardware
+        self._qemu: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        forwarded = ",".join(f"hostfwd=tcp:{here}-:{there}" for there, here in self.forwarded.items())
+        # pdeathsig: QEMU ends even if the tests are killed.
+        command: list[str | Path] = [
+            *("setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64"),
+            *("-display", "none", "-nodefaults", "-no-reboot", "-serial", f"file:{self.serial_log}"),
+            *("-device", "virtio-net-pci,netdev=net,romfile=", "-netdev", f"user,id=net,{forwarded}"),
+            *self._hardware,
+        ]
+        self._qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        try:
+            self._wait_for_agent(self._qemu)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._qemu is not None:
+            self._qemu.kill()  # nothing to save
+            self._qemu.wait()
+
+    def _wait_for_agent(self, qemu: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + BOOT_SECONDS
+        while time.monotonic() < deadline:
+            if qemu.poll() is not None:
+                raise MachineError(f"QEMU ended with status {qemu.returncode}; console:\n{self.console()}")
+            try:
+                self.request("GET", "/", b"", timeout=2)
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.5)
+            else:
+                return
+        raise MachineError(f"{self.name} did not answer within {BOOT_SECONDS} s; console:\n{self.console()}")
+
+    def console(self, lines: int = 40) -> str:
+        """The last lines of the console."""
+        text = self.serial_log.read_text(errors="replace") if self.serial_log.exists() else ""
+        return "\n".join([*text.splitlines()[-lines:], f"(complete: {self.serial_log})"])
+
+    def run(self, command: str, timeout: float = 60) -> Completed:
+        """Runs a shell command in it, killed there after `timeout` seconds; a failing command raises nothing."""
+        status, output = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
+        return Completed(status, output.decode(errors="replace"))
+
+    def check(self, command: str, timeout: float = 60) -> str:
+        """Runs a command that must succeed; returns what it printed. Raises MachineError."""
+        completed = self.run(command, timeout)
+        if completed.status != 0:
+            raise MachineError(f"{command!r} failed with status {completed.status} in {self.name}:\n{completed.output}")
+        return completed.output
+
+    def put(self, path: str, content: bytes) -> None:
+        """Writes a file in it, creating the folders above it."""
+        self.request("PUT", path, content, timeout=60)
+
+    def request(self, method: str, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self.forwarded[AGENT_PORT], timeout=timeout)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return int(response.headers["X-Status"]), response.read()
+        finally:
+            connection.close()

@@ -1,0 +1,160 @@
+"""What is a guest, by its command line, and what that says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.kvm.captured import DEBIAN_12, FIXTURES, command_line
+from virtscope.kvm.command_line import CommandLine, pairs, parse, size
+
+MIB = 1 << 20
+
+
+def parsed(*words: str, program: str = "/usr/bin/qemu-system-x86_64", exe: str = "") -> CommandLine:
+    found = parse(command_line(*words, program=program), exe)
+    assert found
+    return found
+
+
+def test_libvirt_s() -> None:
+    assert parse((FIXTURES / DEBIAN_12 / "cmdline-db_1.prod.bin").read_bytes()) == CommandLine(
+        name="db_1.prod",
+        uuid="40697e82-503c-4ff6-97de-4ba6261da4c9",
+        id="2",
+        manager="libvirt",
+        accelerator="kvm",
+        vcpus=2,
+        memory_bytes=16 * MIB,
+        taps=(),
+        tap_descriptors=(36,),
+        hugetlb=False,
+    )
+
+
+def test_proxmox_s() -> None:
+    line = parsed(
+        *("-id", "100", "-name", "web,debug-threads=on", "-no-shutdown", "-daemonize"),
+        *("-smbios", "type=1,uuid=6325B343-01a5-47ab-b796-afc750348cfe", "-smp", "4,sockets=1,cores=4,maxcpus=4"),
+        *("-netdev", "type=tap,id=net0,ifname=tap100i0,script=/usr/libexec/qemu-server/pve-bridge,vhost=on"),
+        *("-m", "size=2048,slots=255,maxmem=4194304M", "-machine", "hpet=off,type=pc+pve0"),
+        program="/usr/bin/kvm",
+    )
+    assert line == CommandLine(
+        name="web",
+        uuid="6325b343-01a5-47ab-b796-afc750348cfe",
+        id="100",
+        manager="proxmox",
+        accelerator="",  # not named: the threads tell
+        vcpus=4,
+        memory_bytes=2048 * MIB,
+        taps=("tap100i0",),
+        tap_descriptors=(),
+        hugetlb=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("web", "web"),
+        ("guest=web,debug-threads=on", "web"),
+        ("web shop,process=web", "web shop"),
+        ('guest=Grün, 30 "%"'.replace(",", ",,"), 'Grün, 30 "%"'),
+        ("debug-threads=on,guest=a=b", "a=b"),
+        ("", ""),
+    ],
+)
+def test_names(value: str, name: str) -> None:
+    assert parsed("-name", value).name == name
+    assert parsed("--name", value).name == name
+
+
+def test_the_last_of_two_counts_as_for_qemu() -> None:
+    assert parsed("-name", "first", "-name", "second", "-m", "16", "-m", "32").name == "second"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("/usr/bin/qemu-system-aarch64", ()),
+        ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel")),
+        ("kvm", ("-m", "16")),
+        ("/opt/vmm/bin/vmm-3.1", ("-name", "guest=a", "-machine", "q35", "-smp", "2")),  # a build of somebody's own
+    ],
+)
+def test_what_is_a_guest(program: str, words: tuple[str, ...]) -> None:
+    assert parse(command_line(*words, program=program))
+
+
+def test_a_guest_by_its_program_whatever_it_calls_itself() -> None:
+    """After an upgrade of QEMU, too, whose file is then gone."""
+    assert parse(command_line("-name", "a", program="web"), "/usr/bin/qemu-system-x86_64 (deleted)")
+    assert parse(command_line("-name", "a", program="web"), "/usr/bin/web") is None
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("/usr/bin/qemu-system-x86_64", ("-version",)),
+        # Libvirt asks what it can.
+        ("/usr/bin/qemu-system-x86_64", ("-S", "-nodefaults", "-machine", "none,accel=kvm:tcg", "-daemonize")),
+        ("/usr/bin/qemu-system-x86_64", ("-M", "help")),
+        ("/usr/bin/qemu-img", ("convert", "-m", "16", "a", "b")),
+        ("/usr/bin/qemu-x86_64", ("-cpu", "max", "/bin/ls")),
+        ("qemu-ga", ("-m", "virtio-serial")),
+        ("kvm", ()),
+        ("sudo", ("-E", "/usr/bin/qemu-system-x86_64", "-name", "a", "-m", "16", "-smp", "2")),
+        ("timeout", ("10", "qemu-system-x86_64", "-name", "a", "-m", "16", "-smp", "2")),
+        ("ip", ("netns", "exec", "a", "nice", "qemu-system-x86_64", "-name", "a", "-m", "16", "-smp", "2")),
+        ("vim", ("qemu-system-x86_64.txt",)),
+        ("bash", ("-c", "qemu-system-x86_64 -name a -m 16 -smp 2")),
+        ("", ()),
+    ],
+)
+def test_what_is_none(program: str, words: tuple[str, ...]) -> None:
+    assert parse(command_line(*words, program=program)) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "accelerator"),
+    [
+        (("-accel", "kvm"), "kvm"),
+        (("-enable-kvm",), "kvm"),
+        (("-machine", "q35,accel=tcg"), "tcg"),
+        (("-accel", "tcg,thread=single"), "tcg"),
+        (("-machine", "q35,accel=kvm:tcg"), ""),  # whichever works
+        (("-accel", "kvm", "-accel", "tcg"), ""),
+        ((), ""),
+    ],
+)
+def test_the_accelerator_where_it_is_certain(words: tuple[str, ...], accelerator: str) -> None:
+    assert parsed(*words).accelerator == accelerator
+
+
+@pytest.mark.parametrize(
+    ("smp", "vcpus"),
+    [("2", 2), ("cpus=3,maxcpus=8", 3), ("sockets=2,cores=4,threads=1", 8), ("maxcpus=4", None), ("x", None)],
+)
+def test_vcpus(smp: str, vcpus: int | None) -> None:
+    assert parsed("-smp", smp).vcpus == vcpus
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("16", 16 * MIB), ("16384k", 16 * MIB), ("2G", 2048 * MIB), ("1T", 1 << 40), ("-1", None)]
+)
+def test_sizes(text: str, expected: int | None) -> None:
+    assert size(text) == expected
+
+
+def test_taps_by_name_and_as_open_files() -> None:
+    line = parsed(
+        *("-netdev", '{"type":"tap","fds":"40:41","vhost":true,"id":"hostnet0"}'),
+        *("-netdev", "tap,id=n1,ifname=vnet7", "-netdev", "user,id=n2", "-netdev", "{not JSON"),
+        *("-nic", "tap,ifname=vnet8"),
+    )
+    assert (line.taps, line.tap_descriptors) == (("vnet7", "vnet8"), (40, 41))
+
+
+def test_values_of_an_option_in_either_form() -> None:
+    assert pairs("a,,b,c=d,e", "name") == {"name": "a,b", "c": "d", "e": "on"}
+    assert pairs('{"a": true, "b": 1}', "name") == {"a": "true", "b": "1"}

@@ -1,0 +1,227 @@
+"""The host's guests as they come and go: which processes they are, and what is put together of each."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.kvm.captured import BOOTED, DEBIAN_12, DEBIAN_13, HOSTS, STAT, command_line, files, recorded
+from tests.unit.kvm.test_threads import stat
+from virtscope.kvm.guests import Guests, parse_host
+from virtscope.kvm.model import Host
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+
+QEMU = command_line("-name", "guest=web", "-m", "16")
+
+
+def process(text: bytes, **fields: int) -> bytes:
+    """A stat of another parent or with other flags."""
+    before, _, after = text.rpartition(b") ")
+    words = after.split()
+    words[1] = b"%d" % fields.get("ppid", 1)
+    words[6] = b"%d" % fields.get("flags", 0)
+    return before + b") " + b" ".join(words) + b"\n"
+
+
+class Machine:
+    """A host whose processes change, read again and again as the live exporter reads its own."""
+
+    def __init__(self) -> None:
+        self.content = {"proc/stat": STAT, "proc/1/net/dev": b"\n"}
+        self.files = recorded(self.content)
+        self.guests = Guests(self.files)
+
+    def runs(self, pid: int, content: bytes, text: bytes, **threads: bytes) -> None:
+        self.ends(pid)
+        self.content |= {f"proc/{pid}/cmdline": content, f"proc/{pid}/stat": text, f"proc/{pid}/task/{pid}/stat": text}
+        for tid, status in threads.items():
+            self.content[f"proc/{pid}/task/{tid[1:]}/stat"] = status
+
+    def ends(self, pid: int) -> None:
+        self.content = {path: text for path, text in self.content.items() if not path.startswith(f"proc/{pid}/")}
+
+    def look(self, now: float = 0) -> Host:
+        self.files.show(self.content)
+        return self.guests.read(now)
+
+    def names(self, now: float = 0) -> list[str]:
+        return [guest.name for guest in self.look(now).guests]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_captured_host_s_guests(host: str) -> None:
+    guests = Guests(recorded(files(host)), every_time=True).read(0).guests
+    assert {guest.name for guest in guests} == {"instance-0000002a", "db_1.prod", "capped"}
+    for guest in guests:
+        assert guest.manager == "libvirt"
+        assert guest.vcpu_count == 2
+        # Captured one after the other on a busy machine, the threads last.
+        parts = sum(vcpu.run_seconds or 0 for vcpu in guest.vcpus) + sum(guest.role_seconds.values())
+        assert guest.cpu_seconds == pytest.approx(parts, rel=0.05)
+
+
+@pytest.mark.parametrize("host", [DEBIAN_12, DEBIAN_13])
+def test_nothing_falls_from_one_moment_to_the_next(host: str) -> None:
+    content = recorded({})
+    guests = Guests(content, every_time=True)
+    looks = []
+    for moment in ("t0", "t1"):
+        content.show(files(host, moment))
+        looks.append({guest.pid: guest for guest in guests.read(0).guests})
+    for pid, before in looks[0].items():
+        after = looks[1][pid]
+        assert after.cpu_seconds > before.cpu_seconds
+        assert after.guest_seconds > before.guest_seconds
+        assert all(after.role_seconds[role] >= seconds for role, seconds in before.role_seconds.items())
+        for was, now in zip(before.vcpus, after.vcpus, strict=True):
+            assert now.name == was.name
+            assert (now.run_seconds or 0) >= (was.run_seconds or 0)
+            assert (now.wait_seconds or 0) >= (was.wait_seconds or 0)
+
+
+def test_the_host_counts_guests_once_and_not_what_was_stolen() -> None:
+    host = Guests(recorded(files(DEBIAN_12)), every_time=True).read(0)
+    assert (host.cpus, host.cpu_seconds, host.guest_seconds) == (2, 412.0, 205.0)
+    assert parse_host(STAT).boot_time == BOOTED
+
+
+@pytest.mark.parametrize("text", [b"", b"cpu 1 2 3\n", STAT.replace(b"btime", b"x"), STAT.replace(b" 30000", b" -1")])
+def test_a_malformed_stat_of_the_host_fails(text: bytes) -> None:
+    with pytest.raises(SourceMalformed):
+        parse_host(text)
+
+
+def test_hidden_processes_are_no_empty_host() -> None:
+    with pytest.raises(SourceUnavailable, match="hidepid"):
+        Guests(recorded({"proc/stat": STAT})).read(0)
+
+
+def test_a_guest_that_starts_again_is_another_one() -> None:
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 500, start=100))
+    (before,) = machine.look().guests
+    machine.runs(9, QEMU, stat("qemu", 3, start=9000))
+    machine.look(1)  # at which the one before is found to have ended
+    (after,) = machine.look(2).guests
+    assert (before.cpu_seconds, after.cpu_seconds) == (5, 0.03)
+    assert (before.start_time, after.start_time) == (BOOTED + 1, BOOTED + 90)
+
+
+def test_a_process_may_become_a_guest() -> None:
+    """A shell that runs QEMU in its place, as scripts and libvirt's daemon do."""
+    machine = Machine()
+    machine.look()
+    machine.runs(9, b"/bin/sh\0-c\0exec qemu\0", stat("sh", 1, start=100))
+    assert machine.names() == []
+    machine.runs(9, QEMU, stat("qemu", 2, start=100))
+    assert machine.names(1) == ["web"]
+
+
+def test_one_that_does_so_late_is_found_within_a_minute() -> None:
+    machine = Machine()
+    machine.runs(9, b"/bin/sh\0", stat("sh", 1, start=100))
+    for now in (0, 50, 100):
+        assert machine.names(now) == []
+    machine.runs(9, QEMU, stat("qemu", 2, start=100))
+    assert machine.names(170) == ["web"]
+
+
+def test_the_parent_that_waits_for_a_daemon_is_no_second_guest() -> None:
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 1))
+    machine.runs(10, QEMU, process(stat("qemu", 5), ppid=9))
+    assert [guest.pid for guest in machine.look().guests] == [10]
+
+
+def test_a_zombie_is_no_guest() -> None:
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 5).replace(b") S", b") Z"))
+    assert machine.names() == []
+
+
+def test_the_kernel_s_threads_for_a_guest_are_its_own() -> None:
+    """vhost's before Linux 6.4, and what they used when they end."""
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 500), _11=stat("CPU 0/KVM", 400, 0, 300))
+    kernel = {"ppid": 2, "flags": 0x200000}
+    machine.runs(20, b"", process(stat("vhost-9", 0, 70, start=600), **kernel))
+    machine.runs(21, b"", process(stat("kvm-pit/9", 0, 5, start=601), **kernel))
+    machine.runs(22, b"", process(stat("vhost-99", 0, 1000), **kernel))
+    machine.runs(23, QEMU, stat("vhost-9", 0, 1000, start=700))  # a program that calls itself so
+    guest = machine.look().guests[0]
+    assert guest.cpu_seconds == 5.75
+    assert guest.role_seconds["vhost"] == 0.7
+    assert guest.role_seconds["kvm"] == 0.05
+    machine.ends(20)
+    guest = machine.look(1).guests[0]
+    assert (guest.cpu_seconds, guest.role_seconds["vhost"]) == (5.75, 0.7)
+
+
+def test_tcg_tells_no_guest_time() -> None:
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 500, guest=2), _11=stat("CPU 0/TCG", 400, 0, 2))
+    host = machine.look()
+    assert [guest.guest_time_absent for guest in host.guests] == ["tcg"]
+    assert host.guest_seconds is None
+
+
+def test_a_kernel_that_tells_no_guest_time_is_neither_idle_nor_tcg() -> None:
+    """kvm_pvm: a stray tick in hours."""
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 100, 90_000, guest=1), _11=stat("CPU 0/KVM", 100, 80_000, 1))
+    host = machine.look()
+    assert [(guest.accelerator, guest.guest_time_absent) for guest in host.guests] == [("kvm", "kernel")]
+    assert host.guest_seconds is None
+
+
+def test_where_one_guest_has_guest_time_an_idle_one_s_0_is_a_measurement() -> None:
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 500, guest=400), _11=stat("CPU 0/KVM", 450, 0, 400))
+    machine.runs(10, command_line("-name", "idle"), stat("qemu", 5), _12=stat("CPU 0/KVM", 0))
+    assert [guest.guest_time_absent for guest in machine.look().guests] == ["", ""]
+    machine.ends(9)
+    assert [guest.guest_time_absent for guest in machine.look(1).guests] == [""], "it is the kernel's property"
+
+
+def test_without_thread_names_only_totals_are_known() -> None:
+    machine = Machine()
+    line = command_line("-name", "web", "-smp", "2", "-enable-kvm")
+    machine.runs(9, line, stat("qemu", 500, 20, guest=300), _11=stat("qemu", 400, 0, 300))
+    (guest,) = machine.look().guests
+    assert (guest.cpu_seconds, guest.guest_seconds, guest.guest_time_absent) == (5.2, 3, "")
+    assert (guest.vcpus, guest.role_seconds, guest.vcpu_count) == ((), {}, 2)
+
+
+def test_memory_counts_huge_pages() -> None:
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 5))
+    machine.content["proc/9/status"] = b"VmRSS:\t    2048 kB\nHugetlbPages:\t    1024 kB\n"
+    (guest,) = machine.look().guests
+    assert (guest.memory_resident_bytes, guest.memory_limit_bytes) == (3 << 20, 16 << 20)
+
+
+def roles(host: Host) -> float:
+    return host.guests[0].role_seconds["emulator"]
+
+
+def test_scrapes_each_second_get_vcpus_at_once_and_other_threads_within_seconds() -> None:
+    machine = Machine()
+    vcpu = {"_11": stat("CPU 0/KVM", 100, guest=50)}
+    machine.runs(9, QEMU, stat("qemu", 500), **vcpu)
+    machine.look(1000)
+    machine.look(1100)
+    machine.runs(9, QEMU, stat("qemu", 700), _11=stat("CPU 0/KVM", 250, guest=50))
+    soon = machine.look(1101).guests[0]
+    assert (soon.vcpus[0].guest_seconds, soon.cpu_seconds) == (0.5, 7)
+    assert roles(machine.look(1101.5)) == 5
+    for second in range(1102, 1111):
+        later = machine.look(second)
+    assert roles(later) == 7
+
+
+def test_scrapes_every_five_seconds_get_all_at_once() -> None:
+    machine = Machine()
+    machine.runs(9, QEMU, stat("qemu", 500), _11=stat("CPU 0/KVM", 100))
+    machine.look(1000)
+    for number, now in enumerate((1005, 1010, 1015)):
+        machine.runs(9, QEMU, stat("qemu", 600 + number), _11=stat("CPU 0/KVM", 100))
+        assert roles(machine.look(now)) == pytest.approx(6 + number / 100)

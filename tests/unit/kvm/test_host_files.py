@@ -1,0 +1,82 @@
+"""The host's own files, live: what ends between two looks, and descriptors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from virtscope.kvm.host_files import UNREAD_LOOKS, HostFiles, NotedFiles, RecordedFiles
+
+
+def files(folder: Path) -> HostFiles:
+    return HostFiles({"proc": str(folder)})
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_file_that_stays_open_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "stat"
+    host = files(tmp_path)
+    for text in (b"one\n", b"two\n", b"three\n"):
+        file.write_bytes(text)
+        assert host.line_again("proc/stat") == host.line("proc/stat") == host.content("proc/stat") == text
+        host.looked()
+
+
+def test_no_descriptor_is_left_of_what_is_not_read_again(tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / str(number)).write_bytes(b"x")
+    host = files(tmp_path)
+    host.looked()
+    before = descriptors()
+    for number in range(10):
+        host.line_again(f"proc/{number}")
+    host.looked()
+    assert descriptors() == before + 10
+    for _ in range(2 * UNREAD_LOOKS):
+        host.line_again("proc/1")
+        host.looked()
+    assert descriptors() == before + 1
+    for _ in range(2 * UNREAD_LOOKS):
+        host.looked()
+    assert descriptors() == before
+
+
+def test_a_process_that_has_ended_is_none() -> None:
+    host = HostFiles({"proc": "/proc"})
+    child = os.fork()
+    if not child:
+        os.read(os.pipe()[0], 1)
+    path = f"proc/{child}/stat"
+    try:
+        assert (host.line_again(path) or b"").startswith(b"%d (" % child)
+        host.looked()
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert host.line_again(path) is None
+    assert host.line(path) is None
+    assert host.content(path) is None
+    assert host.names(f"proc/{child}/task") == []
+    assert host.link(f"proc/{child}/exe") == ""
+
+
+def test_what_is_noted_is_what_was_read(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("a/b", "a/c", "d"):
+        (tmp_path / name).write_bytes(name.encode())
+    (tmp_path / "e").symlink_to("target")
+    noted = NotedFiles(files(tmp_path))
+    assert sorted(noted.names("proc/a")) == ["b", "c"]
+    noted.line("proc/a/b")
+    noted.content("proc/d")
+    noted.content("proc/absent")
+    noted.link("proc/e")
+    recorded = RecordedFiles()
+    recorded.show(noted.noted)
+    assert (recorded.line("proc/a/b"), recorded.content("proc/d"), recorded.link("proc/e")) == (b"a/b", b"d", "target")
+    assert recorded.names("proc/a") == ["b"]
+    assert sorted(recorded.names("proc")) == ["a", "d", "e"]
+    assert recorded.content("proc/a/c") is None

@@ -1,0 +1,197 @@
+"""What libvirt says of guests, and what a libvirt that hangs, fails or is old costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.unit.kvm.captured import BOOTED, DEBIAN_12, DEBIAN_13, FIXTURES, files, recorded
+from virtscope.kvm.guests import Guests
+from virtscope.kvm.libvirt import (
+    MOST_SELDOM,
+    Raw,
+    Virsh,
+    domain,
+    joined,
+    parse_domstats,
+    parse_list,
+    parse_titles,
+    understand,
+)
+from virtscope.kvm.model import Block, Guest, Requests
+from virtscope.toolkit.bounded import Finished
+from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
+
+UUID = "6325b343-01a5-47ab-b796-afc750348cfe"
+NOVA = b"<instance>\n  <name>web &amp; shop</name>\n</instance>\n"
+
+
+def domstats(host: str, moment: str = "t0") -> bytes:
+    return (FIXTURES / host / f"domstats-{moment}.txt").read_bytes()
+
+
+def guests(host: str = DEBIAN_12) -> tuple[Guest, ...]:
+    return Guests(recorded(files(host)), every_time=True).read(0).guests
+
+
+@pytest.mark.parametrize(("host", "exits"), [(DEBIAN_12, 175222), (DEBIAN_13, 387585)])
+def test_a_real_answer(host: str, exits: int) -> None:
+    stats, refused = parse_domstats(domstats(host))
+    assert (set(stats), refused) == ({"db_1.prod", "instance-0000002a", "capped"}, 0)
+    known = domain(stats["db_1.prod"])
+    assert known.state == "running"
+    assert known.balloon_bytes == 16 << 20
+    assert known.exits["0"] == exits
+    assert known.interfaces == ("vnet1",)
+    assert [block.device for block in known.blocks] == ["vda"]
+
+
+def test_nanoseconds_are_seconds() -> None:
+    known = domain(parse_domstats(domstats(DEBIAN_12))[0]["db_1.prod"])
+    assert known.blocks == (
+        Block("vda", Requests(5061, 165806592, 4.49033039), Requests(0, 0, 0), Requests(0, None, 0)),
+    )
+    assert known.halt_poll_seconds == pytest.approx({"success": 1.12e-5, "fail": 0.00456483})
+
+
+def test_a_guest_whose_monitor_was_not_asked_lacks_what_it_tells() -> None:
+    """--nowait, while somebody waits for it."""
+    known = domain({"state.state": "3", "block.count": "1", "block.0.name": "vda", "net.0.name": "vnet0"})
+    assert (known.state, known.blocks, known.exits, known.balloon_bytes) == ("paused", (), {}, None)
+    assert known.interfaces == ("vnet0",)
+
+
+def test_a_backing_file_is_no_second_device() -> None:
+    counted = {"name": "vda", "rd.reqs": "5"}
+    values = {f"block.{number}.{key}": value for number in (0, 1) for key, value in counted.items()}
+    assert len(domain(values).blocks) == 1
+
+
+def test_names_may_hold_quotes() -> None:
+    stats, refused = parse_domstats(b"Domain: 'it's \xe4'\n  state.state=1\n\nDomain: 'b'\nmalformed\n")
+    assert stats == {"it's \\xe4": {"state.state": "1"}, "b": {}}
+    assert refused == 1
+
+
+def test_titles_are_nova_s_names_where_there_are_some() -> None:
+    other = UUID.replace("6325b343", "00000000")
+    printed = (
+        f"== {UUID} metadata ==".encode()
+        + NOVA
+        + f"== {UUID} title ==own title\n== {other} metadata ==== {other} title ==only a title\n".encode()
+    )
+    assert parse_titles(printed) == {UUID: b"web & shop", other: b"only a title"}
+
+
+def test_a_guest_started_since_is_another_one() -> None:
+    found = joined(guests(), understand(Raw(BOOTED + 120, domstats(DEBIAN_12), b"", ())))
+    assert {guest.name: guest.domain is not None for guest in found} == {
+        "instance-0000002a": True,
+        "db_1.prod": True,
+        "capped": False,
+    }
+
+
+def test_titles_are_joined_by_uuid() -> None:
+    raw = Raw(2e9, domstats(DEBIAN_12), f"{UUID} instance-0000002a\n".encode(), ((UUID, b"web01"),))
+    titles = {guest.name: guest.domain.title for guest in joined(guests(), understand(raw)) if guest.domain}
+    assert titles == {"instance-0000002a": "web01", "db_1.prod": "", "capped": ""}
+
+
+def test_lists() -> None:
+    assert parse_list(f"{UUID} web shop\n\nerror: x\n".encode()) == [(UUID, "web shop")]
+
+
+class Programs:
+    """A virsh that answers as a test says."""
+
+    def __init__(self, answer: Callable[[Sequence[str]], Finished]) -> None:
+        self.cpu_seconds = 0.0
+        self.asked: list[Sequence[str]] = []
+        self._answer = answer
+
+    def find(self, name: str, _folders: Sequence[str] = ()) -> str:
+        return f"/usr/bin/{name}"
+
+    def run(self, _program: str, *arguments: str) -> Finished:
+        words = arguments[4:]
+        self.asked.append(words)
+        return self._answer(words)
+
+    def close(self) -> None:
+        pass
+
+
+def fine(words: Sequence[str]) -> Finished:
+    if words[0] == "domstats":
+        return Finished(0, domstats(DEBIAN_12), b"")
+    if words[0] == "list":
+        return Finished(0, f"{UUID} instance-0000002a\n".encode(), b"")
+    return Finished(0, f"== {UUID} metadata ==".encode() + NOVA + f"== {UUID} title ==".encode(), b"")
+
+
+def test_titles_are_asked_once_of_each_guest() -> None:
+    programs = Programs(fine)
+    virsh = Virsh(programs, lambda: 5.0)
+    first, second = virsh.read(), virsh.read()
+    assert first.titles == second.titles == ((UUID, b"web & shop"),)
+    assert [words[0].partition(" ")[0] for words in programs.asked] == ["domstats", "list", "echo", "domstats", "list"]
+    assert "--nowait" in programs.asked[0]
+
+
+def test_an_old_virsh_is_asked_without_nowait() -> None:
+    def old(words: Sequence[str]) -> Finished:
+        refuses = "--nowait" in words
+        return (
+            Finished(1, b"", b"error: command 'domstats' doesn't support option --nowait") if refuses else fine(words)
+        )
+
+    programs = Programs(old)
+    virsh = Virsh(programs, lambda: 5.0)
+    assert virsh.read().domstats == virsh.read().domstats == domstats(DEBIAN_12)
+    assert ["--nowait" in words for words in programs.asked if words[0] == "domstats"] == [True, False, False]
+
+
+def test_one_that_hangs_is_asked_less_and_less_often() -> None:
+    """Each call that hangs holds up a thread of the daemon's. The second is made at once: it skips who hangs."""
+
+    def hang(_words: Sequence[str]) -> Finished:
+        raise SourceTimeout("hangs")
+
+    now = 0.0
+    programs = Programs(hang)
+    virsh = Virsh(programs, lambda: now)
+    for _ in range(1000):
+        with pytest.raises(SourceTimeout):
+            virsh.read()
+        now += 15
+    times = len(programs.asked)
+    assert 5 < times < 15 + 1000 * 15 / MOST_SELDOM
+
+
+def test_it_is_asked_as_before_once_it_answers() -> None:
+    hangs = True
+
+    def answer(words: Sequence[str]) -> Finished:
+        if hangs:
+            raise SourceTimeout("hangs")
+        return fine(words)
+
+    virsh = Virsh(Programs(answer), lambda: 5.0)
+    with pytest.raises(SourceTimeout):
+        virsh.read()
+    hangs = False
+    assert virsh.read().domstats
+    assert virsh.read().domstats
+
+
+@pytest.mark.parametrize(("expected", "error"), [(True, SourceError), (False, SourceUnavailable)])
+def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own(
+    expected: bool, error: type[SourceError]
+) -> None:
+    virsh = Virsh(Programs(lambda _words: Finished(1, b"", b"error: failed to connect to the hypervisor\n")))
+    virsh.expected = expected
+    with pytest.raises(SourceError, match="failed to connect") as raised:
+        virsh.read()
+    assert type(raised.value) is error

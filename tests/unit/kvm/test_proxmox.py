@@ -1,0 +1,48 @@
+"""Guests' names as Proxmox has them now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.kvm.captured import command_line
+from tests.unit.kvm.test_guests import Machine
+from tests.unit.kvm.test_threads import stat
+from virtscope.kvm.proxmox import Configuration, joined, parse, read
+from virtscope.toolkit.collect import SourceUnavailable
+
+CONFIGURATION = b"""#web shop of%3A sales
+#second line
+boot: order=scsi0
+name: web01
+net0: virtio=BC:24:11:0A:0B:0C,bridge=vmbr0
+
+[before-upgrade]
+name: old
+"""
+
+
+def test_a_guest_s_file() -> None:
+    assert parse(CONFIGURATION) == Configuration("web01", "web shop of: sales")
+    assert parse(b"cores: 2\n") == Configuration("", "")
+    assert parse(b"description: a%0Ab\nname: \xff\n") == Configuration("\\xff", "a")
+
+
+def test_each_guest_of_this_node(tmp_path: Path) -> None:
+    (tmp_path / "100.conf").write_bytes(CONFIGURATION)
+    (tmp_path / "100.conf.tmp").write_bytes(b"")
+    assert read(tmp_path) == {"100": CONFIGURATION}
+    with pytest.raises(SourceUnavailable, match="Proxmox is not here"):
+        read(tmp_path / "none")
+
+
+def test_a_guest_that_was_renamed_has_its_new_name() -> None:
+    machine = Machine()
+    machine.runs(9, command_line("-id", "100", "-name", "old"), stat("kvm", 5))
+    machine.runs(10, command_line("-name", "web"), stat("qemu", 5))
+    found = joined(machine.look().guests, {"100": parse(CONFIGURATION), "101": Configuration("other", "")})
+    assert [(guest.name, guest.domain.title if guest.domain else None) for guest in found] == [
+        ("web01", "web shop of: sales"),
+        ("web", None),
+    ]

@@ -1,0 +1,118 @@
+"""A recording of a host shows what the host shows, and with stand-ins nothing that anyone has chosen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from tests.unit.kvm.captured import DEBIAN_12, DEBIAN_13, FIXTURES, HOSTS, command_line, files, recorded
+from tests.unit.kvm.test_libvirt import UUID
+from tests.unit.kvm.test_threads import stat
+from virtscope.kvm import libvirt
+from virtscope.kvm.exporter import HostView, recordable
+from virtscope.kvm.recorded import anonymised_files, anonymised_libvirt, anonymised_proxmox, libvirt_answer
+from virtscope.kvm.recorded import files as decoded_files
+from virtscope.toolkit.collect import SourceMalformed
+from virtscope.toolkit.record import StandIns
+from virtscope.toolkit.recording import encode
+
+Samples = dict[str, list[tuple[Mapping[str, str], float]]]
+
+
+def samples(content: Mapping[str, bytes]) -> Samples:
+    shown = HostView(recorded(dict(content)), [], recorded_ones=True).families(0)
+    found: Samples = {}
+    for family in shown:
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_recording_has_all_that_is_read_and_of_other_processes_nothing(host: str) -> None:
+    whole = files(host)
+    whole["proc/7/cmdline"] = b"/usr/sbin/sshd\0-p\0secret\0"
+    whole["proc/7/stat"] = stat("sshd", 1)
+    reading = recordable(recorded(whole)).read()
+    assert not [path for path in reading if path.startswith("proc/7/")]
+    again = decoded_files(json.loads(json.dumps(encode(reading))))
+    assert samples(again) == samples(whole)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_stand_ins_change_names_and_no_number(host: str) -> None:
+    reading = recordable(recorded(files(host))).read()
+    stood_in = anonymised_files(reading, StandIns())
+    text = repr(stood_in).encode()
+    for private in (b"instance-0000002a", b"db_1.prod", b"db1.prod", b"capped", b"6325b343-01a5", b"52:54:00"):
+        assert private not in text
+    was, now = samples(reading), samples(stood_in)
+    assert {name: [value for _, value in each] for name, each in now.items()} == {
+        name: [value for _, value in each] for name, each in was.items()
+    }
+    for name, each in was.items():
+        kept = [
+            {label: value for label, value in labels.items() if label not in {"guest", "uuid"}} for labels, _ in each
+        ]
+        assert kept == [
+            {label: value for label, value in labels.items() if label not in {"guest", "uuid"}}
+            for labels, _ in now[name]
+        ]
+
+
+def test_what_people_have_named_elsewhere_has_stand_ins() -> None:
+    content = files(DEBIAN_12)
+    content["proc/353/cmdline"] = command_line(
+        *("-id", "100", "-name", "shop,,x", "-drive", "file=/images/shop.img", "-netdev", "tap,ifname=shoptap"),
+        program="/opt/shop/bin/qemu-system-x86_64",
+    )
+    content["proc/353/task/353/stat"] = stat("shop", 5)
+    content["proc/353/task/354/stat"] = stat("IO shop-thread", 5)
+    content["proc/353/cgroup"] = b"0::/shop.slice/100.scope\n"
+    content["proc/353/exe"] = b"/opt/shop/bin/qemu-system-x86_64"
+    content["proc/1/net/dev"] = b"a\nb\nshoptap: 1 2 3 4 0 0 0 0 1 2 3 4 0 0 0 0\n"
+    stood_in = anonymised_files(recordable(recorded(content)).read(), StandIns())
+    assert b"shop" not in repr(stood_in).encode()
+    shown = samples(stood_in)
+    assert [labels["id"] for labels, _ in shown["kvm_guest_info"]] == ["100", "2", "3"]
+    assert [value for _, value in shown["kvm_guest_network_transmit_bytes_total"]] == [1]
+
+
+@pytest.mark.parametrize("host", [DEBIAN_12, DEBIAN_13])
+def test_libvirt_s_answers_with_stand_ins(host: str) -> None:
+    domstats = (FIXTURES / host / "domstats-t0.txt").read_bytes()
+    raw = libvirt.Raw(1.5, domstats, f"{UUID} db_1.prod\n".encode(), ((UUID, b"my shop"),))
+    stand_ins = StandIns()
+    stood_in = anonymised_libvirt(raw, stand_ins)
+    text = repr(stood_in).encode()
+    assert not re.search(rb"db_1\.prod|capped|/var/lib|my shop|" + UUID.encode(), text)
+    was, now = libvirt.understand(raw), libvirt.understand(stood_in)
+    # The same name has the same stand-in in the files.
+    name = stand_ins(b"db_1.prod").decode()
+    assert now.domains[name].title == stand_ins(b"my shop").decode()
+    assert now.domains[name]._replace(title="") == was.domains["db_1.prod"]._replace(title="")
+
+
+def test_proxmox_s_configuration_with_stand_ins() -> None:
+    stood_in = anonymised_proxmox({"100": b"#for Jane\nname: shop\nnet0: virtio=BC:24:11:0A:0B:0C\n"}, StandIns())
+    assert re.fullmatch(rb"#[a-z]{3} [A-Z][a-z]{3}\nname: [a-z]{4}\n", stood_in["100"])
+
+
+def test_a_recorded_answer_comes_back() -> None:
+    raw = libvirt.Raw(1.5, b"Domain: 'a\xff'\n", b"", ((UUID, b"t"),))
+    assert libvirt_answer(json.loads(json.dumps(encode(raw)))) == raw
+
+
+@pytest.mark.parametrize("data", [[], {"proc/stat": 5}, None])
+def test_other_data_is_refused(data: object) -> None:
+    with pytest.raises(SourceMalformed):
+        decoded_files(data)
+
+
+@pytest.mark.parametrize("titles", [[["a"]], [5], "x", [["a", 5]]])
+def test_other_titles_are_refused(titles: object) -> None:
+    with pytest.raises(SourceMalformed):
+        libvirt_answer({"asked": 1, "domstats": "", "domains": "", "titles": titles})

@@ -1,0 +1,74 @@
+"""Guests' interfaces, from the guest's side."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.kvm.captured import DEBIAN_12, FIXTURES, command_line, recorded
+from tests.unit.kvm.test_guests import Machine
+from tests.unit.kvm.test_threads import stat
+from virtscope.kvm.model import Domain, Guest, Network, Traffic
+from virtscope.kvm.taps import Taps, network, opened, parse
+
+HEAD = b"Inter-|   Receive    |  Transmit\n face |bytes ... |bytes ...\n"
+SENT, RECEIVED = Traffic(1000, 10, 1, 2), Traffic(500, 5, 3, 4)
+
+
+def row(name: str) -> bytes:
+    """An interface whose guest has sent and received that."""
+    return f"{name}: 1000 10 1 2 0 0 0 0 500 5 3 4 0 0 0 0\n".encode()
+
+
+def guest(*words: str, content: bytes = b"", **more: object) -> Guest:
+    machine = Machine()
+    machine.runs(9, command_line("-name", "web", *words), stat("qemu", 5))
+    machine.content["proc/1/net/dev"] = HEAD + content
+    (found,) = machine.look().guests
+    (found,) = Taps(machine.files).add_to([found._replace(**more)])  # type: ignore[arg-type]
+    return found
+
+
+def test_what_a_tap_receives_the_guest_has_sent() -> None:
+    found = guest("-netdev", "tap,ifname=vnet7", content=row("eth0") + row("vnet7"))
+    assert found.networks == (Network("vnet7", receive=RECEIVED, transmit=SENT),)
+
+
+def test_a_macvtap_is_not_turned() -> None:
+    assert network("macvtap0", range(16)) == Network("macvtap0", Traffic(0, 1, 2, 3), Traffic(8, 9, 10, 11))
+
+
+def test_libvirt_names_them_too() -> None:
+    found = guest(content=row("vnet7"), domain=Domain(interfaces=("vnet7", "gone0")))
+    assert [each.device for each in found.networks] == ["vnet7"]
+
+
+def test_proxmox_names_them_by_the_vmid_and_the_firewall_s_count_once() -> None:
+    rows = b"".join(map(row, ("tap100i0", "tap100i1", "fwpr100p0", "fwln100i0", "tap1001i0")))
+    found = guest("-id", "100", content=rows)
+    assert [each.device for each in found.networks] == ["tap100i0", "tap100i1"]
+
+
+def test_one_in_a_network_namespace_is_found_there() -> None:
+    machine = Machine()
+    machine.runs(9, command_line("-name", "web", "-netdev", "tap,ifname=tap0"), stat("qemu", 5))
+    machine.content["proc/9/net/dev"] = HEAD + row("tap0")
+    (found,) = Taps(machine.files).add_to(machine.look().guests)
+    assert found.networks == (Network("tap0", receive=RECEIVED, transmit=SENT),)
+
+
+def test_taps_as_open_files() -> None:
+    files = recorded(
+        {"proc/9/fdinfo/36": b"pos:\t138\nflags:\t0104002\niff:\tvnet1\n", "proc/9/fdinfo/3": b"pos:\t0\n"}
+    )
+    assert opened(files, 9, [36, 3, 4]) == ["vnet1"]
+
+
+def test_a_real_file() -> None:
+    counters = parse((FIXTURES / DEBIAN_12 / "net-dev-t1.txt").read_bytes())
+    assert set(counters) == {"lo", "br0", "vnet0", "vnet1", "vnet2"}
+    assert network("vnet0", counters["vnet0"]).receive == (110, 1, 0, 0)
+
+
+@pytest.mark.parametrize("line", [b"vnet0: 1 2 3\n", b"vnet0: a b\n", b"vnet0\n", b"vnet0: " + b"-1 " * 16 + b"\n"])
+def test_a_malformed_line_is_passed_over(line: bytes) -> None:
+    assert set(parse(HEAD + line + row("vnet1"))) == {"vnet1"}
