@@ -29,8 +29,8 @@ compose-down: ## Stop the stack or the demo on Docker; volumes are kept
 
 ##@ Experiment
 .PHONY: lab import
-lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, allocation(-short) or a file
-	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) "$(or $(SCENARIO),smoke)"
+lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, allocation(-short), factors(-short), suites, network or a file
+	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
 import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
 	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
@@ -38,7 +38,7 @@ import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=op
 .PHONY: test nightly lint types test-fast test-xen fuzz soak faults mutants bench bench-rules
 # These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel: by files, in the order
 # of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
-ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/xen
+ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/kvm tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
 	$(BIN)/python -m tools.go_programs
 	$(BIN)/pytest -m "not nightly" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)

@@ -1,6 +1,6 @@
 """A simulated fleet of hosts with 50 virtual servers each: the metrics of its exporters that rules read.
 
-A third of the hosts each are Xen, OpenVZ and containers. Two virtual servers of each host are an application
+A quarter of the hosts each are Xen, KVM, OpenVZ and containers. Two virtual servers of each host are an application
 with three objectives (alerts/objectives/auction.yml), whose requests are counted on one host in ten. All hosts are
 healthy: nothing waits for long, and no alert fires.
 """
@@ -19,8 +19,9 @@ from tests.live.endpoints import BackgroundServer, QuietHandler, http_server
 
 GUESTS = 50
 CPUS = 16
+VCPUS = 2  # of a KVM guest
 
-PLATFORMS = {"xen": "xentop", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job for each
+PLATFORMS = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job for each
 REQUESTS_COUNTED_EVERY = 10  # on one of this many hosts of a platform
 CGROUPS_COUNTED_EVERY = 10  # on one of this many hosts of containers, events are counted for each container
 
@@ -64,6 +65,35 @@ def xentop() -> Lines:
             yield f'xen_domain_network_{direction}_bytes_total{{{domain},vif="0"}} ~1e5'
         for direction in ("read", "write"):
             yield f'xen_domain_block_{direction}_bytes_total{{{domain},vbd="xvda"}} ~1e4'
+
+
+def kvm() -> Lines:
+    """kvm-exporter's metrics."""
+    yield "kvm_up 1"
+    yield f"kvm_host_cpus {CPUS}"
+    yield f"kvm_host_cpu_seconds_total ~{GUESTS * 0.1 + 1}"
+    yield f"kvm_host_guest_seconds_total ~{GUESTS * 0.08}"
+    for number in range(GUESTS):
+        labels = f'guest="{guest(number)}",pid="{1000 + number}"'
+        yield f'kvm_guest_info{{{labels},uuid="{number}",id="{number}",title="",manager="libvirt",accelerator="kvm"}} 1'
+        yield f"kvm_guest_cpu_seconds_total{{{labels}}} ~0.1"
+        yield f"kvm_guest_guest_seconds_total{{{labels}}} ~0.08"
+        yield f"kvm_guest_vcpus{{{labels}}} {VCPUS}"
+        for vcpu in range(VCPUS):
+            yield f'kvm_vcpu_run_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.09 / VCPUS}'
+            yield f'kvm_vcpu_wait_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.01 / VCPUS}'
+            yield f'kvm_vcpu_exits_total{{{labels},vcpu="{vcpu}"}} ~100'
+        yield f"kvm_guest_memory_resident_bytes{{{labels}}} 1e9"
+        yield f"kvm_guest_memory_limit_bytes{{{labels}}} 2e9"
+        yield f"kvm_guest_cpu_limit_cpus{{{labels}}} 1"
+        yield f"kvm_guest_cpu_weight{{{labels}}} 100"
+        yield f'kvm_guest_throttled_seconds_total{{{labels},part="all"}} 0'
+        for state in ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended"):
+            yield f'kvm_guest_state{{{labels},state="{state}"}} 0'
+        for direction in ("receive", "transmit"):
+            yield f'kvm_guest_network_{direction}_bytes_total{{{labels},device="vnet{number}"}} ~1e5'
+        for direction in ("read", "write"):
+            yield f'kvm_guest_block_{direction}_bytes_total{{{labels},device="vda"}} ~1e4'
 
 
 def vestat() -> Lines:
@@ -167,7 +197,7 @@ def telegraf() -> Lines:
         yield f"app_request_duration_seconds_count{{{labels}}} ~{requests}"
 
 
-EXPORTERS: tuple[Callable[[], Lines], ...] = (xentop, vestat, cadvisor, node, perf, perf_of_cgroups, telegraf)
+EXPORTERS: tuple[Callable[[], Lines], ...] = (xentop, kvm, vestat, cadvisor, node, perf, perf_of_cgroups, telegraf)
 
 
 class Fleet:
@@ -200,7 +230,7 @@ class Fleet:
             watched = {job: (job, platform), "perf": ("perf", machine)}
             if nth % REQUESTS_COUNTED_EVERY == 0:
                 watched["telegraf"] = ("telegraf", platform)
-            if platform != "xen":
+            if platform not in ("xen", "kvm"):
                 watched["node"] = ("node", machine)
             if platform == "cgroup" and nth % CGROUPS_COUNTED_EVERY == 0:
                 watched["perf"] = ("perf_of_cgroups", machine)

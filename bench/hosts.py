@@ -16,10 +16,12 @@ from typing import NamedTuple
 from bench import CHECKOUT
 from bench.containers import Containers
 from bench.domains import Domains
+from bench.kvm import THREADS, Qemus
 from bench.scraping import Target, free_port
 from bench.xentop import XentopError, find_xentop
 
 GUESTS = (10, 100, 1_000)
+KVM_GUESTS = (10, 100, 1_000)  # real processes
 SCRAPES = 12  # the cheapest counts
 HERTZ_SECONDS = 10
 READINGS, READING_SECONDS = 4, 0.25  # of the recordings
@@ -48,6 +50,9 @@ def measure() -> None:
     print(" guests  changing    series  xentop-exporter  resident MB    xentop  times xentop's")
     for count in GUESTS:
         _measure_domains(count)
+    print(f" guests  changing    series     kvm-exporter  resident MB      cat  times cat's   ({THREADS} threads each)")
+    for count in KVM_GUESTS:
+        _measure_qemus(count)
     _every_second()
 
 
@@ -86,11 +91,17 @@ def _domains(count: int) -> Iterator[_Watched]:
         yield _Watched("virtscope.xen", host, Path(folder), flags, host.environment())
 
 
+@contextmanager
+def _qemus(count: int) -> Iterator[_Watched]:
+    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder, Qemus(Path(folder), count) as host:
+        yield _Watched("virtscope.kvm", host, Path(folder), ["--libvirt.interval=0"], dict(os.environ))
+
+
 class _Watched(NamedTuple):
     """A simulated host, and how its exporter is started."""
 
     module: str
-    host: Containers | Domains
+    host: Containers | Domains | Qemus
     folder: Path  # for its files
     flags: list[str]
     environment: dict[str, str]
@@ -136,10 +147,10 @@ class _Watched(NamedTuple):
         return {**self.environment, "PYTHONPATH": str(CHECKOUT / "exporters")}
 
 
-def _run_on(host: Containers | Domains) -> None:
+def _run_on(host: Containers | Domains | Qemus) -> None:
     if isinstance(host, Containers):
         host.run_on(BUSY["a third"])
-    else:
+    elif isinstance(host, Domains):
         host.run_on()
 
 
@@ -171,6 +182,19 @@ def _measure_domains(count: int) -> None:
         _measure_recording(count, watched, xentop)
 
 
+def _measure_qemus(count: int) -> None:
+    """Beside `cat` of stat and schedstat of all threads, which libvirt reads for each answer about its guests."""
+    with _qemus(count) as watched:
+        host = watched.host
+        assert isinstance(host, Qemus)
+        files = [str(file) for task in host.tasks() for file in (task / "stat", task / "schedstat")]
+        cat = _least(partial(_cpu_seconds, ["cat", *files], watched.environment))
+        with watched.exporter() as exporter:
+            exporter.scrape()
+            seconds = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
+            _Row(count, "all", exporter, seconds, cat).print()
+
+
 def _measure_recording(count: int, watched: _Watched, other: float | None) -> None:
     with watched.replayed() as exporter:
         seconds = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
@@ -186,10 +210,12 @@ def _every_second() -> None:
     with (
         _containers(100) as containers,
         _domains(100) as domains,
+        _qemus(100) as qemus,
         containers.exporter() as vestat,
         domains.exporter() as xentop,
+        qemus.exporter() as kvm,
     ):
-        exporters = {"vestat-exporter": vestat, "xentop-exporter": xentop}
+        exporters = {"vestat-exporter": vestat, "xentop-exporter": xentop, "kvm-exporter": kvm}
         for exporter in exporters.values():
             exporter.scrape()
         before = {name: exporter.cpu_seconds() for name, exporter in exporters.items()}

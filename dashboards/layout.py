@@ -42,6 +42,7 @@ def page(
     platform: variables.Platform | None = None,
     own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
     annotations: Sequence[dashboard.AnnotationQuery] = (),
+    time: str = "now-1h",
     refresh: str = "10s",
 ) -> dashboard.Dashboard:
     """Lay rows out under the question that the dashboard is for and a sentence on how it answers.
@@ -50,6 +51,7 @@ def page(
     platform: it shows one host of this platform, in the platform's own words.
     own_variables: follow those that every dashboard has.
     annotations: events that its graphs mark.
+    time: from when on it shows at first.
     refresh: how often it is asked again, which cancels the queries that have no answer yet.
     """
     builder = (
@@ -58,7 +60,7 @@ def page(
         .description(f"{question} {answer}")
         .tags([TAG])
         .readonly()  # generated: a change belongs in the sources
-        .time("now-1h", "now")
+        .time(time, "now")
         .refresh(refresh)
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
         .link(_fleet())

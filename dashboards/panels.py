@@ -485,6 +485,7 @@ def to_own_words(choose: Mapping[str, str], keep: Sequence[str] = ()) -> list[da
     """Links from a virtual server to the pages that have its platform's own words: of these, one is right."""
     return [
         to_page("virtscope-xen", "Domain (Xen)", choose, keep),
+        to_page("virtscope-kvm", "Guest (KVM)", choose, keep),
         to_page("virtscope-openvz", "Container (OpenVZ)", choose, keep),
     ]
 

@@ -89,6 +89,17 @@ def base_host() -> QueryVariable:
     return _asked("base_host", "Baseline", f'label_values({{{_KNOWN_VSERVERS}, host=~"$hosts"}}, host)')
 
 
+def base_platform() -> QueryVariable:
+    """Choose one of two, where a machine with containers is the host that others are divided by."""
+    query = f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, platform)'
+    return _asked("base_platform", "Platform of the baseline", query).hide(VariableHide.HIDE_LABEL)
+
+
+def base_time() -> CustomVariable:
+    """Choose how much earlier the baseline is taken, as to compare a host with itself."""
+    return _earlier("base_time", "Baseline's time")
+
+
 def base_vserver() -> QueryVariable:
     """Choose the virtual server that others are divided by."""
     query = f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, vserver)'
@@ -118,15 +129,31 @@ def other_vserver() -> QueryVariable:
 
 def other_time() -> CustomVariable:
     """Choose how much earlier than the dashboard's time that profile was taken."""
-    # PromQL refuses an offset of 0.
-    choices = {"same time": "1ms", "an hour earlier": "1h", "a day earlier": "1d", "a week earlier": "1w"}
-    options = [VariableOption(selected=value == "1ms", text=text, value=value) for text, value in choices.items()]
+    return _earlier("other_time", "time")
+
+
+# The machine itself is what others are compared with at first.
+_BASE = 'label_replace(vector(1), "environment", "base", "", "")'
+
+
+def lab_run() -> QueryVariable:
+    """Choose some of the lab's runs."""
+    return _any(_asked("run", "Run", f"label_values(lab_run_info{{{ANY_HOSTS}}}, run)"), ".+")
+
+
+def lab_test() -> QueryVariable:
+    """Choose some of the tests that these runs have measurements of."""
+    return _any(_asked("test", "Test", f'label_values(lab_measurement{{{ANY_HOSTS}, run=~"$run"}}, test)'), ".+")
+
+
+def lab_baseline() -> QueryVariable:
+    """Choose the environment that others are divided by."""
+    known = f'group by (environment) (last_over_time(lab_measurement{{{ANY_HOSTS}, run=~"$run"}}[$__range]))'
+    base_first = f"sort_desc(2 * group by (environment) ({known} and on (environment) {_BASE}) or {known})"
     return (
-        CustomVariable("other_time")
-        .label("time")
-        .values(", ".join(f"{text} : {value}" for text, value in choices.items()))
-        .options(options)
-        .current(options[0])
+        _asked("baseline", "Baseline", f"query_result({base_first})")
+        .regex('/environment="([^"]+)"/')
+        .sort(VariableSort.DISABLED)  # Prometheus has done so
     )
 
 
@@ -193,6 +220,19 @@ def _app(hosts: str) -> QueryVariable:
 
 def _vserver(hosts: str) -> QueryVariable:
     return _any(_asked("vserver", "Virtual server", f"label_values({{{_KNOWN_VSERVERS}, {hosts}}}, vserver)"), ".*")
+
+
+def _earlier(name: str, label: str) -> CustomVariable:
+    # PromQL refuses an offset of 0.
+    choices = {"same time": "1ms", "an hour earlier": "1h", "a day earlier": "1d", "a week earlier": "1w"}
+    options = [VariableOption(selected=value == "1ms", text=text, value=value) for text, value in choices.items()]
+    return (
+        CustomVariable(name)
+        .label(label)
+        .values(", ".join(f"{text} : {value}" for text, value in choices.items()))
+        .options(options)
+        .current(options[0])
+    )
 
 
 def _any(variable: QueryVariable, everything: str) -> QueryVariable:

@@ -26,7 +26,7 @@ def main() -> None:
         command.add_argument("--folder", type=Path, required=True, help="for all generated files")
     preparing.add_argument("--promtool", type=Path, required=True)
     preparing.add_argument("--prometheus", type=Path, required=True)
-    preparing.add_argument("--ports", required=True, help="ports of prometheus, xentop, vestat and sensors")
+    preparing.add_argument("--ports", required=True, help="ports of prometheus, xentop, kvm, vestat and sensors")
     serving.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)

@@ -65,12 +65,13 @@ def latest(targets: Iterable[Target], begin: int, end: int, origin: float) -> It
 
 
 def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> dict[str, dict[int, float]]:
-    """What the targets show at these times: values by Unix time, by series."""
+    """What the targets of the story's hosts show at these times: values by Unix time, by series."""
     wanted = _words((*_RULES, *_PANELS))
     shown: dict[str, dict[int, float]] = {}
     by_host: dict[str, list[Target]] = {}
     for target in targets:
-        by_host.setdefault(target.labels["host"], []).append(target)
+        if target.labels["host"] in story.PLATFORMS:
+            by_host.setdefault(target.labels["host"], []).append(target)
     for name, its_targets in by_host.items():
         host = _Host(name, origin)
         series = _Series()

@@ -18,7 +18,7 @@ _HEALTHY = "/-/healthy"
 def serve(port: int, origin: float) -> None:
     """Serve on loopback until the process is stopped."""
     counters = {host: Counters(host, origin) for host in story.PLATFORMS}
-    known = {target.path: target.labels["host"] for target in targets(Ports(0, 0, 0, port))}
+    known = {target.path: target.labels["host"] for target in targets(Ports(0, 0, 0, 0, port)) if target.played == {}}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

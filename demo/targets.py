@@ -12,6 +12,7 @@ import yaml
 
 from demo import jobs, story
 from demo.model import HOST, rates
+from demo.recordings import KVM_HOST
 from demo.study import CHECKOUT
 
 JOBS = {
@@ -44,6 +45,7 @@ class Ports:
 
     prometheus: int
     xentop: int
+    kvm: int
     vestat: int
     sensors: int
 
@@ -64,6 +66,9 @@ def targets(ports: Ports) -> list[Target]:
         for job, its_labels in pages:
             path = page_path(job, its_labels)
             found.append(Target(job, sensors, {**its_labels, REPLAYED: host}, path))
+    # What was really recorded is in no study, and has no history.
+    labels = {"host": KVM_HOST, "platform": "kvm"}
+    found.append(Target("kvm", f"127.0.0.1:{ports.kvm}", labels, played={REPLAYED: KVM_HOST}))
     return found
 
 

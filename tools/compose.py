@@ -36,7 +36,9 @@ DEMO = "demo"
 # Which read their files again by SIGHUP: rules and targets, receivers, sensors. Compose sees none of these change.
 READ_AGAIN = (PROMETHEUS.name, ALERTMANAGER.name, TELEGRAF.name)
 DEMO_HISTORY = f"{DEMO}-history"
-DEMO_SERVICES = tuple(f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "vestat-exporter", "prometheus"))
+DEMO_SERVICES = tuple(
+    f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "kvm-exporter", "vestat-exporter", "prometheus")
+)
 PROFILES = ",".join([*exporters.PLATFORM_OF.values(), PERF, DEMO])  # of compose.yaml
 
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 
 from tools import StackError, privileges, programs, python_packages
-from tools.parts import DEMO_SENSORS, PROMETHEUS, VESTAT_EXPORTER, XENTOP_EXPORTER
+from tools.parts import DEMO_SENSORS, KVM_EXPORTER, PROMETHEUS, VESTAT_EXPORTER, XENTOP_EXPORTER
 from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / ".stack" / "demo"
@@ -33,6 +33,7 @@ def sources(demo: bool) -> dict[str, str]:
         "PROMETHEUS_SOURCE": f"--config.file={_HERE}/prometheus/prometheus.yml --storage.tsdb.path={_HERE}/data"
         " --query.lookback-delta=75s --rules.alert.for-grace-period=0s",
         "XENTOP_SOURCE": f"--source=replay:{_HERE}/demo-xen.jsonl.gz",
+        "KVM_SOURCE": f"--source=replay:{_HERE}/demo-kvm.jsonl.gz",
         "VESTAT_SOURCE": f"--source=replay:{_HERE}/demo-openvz.jsonl.gz",
         "DEMO_SOURCE": f"--folder {_HERE}",
     }
@@ -46,7 +47,13 @@ def prepare(ports: Mapping[str, int]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     command = [python_packages.STACK.python, "-m", "demo", "prepare", "--folder", FOLDER]
     command += ["--promtool", programs.path("promtool"), "--prometheus", programs.path("prometheus")]
-    parts = {"prometheus": PROMETHEUS, "xentop": XENTOP_EXPORTER, "vestat": VESTAT_EXPORTER, "sensors": DEMO_SENSORS}
+    parts = {
+        "prometheus": PROMETHEUS,
+        "xentop": XENTOP_EXPORTER,
+        "kvm": KVM_EXPORTER,
+        "vestat": VESTAT_EXPORTER,
+        "sensors": DEMO_SENSORS,
+    }
     command += ["--ports", json.dumps({name: ports[part.name] for name, part in parts.items()})]
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'exporters'}"}
     made = subprocess.run(

@@ -5,11 +5,11 @@ library, and whose `go.sum` holds the checksums of all that goes into them; of p
 They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go
 the machine has. Nothing is left elsewhere.
 
-The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf and cAdvisor in the lab,
-Sloth when objectives change; mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own programs check
-it; standalone-python brings the bundle's Python where its release can't be reached, and licences reads those of all
-these modules. Prometheus 3 and Alertmanager 0.34
-are what compose.yaml runs; the tests run them without Docker.
+The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf, cAdvisor and vegeta in
+the lab, Sloth when objectives change; mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own
+programs check it; standalone-python brings the bundle's Python where its release can't be reached, and licences reads
+those of all these modules. Prometheus 3 and Alertmanager 0.34 are what compose.yaml runs; the tests run them without
+Docker.
 
     python -m tools.go_programs     build all that are missing, before tests wait for them (make test)
 """
@@ -46,7 +46,7 @@ class Module:
     """A folder of `tools/go`. Its programs are built together: most of the time goes into what they share."""
 
     folder: Path
-    packages: tuple[str, ...]  # of the programs, which are called as the last part of the package's name
+    packages: tuple[str, ...]  # of the programs, which are called as the last part of the package's name (not: v12)
     released_in: str  # Go module whose version is the programs'
     version_variable: (
         str | None
@@ -151,6 +151,13 @@ _CADVISOR = Module(
     version_variable="github.com/google/cadvisor/lib/version.Version",
     build_time="about a minute",
 )
+_VEGETA = Module(
+    MODULES / "vegeta",
+    ("github.com/tsenart/vegeta/v12",),
+    released_in="github.com/tsenart/vegeta/v12",
+    version_variable="main.Version",
+    build_time="a minute",
+)
 _JSONNET = Module(
     MODULES / "jsonnet",
     (
@@ -201,6 +208,7 @@ PROGRAMS = {
     "telegraf": Program(_TELEGRAF, "telegraf"),
     "sloth": Program(_SLOTH, "sloth"),
     "cadvisor": Program(_CADVISOR, "cadvisor"),
+    "vegeta": Program(_VEGETA, "vegeta"),
     "jsonnet": Program(_JSONNET, "jsonnet"),
     "jsonnetfmt": Program(_JSONNET, "jsonnetfmt"),
     "jsonnet-lint": Program(_JSONNET, "jsonnet-lint"),

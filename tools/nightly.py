@@ -38,8 +38,11 @@ PARTS = {
         *("Makefile", "prometheus/consoles", "requirements", "tests/console/page.py", "tests/distributions"),
         *("tests/stack/conftest.py", "tools"),
     ),
+    "tests/kvm": ("exporters", "tests/kvm", "tests/live", "tests/xen/dom0/agent.py", "tests/xen/package.py"),
     "tests/xen": (
         *(*PROGRAMS, "alerts", "dashboards/json/host.json", "exporters", "packaging", "prometheus"),
+        *("lab/allocation/guests.py", "lab/allocation/platforms.py", "lab/shell.py"),
+        *("lab/environments.py", "lab/factors", "lab/suites", "tests/lab/runs.py", "tests/stack/conftest.py"),
         *("tests/distributions", "tests/packages/conftest.py", "tests/packages/test_deb.py", "tests/xen"),
         "tools/deb.py",
     ),
@@ -50,7 +53,7 @@ PARTS = {
     ),
     "tests/lab": (
         *(*PROGRAMS, "alerts", "lab", "prometheus", "telegraf", "tests/lab", "tests/stack/conftest.py"),
-        "tools/lab.py",
+        *("tests/ssh/sshd.py", "tests/xen/debian.py", "tests/xen/image.py", "tools/lab.py"),
     ),
     "tests/mutants": (
         *("alerts/generator", "alerts/rules", "alerts/tests", "exporters/virtscope", "profile_import"),

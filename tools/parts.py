@@ -34,8 +34,9 @@ XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy", "x
 VESTAT_EXPORTER = Part(
     "vestat-exporter", "VESTAT_PORT", 10291, "/-/healthy", "openvz", ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE")
 )
+KVM_EXPORTER = Part("kvm-exporter", "KVM_PORT", 10297, "/-/healthy", "kvm")  # any user may read what it reads
 PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
-EXPORTERS = (XENTOP_EXPORTER, VESTAT_EXPORTER, PERF_EXPORTER)  # of this project
+EXPORTERS = (XENTOP_EXPORTER, VESTAT_EXPORTER, KVM_EXPORTER, PERF_EXPORTER)  # of this project
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
 OVERVIEW = "/consoles/index.html"  # the page of all hosts that Prometheus serves: prometheus/consoles
@@ -50,7 +51,8 @@ LIVENESS = Part("liveness", "LIVENESS_PORT", 10296, "/-/healthy")  # has parts t
 
 # In the order in which they are started and shown.
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, *EXPORTERS, TELEGRAF, GRAFANA, LIVENESS)
-DEMO_PARTS = (PROMETHEUS, XENTOP_EXPORTER, VESTAT_EXPORTER, DEMO_SENSORS, GRAFANA)  # by `make demo`, in place of PARTS
+# By `make demo`, in place of PARTS.
+DEMO_PARTS = (PROMETHEUS, XENTOP_EXPORTER, KVM_EXPORTER, VESTAT_EXPORTER, DEMO_SENSORS, GRAFANA)
 DOCKER_PARTS = (*(part for part in PARTS if part is not LIVENESS), CADVISOR)
 
 # The address that people reach a part by, where they don't do so on this machine: links in messages lead there.

@@ -535,6 +535,7 @@ def _describe_demo(plan: Plan) -> None:
     print(
         "\nThis is the demo. All data is simulated from a study's results (docs/demo.md). Three hosts, demo-xen,"
         "\ndemo-openvz and demo-base, run one, two and four applications of 500 to 800 clients; the hour repeats."
+        "\nA fourth one, demo-kvm, is a recording of an emulated host, from now on."
     )
     _print_addresses(plan, [part for part in plan.parts if part in {PROMETHEUS, GRAFANA}])
     print("\nmake status, make logs, make down. To watch this machine instead: make up")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,13 +34,14 @@ class Machine:
     why: str
 
 
-def this_machine(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> Machine:
-    """Find out whether this is a Xen host's Dom0 (platform "xen"), an OpenVZ host ("openvz") or neither ("base")."""
+def this_machine(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc"), root: Path = Path("/")) -> Machine:
+    """Find out whether this is a Xen host's Dom0 (platform "xen"), an OpenVZ host, a KVM host or none ("base")."""
     # A host name that isn't UTF-8 would make the target files unreadable for Prometheus.
     host = socket.gethostname().encode(errors="replace").decode() or "localhost"
     if (procfs / "vz" / "vestat").exists():
         return Machine(host, *_openvz(procfs))
-    return Machine(host, *_xen(sysfs, procfs))
+    why = _kvm(sysfs, procfs, root)
+    return Machine(host, "kvm", why) if why else Machine(host, *_xen(sysfs, procfs))
 
 
 def _openvz(procfs: Path) -> tuple[str, str]:
@@ -50,11 +52,28 @@ def _openvz(procfs: Path) -> tuple[str, str]:
     return "base", f"an OpenVZ container, not the host: {beancounters} is absent"
 
 
+def _kvm(sysfs: Path, procfs: Path, root: Path) -> str:
+    """Why this is a KVM host, "" where it is none: most machines could be one, as the kernel has its module loaded."""
+    if not (sysfs / "module" / "kvm").exists():
+        return ""
+    for manager, folder in (("Proxmox", root / "etc/pve/qemu-server"), ("libvirt", root / "run/libvirt/qemu")):
+        if folder.exists():
+            return f"a KVM host: {manager} manages guests here, as {folder} is there"
+    for comm in procfs.glob("[0-9]*/task/[0-9]*/comm"):
+        try:
+            name = comm.read_bytes()
+        except OSError:  # it has ended
+            continue
+        if re.fullmatch(rb"CPU [0-9]+/KVM\n", name):
+            return f"a KVM host: {comm.parents[2]} runs a guest's CPU"
+    return ""
+
+
 def _xen(sysfs: Path, procfs: Path) -> tuple[str, str]:
     """Platform, and why, on any other kernel."""
     hypervisor, capabilities = sysfs / "hypervisor" / "type", procfs / "xen" / "capabilities"
     if not hypervisor.exists():
-        return "base", f"no Xen and no OpenVZ found: {hypervisor} and {procfs / 'vz/vestat'} are absent"
+        return "base", f"no Xen, no KVM guests and no OpenVZ found: {hypervisor} and {procfs / 'vz/vestat'} are absent"
     if hypervisor.read_text().strip() != "xen":
         return "base", f"no Xen found: {hypervisor} says {hypervisor.read_text().strip()}"
     if not capabilities.exists():

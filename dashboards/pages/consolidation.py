@@ -100,7 +100,10 @@ def _headroom() -> timeseries.Panel:
     return (
         panels.lines(consolidation.BY_CPU)
         .title("Headroom over time")
-        .description("Headroom by free CPU and by objectives: the lower one limits. Dashed: the applications that run.")
+        .description(
+            "Headroom by free CPU and by objectives: the lower one limits. At 0 by CPU, x times as much may be wanted "
+            "as there is, and each has 1/x of it (Huber 2010). Dashed: the applications that run."
+        )
         .with_target(panels.query(consolidation.BY_OBJECTIVE, 1).range())
         .with_target(panels.query(consolidation.APPS, 2).range())
         .override_by_query("A", panels.coloured(palette.BLUE))

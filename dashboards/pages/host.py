@@ -53,16 +53,17 @@ def make() -> dashboard.Dashboard:
             Row(
                 "CPU contention",
                 [
-                    _graph(vserver.WAIT).title("CPU wait").span(12).height(8),
-                    _graph(vserver.LIMIT_USED).span(12).height(8),
+                    _graph(vserver.WAIT).title("CPU wait").span(8).height(8),
+                    _waited_share().span(8).height(8),
+                    _graph(vserver.LIMIT_USED).span(8).height(8),
                     _virtual_servers(),
                 ],
             ),
             Row(
                 "Overhead per unit of work",
                 [
-                    panels.over_time(host.OVERHEAD_PER_REQUEST).span(12).height(7),
-                    panels.over_time(host.OVERHEAD_PER_BYTE).span(12).height(7),
+                    panels.over_time(signal).span(8).height(7)
+                    for signal in (host.OVERHEAD_PER_REQUEST, host.OVERHEAD_PER_BYTE, host.REALLOCATIONS)
                 ],
             ),
             Row("Monitoring", [panels.stacked(monitor.CPU).span(24).height(7)], collapsed=True),
@@ -72,6 +73,15 @@ def make() -> dashboard.Dashboard:
 
 def _graph(signal: Signal) -> timeseries.Panel:
     return panels.of_guests_and_host(highest(unfiltered(signal)))
+
+
+def _waited_share() -> timeseries.Panel:
+    """Measured and expected in one graph."""
+    return (
+        _graph(vserver.WAITED_SHARE)
+        .with_target(panels.query(host.WAITED_SHARE_EXPECTED, 1).range())
+        .override_by_query("B", panels.as_line(palette.PLAIN))
+    )
 
 
 def _cpu_and_capacity() -> timeseries.Panel:
@@ -102,7 +112,7 @@ def _virtual_servers() -> table.Panel:
         panels.columns(
             "Virtual servers",
             "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine. A "
-            "name leads to the page of its platform, Xen or OpenVZ.",
+            "name leads to the page of its platform: Xen, KVM or OpenVZ.",
             {"vserver": "Virtual server", "role": "Role"},
             [
                 unfiltered(signal)

@@ -171,6 +171,7 @@ REASONS = {
     "not_supported": "this processor, kernel or hypervisor does not have it",
     "too_many_events": "more events in the group than the processor has counters: split it",
     "never_ran": "its group was never scheduled: count fewer groups",
+    "reads_zero": "its counter stands still while instructions run: count it in one group only",
     "too_many_files": "too many open files: raise LimitNOFILE of perf-exporter",
     "unknown_event": "this machine has no event of that name",
     "failed": "the kernel refused it: see the log of perf-exporter",

@@ -89,6 +89,7 @@ ENCODING = highest(
 _LEFT_OUT = "|".join(
     [
         "xentop_(missing_devices|iteration_unknown_lines)",
+        "kvm_libvirt_refused_lines",
         "openvz_(vestat|veinfo|latency|quota|vzlist)_refused_rows",
         "openvz_beancounters_refused_containers",
         "openvz_ioacct_refused_files",

@@ -29,7 +29,8 @@ OVERHEAD_CPU = Signal(
     expr=on_host("host:overhead_cpu:rate"),
     unit=CPUS,
     description=(
-        "CPU used by the host itself (Dom0 on Xen), and by no guest. 1 CPU is one processor busy all the time."
+        "CPU used by the host itself (Dom0 on Xen; on KVM all but what guests compute). 1 CPU is one processor busy "
+        "all the time."
     ),
     absent=_NO_OVERHEAD,
     decimals=2,
@@ -79,6 +80,28 @@ OVERHEAD_PER_BYTE = Signal(
         "known below 10 kB/s, or where a busy guest has no network device of its own."
     ),
     absent="No overhead is known, or traffic is below 10 kB/s or not known of all guests.",
+    decimals=1,
+)
+
+WAITED_SHARE_EXPECTED = Signal(
+    name="Expected CPU wait / demand",
+    expr=f"1 - {on_host('host:cpu_granted_expected:ratio')}",
+    unit=units.PercentUnit,
+    description="Waiting that x virtual servers per CPU cause: each has 1/x of the CPU that it wants (Huber 2010).",
+    absent="CPU wait is not known here: docs/vocabulary.md says which platforms have it.",
+    legend="expected (1 - 1/x)",
+    decimals=1,
+)
+
+REALLOCATIONS = Signal(
+    name="Reallocations per minute",
+    expr=f"60 * {on_host('host:reallocations:rate')}",
+    unit=units.Short,
+    description=(
+        "Changes of guests' caps and weights, over five minutes. If the overhead rises and falls with them, they cost "
+        "too much: `make lab SCENARIO=allocation-short` says what one costs."
+    ),
+    absent="Caps and weights are known of Xen (with xl), KVM and containers.",
     decimals=1,
 )
 

@@ -12,7 +12,10 @@ HOST_CPU = Signal(
     name="CPU used by the host itself",
     expr=on_host("vserver:cpu_usage:rate", role="host"),
     unit=CPUS,
-    description="CPU used by the host's own share: Dom0 on Xen, the whole machine on bare Linux.",
+    description=(
+        "CPU used by the host's own share: Dom0 on Xen, on KVM all but what guests compute, the whole machine on bare "
+        "Linux."
+    ),
     legend="{{vserver}} (host)",
     absent=_NO_DATA,
 )
@@ -90,6 +93,20 @@ LIMIT = Signal(
     decimals=2,
 )
 
+WAITED_SHARE = Signal(
+    name="CPU wait / demand",
+    expr=f"1 - {on_host('vserver:cpu_granted:ratio', vserver='$vserver')}",
+    unit=units.PercentUnit,
+    description=(
+        "Waiting as a share of the time that it wanted a CPU. Dashed: what is expected of each if x busy ones share a "
+        "CPU, 1 - 1/x (Huber 2010). Above it: less weight, a cap, or a CPU that is busier than others; while x is "
+        "below 1, bursts at the same moment. See docs/vocabulary.md."
+    ),
+    legend="{{vserver}}",
+    absent=_NO_WAIT,
+    decimals=1,
+)
+
 LIMIT_USED = Signal(
     name="CPU cap utilisation",
     expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
@@ -108,9 +125,9 @@ HELD_BACK = Signal(
     name="Throttled",
     expr=on_host("vserver:cpu_throttled:rate", vserver="$vserver"),
     unit=units.PercentUnit,
-    description="Time per second that its cap throttled it, summed over CPUs. Known of containers.",
+    description="Time per second that its cap throttled it, summed over CPUs. Known of containers and on KVM.",
     legend="{{vserver}}",
-    absent="Throttling is known of containers only.",
+    absent="Throttling is known of containers and on KVM only.",
     decimals=1,
 )
 
@@ -120,10 +137,10 @@ WEIGHT = Signal(
     unit=units.NoUnit,
     description=(
         "Its share of a contended CPU relative to the others' weights: twice the weight, twice the time. Xen's default "
-        "is 256, that of containers 1024."
+        "is 256, that of containers 1024, on KVM 100 (cgroup version 2)."
     ),
     legend="{{vserver}}",
-    absent="Weights are known on Xen (xl) and of containers (cAdvisor).",
+    absent="Weights are known on Xen (xl), on KVM and of containers (cAdvisor).",
     decimals=0,
 )
 

@@ -31,6 +31,7 @@ LISTENS = {
     "telegraf": "{TELEGRAF_PORT}",
     "demo-prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
     "demo-xentop-exporter": "--web.listen-address=127.0.0.1:{XENTOP_PORT}",
+    "demo-kvm-exporter": "--web.listen-address=127.0.0.1:{KVM_PORT}",
     "demo-vestat-exporter": "--web.listen-address=127.0.0.1:{VESTAT_PORT}",
     "demo-sensors": "--port={DEMO_PORT}",
 }
@@ -131,6 +132,7 @@ def test_the_demo_plays_what_its_history_ends_with(services: dict[str, dict[str,
     assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(ports).items()} == {
         "PROMETHEUS_PORT": PORTS["PROMETHEUS_PORT"],
         "XENTOP_PORT": PORTS["XENTOP_PORT"],
+        "KVM_PORT": PORTS["KVM_PORT"],
         "VESTAT_PORT": PORTS["VESTAT_PORT"],
         "SENSORS_PORT": PORTS["DEMO_PORT"],
     }

@@ -49,6 +49,9 @@ _OF_CROWDS = {
     ("CPU per request by clients", "A"): _NO_LAB,
 }
 
+# The page of any hosts: at first the bare machine is the baseline.
+_OF_BASELINE = {("A request / baseline", query): "the baseline is in no application" for query in "ABCD"}
+
 EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
     "host": {
         "base": {
@@ -60,7 +63,10 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("CPU usage and capacity", "E"): _NO_GUESTS,
             ("Overhead per request", "A"): _NO_OVERHEAD,
             ("Overhead per GB", "A"): _NO_OVERHEAD,
+            ("Reallocations per minute", "A"): _NO_GUESTS,
             ("CPU wait", "A"): "a bare machine has no other guests to wait for",
+            ("CPU wait / demand", "A"): "a bare machine has no other guests to wait for",
+            ("CPU wait / demand", "B"): "a bare machine has no other guests to wait for",
             ("CPU cap utilisation", "A"): _NO_CAP,
             ("Virtual servers", "C"): "a bare machine has no other guests to wait for",
             ("Virtual servers", "D"): _NO_CAP,
@@ -77,6 +83,7 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("CPU usage and capacity", "E"): _NONE_ENDED,
         },
     },
+    "costs": dict.fromkeys(("base", "xen", "cgroup"), _OF_BASELINE),
     "caches-and-events": {
         "base": {("Misses per 1,000 instructions", "B"): _NO_MEDIAN_YET},
         "xen": {("Misses per 1,000 instructions", "B"): _NO_MEDIAN_YET},

@@ -1,5 +1,5 @@
-"""Hosts as their exporters show them: a Xen host with a busy Dom0, one whose sources fail, a bare machine, and of Xen
-and OpenVZ one each that has every metric there is."""
+"""Hosts as their exporters show them: a Xen host with a busy Dom0, one whose sources fail, a bare machine, and of Xen,
+KVM and OpenVZ one each that has every metric there is."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def xen(seconds: float) -> str:
             lines.append(f"xen_domain_cpu_limit_cpus{{{labels}}} {CAPS[name]}")
         lines += [
             f"xen_domain_scheduler_weight{{{labels}}} 256",
+            f'xen_domain_scheduler_changes_total{{{labels},what="cap"}} {seconds // 30}',
             f"xen_domain_runnable_seconds_total{{{labels}}} {seconds * WAITS}",
             f"xen_domain_cpu_seconds_total{{{labels}}} {seconds * cpus}",
             f'xen_domain_network_receive_bytes_total{{{labels},vif="0"}} {seconds * 1e6 * cpus}',
@@ -42,6 +43,12 @@ def xen(seconds: float) -> str:
 def every_metric_of_xen(seconds: float) -> str:
     """What xentop-exporter says where each source has all that it can have."""
     return golden.page("xentop", ("xentop", "xen-4.17", "xen-every-source"), seconds)
+
+
+def every_metric_of_kvm(seconds: float) -> str:
+    """What kvm-exporter says of guests of libvirt on old and new kernels, and of emulated ones."""
+    hosts = ("kvm-libvirt9-cgroup1", "kvm-debian12-linux6.1-libvirt9.0-qemu7.2")
+    return golden.page("kvm", (*hosts, "kvm-debian13-linux6.12-libvirt11.3-qemu10.0"), seconds)
 
 
 def every_metric_of_openvz(seconds: float) -> str:

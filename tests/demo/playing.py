@@ -64,13 +64,14 @@ class Demo:
 def playing(folder: Path, history: int, live: bool = False) -> Iterator[Demo]:
     """A demo with so many seconds of history, which goes on if it is `live`."""
     prometheus = Program("prometheus", folder)
-    ports = Ports(prometheus.port, free_port(), free_port(), free_port())
+    ports = Ports(prometheus.port, free_port(), free_port(), free_port(), free_port())
     programs = prepare.Programs(program_path("promtool"), program_path("prometheus"))
     end = prepare.prepare(folder, programs, ports, history)
     with contextlib.ExitStack() as at_end:
         if live:
             for module, arguments in (
                 ("virtscope.xen", ["--source=replay:demo-xen.jsonl.gz", _listen(ports.xentop)]),
+                ("virtscope.kvm", ["--source=replay:demo-kvm.jsonl.gz", _listen(ports.kvm)]),
                 ("virtscope.openvz", ["--source=replay:demo-openvz.jsonl.gz", _listen(ports.vestat)]),
                 ("demo", ["sensors", "--folder=.", f"--port={ports.sensors}"]),
             ):

@@ -164,7 +164,7 @@ def test_live_too_what_ended_guests_used_is_theirs(tmp_path: Path) -> None:
     """As scraped and evaluated every five seconds, with marks where a series ends: over twenty minutes in which three
     applications end, a guest is rebooted, one migrates, and others come and go."""
     moments = range(STARTED + LIVE[0], STARTED + LIVE[1] + 1, history.LIVE_STEP)
-    wanted = targets(Ports(1, 2, 3, 4))
+    wanted = targets(Ports(1, 2, 3, 4, 5))
     stage(tmp_path, wanted)
     shown = history.latest(wanted, moments[0] - history.LIVE_STEP, moments[-1], STARTED - 2 * story.CYCLE)
     checks = list(_live_checks(moments))

@@ -16,7 +16,7 @@ def test_a_failing_promtool_is_reported_with_its_own_output(tmp_path: Path) -> N
     promtool.chmod(0o755)
     folder = tmp_path / "demo"
     folder.mkdir()
-    ports = '--ports={"prometheus": 1, "xentop": 2, "vestat": 3, "sensors": 4}'
+    ports = '--ports={"prometheus": 1, "xentop": 2, "kvm": 3, "vestat": 4, "sensors": 5}'
     done = subprocess.run(
         [
             *(sys.executable, "-m", "demo", "prepare", f"--folder={folder}"),

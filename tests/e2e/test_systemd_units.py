@@ -122,6 +122,35 @@ def test_vestat_exporter_reads_all_with_the_capabilities_of_its_unit(vz_host: Pa
         assert f"\nopenvz_{metric}{{" in page
 
 
+def test_kvm_exporter_sees_other_users_guests_without_any_capability(tmp_path: Path) -> None:
+    """This machine's own /proc: a process of root's that calls itself as QEMU does."""
+    name = f"guest-of-{os.getpid()}"
+    with exporters_of_everybody(prometheus_client) as folder:
+        guest = subprocess.Popen(
+            ["qemu-system-x86_64", "-c", "import time; print(flush=True); time.sleep(600)", "-name", name],
+            executable=sys.executable,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert guest.stdout
+            guest.stdout.readline()
+            with RunningExporter(
+                tmp_path,
+                package="virtscope.kvm",
+                python=[
+                    *unprivileged(capabilities("kvm-exporter")),
+                    python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))"),
+                ],
+                environment={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+            ) as exporter:
+                page = exporter.get().text
+        finally:
+            guest.kill()
+            guest.wait(30)
+    assert f'kvm_guest_memory_resident_bytes{{guest="{name}",pid="{guest.pid}"}} ' in page, exporter.log()
+    assert f'kvm_guest_cpu_seconds_total{{guest="{name}",pid="{guest.pid}"}} ' in page
+
+
 def test_without_capabilities_it_asks_for_those_of_its_unit(vz_host: Path, tmp_path: Path) -> None:
     with vestat_exporter(vz_host, tmp_path, having=set()) as exporter:
         page = exporter.get().text

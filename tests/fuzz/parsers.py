@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import io
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -21,11 +22,25 @@ from alerts.generator.document import FileError
 from alerts.generator.histograms import names_dropped, read_histograms
 from lab import scenario
 from lab.allocation import scenario as allocation
+from lab.factors import outputs
+from lab.factors import scenario as factors
 from lab.keys import ScenarioError
+from lab.network import outputs as network_outputs
+from lab.network import scenario as network
+from lab.report.suites import published
+from lab.suites import lmbench, lmbench_summary, nbench, stress_ng, unixbench
+from lab.suites import scenario as suites
+from lab.suites.rows import OutputError, Row
 from profile_import import reports
 from profile_import.__main__ import openmetrics
 from profile_import.opreport import Counted
+from tests.unit.kvm import captured as kvm_captured
 from tools import StackError, health, oversights, stack
+from virtscope.kvm import command_line, limits, proxmox, taps, threads
+from virtscope.kvm import libvirt as kvm_libvirt
+from virtscope.kvm.exporter import replayed as replayed_kvm
+from virtscope.kvm.guests import Guests, parse_host
+from virtscope.kvm.metrics import families as kvm_families
 from virtscope.openvz import beancounters, ioacct, latency, quota, veinfo, vestat, vzlist
 from virtscope.openvz.exporter import replayed as replayed_vestat
 from virtscope.openvz.recorded import read as vestat_files
@@ -116,6 +131,17 @@ def _toolstack(command: str, data: bytes) -> None:
     host = joined(Host(None, None, None, None, None, tuple(domains)), known)
     assert host.guests == tuple(known.guests.values())
     Encoder().text([*metrics.host_families(host), *metrics.toolstack_families(known, {})])
+
+
+def _number(read: Callable[[str], float], data: bytes) -> None:
+    assert 0 <= read(_decoded(data)) < math.inf
+
+
+def _suite(parse: Callable[[str], Iterable[Iterable[Row]]], data: bytes) -> None:
+    for run in parse(_decoded(data)):
+        rows = list(run)
+        assert len({row.test for row in rows}) == len(rows), "a test is there twice"
+        assert all(0 < row.value < float("inf") and row.test.better in {"lower", "higher"} for row in rows)
 
 
 def _vestat(data: bytes) -> None:
@@ -214,6 +240,47 @@ def _net_dev(data: bytes) -> None:
         assert len(counters) == 8
         netdev.by_name(name)
     netdev.by_nodename(data)
+
+
+def _kvm_command_line(data: bytes) -> None:
+    """Read it as that of a guest, whose name and numbers then go onto a page."""
+    command_line.parse(data, "/usr/bin/qemu-system-x86_64")
+    _kvm_host({"proc/353/cmdline": data})
+
+
+def _kvm_stat(data: bytes) -> None:
+    process = threads.parse_process(data)
+    assert process is None or process.guest <= process.user
+    _kvm_host({"proc/353/task/360/stat": data, "proc/423/stat": data})
+
+
+def _kvm_cgroup(data: bytes) -> None:
+    quota, counted = limits.parse_quota(data), limits.parse_stat(data)
+    assert quota is None or 0 <= quota < math.inf
+    assert counted is None or 0 <= counted[2] < math.inf
+    path = limits.parse_path(data)
+    assert path is None or not path[0].startswith(("/", "../"))
+    _kvm_host({"proc/353/cgroup": data})
+
+
+def _kvm_host(changed: dict[str, bytes]) -> None:
+    """Show a real host of which some files are others."""
+    families = kvm_families(Guests(kvm_captured.recorded(_KVM_HOST | changed), every_time=True).read(0))
+    series = [(sample.name, *sorted(sample.labels.items())) for family in families for sample in family.samples]
+    assert len(set(series)) == len(series), "two samples of one series"
+    Encoder().text(families)
+
+
+def _kvm_net_dev(data: bytes) -> None:
+    for device, counters in taps.parse(data).items():
+        taps.network(device, counters)
+
+
+def _domstats(data: bytes) -> None:
+    answer = kvm_libvirt.understand(kvm_libvirt.Raw(2e9, data, data, tuple(kvm_libvirt.parse_titles(data).items())))
+    host = Guests(kvm_captured.recorded(_KVM_HOST), every_time=True).read(0)
+    joined = kvm_libvirt.joined(host.guests, answer)
+    Encoder().text([*kvm_families(host._replace(guests=joined)), *kvm_libvirt.families(answer)])
 
 
 def _profile(profile: Profile) -> None:
@@ -339,6 +406,17 @@ _RECORDINGS = [
 ]
 _DROPPED = names_dropped((CHECKOUT / "prometheus/prometheus.yml").read_text())
 _RECORDED_FILES = [_recorded("vestat", [("procfs", vestat_files(FIXTURES / "openvz/one-container/proc"))] * 2)]
+_KVM_HOST = kvm_captured.files(kvm_captured.DEBIAN_12)
+_KVM_LINES = [text for path, text in _KVM_HOST.items() if path.endswith("/cmdline")]
+_KVM_STATS = [text for path, text in _KVM_HOST.items() if path.endswith("/stat") and path != "proc/stat"]
+_KVM_CGROUPS = [b"4:cpu,cpuacct:/a\n0::/../b.scope/libvirt/emulator\n", b"150000 100000\n"]
+_KVM_CGROUPS += [text for path, text in _KVM_HOST.items() if path.endswith("libvirt/cpu.stat")][:1]
+_KVM_RAW = kvm_libvirt.Raw(2e9, _texts("kvm/*/domstats-t0.txt")[0], b"", (("6325b343", b"web"),))
+_KVM_RECORDING = _recorded("kvm", [("libvirt", _KVM_RAW), ("proxmox", {"100": b"name: a\n"}), ("procfs", _KVM_HOST)])
+_VIRSH_TITLES = (
+    b"== 6325b343-01a5-47ab-b796-afc750348cfe metadata ==<name>a</name>\n"
+    b"== 6325b343-01a5-47ab-b796-afc750348cfe title ==b\n6325b343-01a5-47ab-b796-afc750348cfe db_1.prod\n"
+)
 _RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
 
 _MOUNTS = (
@@ -376,7 +454,7 @@ PARSERS = [
     Parser(
         "scenario",
         lambda data: scenario.parse(_decoded(data), "mine.yml"),
-        [path.read_bytes() for path in scenario.FOLDER.glob("*.yml") if not path.name.startswith("allocation")],
+        [path.read_bytes() for path in scenario.FOLDER.glob("*.yml") if b"\nstudy: " not in b"\n" + path.read_bytes()],
         (ScenarioError,),
         largest=4 << 10,
     ),
@@ -386,6 +464,70 @@ PARSERS = [
         [path.read_bytes() for path in scenario.FOLDER.glob("allocation*.yml")],
         (ScenarioError,),
         largest=4 << 10,
+    ),
+    Parser(
+        "scenario-factors",
+        lambda data: factors.parse(_decoded(data), "mine.yml"),
+        [path.read_bytes() for path in scenario.FOLDER.glob("factors*.yml")],
+        (ScenarioError,),
+        largest=4 << 10,
+    ),
+    Parser(
+        "sysbench-cpu",
+        partial(_number, outputs.sysbench_cpu),
+        _texts("benchmarks/sysbench-cpu.txt"),
+        (outputs.OutputError,),
+    ),
+    Parser(
+        "sysbench-memory",
+        partial(_number, outputs.sysbench_memory),
+        _texts("benchmarks/sysbench-memory.txt"),
+        (outputs.OutputError,),
+    ),
+    Parser("fio", partial(_number, outputs.fio), _texts("benchmarks/fio.json"), (outputs.OutputError,)),
+    Parser("iperf3", partial(_number, outputs.iperf3), _texts("benchmarks/iperf3*.json"), (outputs.OutputError,)),
+    Parser(
+        "scenario-network",
+        lambda data: network.parse(_decoded(data), "mine.yml"),
+        [path.read_bytes() for path in scenario.FOLDER.glob("network*.yml")],
+        (ScenarioError,),
+        largest=4 << 10,
+    ),
+    Parser(
+        "network-step",
+        lambda data: network_outputs.read(_decoded(data)),
+        _texts("network/veth.txt"),
+        (outputs.OutputError,),
+    ),
+    Parser(
+        "network-web-step",
+        lambda data: network_outputs.read_web(_decoded(data), rate=50),
+        _texts("network/web.txt"),
+        (outputs.OutputError,),
+    ),
+    Parser(
+        "scenario-suites",
+        lambda data: suites.parse(_decoded(data), "mine.yml"),
+        [path.read_bytes() for path in scenario.FOLDER.glob("suites*.yml")],
+        (ScenarioError,),
+        largest=4 << 10,
+    ),
+    *(
+        Parser(name, partial(_suite, parse), _texts(f"suites/{name}.*"), (OutputError,))
+        for name, parse in (
+            ("lmbench-results", lambda text: [lmbench.parse(text)]),
+            ("lmbench-summary", lmbench_summary.parse),
+            ("unixbench", lambda text: [unixbench.parse(text)]),
+            ("nbench", lambda text: [nbench.parse(text)]),
+            ("stress-ng", lambda text: [stress_ng.parse(text)]),
+        )
+    ),
+    Parser(
+        "published-table",
+        lambda data: published.measurements(published.parse(_decoded(data), "mine.csv")),
+        [published.FILE.read_bytes()],
+        (published.TableError,),
+        largest=32 << 10,
     ),
     *(
         Parser(kind, partial(_imported, kind, ()), _texts(f"profiles/{kind}*.txt", recordings), (SourceMalformed,))
@@ -411,6 +553,14 @@ PARSERS = [
         for command, seeds in _XL_ANSWERS.items()
     ),
     Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceMalformed,)),
+    Parser("qemu-command-line", _kvm_command_line, _KVM_LINES, largest=32 << 10),
+    Parser("qemu-stat", _kvm_stat, _KVM_STATS, largest=4 << 10),
+    Parser("qemu-cgroup", _kvm_cgroup, _KVM_CGROUPS, largest=16 << 10),
+    Parser("kvm-host-stat", parse_host, [kvm_captured.STAT], (SourceMalformed,)),
+    Parser("kvm-net-dev", _kvm_net_dev, [_NET_DEV, *_texts("kvm/*/net-dev-t1.txt")]),
+    Parser("domstats", _domstats, [*_texts("kvm/*/domstats-t0.txt"), _VIRSH_TITLES], largest=64 << 10),
+    Parser("proxmox-configuration", proxmox.parse, [b"#a%3A b\nname: web01\nnet0: x=1\n\n[old]\nname: old\n"]),
+    Parser("kvm-recording", partial(_recording, "kvm", replayed_kvm), [_KVM_RECORDING], (SourceError,)),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceMalformed,)),
     Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
     Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo", "ubc/*veinfo.txt")),

@@ -25,10 +25,10 @@ CPUS = 24
 MINUTE = 60.0  # the range of a rate
 EVER = 1e9
 
-XEN, OPENVZ, SLICES, CONTAINERS, BASE = "xen", "openvz", "slices", "containers", "base"
+XEN, KVM, OPENVZ, SLICES, CONTAINERS, BASE = "xen", "kvm", "openvz", "slices", "containers", "base"
 """The hosts: by default cAdvisor reports slices too; with --docker_only, containers only."""
-HOSTS = (XEN, OPENVZ, SLICES, CONTAINERS, BASE)
-PLATFORM = {XEN: "xen", OPENVZ: "openvz", SLICES: "cgroup", CONTAINERS: "cgroup", BASE: "base"}
+HOSTS = (XEN, KVM, OPENVZ, SLICES, CONTAINERS, BASE)
+PLATFORM = {XEN: "xen", KVM: "kvm", OPENVZ: "openvz", SLICES: "cgroup", CONTAINERS: "cgroup", BASE: "base"}
 
 
 @dataclass(frozen=True)
@@ -218,11 +218,13 @@ def all_series(host: Host) -> Iterator[Series]:
     """All series of the host's exporters."""
     if host.platform == "xen":
         yield from _xentop(host)
+    elif host.platform == "kvm":
+        yield from _kvm(host)
     elif host.platform == "openvz":
         yield from _vestat(host)
     elif host.platform == "cgroup":
         yield from _cadvisor(host)
-    if host.platform != "xen":
+    if host.platform not in ("xen", "kvm"):
         yield from _node(host)
 
 
@@ -249,6 +251,30 @@ def _xentop(host: Host) -> Iterator[Series]:
                 return life.used(at) if life.alive(at) and life.called(at) == name else None
 
             yield series("xen_domain_cpu_seconds_total", f'domid="{domid}",domain="{name}"', there)
+
+
+def _kvm(host: Host) -> Iterator[Series]:
+    series = functools.partial(Series, "kvm", host.platform)
+    yield series("kvm_up", "", lambda _: 1)
+    yield series("kvm_host_cpus", "", lambda _: CPUS)
+    yield series("kvm_host_cpu_seconds_total", "", lambda at: 5e4 + host.all(at))
+    yield series("kvm_host_guest_seconds_total", "", lambda at: 3e4 + host.guests(at))
+    for pid, life in enumerate(host.lives, start=1000):
+        # Two with one name have their process's number added, while both are there.
+        others = [other for other in host.lives if other.name == life.name and other is not life]
+        for name in [life.name, f"{life.name} ({pid})"] if others else [life.name]:
+
+            def used(at: float, life: Life = life, name: str = name, others: Sequence[Life] = others) -> float | None:
+                shared = any(other.alive(at) for other in others)
+                return life.used(at) if life.alive(at) and shared == (name != life.name) else None
+
+            def all_of_it(at: float, used: Callable[[float], float | None] = used) -> float | None:
+                # Half of what the host does for guests is done by their QEMUs.
+                return None if (computed := used(at)) is None else (1 + SHARE / 2) * computed
+
+            labels = f'guest="{name}",pid="{pid}"'
+            yield series("kvm_guest_guest_seconds_total", labels, used)
+            yield series("kvm_guest_cpu_seconds_total", labels, all_of_it)
 
 
 def ctid(name: str) -> str:

@@ -21,7 +21,7 @@ from tools.exporters import PLATFORMS
 MINUTES = 21
 FIRST = 7  # five minutes, one for the first rate, and one to start
 TOLERANCE = 0.05
-ABOUT_CPU = ("cpu_usage:", "overhead", "info", "guests:count", "xen_domain:group", "ended", "rest")
+ABOUT_CPU = ("cpu_usage:", "guest:", "overhead", "info", "guests:count", "xen_domain:group", "ended", "rest")
 RECORDS = ("host:cpu_usage:rate", "host:guests_cpu_usage:rate", "host:overhead_cpu:rate", "app:cpu_usage:rate")
 
 

@@ -61,7 +61,7 @@ def coming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coming]:
         prometheus = Prometheus(tmp_path_factory.mktemp("churn"), jobs, interval="5s")
         (prometheus.folder / "alerts/generated/churn.yml").write_text(yaml.safe_dump(churn.mapping()))
         stack.enter_context(prometheus)
-        prometheus.wait_for("count(app:cpu_usage:rate) == 8", seconds=PATIENCE_SECONDS)
+        prometheus.wait_for("count(app:cpu_usage:rate) == 10", seconds=PATIENCE_SECONDS)
         # The first rates cover less than a minute.
         time.sleep(churn.MINUTE + WATCHED)
         yield Coming(prometheus, hosts, begun)

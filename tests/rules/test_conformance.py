@@ -43,12 +43,14 @@ class Server:
     llc_misses: float
     dtlb_misses: float
     itlb_misses: float
+    overhead: float  # CPUs of the host's own work, by whom it is done for
+    exits: float
 
 
 SERVERS = {
-    "host": Server(0.4, 0.0, 5e8, 0, 0, 0, 0, 4e8, 8e8, 4e6, 2e6, 1e6),
-    "web": Server(0.6, 0.3, 2e9, 1e5, 4e5, 5e4, 2e4, 9e8, 1e9, 3e6, 2e6, 1e6),
-    "db": Server(0.3, 0.1, 1e9, 3e4, 7e4, 1e5, 8e4, 5e8, 6e8, 4e6, 1e6, 5e5),
+    "host": Server(0.4, 0.0, 5e8, 0, 0, 0, 0, 4e8, 8e8, 4e6, 2e6, 1e6, 0.2, 0),
+    "web": Server(0.6, 0.3, 2e9, 1e5, 4e5, 5e4, 2e4, 9e8, 1e9, 3e6, 2e6, 1e6, 0.15, 2000),
+    "db": Server(0.3, 0.1, 1e9, 3e4, 7e4, 1e5, 8e4, 5e8, 6e8, 4e6, 1e6, 5e5, 0.05, 500),
 }
 SERVERS["machine"] = Server(*map(sum, zip(*map(astuple, SERVERS.values()), strict=True)))
 HOST, MACHINE = SERVERS["host"], SERVERS["machine"]
@@ -61,10 +63,14 @@ ALL = ("host", *GUESTS)
 # Their names on each platform.
 NAMES = {
     "xen": {"host": "Domain-0", "web": "web", "db": "db"},
+    "kvm": {"host": "kvm", "web": "web_1", "db": "db"},
     "openvz": {"host": "openvz", "web": "101", "db": "102"},
     "cgroup": {"host": "cgroup", "web": "virtscope/web", "db": "virtscope/db"},
     "base": {"machine": "base"},
 }
+
+# Libvirt's and Proxmox's.
+KVM_CGROUPS = {"web": r"/machine.slice/machine-qemu\\x2d1\\x2dweb1.scope", "db": "/qemu.slice/100.scope"}
 
 Feed = Iterator[str]
 """The lines of an exposition, in which `~RATE` is a counter that grows by RATE per second."""
@@ -87,11 +93,39 @@ def xentop() -> Feed:
             yield f"xen_domain_runnable_seconds_total{{{domain}}} ~{true.wait}"
             yield f"xen_domain_cpu_limit_cpus{{{domain}}} {CAP}"
             yield f"xen_domain_scheduler_weight{{{domain}}} {WEIGHT}"
+            yield f'xen_domain_scheduler_changes_total{{{domain},what="weight"}} 3'
             yield f"xen_domain_memory_limit_bytes{{{domain}}} {MEMORY_LIMIT}"
             for direction in ("receive", "transmit"):
                 yield f'xen_domain_network_{direction}_bytes_total{{{domain},vif="0"}} ~{getattr(true, direction)}'
             for direction in ("read", "write"):
                 yield f'xen_domain_block_{direction}_bytes_total{{{domain},vbd="xvda"}} ~{getattr(true, direction)}'
+
+
+def kvm() -> Feed:
+    yield f"kvm_host_cpus {CPUS}"
+    yield f"kvm_host_cpu_seconds_total ~{MACHINE.cpu}"
+    yield f"kvm_host_guest_seconds_total ~{sum(SERVERS[server].cpu for server in GUESTS)}"
+    managers = {"web": 'manager="libvirt",id="1"', "db": 'manager="proxmox",id="100"'}
+    for pid, server in enumerate(GUESTS, start=100):
+        guest, true = f'guest="{NAMES["kvm"][server]}",pid="{pid}"', SERVERS[server]
+        yield f"kvm_guest_info{{{guest},{managers[server]}}} 1"
+        yield f"kvm_guest_cpu_seconds_total{{{guest}}} ~{true.cpu + true.overhead}"
+        yield f"kvm_guest_guest_seconds_total{{{guest}}} ~{true.cpu}"
+        yield f"kvm_guest_vcpus{{{guest}}} {CPUS}"
+        for vcpu in range(CPUS):
+            yield f'kvm_vcpu_run_seconds_total{{{guest},vcpu="{vcpu}"}} ~{true.cpu / CPUS}'
+            yield f'kvm_vcpu_wait_seconds_total{{{guest},vcpu="{vcpu}"}} ~{true.wait / CPUS}'
+            yield f'kvm_vcpu_exits_total{{{guest},vcpu="{vcpu}"}} ~{true.exits / CPUS}'
+        yield f"kvm_guest_cpu_limit_cpus{{{guest}}} {CAP}"
+        yield f"kvm_guest_cpu_weight{{{guest}}} {WEIGHT}"
+        yield f'kvm_guest_throttled_seconds_total{{{guest},part="all"}} 0'
+        yield f"kvm_guest_memory_resident_bytes{{{guest}}} {true.memory}"
+        yield f"kvm_guest_memory_limit_bytes{{{guest}}} {MEMORY_LIMIT}"
+        for direction in ("receive", "transmit"):
+            series = f'kvm_guest_network_{direction}_bytes_total{{{guest},device="vnet{pid}"}}'
+            yield f"{series} ~{getattr(true, direction)}"
+        for direction in ("read", "write"):
+            yield f'kvm_guest_block_{direction}_bytes_total{{{guest},device="vda"}} ~{getattr(true, direction)}'
 
 
 def vestat() -> Feed:
@@ -174,7 +208,7 @@ def sensor() -> Feed:
 
 
 def targets(stack: ExitStack) -> dict[str, list[dict[str, Any]]]:
-    """Starts the exporters of four hosts, each named after its platform; returns their entries for targets files."""
+    """Starts the exporters of five hosts, each named after its platform; returns their entries for targets files."""
     jobs: dict[str, list[dict[str, Any]]] = {}
 
     def watch(job: str, feed: Feed, host: str, platform: str | None = None, **labels: str) -> None:
@@ -184,6 +218,8 @@ def targets(stack: ExitStack) -> dict[str, list[dict[str, Any]]]:
 
     watch("xentop", xentop(), "xen")
     watch("perf", perf(HOST), "xen")
+    watch("kvm", kvm(), "kvm")
+    watch("perf", perf(MACHINE, {KVM_CGROUPS[s]: SERVERS[s] for s in GUESTS}), "kvm")
     watch("vestat", vestat(), "openvz")
     watch("node", node(MACHINE), "openvz")
     watch("perf", perf(MACHINE, {f"/machine.slice/{NAMES['openvz'][s]}": SERVERS[s] for s in GUESTS}), "openvz")
@@ -239,8 +275,12 @@ VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[s
     "vserver:cpu_usage:rate": (lambda true: true.cpu, EVERY),
     "vserver:cpu_wait:rate": (lambda true: true.wait, OF_GUESTS),
     "vserver:cpu_demand:rate": (lambda true: true.cpu + true.wait, OF_GUESTS),
-    "vserver:cpu_limit:cpus": (lambda _: CAP, {"xen": GUESTS, "cgroup": GUESTS}),
-    "vserver:cpu_weight:shares": (lambda _: WEIGHT, {"xen": GUESTS, "cgroup": GUESTS}),
+    "vserver:cpu_granted:ratio": (lambda true: true.cpu / (true.cpu + true.wait), OF_GUESTS),
+    "vserver:cpu_limit:cpus": (lambda _: CAP, {"xen": GUESTS, "kvm": GUESTS, "cgroup": GUESTS}),
+    "vserver:cpu_weight:shares": (lambda _: WEIGHT, {"xen": GUESTS, "kvm": GUESTS, "cgroup": GUESTS}),
+    "vserver:cpu_throttled:rate": (lambda _: 0.0, {"kvm": GUESTS, "cgroup": GUESTS}),
+    "vserver:overhead_cpu:rate": (lambda true: true.overhead, {"kvm": ALL}),
+    "vserver:exits:rate": (lambda true: true.exits, {"kvm": GUESTS}),
     "vserver:memory:bytes": (lambda true: true.memory, OF_GUESTS | {"xen": ALL, "base": _MACHINE}),
     "vserver:memory_limit:bytes": (lambda _: MEMORY_LIMIT, OF_GUESTS),
     'vserver:network_bytes:rate{direction="receive"}': (lambda true: true.receive, OF_GUESTS | {"base": _MACHINE}),
@@ -263,6 +303,25 @@ VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[s
     "vserver:dtlb_misses_per_instruction:ratio": (lambda true: true.dtlb_misses / true.instructions, EVERY),
     "vserver:itlb_misses_per_instruction:ratio": (lambda true: true.itlb_misses / true.instructions, EVERY),
     'vserver:events_measured:ratio{group="cache"}': (lambda _: MEASURED, EVERY),
+    "vserver:traffic:rate": (lambda true: true.receive + true.transmit, OF_GUESTS | {"base": _MACHINE}),
+    "vserver:instructions_per_byte:ratio": (
+        lambda true: true.instructions / (true.receive + true.transmit),
+        OF_GUESTS | {"base": _MACHINE},
+    ),
+    "vserver:cycles_per_byte:ratio": (
+        lambda true: true.cycles / (true.receive + true.transmit),
+        OF_GUESTS | {"base": _MACHINE},
+    ),
+    "vserver:cpu_per_byte:seconds": (
+        lambda true: true.cpu / (true.receive + true.transmit),
+        OF_GUESTS | {"base": _MACHINE},
+    ),
+    "vserver:requests:rate": (lambda _: REQUESTS, OF_GUESTS | {"base": _MACHINE}),
+    "vserver:instructions_per_request:ratio": (
+        lambda true: true.instructions / REQUESTS,
+        OF_GUESTS | {"base": _MACHINE},
+    ),
+    "vserver:cpu_per_request:seconds": (lambda true: true.cpu / REQUESTS, OF_GUESTS | {"base": _MACHINE}),
 }
 
 _GUESTS_CPU = MACHINE.cpu - HOST.cpu
@@ -278,7 +337,10 @@ OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
     "host:cpu_free:cpus": (_FREE, EVERYWHERE),
     "host:guests:count": (len(GUESTS), VIRTUALISED),
     "host:busy_guests:count": (len(GUESTS), VIRTUALISED),
-    "host:vcpu_overcommit:ratio": (2, ("xen",)),
+    "host:vcpu_overcommit:ratio": (2, ("xen", "kvm")),
+    "host:busy_overcommit:ratio": ((MACHINE.cpu + MACHINE.wait) / CPUS, VIRTUALISED),
+    "host:cpu_granted_expected:ratio": (1, VIRTUALISED),
+    "host:reallocations:rate": (0, ("xen", "kvm", "cgroup")),
     "host:overhead_cpu:rate": (HOST.cpu, VIRTUALISED),
     "host:overhead:ratio": (HOST.cpu / MACHINE.cpu, VIRTUALISED),
     "host:overhead_per_guest_cpu:ratio": (HOST.cpu / _GUESTS_CPU, VIRTUALISED),
@@ -292,6 +354,13 @@ OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
     "host:llc_misses_per_instruction:ratio": (MACHINE.llc_misses / MACHINE.instructions, EVERYWHERE),
     "host:ipc:ratio": (MACHINE.instructions / MACHINE.cycles, EVERYWHERE),
     "host:events_covered:ratio": (1, EVERYWHERE),
+    "host:traffic:rate": (MACHINE.receive + MACHINE.transmit, EVERYWHERE),
+    "host:instructions_per_byte:ratio": (MACHINE.instructions / (MACHINE.receive + MACHINE.transmit), EVERYWHERE),
+    "host:cycles_per_byte:ratio": (MACHINE.cycles / (MACHINE.receive + MACHINE.transmit), EVERYWHERE),
+    "host:cpu_per_byte:seconds": (MACHINE.cpu / (MACHINE.receive + MACHINE.transmit), EVERYWHERE),
+    "host:requests:rate": (REQUESTS, EVERYWHERE),
+    "host:instructions_per_request:ratio": (MACHINE.instructions / REQUESTS, EVERYWHERE),
+    "host:cpu_per_request:seconds": (MACHINE.cpu / REQUESTS, EVERYWHERE),
     "app:requests:rate": (REQUESTS, EVERYWHERE),
     "app:errors:ratio": (0, EVERYWHERE),
     "app:response_seconds:mean": (RESPONSE, EVERYWHERE),

@@ -56,12 +56,15 @@ class Watching:
 
 
 def series() -> Iterator[tuple[str, str]]:
-    """Each series and its value: of four platforms' exporters, and of Prometheus itself."""
+    """Each series and its value: of five platforms' exporters, and of Prometheus itself."""
     cgroups = {f"/{hosts.NAMES['cgroup'][server]}": hosts.SERVERS[server] for server in hosts.GUESTS}
+    guests = {hosts.KVM_CGROUPS[server]: hosts.SERVERS[server] for server in hosts.GUESTS}
     feeds = [
         ("xentop", hosts.xentop(), "xen", "xen", ""),
         ("perf", hosts.perf(hosts.HOST), "xen", "xen", ""),
         *(("guest", hosts.perf(hosts.SERVERS[name]), "xen", "xen", name) for name in hosts.GUESTS),
+        ("kvm", hosts.kvm(), "kvm", "kvm", ""),
+        ("perf", hosts.perf(hosts.MACHINE, guests), "kvm", "kvm", ""),
         ("vestat", hosts.vestat(), "openvz", "openvz", ""),
         ("node", hosts.node(hosts.MACHINE), "openvz", "openvz", ""),
         ("cadvisor", hosts.cadvisor(), "cgroup", "cgroup", ""),
@@ -182,7 +185,7 @@ def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
         phase=5,
         failed={
             job: [(600 + 30 * place, 615 + 30 * place), (1200 + 200 * place, 1290 + 200 * place)]
-            for place, job in enumerate(["xentop", "vestat", "cadvisor", "node"])
+            for place, job in enumerate(["xentop", "vestat", "cadvisor", "node", "kvm"])
         },
         away=[(2040, 2160)],
     )

@@ -18,7 +18,7 @@ from tools.vocabulary_reference import RECORD_NAME, ROOT, rules, vocabulary
 MADE = {rule.name for rule in rules() if not rule.is_alert}
 
 # Intermediate records: for the file that makes them and those that its comments name.
-STEPS = ("domain:", "group:", "container:", "requests:", "objective:", "slo:", "sloth_slo_info", "target:")
+STEPS = ("domain:", "guest:", "group:", "container:", "requests:", "objective:", "slo:", "sloth_slo_info", "target:")
 # Made for applications with a single name only, unlike the lab's (alerts/generator/objective_rules.py).
 MADE_ELSEWHERE = {"objective:wanted:info"}
 
@@ -35,8 +35,6 @@ FOR_USERS = {
         for window in ("30m", "2h", "30d")
     },
     **dict.fromkeys(("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info"), "for Sloth's own dashboards"),
-    "host:dtlb_misses_per_instruction:ratio": "for hosts, as for their virtual servers",
-    "host:itlb_misses_per_instruction:ratio": "for hosts, as for their virtual servers",
     "vserver:memory_limit:bytes": "to size a virtual server by",
 }
 
@@ -130,7 +128,7 @@ def test_rules_of_no_platform_read_only_the_vocabulary() -> None:
 # Reads its value at the previous evaluation: the current cause keeps its evidence.
 PREVIOUS_EVALUATION = {("group:cause:evident", "app:breach_cause:info")}
 RULES = {rule.file for rule in rules() if rule.file.parts[0] == "prometheus"}
-DERIVED = {"derived.yml", "history.yml"}
+DERIVED = {"costs.yml", "derived.yml", "history.yml"}
 
 
 @pytest.mark.parametrize("file", sorted(RULES), ids=lambda file: file.stem)

@@ -18,7 +18,7 @@ NEEDS_HISTORY = {
 } | {"app:overcommit_borne:ratio"}
 NEEDS_AN_END = {
     "vserver:ended_cpu_usage:rate"
-}  # of a guest; asserted in prometheus/tests/xen.yml, openvz.yml and cgroup.yml
+}  # of a guest; asserted in prometheus/tests/xen.yml, kvm.yml, openvz.yml and cgroup.yml
 
 # Each domain uses one CPU. Two have the same name, one has a name that is odd but legal.
 XENTOP = r"""
@@ -31,6 +31,7 @@ xen_domain_cpu_seconds_total{domid="2",domain="web"} SECONDS
 xen_domain_cpu_seconds_total{domid="7",domain="Käse \"db\" \\ 1"} SECONDS
 xen_domain_cpu_limit_cpus{domid="1",domain="web"} 0.5
 xen_domain_scheduler_weight{domid="1",domain="web"} 256
+xen_domain_scheduler_changes_total{domid="1",domain="web",what="cap"} SECONDS
 xen_domain_state{domid="1",domain="web",state="crashed"} 0
 xen_domain_memory_bytes{domid="0",domain="Domain-0"} 1e9
 xen_domain_memory_bytes{domid="1",domain="web"} 2e9
@@ -39,6 +40,28 @@ xen_domain_memory_bytes{domid="2",domain="web"} 3e9
 xen_domain_network_receive_bytes_total{domid="2",domain="web",vif="0"} SECONDS
 xen_domain_block_write_bytes_total{domid="2",domain="web",vbd="xvda"} SECONDS
 xen_domain_memory_bytes{domid="7",domain="Käse \"db\" \\ 1"} 4e9
+"""
+KVM = r"""
+process_cpu_seconds_total SECONDS
+kvm_host_cpus 4
+kvm_host_cpu_seconds_total SECONDS
+kvm_host_guest_seconds_total 0
+kvm_guest_info{guest="db_1",pid="10",uuid="u",id="1",title="",manager="libvirt",accelerator="kvm"} 1
+kvm_guest_cpu_seconds_total{guest="db_1",pid="10"} SECONDS
+kvm_guest_guest_seconds_total{guest="db_1",pid="10"} SECONDS
+kvm_guest_vcpus{guest="db_1",pid="10"} 1
+kvm_vcpu_run_seconds_total{guest="db_1",pid="10",vcpu="0"} SECONDS
+kvm_vcpu_wait_seconds_total{guest="db_1",pid="10",vcpu="0"} SECONDS
+kvm_vcpu_exits_total{guest="db_1",pid="10",vcpu="0"} SECONDS
+kvm_guest_throttled_seconds_total{guest="db_1",pid="10",part="all"} 0
+kvm_guest_throttled_seconds_total{guest="db_1",pid="10",part="vcpu"} 0
+kvm_guest_cpu_limit_cpus{guest="db_1",pid="10"} 0.5
+kvm_guest_cpu_weight{guest="db_1",pid="10"} 100
+kvm_guest_memory_resident_bytes{guest="db_1",pid="10"} 1e9
+kvm_guest_memory_limit_bytes{guest="db_1",pid="10"} 2e9
+kvm_guest_network_receive_bytes_total{guest="db_1",pid="10",device="vnet0"} SECONDS
+kvm_guest_block_read_bytes_total{guest="db_1",pid="10",device="vda"} SECONDS
+kvm_guest_state{guest="db_1",pid="10",state="crashed"} 0
 """
 VESTAT = """
 process_cpu_seconds_total SECONDS
@@ -73,6 +96,11 @@ perf_events_total{cpu="0",group="tlb",pmu="",event="iTLB-load-misses"} SECONDS
 CGROUPS = """
 perf_cgroup_events_total{cgroup="/machine.slice/101",group="cache",pmu="",event="instructions"} SECONDS
 """
+CGROUP_OF_KVM_GUEST = CGROUPS.replace("/101", r"/machine-qemu\\x2d1\\x2ddb1.scope")
+CGROUP_OF_TIER = """
+perf_cgroup_events_total{cgroup="/virtscope/auction-1-web",group="cache",pmu="",event="instructions"} SECONDS
+perf_cgroup_events_total{cgroup="/virtscope/auction-1-web",group="cache",pmu="",event="cycles"} SECONDS
+"""
 
 NODE = """
 process_cpu_seconds_total SECONDS
@@ -81,7 +109,7 @@ node_cpu_seconds_total{cpu="0",mode="idle"} SECONDS
 node_cpu_seconds_total{cpu="0",mode="steal"} 0
 node_memory_MemTotal_bytes 8e9
 node_memory_MemAvailable_bytes 5e9
-node_network_receive_bytes_total{device="eth0"} SECONDS
+node_network_receive_bytes_total{device="eth0"} BYTES
 node_network_receive_bytes_total{device="veth101.0"} SECONDS
 node_disk_read_bytes_total{device="sda"} SECONDS
 """
@@ -125,21 +153,25 @@ def counting(text: str) -> Callable[[], str]:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Scrapes a Dom0 by two addresses, an OpenVZ host, two bare machines, and one without `host` in the targets file.
+    """Scrapes a Dom0 by two addresses, a KVM and an OpenVZ host, and bare machines, one without `host` in its entry.
 
     Also one of the Dom0's guests from inside, and a guest without labels. One of the bare machines has containers that
-    are an auction site, with a sensor. Events are counted in the Dom0, in that guest, and on both hosts with
-    containers, for one container each.
+    are an auction site, with a sensor. Events are counted in the Dom0, in that guest, and on the KVM host
+    and both hosts with containers, for one guest or two.
     """
     with (
         Exposition(counting(XENTOP)) as xentop,
+        Exposition(counting(KVM)) as kvm,
+        Exposition(counting(PERF + CGROUP_OF_KVM_GUEST)) as perf_of_kvm,
         Exposition(counting(VESTAT)) as vestat,
         Exposition(counting(NODE)) as node,
         Exposition(counting(GUEST)) as guest,
         Exposition(counting(PERF)) as perf,
         Exposition(counting(PERF + CGROUPS)) as perf_of_cgroups,
         Exposition(counting(CADVISOR)) as cadvisor,
-        Exposition(counting(PERF + CGROUPS.replace("machine.slice/101", f"docker/{DOCKER_ID}"))) as perf_of_docker,
+        Exposition(
+            counting(PERF + CGROUPS.replace("machine.slice/101", f"docker/{DOCKER_ID}") + CGROUP_OF_TIER)
+        ) as perf_of_docker,
         Exposition(counting(SENSOR)) as sensor,
     ):
         port = node.address.partition(":")[2]
@@ -148,11 +180,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 xentop.group("xen1"),
                 {**xentop.group("xen1"), "targets": [xentop.address.replace("127.0.0.1", "localhost")]},
             ],
+            "kvm": [kvm.group("kvm1", platform="kvm")],
             "vestat": [vestat.group("vz1", platform="openvz")],
             "cadvisor": [cadvisor.group("docker1", platform="cgroup")],
             "telegraf": [sensor.group("docker1", platform="cgroup")],
             "perf": [
                 perf.group("xen1"),
+                perf_of_kvm.group("kvm1", platform="kvm"),
                 perf_of_cgroups.group("vz1", platform="openvz"),
                 perf_of_docker.group("docker1", platform="base"),
             ],
@@ -171,8 +205,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             ],
         }
         with Prometheus(tmp_path_factory.mktemp("vocabulary"), targets) as prometheus:
-            prometheus.wait_for("count(up == 1) == 15", seconds=60)
-            prometheus.wait_for("count(vserver:cpu_usage:rate) == 13", seconds=60)
+            prometheus.wait_for("count(up == 1) == 17", seconds=60)
+            prometheus.wait_for("count(vserver:cpu_usage:rate) == 15", seconds=60)
             yield prometheus
 
 
@@ -215,8 +249,8 @@ def test_events_are_those_of_dom0_and_the_guests_that_count(prometheus: Promethe
     prometheus.wait_for('host:events_covered:ratio{host="xen1"} > 0.45 < 0.55', seconds=30)  # two of four domains count
 
 
-@pytest.mark.parametrize("vserver", ["101", "auction-db"])
-def test_events_and_cpu_of_a_container_have_the_same_name(prometheus: Prometheus, vserver: str) -> None:
+@pytest.mark.parametrize("vserver", ["db_1", "101", "auction-db"])
+def test_events_and_cpu_of_a_guest_have_the_same_name(prometheus: Prometheus, vserver: str) -> None:
     counted = f'vserver:instructions:rate{{vserver="{vserver}"}}'
     prometheus.wait_for(f"{counted} and on (host, platform, vserver, role) vserver:cpu_usage:rate", seconds=60)
 

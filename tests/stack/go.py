@@ -19,7 +19,7 @@ for tenth in $(seq 600); do
   if [ -e "{folder}/go-on" ]; then
     mkdir -p "$built" "$GOCACHE"
     for package in "$@"; do
-      name=${{package##*/}}
+      name=${{package%/v[0-9]*}}; name=${{name##*/}}
       cp "{folder}/programs/$name" "$built/$name" || echo "$package" > "$built/$name"
     done
     exit 0

@@ -17,7 +17,7 @@ from tests.live.privileges import UNITS, capabilities, python_of_everybody
 from tests.stack.conftest import CACHE, Checkout, eventually
 from tools import targets
 from tools.exporters import PLATFORM_OF
-from tools.parts import DOCKER_PARTS, PARTS, Part, ports
+from tools.parts import DOCKER_PARTS, EXPORTERS, PARTS, Part, ports
 from tools.targets import Machine
 
 # `make up` on a machine that says to be of a platform and has Grafana installed, given by a user.
@@ -48,7 +48,7 @@ http.server.HTTPServer(address, Handler).serve_forever()
 @pytest.mark.parametrize(
     ("hypervisor", "capabilities", "platform", "why"),
     [
-        (None, None, "base", "no Xen and no OpenVZ found"),
+        (None, None, "base", "no Xen, no KVM guests and no OpenVZ found"),
         ("kvm\n", None, "base", "says kvm"),
         ("xen\n", None, "base", "capabilities is absent"),
         ("xen\n", "", "base", "a Xen guest, not Dom0"),
@@ -60,9 +60,28 @@ def test_platform(tmp_path: Path, hypervisor: str | None, capabilities: str | No
         if content is not None:
             (tmp_path / file).parent.mkdir(parents=True)
             (tmp_path / file).write_text(content)
-    machine = targets.this_machine(sysfs=tmp_path, procfs=tmp_path)
+    machine = targets.this_machine(sysfs=tmp_path, procfs=tmp_path, root=tmp_path)
     assert machine.platform == platform
     assert why in machine.why
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ("etc/pve/qemu-server/100.conf", "Proxmox manages guests"),
+        ("run/libvirt/qemu/driver.pid", "libvirt manages guests"),
+        ("proc/390/task/394/comm", "proc/390 runs a guest's CPU"),
+    ],
+)
+def test_a_kvm_host_is_known_by_its_guests(tmp_path: Path, found: str, why: str) -> None:
+    """The module alone is loaded on most machines."""
+    (tmp_path / "sys/module/kvm").mkdir(parents=True)
+    folders = {"sysfs": tmp_path / "sys", "procfs": tmp_path / "proc", "root": tmp_path}
+    assert targets.this_machine(**folders).platform == "base"
+    (tmp_path / found).parent.mkdir(parents=True)
+    (tmp_path / found).write_text("CPU 0/KVM\n")
+    machine = targets.this_machine(**folders)
+    assert (machine.platform, why in machine.why) == ("kvm", True)
 
 
 def test_platform_openvz(tmp_path: Path) -> None:
@@ -151,7 +170,10 @@ def test_an_openvz_host_is_watched_by_vestat_exporter(stopped: Checkout) -> None
     assert not any("virtscope.openvz" in command for command in stopped.processes().values())
 
 
-@pytest.mark.parametrize(("exporter", "platform"), PLATFORM_OF.items())
+@pytest.mark.parametrize(
+    ("exporter", "platform"),
+    [(part.name.removesuffix("-exporter"), part.platform) for part in EXPORTERS if part.platform and part.capabilities],
+)
 def test_a_hypervisor_s_host_needs_root(stopped: Checkout, exporter: str, platform: str) -> None:
     up = stopped.python("-c", UP_ON.format(host="h", platform=platform, user=1000, grafana=""), "up")
     assert up.returncode == 1

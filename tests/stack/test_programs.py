@@ -109,6 +109,55 @@ def test_dependencies_are_followed_as_far_as_is_asked(mirror: Mirror) -> None:
     assert set(versions(debs)) == {"server", "libone", "libtwo"}
 
 
+@pytest.mark.parametrize("parts", [False, True], ids=["list", "sources"])
+def test_a_component_is_added_to_the_machines_own_sources_for_a_package_only(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch, parts: bool
+) -> None:
+    monkeypatch.setattr(debian, "_non_free", lambda: "non-free")
+    mirror.serve({"server": ""})
+    packages = (mirror.folder / "Packages").read_text()
+    architecture = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout
+    for component, index in (("main", ""), ("non-free", packages)):
+        folder = mirror.folder / "dists/stable" / component / f"binary-{architecture.strip()}"
+        folder.mkdir(parents=True)
+        (folder / "Packages").write_text(index)
+    written = f"deb [trusted=yes] file:{mirror.folder} stable main\n"
+    if parts:
+        (mirror.folder / "parts").mkdir()
+        written = f"Types: deb\nURIs: file:{mirror.folder}\nSuites: stable\nComponents: main\nTrusted: yes\n"
+        config = f'Dir::Etc::SourceList "/dev/null";\nDir::Etc::SourceParts "{mirror.folder}/parts";\n'
+        (mirror.folder / "apt.conf").write_text(config)
+    sources = mirror.folder / ("parts/own.sources" if parts else "sources.list")
+    sources.write_text(written)
+    assert versions(debian.find(Packages("server", ("server",), non_free=True))) == {"server": "1:2.0"}
+    assert sources.read_text() == written
+    assert_refused("no source in /etc/apt has client", packages=Packages("client", ("client",)))
+    client = Packages("client", ("client",), non_free=True)
+    assert_refused("no source in /etc/apt nor their component non-free has client", packages=client)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "deb [signed-by=/k.gpg] http://deb.example.org/debian stable main # ours\n",
+            "deb [signed-by=/k.gpg] http://deb.example.org/debian stable main non-free # ours\n",
+        ),
+        (
+            "Types: deb\nSuites: stable\nComponents: main contrib\n",
+            "Types: deb\nSuites: stable\nComponents: main non-free contrib\n",
+        ),
+        ("# deb http://deb.example.org/debian stable main\n", "# deb http://deb.example.org/debian stable main\n"),
+        (
+            "deb http://deb.example.org/maintained stable other\n",
+            "deb http://deb.example.org/maintained stable other\n",
+        ),
+    ],
+)
+def test_where_a_component_is_added(text: str, expected: str) -> None:
+    assert debian.with_component(text, "non-free") == expected
+
+
 def test_a_second_checkout_needs_no_mirror(mirror: Mirror) -> None:
     mirror.serve({"server": ""})
     first = debian.find(SERVER)

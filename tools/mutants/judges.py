@@ -41,6 +41,18 @@ _PYTHON = {
         "vestat": "vestat units exporter",
         "vzlist": "",
     },
+    ("exporters/virtscope/kvm", "tests/unit/kvm"): {
+        "command_line": "",
+        "guests": "",
+        "host_files": "",
+        "libvirt": "",
+        "limits": "",
+        "processes": "guests",
+        "proxmox": "",
+        "recorded": "",
+        "taps": "",
+        "threads": "",
+    },
     ("exporters/virtscope/perf", "tests/unit/perf"): {
         "cgroups": "",
         "counters": "",
@@ -55,6 +67,7 @@ _PYTHON = {
         "resctrl": "",
         "scaling": "",
         "support": "",
+        "zeros": "",
     },
     ("exporters/virtscope/xen", "tests/unit/xen"): {
         "continuity": "continuity toolstack",

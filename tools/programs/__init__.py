@@ -25,15 +25,19 @@ from pathlib import Path
 from tools import go_programs
 from tools.go_programs import GoProgramsError
 from tools.programs import debian, releases
-from tools.programs.catalogue import LAB, SUITES, TESTS, Packages, Suite
+from tools.programs.catalogue import BENCHMARKS, LAB, LMBENCH, STRESS_NG, SUITES, TESTS, WEB_SERVER, Packages, Suite
 from tools.programs.debian import Deb
 from tools.programs.places import CHECKOUT, ProgramsError, UnavailableError, cache, exclusively
 
 __all__ = [
+    "BENCHMARKS",
     "CHECKOUT",
     "LAB",
+    "LMBENCH",
+    "STRESS_NG",
     "SUITES",
     "TESTS",
+    "WEB_SERVER",
     "Got",
     "NoWayError",
     "Packages",
@@ -138,7 +142,8 @@ def update() -> None:
     now = time.time()
     get(*(suite for suite in SUITES if got(suite) is not None), refresh=True)
     (PROGRAMS / "grafana" / "refused").unlink(missing_ok=True)
-    unpacked = [packages for packages in (LAB, TESTS) if _packages_record(packages).exists()]
+    known = (LAB, BENCHMARKS, WEB_SERVER, LMBENCH, STRESS_NG, TESTS)
+    unpacked = [packages for packages in known if _packages_record(packages).exists()]
     for packages in unpacked:
         _packages_record(packages).unlink()
         debian.find(packages, unpacked, since=now)

@@ -32,6 +32,7 @@ class Packages:
     files: Mapping[str, str] = field(default_factory=dict)  # program: its path in there
     minimum: Mapping[str, str] = field(default_factory=dict)  # package: the oldest version that will do
     follows: str = ""  # and, of what these depend on, what this regular expression matches
+    non_free: bool = False  # of Debian's component non-free, Ubuntu's multiverse; the machine's own sources stay
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,19 @@ LAB = Packages(
     ("apache2-bin", "mariadb-server-core", "php-fpm", "php-mysql", "tzdata"),
     follows=r"z?lib.+|php[\d.]+-(common|fpm|mysql|opcache)",
 )
+
+# What the lab's study of influence factors runs in virtual servers. fio is linked against a client of every storage.
+BENCHMARKS = Packages("benchmarks", ("fio", "iperf3", "sysbench"), follows=r"z?lib.+")
+
+# What the lab's study of network costs asks for static files.
+WEB_SERVER = Packages("web-server", ("nginx",), follows=r"z?lib.+|nginx-core")
+
+# For the lab's benchmark suites. Their C library is the machine's own; of stress-ng's libraries those are left out that
+# are only for what it draws.
+LMBENCH = Packages(
+    "lmbench", ("lmbench",), follows=r"lib(tirpc|gssapi-krb5|krb5|k5crypto|com-err|keyutils).*", non_free=True
+)
+STRESS_NG = Packages("stress-ng", ("stress-ng",), follows=r"z?lib(?!c6|gcc|llvm|egl-mesa|gl1-mesa|glx).+")
 
 # For the tests of telegraf/sensors.
 TESTS = Packages(

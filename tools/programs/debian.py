@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -112,9 +113,13 @@ class _UnreachableError(UnavailableError):
 
 @dataclass(frozen=True)
 class _Apt:
-    """apt with package lists of its own in `folder`; the machine's sources, keys, proxies and passwords stay in use."""
+    """apt with package lists of its own in `folder`; the machine's sources, keys, proxies and passwords stay in use.
+
+    sources: read instead of /etc/apt's, if given.
+    """
 
     folder: Path
+    sources: Path | None = None
 
     def update(self) -> None:
         self._run("apt-get", "update")
@@ -151,12 +156,14 @@ class _Apt:
 
     def _run(self, program: str, *arguments: str) -> str:
         """Run a program of apt's in `folder`; give its output. Raises `UnavailableError` with its first complaint."""
-        options = {
+        options: dict[str, Path | str] = {
             "Dir::State": self.folder / "state",
             "Dir::State::status": "/dev/null",  # as if nothing were installed
             "Dir::Cache": self.folder / "cache",
             "Dir::Log": self.folder / "log",
         }
+        if self.sources is not None:
+            options |= {"Dir::Etc::SourceList": "/dev/null", "Dir::Etc::SourceParts": self.sources}
         command = [program, "-q", "-q", "-c", str(APT_CONF)]
         command += [f"-o{name}={value}" for name, value in options.items()]
         try:
@@ -183,7 +190,7 @@ class _Apt:
 def _ask(packages: Packages, also: Sequence[Packages]) -> list[Deb]:
     """Have apt find and download packages, and `also` those that it can. Raises `_UnreachableError` if no mirror
     answers."""
-    with _private_apt() as apt:
+    with _private_apt(non_free=packages.non_free) as apt:
         unreachable = None
         try:
             apt.update()
@@ -199,7 +206,7 @@ def _ask(packages: Packages, also: Sequence[Packages]) -> list[Deb]:
                 ) from None
             raise UnavailableError(f"cannot download packages: {error}; check the network and /etc/apt") from None
         for other in also:
-            if other != packages:
+            if other != packages and other.non_free == packages.non_free:
                 with contextlib.suppress(UnavailableError):  # said once these are asked for themselves
                     _download(apt, other)
     return debs
@@ -224,7 +231,8 @@ def _with_dependencies(apt: _Apt, packages: Packages) -> list[str]:
     there = apt.names()
     new = [name for name in packages.names if name in there]
     if not new:
-        raise UnavailableError(f"no source in /etc/apt has {packages.names[0]}")
+        component = f" nor their component {_non_free()}" if packages.non_free else ""
+        raise UnavailableError(f"no source in /etc/apt{component} has {packages.names[0]}")
     found = set(new)
     while new and packages.follows:
         wanted = _first_choices(apt.dependencies(new), there)
@@ -257,15 +265,40 @@ def _first_choices(printed: str, there: set[str]) -> set[str]:
     return found
 
 
+def with_component(text: str, component: str) -> str:
+    """A list of sources in either format (man sources.list), with a component added wherever it has main."""
+    lists_main = re.compile(r"^((?:deb\s|components:).*\smain)(?=\s|$)", re.IGNORECASE | re.MULTILINE)
+    return lists_main.sub(rf"\1 {component}", text)
+
+
+def _non_free() -> str:
+    """What this distribution calls the component for what isn't free."""
+    return "multiverse" if platform.freedesktop_os_release()["ID"] == "ubuntu" else "non-free"
+
+
+def _with_non_free(folder: Path) -> Path:
+    """Put copies of the machine's lists of sources into a new folder, with that component."""
+    folder.mkdir()
+    asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    places = dict(line.split("=", 1) for line in shlex.split(said))
+    parts = Path(places["PARTS"])
+    for file in (Path(places["LIST"]), *parts.glob("*.list"), *parts.glob("*.sources")):
+        if file.is_file():
+            name = file.name if file.parent == parts else "machine.list"
+            (folder / name).write_text(with_component(file.read_text(), _non_free()))
+    return folder
+
+
 @contextlib.contextmanager
-def _private_apt() -> Iterator[_Apt]:
+def _private_apt(*, non_free: bool) -> Iterator[_Apt]:
     """An `_Apt` in a folder that lives as long as the block. The cache must be held alone (`exclusively`)."""
     folder = _folder() / "apt"
     shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
     for name in ("state/lists/partial", "cache/archives/partial", "log"):
         Path(folder, name).mkdir(parents=True)
     try:
-        yield _Apt(folder)
+        yield _Apt(folder, _with_non_free(folder / "sources.d") if non_free else None)
     finally:
         shutil.rmtree(folder)
 
