@@ -160,9 +160,10 @@ def make_key(file: Path) -> None:
 def descendants(pid: int) -> list[int]:
     """Return the processes below this one, whichever of its threads has started them."""
     children: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            children += map(int, task.read_text().split())
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end meanwhile
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                children += map(int, (task / "children").read_text().split())
     return [each for child in children for each in (child, *descendants(child))]
 
 

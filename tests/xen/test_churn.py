@@ -62,6 +62,7 @@ class Account:
     ended: float
     dom0: float
     guests: float
+    of_ended: dict[str, float]  # by domain id: what they used in their whole lives, a part of guests
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     time.sleep(3 * INTERVAL)  # for scrapes after the last guest has gone
     there_all_along = sum(at_last[domid] - seconds for domid, seconds in at_first.items() if domid != "0")
     guests = sum(of_ended.values()) + there_all_along
-    return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests))
+    return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests, of_ended))
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +225,22 @@ def test_no_counter_decreases_while_its_guest_exists(watcher: Prometheus, lives:
     assert of_library <= moved, "a counter that never moves proves nothing"
 
 
+def seconds_guessed(watcher: Prometheus, of_ended: dict[str, float]) -> float:
+    """What rate() has guessed beyond what ended guests used.
+
+    It adds what a guest used in half an interval, on average, as nobody scrapes a guest's end. That is right on average
+    if guests end at once. Where one CPU is emulated, a guest is listed, and scraped, for seconds after its last one.
+    """
+    seconds = 0.0
+    for series in stored(watcher, 'xen_domain_cpu_seconds_total{host="library", job="xentop"}'):
+        if (used := of_ended.get(series.labels["domid"])) is not None:
+            last, seen = series.samples[-1]
+            first, before = next(sample for sample in series.samples if sample[0] > last - MINUTE)
+            mean = (seen - before) / (last - first)
+            seconds += mean * INTERVAL / 2 - (used - seen)
+    return seconds
+
+
 def test_cpu_is_what_xl_reports_for_running_and_ended_guests(
     watcher: Prometheus, churn: Churn, report: Callable[[str], None]
 ) -> None:
@@ -239,13 +256,15 @@ def test_cpu_is_what_xl_reports_for_running_and_ended_guests(
         return sum(MINUTE * watcher.value(query) for query in last)
 
     dom0, total = seconds("host:overhead_cpu:rate"), seconds("host:cpu_usage:rate")
-    true = account.dom0 + account.guests
+    guessed = seconds_guessed(watcher, account.of_ended)
     report(
         f"churn: by xl, Dom0 used {account.dom0:.1f} CPU seconds and guests {account.guests:.1f} in"
-        f" {len(minutes)} minutes, by Prometheus {dom0:.1f} and {total - dom0:.1f};"
-        f" the overhead is {account.dom0 / true:.3f} and {dom0 / total:.3f}"
+        f" {len(minutes)} minutes, by Prometheus {dom0:.1f} and {total - dom0:.1f}, of which {guessed:.1f} are"
+        f" guessed; the overhead is {account.dom0 / (account.dom0 + account.guests):.3f} and {dom0 / total:.3f}"
     )
     assert account.guests > 0.1 * account.dom0, "too little to prove anything"
-    assert dom0 / total == pytest.approx(account.dom0 / true, rel=TOLERANCE)
-    assert total == pytest.approx(true, rel=TOLERANCE)
-    assert total - dom0 == pytest.approx(account.guests, rel=TOLERANCE)
+    assert abs(guessed) < 0.2 * account.guests, "too much to prove anything"
+    guests = account.guests + guessed
+    assert dom0 / total == pytest.approx(account.dom0 / (account.dom0 + guests), rel=TOLERANCE)
+    assert total == pytest.approx(account.dom0 + guests, rel=TOLERANCE)
+    assert total - dom0 == pytest.approx(guests, rel=TOLERANCE)
