@@ -17,11 +17,13 @@ from bench import CHECKOUT
 from bench.containers import Containers
 from bench.domains import Domains
 from bench.kvm import THREADS, Qemus
+from bench.libvirt import LibvirtError, LibvirtGuests
 from bench.scraping import Target, free_port
 from bench.xentop import XentopError, find_xentop
 
 GUESTS = (10, 100, 1_000)
 KVM_GUESTS = (10, 100, 1_000)  # real processes
+LIBVIRT_GUESTS = 100  # real QEMUs
 SCRAPES = 12  # the cheapest counts
 HERTZ_SECONDS = 10
 READINGS, READING_SECONDS = 4, 0.25  # of the recordings
@@ -53,6 +55,7 @@ def measure() -> None:
     print(f" guests  changing    series     kvm-exporter  resident MB      cat  times cat's   ({THREADS} threads each)")
     for count in KVM_GUESTS:
         _measure_qemus(count)
+    _measure_libvirt()
     _every_second()
 
 
@@ -97,11 +100,17 @@ def _qemus(count: int) -> Iterator[_Watched]:
         yield _Watched("virtscope.kvm", host, Path(folder), ["--libvirt.interval=0"], dict(os.environ))
 
 
+@contextmanager
+def _libvirt_guests(count: int) -> Iterator[_Watched]:
+    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder, LibvirtGuests(Path(folder), count) as host:
+        yield _Watched("virtscope.kvm", host, Path(folder), ["--libvirt.interval=0"], dict(os.environ))
+
+
 class _Watched(NamedTuple):
     """A simulated host, and how its exporter is started."""
 
     module: str
-    host: Containers | Domains | Qemus
+    host: Containers | Domains | Qemus | LibvirtGuests
     folder: Path  # for its files
     flags: list[str]
     environment: dict[str, str]
@@ -147,7 +156,7 @@ class _Watched(NamedTuple):
         return {**self.environment, "PYTHONPATH": str(CHECKOUT / "exporters")}
 
 
-def _run_on(host: Containers | Domains | Qemus) -> None:
+def _run_on(host: Containers | Domains | Qemus | LibvirtGuests) -> None:
     if isinstance(host, Containers):
         host.run_on(BUSY["a third"])
     elif isinstance(host, Domains):
@@ -193,6 +202,26 @@ def _measure_qemus(count: int) -> None:
             exporter.scrape()
             seconds = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
             _Row(count, "all", exporter, seconds, cat).print()
+
+
+def _measure_libvirt() -> None:
+    """Guests of libvirt's, read from /proc and asked of libvirtd."""
+    try:
+        with _libvirt_guests(LIBVIRT_GUESTS) as watched, watched.exporter() as exporter:
+            host = watched.host
+            assert isinstance(host, LibvirtGuests)
+            exporter.scrape()
+            scrape = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
+            at_once = _least(host.seconds_at_once)
+            one_by_one = _least(host.seconds_one_by_one)
+    except LibvirtError as error:
+        print(f"{LIBVIRT_GUESTS} guests of libvirt's: absent, {error}")
+        return
+    print(
+        f"{LIBVIRT_GUESTS} guests of libvirt's, CPU ms for all of them: kvm-exporter {scrape * 1e3:.1f} a scrape; virsh"
+        f" domstats {at_once * 1e3:.1f}, {at_once / scrape:.1f} times that; guest after guest, as libvirt's exporters"
+        f" ask, {one_by_one * 1e3:.1f}, {one_by_one / scrape:.1f} times"
+    )
 
 
 def _measure_recording(count: int, watched: _Watched, other: float | None) -> None:

@@ -47,7 +47,8 @@ def libvirt_of(host: str) -> str:
     return f"""case "$*" in
       *domstats*) cat '{captured.FIXTURES / host / "domstats-t0.txt"}';;
       *list*) echo '{uuid} instance-0000002a';;
-      *) echo '== {uuid} metadata ==<instance><name>web01.example.org</name></instance>== {uuid} title ==';;
+      *) of=$(expr "$*" : ".*== \\([0-9a-f]* {uuid}\\) title")
+         echo "== $of metadata ==<instance><name>web01.example.org</name></instance>== $of title ==";;
     esac"""
 
 
@@ -96,6 +97,16 @@ def test_a_recording_of_it_shows_the_same(tmp_path: Path) -> None:
     series = re.compile(r"(?m)^kvm_(?:guest|vcpu|host)_.*$")
     unmarked = re.sub(r',?replayed="host"', "", replayed).replace("{,", "{").replace("{}", "")
     assert series.findall(unmarked) == series.findall(live) != []
+
+
+def test_a_recording_begins_when_libvirt_has_answered(tmp_path: Path) -> None:
+    flags = [*host_folder(tmp_path), "--libvirt.interval=1s"]
+    environment = virsh(tmp_path, f"sleep 0.3\n{libvirt_of(captured.DEBIAN_12)}")
+    record = [sys.executable, "-m", "virtscope.kvm", "record", str(tmp_path / "host.jsonl.gz"), "--for=0.1s", *flags]
+    done = subprocess.run(
+        record, cwd=EXPORTERS, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=60
+    )
+    assert "2 readings (0 failed)" in done.stdout
 
 
 def test_a_live_host_and_its_libvirt(tmp_path: Path) -> None:

@@ -277,7 +277,9 @@ def _kvm_net_dev(data: bytes) -> None:
 
 
 def _domstats(data: bytes) -> None:
-    answer = kvm_libvirt.understand(kvm_libvirt.Raw(2e9, data, data, tuple(kvm_libvirt.parse_titles(data).items())))
+    answer = kvm_libvirt.understand(
+        kvm_libvirt.Raw(2e9, data, data, tuple(kvm_libvirt.parse_titles(data, "5e").items()))
+    )
     host = Guests(kvm_captured.recorded(_KVM_HOST), every_time=True).read(0)
     joined = kvm_libvirt.joined(host.guests, answer)
     Encoder().text([*kvm_families(host._replace(guests=joined)), *kvm_libvirt.families(answer)])
@@ -414,8 +416,8 @@ _KVM_CGROUPS += [text for path, text in _KVM_HOST.items() if path.endswith("libv
 _KVM_RAW = kvm_libvirt.Raw(2e9, _texts("kvm/*/domstats-t0.txt")[0], b"", (("6325b343", b"web"),))
 _KVM_RECORDING = _recorded("kvm", [("libvirt", _KVM_RAW), ("proxmox", {"100": b"name: a\n"}), ("procfs", _KVM_HOST)])
 _VIRSH_TITLES = (
-    b"== 6325b343-01a5-47ab-b796-afc750348cfe metadata ==<name>a</name>\n"
-    b"== 6325b343-01a5-47ab-b796-afc750348cfe title ==b\n6325b343-01a5-47ab-b796-afc750348cfe db_1.prod\n"
+    b"== 5e 6325b343-01a5-47ab-b796-afc750348cfe metadata ==<name>a</name>\n"
+    b"== 5e 6325b343-01a5-47ab-b796-afc750348cfe title ==b\n6325b343-01a5-47ab-b796-afc750348cfe db_1.prod\n"
 )
 _RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
 

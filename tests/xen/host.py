@@ -12,7 +12,8 @@ from typing import Any
 import requests
 
 from tests.live import Prometheus
-from tests.xen.machine import Machine, MachineError, Setup
+from tests.live.emulated import MachineError
+from tests.xen.machine import Machine, Setup
 
 EXPORTER_SECONDS = 120
 GUESTS_BOOT_SECONDS = 400  # about 20 on a quiet machine

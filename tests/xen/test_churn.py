@@ -263,7 +263,7 @@ def test_cpu_is_what_xl_reports_for_running_and_ended_guests(
         f" guessed; the overhead is {account.dom0 / (account.dom0 + account.guests):.3f} and {dom0 / total:.3f}"
     )
     assert account.guests > 0.1 * account.dom0, "too little to prove anything"
-    assert abs(guessed) < 0.2 * account.guests, "too much to prove anything"
+    assert abs(guessed) < 0.5 * account.guests, "too much to prove anything"
     guests = account.guests + guessed
     assert dom0 / total == pytest.approx(account.dom0 / (account.dom0 + guests), rel=TOLERANCE)
     assert total == pytest.approx(account.dom0 + guests, rel=TOLERANCE)

@@ -25,7 +25,7 @@ from virtscope.kvm.taps import Taps
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Background
-from virtscope.toolkit.record import Recordable, record
+from virtscope.toolkit.record import PATIENCE_SECONDS, Recordable, record
 from virtscope.toolkit.replay import Playback, View
 from virtscope.toolkit.scrape import Exporter, Source
 
@@ -160,6 +160,7 @@ def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recorda
     answers.start()
     at_end.callback(virsh.close)
     at_end.callback(answers.close)
+    answers.wait_for_first(PATIENCE_SECONDS)
     contents = "what virsh domstats prints: guests' names and counters, paths of their disks; their uuids and titles"
     return Recordable("libvirt", contents, answers.latest, recorded.anonymised_libvirt)
 
@@ -169,6 +170,7 @@ def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
     configured = Background("proxmox", proxmox.read, PROXMOX_INTERVAL)
     configured.start()
     at_end.callback(configured.close)
+    configured.wait_for_first(PATIENCE_SECONDS)
     return Recordable(
         "proxmox", "Proxmox's configuration of each guest", configured.latest, recorded.anonymised_proxmox
     )

@@ -1,9 +1,9 @@
 """The host's guests as /proc and the cgroups show them: what the other modules read, put together to the model.
 
-At each look only the processes, their vCPUs' threads and what quotas have throttled are read: throttled time is taken
-from the vCPUs' wait. The other threads' counters are read again after some seconds only, and what changes rarely (caps,
-memory, which taps are whose) after some more: these are most of the files. Where looks are that close, it is done of
-some of the guests at a time.
+At each look only what the processes used, how long their vCPUs ran and waited and what quotas have throttled are read:
+throttled time is taken from the vCPUs' wait. How the vCPUs' time is split and the other threads' counters are read
+again after some seconds only, and what changes rarely (caps, memory, which taps are whose) after some more: these are
+most of the files. Where looks are that close, it is done of some of the guests at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from virtscope.kvm.threads import KVM, MEMORY, TICKS, VHOST, WORKER, Process, Th
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 SELDOM = 4.5  # seconds between two looks: whoever scrapes every 5 s or less often gets all counters new
-COUNTERS = 9.0  # seconds until counters are read again where looks are closer than that
+# Seconds between two reads of the counters where looks are closer: a part of a minute, so that a rate over minutes
+# begins and ends with counters of the same age.
+COUNTERS = 10.0
 FACTS = 14.5  # and what changes rarely, however close they are
 _PORTIONS = 12  # of the guests, after the first look
 _STARTING = 60.0  # seconds in which QEMU may not have its threads yet
@@ -129,9 +131,11 @@ class Guests:
             else:
                 self.processes.forget(qemu)
         self._files.looked()
-        with_reasons = tuple(self._with_reasons(guests))
+        if not self._tells_guest_time and _guest_time_is_told(guests):
+            self._tells_guest_time = True
+            guests = [guest._replace(guest_time_absent=self._absent(guest.accelerator)) for guest in guests]
         known = self._tells_guest_time or not guests
-        return Host(host.cpus, host.used / TICKS, host.guest / TICKS if known else None, with_reasons)
+        return Host(host.cpus, host.used / TICKS, host.guest / TICKS if known else None, tuple(guests))
 
     def _guest(self, kept: _Kept, host: HostStat, now: float) -> Guest | None:
         """Return the guest; None where its process has ended."""
@@ -148,21 +152,25 @@ class Guests:
         used = process.user + process.system
         counters = kept.counters
         if threads or counters is None:
-            kept.counters_due = now + COUNTERS * _share(kept, first=counters is None)
+            if counters is None:
+                kept.counters_due = now + COUNTERS * _share(kept)
+            elif now >= kept.counters_due:
+                kept.counters_due += COUNTERS * ((now - kept.counters_due) // COUNTERS + 1)
             threads = threads or kept.clocks.read(self._files)
             counters = kept.counters = self._counters(kept, threads, used)
+        accelerator = counters.accelerator or line.accelerator
         return Guest(
             pid=qemu.pid,
             name=line.name or f"qemu-{qemu.pid}",
             uuid=line.uuid,
             id=line.id,
             manager=line.manager,
-            accelerator=counters.accelerator or line.accelerator,
+            accelerator=accelerator,
             start_time=host.boot_time + qemu.start / TICKS,
             vcpu_count=_vcpu_count([vcpu.name for vcpu in vcpus], line.vcpus),
             cpu_seconds=(used + counters.served_ticks) / TICKS,
             guest_seconds=process.guest / TICKS,
-            guest_time_absent="",
+            guest_time_absent=self._absent(accelerator),
             vcpus=vcpus,
             role_seconds={role: ticks / TICKS for role, ticks in counters.role_ticks.items()},
             memory_resident_bytes=facts.resident_bytes,
@@ -176,7 +184,7 @@ class Guests:
         """Return what changes rarely of a guest, read again if it is time."""
         facts, pid, line = kept.facts, kept.qemu.pid, kept.qemu.command_line
         if facts is None or now >= kept.facts_due or self._every_time:
-            kept.facts_due = now + FACTS * _share(kept, first=facts is None)
+            kept.facts_due = now + FACTS * (_share(kept) if facts is None else 1)
             held = [int(kib) * 1024 for _, kib in MEMORY.findall(self._files.content(f"proc/{pid}/status") or b"")]
             facts = kept.facts = _Facts(
                 resident_bytes=sum(held) if held else None,
@@ -220,24 +228,22 @@ class Guests:
                 kept.throttled[now.part] = now
         return tuple(kept.throttled.values())
 
-    def _with_reasons(self, guests: Sequence[Guest]) -> Iterable[Guest]:
-        """Return the guests with the reason why guest time means nothing, where it does."""
-        kvm = [guest for guest in guests if guest.accelerator == "kvm"]
-        ran = sum(guest.cpu_seconds for guest in kvm)
-        guest_time = sum(guest.guest_seconds for guest in kvm)
-        self._tells_guest_time = self._tells_guest_time or (guest_time > 0 and guest_time >= _LEAST_GUEST_TIME * ran)
-        for guest in guests:
-            if guest.accelerator != "kvm":
-                yield guest._replace(guest_time_absent=guest.accelerator or "accelerator not known")
-            elif not self._tells_guest_time:
-                yield guest._replace(guest_time_absent="kernel")
-            else:
-                yield guest
+    def _absent(self, accelerator: str) -> str:
+        """Return why a guest's guest time means nothing; "" where it means something."""
+        if accelerator != "kvm":
+            return accelerator or "accelerator not known"
+        return "" if self._tells_guest_time else "kernel"
 
 
-def _share(kept: _Kept, *, first: bool) -> float:
-    """Return which part of the time to wait: of many guests that are found at once not all are due at once again."""
-    return (kept.qemu.pid % _PORTIONS + 1) / _PORTIONS if first else 1
+def _guest_time_is_told(guests: Iterable[Guest]) -> bool:
+    kvm = [guest for guest in guests if guest.accelerator == "kvm"]
+    guest_time = sum(guest.guest_seconds for guest in kvm)
+    return guest_time > 0 and guest_time >= _LEAST_GUEST_TIME * sum(guest.cpu_seconds for guest in kvm)
+
+
+def _share(kept: _Kept) -> float:
+    """Return which part of the time to wait first: of guests that are found at once not all are due at once again."""
+    return (kept.qemu.pid % _PORTIONS + 1) / _PORTIONS
 
 
 def _use(process: Process) -> tuple[str, int]:

@@ -21,6 +21,7 @@ https://docs.openstack.org/nova/latest/reference/libvirt-distro-support-matrix.h
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from typing import Callable, NamedTuple
@@ -46,7 +47,6 @@ _TITLES_AT_ONCE = 200  # guests to a call
 _STATES = ("", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 _DOMAIN = re.compile(r"Domain: '(.*)'")
 _LISTED = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) +(.*)")
-_MARK = re.compile(rb"== ([0-9a-f-]{36}) (metadata|title) ==")
 _NOVA_NAME = re.compile(r"<(?:\w+:)?name>([^<]*)</")
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
 _LONGEST_TITLE = 200
@@ -155,10 +155,10 @@ def parse_list(output: bytes) -> list[tuple[str, str]]:
     return [(found[1], found[2].rstrip()) for line in lines if (found := _LISTED.fullmatch(line))]
 
 
-def parse_titles(output: bytes) -> dict[str, bytes]:
+def parse_titles(output: bytes, secret: str) -> dict[str, bytes]:
     """Return each domain's title by uuid, as the commands of title_commands() printed it; b"" where there is none."""
     found: dict[str, bytes] = {}
-    parts = _MARK.split(output)
+    parts = re.split(rb"== %s ([0-9a-f-]{36}) (metadata|title) ==" % re.escape(secret.encode()), output)
     for uuid, what, printed in zip(parts[1::3], parts[2::3], parts[3::3]):
         title = printed.strip()
         if what == b"metadata":
@@ -175,10 +175,14 @@ def _nova_name(metadata: bytes) -> bytes:
     return re.sub("&([a-z]+);", lambda entity: _ENTITIES.get(entity[1], entity[0]), found[1]).strip().encode()
 
 
-def title_commands(uuids: Sequence[str]) -> str:
-    """Return virsh's commands for the titles of these domains; neither needs the guest's monitor."""
+def title_commands(uuids: Sequence[str], secret: str) -> str:
+    """Return virsh's commands for the titles of these domains; neither needs the guest's monitor.
+
+    `secret` is between them, so that no tenant can give his instance a name that ends in another guest's title.
+    """
     return "; ".join(
-        f"echo '== {uuid} metadata =='; metadata {uuid} --uri {_NOVA}; echo '== {uuid} title =='; desc {uuid} --title"
+        f"echo '== {secret} {uuid} metadata =='; metadata {uuid} --uri {_NOVA}; "
+        f"echo '== {secret} {uuid} title =='; desc {uuid} --title"
         for uuid in uuids
     )
 
@@ -260,8 +264,9 @@ class Virsh:
         for place in range(0, len(new), _TITLES_AT_ONCE):
             some = new[place : place + _TITLES_AT_ONCE]
             # Its status is that of the last one alone, and of most domains there is nothing to show.
-            finished = self._commands.run(virsh, *_CONNECT, title_commands(some))
-            self._titles.update(parse_titles(finished.output))
+            secret = secrets.token_hex(8)
+            finished = self._commands.run(virsh, *_CONNECT, title_commands(some, secret))
+            self._titles.update(parse_titles(finished.output, secret))
 
 
 def joined(guests: Sequence[Guest], answer: Answer) -> tuple[Guest, ...]:

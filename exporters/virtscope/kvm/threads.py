@@ -98,6 +98,15 @@ def kind(comm: bytes) -> Kind:
     return Kind(KVM if comm.startswith(b"kvm-") else EMULATOR, "", "")
 
 
+def _parse_schedstat(schedstat: bytes | None) -> tuple[int, int] | None:
+    """Return the ns that a thread ran and waited; None where it has ended or the kernel has no schedstat."""
+    fields = (schedstat or b"").split(None, 2)
+    try:
+        return int(fields[0]), int(fields[1])
+    except (ValueError, IndexError):
+        return None
+
+
 class Threads(NamedTuple):
     """The threads of a guest as they are now."""
 
@@ -125,20 +134,16 @@ class ThreadClocks:
         self._ended: dict[str, int] = {}  # ticks by role
 
     def vcpus(self, files: Files) -> tuple[Vcpu, ...] | None:
-        """Look at the vCPUs' threads that the last read() found; None where one of them can't be read any more."""
+        """Look at how long the vCPUs' threads that the last read() found ran and waited; the rest is that read()'s.
+
+        None where one of them can't be read any more, or this kernel has no schedstat.
+        """
         now: dict[str, tuple[Kind, Use]] = {}
         for tid, (thread, was) in self._vcpus.items():
-            stat = files.line_again(f"{self._folder}/{tid}/stat") or b""
-            closed = stat.rfind(b")")
-            try:
-                if kind(stat[stat.index(b"(") + 1 : closed]) != thread:
-                    return None
-                use = self._use(files, tid, stat[closed + 1 :])
-            except (ValueError, IndexError):
+            clock = _parse_schedstat(files.line_again(f"{self._folder}/{tid}/schedstat"))
+            if clock is None or clock[0] < was.run:
                 return None
-            if use.run < was.run or use.user < was.user:
-                return None
-            now[tid] = (thread, use)
+            now[tid] = (thread, Use(*clock, was.user, was.system, was.guest, scheduled=True))
         self._vcpus = now
         return self._shown()
 
@@ -169,12 +174,12 @@ class ThreadClocks:
     def _use(self, files: Files, tid: str, stat: bytes) -> Use:
         fields = stat.split(None, 41)
         user = int(fields[11])
-        scheduled = (files.line_again(f"{self._folder}/{tid}/schedstat") or b"").split(None, 2)
-        if len(scheduled) < 2:  # ended since, or this kernel has none
+        ticks = (user, int(fields[12]), min(int(fields[40]), user))
+        clock = _parse_schedstat(files.line_again(f"{self._folder}/{tid}/schedstat"))
+        if clock is None:  # ended since, or this kernel has none
             was = self._vcpus[tid][1] if tid in self._vcpus else _NOTHING
-            return Use(was.run, was.wait, user, int(fields[12]), min(int(fields[40]), user), was.run > 0)
-        run, wait = int(scheduled[0]), int(scheduled[1])
-        return Use(run, wait, user, int(fields[12]), min(int(fields[40]), user), scheduled=True)
+            return Use(was.run, was.wait, *ticks, scheduled=was.run > 0)
+        return Use(*clock, *ticks, scheduled=True)
 
     def _bury(self, vcpus: Mapping[str, tuple[Kind, Use]], others: Mapping[str, tuple[str, int]]) -> None:
         """Keep the time of the threads that have ended, or whose number another one has now."""

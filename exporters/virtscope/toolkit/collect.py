@@ -226,12 +226,17 @@ class Background(Generic[T]):
         self._traceback: TracebackType | None = None  # of that
         self._begun_at = time.monotonic()  # the last read, finished or not
         self._woken = threading.Event()
+        self._first_over = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._keep_reading, name=f"background {name}", daemon=True)
 
     def start(self) -> None:
         """Begin the first read, and return at once."""
         self._thread.start()
+
+    def wait_for_first(self, seconds: float) -> None:
+        """Wait until the first read is over, whether or not it succeeded, but not longer than these seconds."""
+        self._first_over.wait(seconds)
 
     def close(self) -> None:
         """Let no further read begin. One that hangs is left behind: it must not hold up the exporter's end."""
@@ -296,6 +301,7 @@ class Background(Generic[T]):
                 )
                 if failure and not isinstance(failure, SourceUnavailable):  # what isn't there has not failed
                     self.failures[reason_of(failure)] += 1
+            self._first_over.set()
             self._closed.wait(self._rest())
             self._woken.wait(max(begun + self._interval - time.monotonic(), 0))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from array import array
 from enum import Enum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Callable, NamedTuple
@@ -87,9 +88,8 @@ class Encoder:
                     blocks[family.name] = written
                     pieces.append(written.piece)
                 else:
-                    layouts[family.name], text = _write(family, self._layouts.get(family.name), syntax)
-                    # Encoded one by one, as UTF-8 refuses the lone surrogates that a guest's name may hold.
-                    pieces.append(text.encode())
+                    layouts[family.name], piece = _write(family, self._layouts.get(family.name), syntax)
+                    pieces.append(piece)
             except Exception as error:  # there is no knowing what a collector's odd objects raise
                 refused = FamilyError(str(getattr(family, "name", family)), error)
                 if self._on_refused is None:
@@ -122,8 +122,11 @@ _NAME, _LABELS, _VALUE, _TIMESTAMP, _EXEMPLAR = map(itemgetter, range(5))
 _NATIVE_HISTOGRAM = itemgetter(5 if len(Sample._fields) > 5 else slice(0))
 
 
-def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layout, str]:
-    """Return a family's text, and what to keep of it for the next scrape."""
+def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layout, bytes]:
+    """Return a family's text, and what to keep of it for the next scrape.
+
+    Encoded one by one, as UTF-8 refuses the lone surrogates that a guest's name may hold.
+    """
     samples = family.samples
     about = (family.type, family.documentation, family.unit)
     if (
@@ -133,15 +136,15 @@ def _write(family: Metric, kept: _Layout | None, syntax: _Syntax) -> tuple[_Layo
         and kept.names == list(map(_NAME, samples))
         and syntax.values_alone(samples)
     ):
-        return kept, kept.template(family, syntax).fill(numbers(map(_VALUE, samples)))
+        return kept, kept.with_values(family, syntax)
     samples = [sample for sample in samples if syntax.shows(sample)]
     layout = _lay_out(about, samples, kept)
     values = [number(sample.value) + syntax.tail(family, sample) for sample in samples]
-    return layout, layout.template(family, syntax).fill(values)
+    return layout, layout.template(family, syntax).fill(values).encode()
 
 
 class _Layout:
-    """What is kept of a family between scrapes: everything but the values."""
+    """What is kept of a family between scrapes: everything but the values, and what was written with the last ones."""
 
     def __init__(self, about: tuple[str, ...], names: list[str], labels: list[dict[str, str]], starts: list[str]):
         self.about = about  # type, help, unit
@@ -149,6 +152,18 @@ class _Layout:
         self.labels = labels
         self.starts = starts  # of each sample's line: a line break, name{label="value",...} and a blank
         self._templates: dict[str, _Template] = {}  # by the syntax's name
+        self._written: dict[str, tuple[bytes, bytes]] = {}  # likewise: the values' own bytes, and the text
+
+    def with_values(self, family: Metric, syntax: _Syntax) -> bytes:
+        """Return the family's text with its samples' values; the same object if they are those of the last scrape."""
+        values = list(map(_VALUE, family.samples))
+        compared = array("d", map(float, values)).tobytes()  # which tells -0 from 0
+        last = self._written.get(syntax.name)
+        if last and last[0] == compared:
+            return last[1]
+        text = self.template(family, syntax).fill(numbers(values)).encode()
+        self._written[syntax.name] = compared, text
+        return text
 
     def template(self, family: Metric, syntax: _Syntax) -> _Template:
         """Return the family's text but for the values; made when first asked for."""

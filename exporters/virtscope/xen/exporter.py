@@ -19,7 +19,7 @@ from prometheus_client import Metric
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
-from virtscope.toolkit.record import Recordable, record
+from virtscope.toolkit.record import PATIENCE_SECONDS, Recordable, record
 from virtscope.toolkit.recording import Failed
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Exporter, Source
@@ -223,6 +223,7 @@ def recordable_toolstack(interval: float, at_end: contextlib.ExitStack) -> list[
     answers.start()
     at_end.callback(xl.close)
     at_end.callback(answers.close)
+    answers.wait_for_first(PATIENCE_SECONDS)
     contents = "what xl tells: names, uuids, weights, caps, CPU pools; the host's name, boot parameters and build"
     return [Recordable("xl", contents, answers.latest, lambda answers, _: answers)]
 

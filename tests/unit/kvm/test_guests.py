@@ -203,19 +203,35 @@ def roles(host: Host) -> float:
     return host.guests[0].role_seconds["emulator"]
 
 
-def test_scrapes_each_second_get_vcpus_at_once_and_other_threads_within_seconds() -> None:
+def test_scrapes_each_second_get_clocks_at_once_and_other_counters_within_ten_seconds() -> None:
     machine = Machine()
-    vcpu = {"_11": stat("CPU 0/KVM", 100, guest=50)}
-    machine.runs(9, QEMU, stat("qemu", 500), **vcpu)
+
+    def runs(process_ticks: int, vcpu_ticks: int, clock: bytes) -> None:
+        machine.runs(9, QEMU, stat("qemu", process_ticks), _11=stat("CPU 0/KVM", vcpu_ticks, guest=50))
+        machine.content["proc/9/task/11/schedstat"] = clock
+
+    runs(500, 100, b"1000000000 0 7\n")
     machine.look(1000)
     machine.look(1100)
-    machine.runs(9, QEMU, stat("qemu", 700), _11=stat("CPU 0/KVM", 250, guest=50))
+    runs(700, 250, b"2500000000 500000000 9\n")
     soon = machine.look(1101).guests[0]
-    assert (soon.vcpus[0].guest_seconds, soon.cpu_seconds) == (0.5, 7)
+    assert (soon.vcpus[0].run_seconds, soon.vcpus[0].wait_seconds, soon.cpu_seconds) == (2.5, 0.5, 7)
     assert roles(machine.look(1101.5)) == 5
-    for second in range(1102, 1111):
+    for second in range(1102, 1112):
         later = machine.look(second)
     assert roles(later) == 7
+
+
+def test_what_is_read_every_ten_seconds_is_read_at_the_same_seconds_of_each_minute() -> None:
+    """So that at both ends of a rate over a minute it has the same age."""
+    machine = Machine()
+    ages = []
+    for second in range(1000, 1200):
+        machine.runs(9, QEMU, stat("qemu", second), _11=stat("CPU 0/KVM", 100))
+        machine.content["proc/9/task/11/schedstat"] = b"1000000000 0 7\n"
+        ages.append(second - round(100 * roles(machine.look(second + 0.01 * (second % 3)))))
+    assert max(ages) == 9
+    assert ages[60:120] == ages[120:180]
 
 
 def test_scrapes_every_five_seconds_get_all_at_once() -> None:

@@ -77,11 +77,28 @@ def test_names_may_hold_quotes() -> None:
 def test_titles_are_nova_s_names_where_there_are_some() -> None:
     other = UUID.replace("6325b343", "00000000")
     printed = (
-        f"== {UUID} metadata ==".encode()
+        f"== 5e {UUID} metadata ==".encode()
         + NOVA
-        + f"== {UUID} title ==own title\n== {other} metadata ==== {other} title ==only a title\n".encode()
+        + f"== 5e {UUID} title ==own title\n== 5e {other} metadata ==== 5e {other} title ==only a title\n".encode()
     )
-    assert parse_titles(printed) == {UUID: b"web & shop", other: b"only a title"}
+    assert parse_titles(printed, "5e") == {UUID: b"web & shop", other: b"only a title"}
+
+
+def test_a_tenant_names_no_other_guest() -> None:
+    other = UUID.replace("6325b343", "00000000")
+    spoofing = NOVA.replace(b"web", f"== {other} title ==mine".encode())
+    printed = f"== 5e {UUID} metadata ==".encode() + spoofing + f"== 5e {other} title ==its own\n".encode()
+    titles = parse_titles(printed, "5e")
+    assert titles[other] == b"its own"
+    assert b"mine" in titles[UUID]
+
+
+def test_what_is_between_titles_is_another_each_time() -> None:
+    programs = Programs(fine)
+    for _ in range(2):
+        Virsh(programs, lambda: 5.0).read()
+    first, second = (words[0] for words in programs.asked if words[0].startswith("echo"))
+    assert first != second
 
 
 def test_a_guest_started_since_is_another_one() -> None:
@@ -128,7 +145,8 @@ def fine(words: Sequence[str]) -> Finished:
         return Finished(0, domstats(DEBIAN_12), b"")
     if words[0] == "list":
         return Finished(0, f"{UUID} instance-0000002a\n".encode(), b"")
-    return Finished(0, f"== {UUID} metadata ==".encode() + NOVA + f"== {UUID} title ==".encode(), b"")
+    secret = words[0].split()[2]
+    return Finished(0, f"== {secret} {UUID} metadata ==".encode() + NOVA + f"== {secret} {UUID} title ==".encode(), b"")
 
 
 def test_titles_are_asked_once_of_each_guest() -> None:

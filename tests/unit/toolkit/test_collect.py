@@ -242,6 +242,22 @@ def test_it_reads_on_its_interval_whoever_asks(start: Start) -> None:
     assert background.age() is not None
 
 
+def test_the_first_read_can_be_waited_for_whether_or_not_it_succeeds(start: Start) -> None:
+    begun = threading.Event()
+
+    def fail() -> int:
+        begun.wait(30)
+        raise SourceUnavailable("gone")
+
+    background = start(fail, 600)
+    background.wait_for_first(0)
+    assert background.cost.reads == 0
+    begun.set()
+    background.wait_for_first(30)
+    with pytest.raises(SourceUnavailable, match="gone"):
+        background.latest()
+
+
 def test_a_read_that_hangs_blocks_no_scrape_and_leaves_the_values_of_the_one_before(start: Start) -> None:
     let_go, numbers = threading.Event(), count(1)
 

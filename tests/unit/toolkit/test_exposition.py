@@ -18,7 +18,7 @@ from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sam
 from prometheus_client.utils import floatToGoString
 
 from bench.guests import Guests, by_add_metric
-from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
+from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
 from virtscope.toolkit.lines import numbers
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
@@ -200,6 +200,15 @@ def test_two_families_of_one_name_keep_apart() -> None:
     encoder = Encoder()
     for _ in range(3):
         assert_as_the_client(encoder, [_guests("web", "db"), _guests("mail")])
+
+
+def test_a_family_of_the_same_values_is_the_same_object_again() -> None:
+    """So that it isn't compressed again either."""
+    encoder = Encoder()
+    for form in Format:
+        encoder.pieces([_guests("web", "db")], form)
+        second, third = (encoder.pieces([_guests("web", "db")], form)[0] for _ in range(2))
+        assert second is third
 
 
 def test_forgets_the_guests_that_are_gone() -> None:

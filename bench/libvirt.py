@@ -1,0 +1,158 @@
+"""Guests of a libvirtd that the bench runs, and what it costs to ask that about them: at once, or one by one.
+
+The guests are emulated and halt when they have started, so that only the asking takes CPU time. All runs in namespaces
+of its own, on empty folders of its own, and ends with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+# What exporters ask for that know no domstats, in this order, of guest after guest.
+_ONE_BY_ONE = ("dumpxml {}", "dominfo {}", "vcpuinfo {}", "dommemstat {}", "domblkstat {} vda")
+_PROGRAMS = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "unshare", "nsenter")
+_FOLDERS = ("/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt", "/etc/libvirt")
+_NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+_CGROUPS = Path("/sys/fs/cgroup")
+_START_SECONDS = 60.0
+_SETTLING_SECONDS = 20.0  # the guests' firmware
+
+# A boot sector: cli, hlt, and again.
+_HALTS = b"\xfa\xf4\xeb\xfd".ljust(510, b"\0") + b"\x55\xaa"
+
+_DOMAIN = """
+<domain type='qemu'>
+  <name>{name}</name>
+  <memory unit='MiB'>16</memory>
+  <vcpu>2</vcpu>
+  <iothreads>1</iothreads>
+  <os><type arch='x86_64' machine='pc'>hvm</type></os>
+  <cpu mode='custom' match='exact' check='none'><model fallback='forbid'>qemu64</model></cpu>
+  <devices>
+    <emulator>{emulator}</emulator>
+    <disk type='file' device='disk'>
+      <driver name='qemu' type='raw' cache='none' iothread='1'/>
+      <source file='{disk}'/><target dev='vda' bus='virtio'/><readonly/>
+    </disk>
+  </devices>
+  <seclabel type='static' model='dac' relabel='no'><label>+0:+0</label></seclabel>
+</domain>
+"""
+
+
+class LibvirtError(Exception):
+    """No libvirtd can be run here; says what is absent, or what went wrong."""
+
+
+class LibvirtGuests:
+    """Runs `count` of them until the `with` block ends; raises LibvirtError where that isn't possible."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        missing = [name for name in _PROGRAMS if not shutil.which(name)]
+        if missing:
+            packages = "libvirt-daemon-system libvirt-clients qemu-system-x86"
+            raise LibvirtError(f"no {missing[0]}; apt-get install {packages}")
+        if os.geteuid():
+            raise LibvirtError("the bench isn't run as root")
+        self._folder = folder
+        self._names = [f"guest{number}" for number in range(count)]
+        self._namespace: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._start_libvirtd()
+            self._create()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def seconds_at_once(self) -> float:
+        """Return the CPU seconds of one answer about all guests: virsh's, libvirtd's and the guests' own."""
+        return self._seconds(["domstats --raw"])
+
+    def seconds_one_by_one(self) -> float:
+        """Return the CPU seconds of asking about one guest after another."""
+        return self._seconds([line.format(name) for name in self._names for line in _ONE_BY_ONE])
+
+    def _start_libvirtd(self) -> None:
+        mounts = "".join(f"mkdir -p {folder} && mount -t tmpfs tmpfs {folder} && " for folder in _FOLDERS)
+        with (self._folder / "libvirtd.log").open("wb") as log:
+            self._namespace = subprocess.Popen(
+                [*_NAMESPACES, "sh", "-ec", f"{mounts}virtlogd -d; libvirtd"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while self._virsh(["version"]).returncode:
+            if self._namespace.poll() is not None or time.monotonic() > deadline:
+                raise LibvirtError(f"libvirtd doesn't start: {(self._folder / 'libvirtd.log').read_text()[-300:]}")
+            time.sleep(0.2)
+
+    def _create(self) -> None:
+        disk = self._folder / "halts.img"
+        disk.write_bytes(_HALTS.ljust(1 << 20, b"\0"))
+        for name in self._names:
+            described = _DOMAIN.format(name=name, emulator=shutil.which("qemu-system-x86_64"), disk=disk)
+            (self._folder / f"{name}.xml").write_text(described)
+        made = self._virsh([f"create {self._folder / name}.xml" for name in self._names])
+        if made.stderr:
+            raise LibvirtError(f"libvirtd starts no guests: {made.stderr.decode()[-300:]}")
+        time.sleep(_SETTLING_SECONDS)
+
+    def _virsh(self, commands: list[str]) -> subprocess.CompletedProcess[bytes]:
+        assert self._namespace
+        inside = ["nsenter", "--mount", f"--target={_children(self._namespace.pid)[0]}"]
+        return subprocess.run(
+            [*inside, "virsh", "-q", "-c", "qemu:///system"],
+            input="".join(f"{command}\n" for command in commands).encode(),
+            capture_output=True,
+            check=False,
+        )
+
+    def _seconds(self, commands: list[str]) -> float:
+        before = self._used()
+        answered = self._virsh(commands)
+        if answered.stderr:
+            raise LibvirtError(f"virsh: {answered.stderr.decode()[-300:]}")
+        return self._used() - before
+
+    def _used(self) -> float:
+        """Return the CPU seconds of all that runs in the namespaces, and of the virsh that have ended."""
+        assert self._namespace
+        ended = os.times()
+        clocks = [(~pid << 3) | 2 for pid in _below(self._namespace.pid)]  # those of clock_getcpuclockid(3)
+        return ended.children_user + ended.children_system + sum(map(time.clock_gettime, clocks))
+
+    def _stop(self) -> None:
+        if self._namespace:
+            self._namespace.kill()  # and with it all in its namespace of processes
+            self._namespace.wait()
+        # libvirt leaves its guests' cgroups behind where no systemd makes them. Only empty ones can be removed.
+        for machine in (_CGROUPS / "machine", *_CGROUPS.glob("*/machine")):
+            for folder in sorted(machine.rglob("*/"), reverse=True):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            with contextlib.suppress(OSError):
+                machine.rmdir()
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _below(pid: int) -> list[int]:
+    return [each for child in _children(pid) for each in (child, *_below(child))]
