@@ -11,18 +11,30 @@ import os
 import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 # What exporters ask for that know no domstats, in this order, of guest after guest.
 _ONE_BY_ONE = ("dumpxml {}", "dominfo {}", "vcpuinfo {}", "dommemstat {}", "domblkstat {} vda")
-_PROGRAMS = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "unshare", "nsenter")
+_PROGRAMS = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "setpriv", "unshare", "nsenter")
 _FOLDERS = ("/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt", "/etc/libvirt")
-_NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+_NAMESPACES = (
+    *("setpriv", "--pdeathsig", "KILL"),  # they end if the bench is killed
+    *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
+)
+# Where KVM is there and doesn't work, libvirt asks QEMU for each guest anew, for seconds, what it can do.
+_WITHOUT_KVM = """test ! -e /dev/kvm || {
+  touch /run/libvirt/none && mount --bind /run/libvirt/none /dev/kvm && mount -o remount,bind,ro /dev/kvm
+  echo 'namespaces = []' >/etc/libvirt/qemu.conf
+}
+"""
+_AT_ONCE = 10  # guests to start: each takes libvirt some seconds, without CPU time
 _CGROUPS = Path("/sys/fs/cgroup")
 _START_SECONDS = 60.0
 _SETTLING_SECONDS = 20.0  # the guests' firmware
+_ENDING_SECONDS = 10.0
 
 # A boot sector: cli, hlt, and again.
 _HALTS = b"\xfa\xf4\xeb\xfd".ljust(510, b"\0") + b"\x55\xaa"
@@ -88,16 +100,16 @@ class LibvirtGuests:
         return self._seconds([line.format(name) for name in self._names for line in _ONE_BY_ONE])
 
     def _start_libvirtd(self) -> None:
-        mounts = "".join(f"mkdir -p {folder} && mount -t tmpfs tmpfs {folder} && " for folder in _FOLDERS)
+        mounts = "".join(f"mkdir -p {folder} && mount -t tmpfs tmpfs {folder}\n" for folder in _FOLDERS)
         with (self._folder / "libvirtd.log").open("wb") as log:
             self._namespace = subprocess.Popen(
-                [*_NAMESPACES, "sh", "-ec", f"{mounts}virtlogd -d; libvirtd"],
+                [*_NAMESPACES, "sh", "-ec", f"{mounts}{_WITHOUT_KVM}virtlogd -d; libvirtd"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
         deadline = time.monotonic() + _START_SECONDS
-        while self._virsh(["version"]).returncode:
+        while not _children(self._namespace.pid) or self._virsh(["version"]).returncode:
             if self._namespace.poll() is not None or time.monotonic() > deadline:
                 raise LibvirtError(f"libvirtd doesn't start: {(self._folder / 'libvirtd.log').read_text()[-300:]}")
             time.sleep(0.2)
@@ -108,9 +120,10 @@ class LibvirtGuests:
         for name in self._names:
             described = _DOMAIN.format(name=name, emulator=shutil.which("qemu-system-x86_64"), disk=disk)
             (self._folder / f"{name}.xml").write_text(described)
-        made = self._virsh([f"create {self._folder / name}.xml" for name in self._names])
-        if made.stderr:
-            raise LibvirtError(f"libvirtd starts no guests: {made.stderr.decode()[-300:]}")
+        with ThreadPoolExecutor(_AT_ONCE) as creating:
+            for made in creating.map(self._virsh, [[f"create {self._folder / name}.xml"] for name in self._names]):
+                if made.stderr:
+                    raise LibvirtError(f"libvirtd starts no guests: {made.stderr.decode()[-300:]}")
         time.sleep(_SETTLING_SECONDS)
 
     def _virsh(self, commands: list[str]) -> subprocess.CompletedProcess[bytes]:
@@ -141,13 +154,14 @@ class LibvirtGuests:
         if self._namespace:
             self._namespace.kill()  # and with it all in its namespace of processes
             self._namespace.wait()
-        # libvirt leaves its guests' cgroups behind where no systemd makes them. Only empty ones can be removed.
-        for machine in (_CGROUPS / "machine", *_CGROUPS.glob("*/machine")):
-            for folder in sorted(machine.rglob("*/"), reverse=True):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            with contextlib.suppress(OSError):
-                machine.rmdir()
+        # libvirt leaves its guests' cgroups behind where no systemd makes them.
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while (left := [*_CGROUPS.glob("machine"), *_CGROUPS.glob("*/machine")]) and time.monotonic() < deadline:
+            for machine in left:
+                for folder in (*sorted(machine.rglob("*/"), reverse=True), machine):
+                    with contextlib.suppress(OSError):  # not empty yet
+                        folder.rmdir()
+            time.sleep(0.1)
 
 
 def _children(pid: int) -> list[int]:

@@ -23,8 +23,8 @@ from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 SELDOM = 4.5  # seconds between two looks: whoever scrapes every 5 s or less often gets all counters new
 # Seconds between two reads of the counters where looks are closer: a part of a minute, so that a rate over minutes
 # begins and ends with counters of the same age.
-COUNTERS = 10.0
-FACTS = 14.5  # and what changes rarely, however close they are
+COUNTERS = 15.0
+FACTS = 14.5  # seconds until what changes rarely is read again, however close they are
 _PORTIONS = 12  # of the guests, after the first look
 _STARTING = 60.0  # seconds in which QEMU may not have its threads yet
 
@@ -46,7 +46,7 @@ class _Counters(NamedTuple):
     """The counters that aren't read of a guest at each look."""
 
     accelerator: str
-    role_ticks: Mapping[str, int]
+    role_seconds: Mapping[str, float]
     served_ticks: int  # by the kernel's threads
 
 
@@ -172,7 +172,7 @@ class Guests:
             guest_seconds=process.guest / TICKS,
             guest_time_absent=self._absent(accelerator),
             vcpus=vcpus,
-            role_seconds={role: ticks / TICKS for role, ticks in counters.role_ticks.items()},
+            role_seconds=counters.role_seconds,
             memory_resident_bytes=facts.resident_bytes,
             memory_limit_bytes=line.memory_bytes,
             limits=facts.cgroups.limits,
@@ -204,7 +204,7 @@ class Guests:
             roles[role] = roles.get(role, 0) + ticks
         return _Counters(
             accelerator=threads.accelerator,
-            role_ticks=dict(sorted(roles.items())),
+            role_seconds={role: ticks / TICKS for role, ticks in sorted(roles.items())},
             served_ticks=sum(served.values()),
         )
 

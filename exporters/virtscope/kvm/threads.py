@@ -70,12 +70,12 @@ class Kind(NamedTuple):
 def parse_process(stat: bytes) -> Process | None:
     """Return what a stat says; None where it is cut or malformed."""
     opened, closed = stat.find(b"("), stat.rfind(b")")
-    fields = stat[closed + 1 :].split()
+    fields = stat[closed + 1 :].split(None, 41)
     if not 0 < opened < closed or len(fields) < 41:
         return None
     try:
-        flags, user, system, start, guest = (int(fields[place]) for place in (6, 11, 12, 19, 40))
-        state, ppid = fields[0].decode(), int(fields[1])
+        state, ppid, flags, start = fields[0].decode(), int(fields[1]), int(fields[6]), int(fields[19])
+        user, system, guest = int(fields[11]), int(fields[12]), int(fields[40])
     except ValueError:
         return None
     return Process(

@@ -345,7 +345,7 @@ _OPENMETRICS = _Syntax(
 # Level 1: a fifth larger than level 9 and a tenth of its CPU.
 _LEVEL = 1
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff"  # RFC 1952: deflate, no name, no time, fastest, unknown system
-_WORTH_KEEPING = 1 << 14  # bytes of a piece; less gains nothing, and to end a piece costs some bytes
+_WORTH_KEEPING = 1 << 12  # bytes of a piece; less gains nothing, and to end a piece costs some bytes
 
 
 class Gzip:

@@ -203,7 +203,7 @@ def roles(host: Host) -> float:
     return host.guests[0].role_seconds["emulator"]
 
 
-def test_scrapes_each_second_get_clocks_at_once_and_other_counters_within_ten_seconds() -> None:
+def test_scrapes_each_second_get_clocks_at_once_and_other_counters_within_a_few_seconds() -> None:
     machine = Machine()
 
     def runs(process_ticks: int, vcpu_ticks: int, clock: bytes) -> None:
@@ -217,12 +217,12 @@ def test_scrapes_each_second_get_clocks_at_once_and_other_counters_within_ten_se
     soon = machine.look(1101).guests[0]
     assert (soon.vcpus[0].run_seconds, soon.vcpus[0].wait_seconds, soon.cpu_seconds) == (2.5, 0.5, 7)
     assert roles(machine.look(1101.5)) == 5
-    for second in range(1102, 1112):
+    for second in range(1102, 1117):
         later = machine.look(second)
     assert roles(later) == 7
 
 
-def test_what_is_read_every_ten_seconds_is_read_at_the_same_seconds_of_each_minute() -> None:
+def test_what_is_read_every_few_seconds_is_read_at_the_same_seconds_of_each_minute() -> None:
     """So that at both ends of a rate over a minute it has the same age."""
     machine = Machine()
     ages = []
@@ -230,7 +230,7 @@ def test_what_is_read_every_ten_seconds_is_read_at_the_same_seconds_of_each_minu
         machine.runs(9, QEMU, stat("qemu", second), _11=stat("CPU 0/KVM", 100))
         machine.content["proc/9/task/11/schedstat"] = b"1000000000 0 7\n"
         ages.append(second - round(100 * roles(machine.look(second + 0.01 * (second % 3)))))
-    assert max(ages) == 9
+    assert max(ages) == 14
     assert ages[60:120] == ages[120:180]
 
 
