@@ -24,7 +24,7 @@ _NAMESPACES = (
     *("setpriv", "--pdeathsig", "KILL"),  # they end if the bench is killed
     *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
-# Where KVM is there and doesn't work, libvirt asks QEMU for each guest anew, for seconds, what it can do.
+# Where KVM is there and does not work, libvirt asks QEMU again for each guest, for seconds, what it can do.
 _WITHOUT_KVM = """test ! -e /dev/kvm || {
   touch /run/libvirt/none && mount --bind /run/libvirt/none /dev/kvm && mount -o remount,bind,ro /dev/kvm
   echo 'namespaces = []' >/etc/libvirt/qemu.conf
