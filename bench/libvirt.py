@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,7 +29,6 @@ _WITHOUT_KVM = """test ! -e /dev/kvm || {
   echo 'namespaces = []' >/etc/libvirt/qemu.conf
 }
 """
-_AT_ONCE = 10  # guests to start: each takes libvirt some seconds, without CPU time
 _CGROUPS = Path("/sys/fs/cgroup")
 _START_SECONDS = 60.0
 _SETTLING_SECONDS = 20.0  # the guests' firmware
@@ -120,10 +118,9 @@ class LibvirtGuests:
         for name in self._names:
             described = _DOMAIN.format(name=name, emulator=shutil.which("qemu-system-x86_64"), disk=disk)
             (self._folder / f"{name}.xml").write_text(described)
-        with ThreadPoolExecutor(_AT_ONCE) as creating:
-            for made in creating.map(self._virsh, [[f"create {self._folder / name}.xml"] for name in self._names]):
-                if made.stderr:
-                    raise LibvirtError(f"libvirtd starts no guests: {made.stderr.decode()[-300:]}")
+        made = self._virsh([f"create {self._folder / name}.xml" for name in self._names])
+        if made.stderr:
+            raise LibvirtError(f"libvirtd starts no guests: {made.stderr.decode()[-300:]}")
         time.sleep(_SETTLING_SECONDS)
 
     def _virsh(self, commands: list[str]) -> subprocess.CompletedProcess[bytes]:
