@@ -17,7 +17,10 @@ ENOUGH = 0.98  # of the rate: a load that is reached
 
 
 def verdict(results: Results, study: NetworkStudy) -> list[str]:
-    """For readers who read no further: the paths first, each by the configuration in which it costs most."""
+    """For readers who read no further: the paths first, each by the configuration in which it costs most.
+
+    That is one in which it costs more beyond noise, if there is any: where little is sent, noise is the greatest ratio.
+    """
     judged = results.judged_by
     unit = "as much CPU time" if judged == CPU else f"as many {judged}"
 
@@ -92,7 +95,8 @@ def _of(of: Sequence[Compared[C]], judged: str, begin: str, unit: str, than: Cal
     known = [one for one in of if judged in one.cost]
     if not known:
         return []
-    most = max(known, key=lambda one: one.cost[judged].value)
+    more = [one for one in known if one.cost[judged].differs and one.cost[judged].value > 1]
+    most = max(more or known, key=lambda one: one.cost[judged].value)
     cost = most.cost[judged]
     ends = f", 95 % interval {interval(cost)}" if interval(cost) else ""
     size = "" if len(known) == 1 else "up to "
