@@ -41,7 +41,7 @@ LMBENCH = {
     "lat_fs": 'say "0k\t10\t50000\t100000"; say "10k\t10\t20000\t40000"',
     "lat_udp": 'say "UDP latency using $1: 9 microseconds"',
     "lat_tcp": 'say "TCP latency using $1: 12 microseconds"',
-    "lat_connect": "echo 'no more ports' >&2; exit 2",
+    "lat_connect": 'echo "no more ports in $ENOUGH" >&2; exit 2',
     "bw_tcp": 'say "10.000000 1900 MB/sec"',
     "bw_unix": "kill -SEGV $$",
     "bw_pipe": 'say "Pipe bandwidth: 5000 MB/sec"',
@@ -76,15 +76,18 @@ def run(script: str, *arguments: object) -> str:
     ).stdout
 
 
-def test_lmbenchs_programs_print_a_results_file_and_leave_nothing(fakes: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("interval", "of_connections"), [(1000, 1000), (100_000, 10_000)])
+def test_lmbenchs_programs_print_a_results_file_and_leave_nothing(
+    fakes: Path, tmp_path: Path, interval: int, of_connections: int
+) -> None:
     if HELLO.exists():
         pytest.skip(f"{HELLO} is there already")
-    said = run("lmbench.sh", fakes, "", 4, 1000, tmp_path / "work")
+    said = run("lmbench.sh", fakes, "", 4, interval, tmp_path / "work")
     found = {(row.test.group, row.test.name): row.value for row in lmbench.parse(said)}
     # A program that fails costs its own value, and is named.
     missing = {(test.group, test.name) for test in lmbench.LINES.values()} - found.keys()
     assert missing == {(lmbench.LATENCIES, "TCP conn"), (lmbench.BANDWIDTHS, "AF Unix")}
-    assert "[lat_connect localhost: status 2: no more ports]" in said
+    assert f"[lat_connect localhost: status 2: no more ports in {of_connections}]" in said
     assert "[bw_unix : status 139: Segmentation fault]" in said
     assert found[lmbench.PROCESSES, "exec proc"] == 590
     assert len(found) == 38
