@@ -27,18 +27,31 @@ compose-demo: ## The same demo on Docker
 compose-down: ## Stop the stack or the demo on Docker; volumes are kept
 	@$(PYTHON) -m tools.compose down
 
+##@ Fleet
+.PHONY: fleet fleet-down fleet-status fleet-files fleet-test
+fleet: $(READY) ## Start a small fleet on this machine: pairs of Prometheus, Thanos, Alertmanagers (fleet/fleet.yml)
+	@$(BIN)/python -m fleet up
+fleet-down: $(READY) ## Stop it; its data is kept
+	@$(BIN)/python -m fleet down
+fleet-status: $(READY) ## Show its parts, and how many hosts each Prometheus scrapes
+	@$(BIN)/python -m fleet status
+fleet-files: $(READY) ## Write compose.fleet.yaml from the same parts, and the files that it has in .stack/fleet
+	@$(BIN)/python -m fleet compose
+fleet-test: $(READY) ## Prove that a fleet answers as one Prometheus would, and loses nothing when parts die: 40 minutes
+	@$(BIN)/python -m fleet.proof
+
 ##@ Experiment
 .PHONY: lab import
-lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, allocation(-short), factors(-short), suites, network or a file
+lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, neighbour, allocation(-short), factors(-short), suites, network or a file
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
 import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
 	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
 ##@ Test
-.PHONY: test nightly lint types test-fast test-xen fuzz soak faults mutants bench bench-rules
+.PHONY: test nightly lint types test-fast test-xen fuzz soak faults truth mutants bench bench-rules
 # These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel: by files, in the order
 # of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
-ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/kvm tests/xen
+ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/truth tests/kvm tests/xen
 test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
 	$(BIN)/python -m tools.go_programs
 	$(BIN)/pytest -m "not nightly" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
@@ -65,11 +78,13 @@ soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, 
 	HOURS=$${HOURS:-2} $(BIN)/python -m soak
 faults: $(READY) ## As root, hurt a running stack in some forty ways for a quarter of an hour, and print what each did; ONLY=REGEX
 	$(BIN)/python -m faults $(if $(ONLY),--only '$(ONLY)')
+truth: $(READY) ## As root, inject neighbours for an hour and compare who is named with who it was; SEED=1 EPISODES=108
+	$(BIN)/python -m truth $(if $(SEED),--seed $(SEED)) $(if $(EPISODES),--episodes $(EPISODES))
 mutants: $(READY) ## Change code and rules one line at a time, and show what no test notices; FILES="PATH ..." for all of these
 	$(BIN)/python -m tools.mutants $(FILES)
 bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
 	$(BIN)/python -m bench
-bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for six minutes
+bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for a quarter of an hour
 	$(BIN)/python -m bench.rules
 
 ##@ Package
@@ -85,7 +100,7 @@ sbom: $(READY) ## Write what the packages and the wheel depend on into dist/, as
 	$(BIN)/python -m tools.sbom dist
 
 ##@ Develop
-.PHONY: format rules dashboards docs mixin golden requirements licences tools-update clean
+.PHONY: format rules dashboards docs bpf mixin golden requirements licences tools-update clean
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -96,6 +111,9 @@ rules: $(READY) ## Write the rules of the applications' objectives and of their 
 docs: $(READY) ## Write docs/metrics.md from the golden expositions, and the tables of docs/vocabulary.md
 	$(BIN)/python -m tools.metric_reference
 	$(BIN)/python -m tools.vocabulary_reference
+	$(BIN)/python -m tools.push
+bpf: $(READY) ## Compile sched-exporter's program for the kernel, with the clang that tests/packages.txt lists
+	$(BIN)/python -m tools.bpf
 golden: $(READY) ## Rewrite the golden expositions; review the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
 mixin: $(READY) ## Write rules, alerts, dashboards and manifests for your own stack into dist/mixin/; CONFIG=FILE for settings

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from prometheus_client import Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from bench import counters, hosts, over_ssh, scraping, sensors
+from bench import counters, hosts, over_ssh, scraping, sensors, waits
 from bench.guests import Guests, by_add_metric
 from tools import programs
 from virtscope.toolkit.exposition import Encoder
@@ -41,6 +41,7 @@ def main() -> None:
     hosts.measure()
     over_ssh.measure()
     counters.measure()
+    waits.measure()
     sensors.measure()
 
 

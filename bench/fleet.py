@@ -2,7 +2,7 @@
 
 A quarter of the hosts each are Xen, KVM, OpenVZ and containers. Two virtual servers of each host are an application
 with three objectives (alerts/objectives/auction.yml), whose requests are counted on one host in ten. All hosts are
-healthy: nothing waits for long, and no alert fires.
+healthy: nothing waits for long, and no alert fires. Two dense hosts (bench/dense.py) may be among them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import product
 from types import TracebackType
 from typing import Any, Self
 
+from bench import dense
 from tests.live.endpoints import BackgroundServer, QuietHandler, http_server
 
 GUESTS = 50
@@ -24,6 +25,8 @@ VCPUS = 2  # of a KVM guest
 PLATFORMS = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job for each
 REQUESTS_COUNTED_EVERY = 10  # on one of this many hosts of a platform
 CGROUPS_COUNTED_EVERY = 10  # on one of this many hosts of containers, events are counted for each container
+WAITS_COUNTED_EVERY = 2  # on one of this many hosts of containers, it is counted who waits for whom
+NEIGHBOURS = 4  # that each container waits for
 
 EVENTS = {
     "cache": {"instructions": 1e9, "cycles": 1.2e9, "cache-misses": 5e6},
@@ -52,48 +55,58 @@ def xentop() -> Lines:
     yield f"xen_host_cpus {CPUS}"
     yield f"xen_host_vcpus {2 * GUESTS}"
     for domid in range(GUESTS + 1):
-        domain = f'domid="{domid}",domain="{guest(domid - 1) if domid else "Domain-0"}"'
-        yield f"xen_domain_cpu_seconds_total{{{domain}}} ~0.2"
-        for state in ("running", "blocked", "paused", "shutdown", "crashed", "dying"):
-            yield f'xen_domain_state{{{domain},state="{state}"}} 0'
-        yield f"xen_domain_memory_bytes{{{domain}}} 1e9"
-        yield f"xen_domain_memory_limit_bytes{{{domain}}} 2e9"
-        yield f"xen_domain_cpu_limit_cpus{{{domain}}} 1"
-        yield f"xen_domain_scheduler_weight{{{domain}}} 256"
-        yield f"xen_domain_runnable_seconds_total{{{domain}}} ~0.02"
-        for direction in ("receive", "transmit"):
-            yield f'xen_domain_network_{direction}_bytes_total{{{domain},vif="0"}} ~1e5'
-        for direction in ("read", "write"):
-            yield f'xen_domain_block_{direction}_bytes_total{{{domain},vbd="xvda"}} ~1e4'
+        yield from domain(domid, guest(domid - 1) if domid else "Domain-0")
+
+
+def domain(domid: int, name: str) -> Lines:
+    """What xentop-exporter says of one domain."""
+    labels = f'domid="{domid}",domain="{name}"'
+    yield f"xen_domain_cpu_seconds_total{{{labels}}} ~0.2"
+    for state in ("running", "blocked", "paused", "shutdown", "crashed", "dying"):
+        yield f'xen_domain_state{{{labels},state="{state}"}} 0'
+    yield f"xen_domain_memory_bytes{{{labels}}} 1e9"
+    yield f"xen_domain_memory_limit_bytes{{{labels}}} 2e9"
+    yield f"xen_domain_cpu_limit_cpus{{{labels}}} 1"
+    yield f"xen_domain_scheduler_weight{{{labels}}} 256"
+    yield f"xen_domain_runnable_seconds_total{{{labels}}} ~0.02"
+    for direction in ("receive", "transmit"):
+        yield f'xen_domain_network_{direction}_bytes_total{{{labels},vif="0"}} ~1e5'
+    for direction in ("read", "write"):
+        yield f'xen_domain_block_{direction}_bytes_total{{{labels},vbd="xvda"}} ~1e4'
 
 
 def kvm() -> Lines:
     """kvm-exporter's metrics."""
     yield "kvm_up 1"
     yield f"kvm_host_cpus {CPUS}"
-    yield f"kvm_host_cpu_seconds_total ~{GUESTS * 0.1 + 1}"
-    yield f"kvm_host_guest_seconds_total ~{GUESTS * 0.08}"
+    yield f"kvm_host_cpu_seconds_total ~{GUESTS * 0.1 + 0.5}"
+    yield f"kvm_host_guest_seconds_total ~{GUESTS * 0.09}"
     for number in range(GUESTS):
-        labels = f'guest="{guest(number)}",pid="{1000 + number}"'
-        yield f'kvm_guest_info{{{labels},uuid="{number}",id="{number}",title="",manager="libvirt",accelerator="kvm"}} 1'
-        yield f"kvm_guest_cpu_seconds_total{{{labels}}} ~0.1"
-        yield f"kvm_guest_guest_seconds_total{{{labels}}} ~0.08"
-        yield f"kvm_guest_vcpus{{{labels}}} {VCPUS}"
-        for vcpu in range(VCPUS):
-            yield f'kvm_vcpu_run_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.09 / VCPUS}'
-            yield f'kvm_vcpu_wait_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.01 / VCPUS}'
-            yield f'kvm_vcpu_exits_total{{{labels},vcpu="{vcpu}"}} ~100'
-        yield f"kvm_guest_memory_resident_bytes{{{labels}}} 1e9"
-        yield f"kvm_guest_memory_limit_bytes{{{labels}}} 2e9"
-        yield f"kvm_guest_cpu_limit_cpus{{{labels}}} 1"
-        yield f"kvm_guest_cpu_weight{{{labels}}} 100"
-        yield f'kvm_guest_throttled_seconds_total{{{labels},part="all"}} 0'
-        for state in ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended"):
-            yield f'kvm_guest_state{{{labels},state="{state}"}} 0'
-        for direction in ("receive", "transmit"):
-            yield f'kvm_guest_network_{direction}_bytes_total{{{labels},device="vnet{number}"}} ~1e5'
-        for direction in ("read", "write"):
-            yield f'kvm_guest_block_{direction}_bytes_total{{{labels},device="vda"}} ~1e4'
+        yield from kvm_guest(1000 + number, guest(number))
+
+
+def kvm_guest(pid: int, name: str) -> Lines:
+    """What kvm-exporter says of one guest."""
+    labels = f'guest="{name}",pid="{pid}"'
+    yield f'kvm_guest_info{{{labels},uuid="{pid}",id="{pid}",title="",manager="libvirt",accelerator="kvm"}} 1'
+    yield f"kvm_guest_cpu_seconds_total{{{labels}}} ~0.1"
+    yield f"kvm_guest_guest_seconds_total{{{labels}}} ~0.09"
+    yield f"kvm_guest_vcpus{{{labels}}} {VCPUS}"
+    for vcpu in range(VCPUS):
+        yield f'kvm_vcpu_run_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.09 / VCPUS}'
+        yield f'kvm_vcpu_wait_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.01 / VCPUS}'
+        yield f'kvm_vcpu_exits_total{{{labels},vcpu="{vcpu}"}} ~100'
+    yield f"kvm_guest_memory_resident_bytes{{{labels}}} 1e9"
+    yield f"kvm_guest_memory_limit_bytes{{{labels}}} 2e9"
+    yield f"kvm_guest_cpu_limit_cpus{{{labels}}} 1"
+    yield f"kvm_guest_cpu_weight{{{labels}}} 100"
+    yield f'kvm_guest_throttled_seconds_total{{{labels},part="all"}} 0'
+    for state in ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended"):
+        yield f'kvm_guest_state{{{labels},state="{state}"}} 0'
+    for direction in ("receive", "transmit"):
+        yield f'kvm_guest_network_{direction}_bytes_total{{{labels},device="vnet{pid}"}} ~1e5'
+    for direction in ("read", "write"):
+        yield f'kvm_guest_block_{direction}_bytes_total{{{labels},device="vda"}} ~1e4'
 
 
 def vestat() -> Lines:
@@ -101,16 +114,21 @@ def vestat() -> Lines:
     yield "vestat_up 1"
     yield f"openvz_host_containers {GUESTS}"
     for number in range(GUESTS):
-        ctid = f'ctid="{guest(number)}"'
-        yield f"openvz_container_cpu_used_seconds_total{{{ctid}}} ~0.08"
-        yield f"openvz_container_scheduling_latency_seconds_total{{{ctid}}} ~0.005"
-        yield f"openvz_container_uptime_seconds{{{ctid}}} ~1"
-        yield f'openvz_beancounter_held_bytes{{{ctid},resource="physpages"}} 1e9'
-        yield f'openvz_beancounter_limit_bytes{{{ctid},resource="physpages"}} 2e9'
-        for resource in BEANCOUNTERS:
-            yield f'openvz_beancounter_failures_total{{{ctid},resource="{resource}"}} 0'
-        for direction in ("read", "write"):
-            yield f"openvz_container_io_{direction}_bytes_total{{{ctid}}} ~1e4"
+        yield from openvz_container(guest(number))
+
+
+def openvz_container(name: str) -> Lines:
+    """What vestat-exporter says of one container."""
+    ctid = f'ctid="{name}"'
+    yield f"openvz_container_cpu_used_seconds_total{{{ctid}}} ~0.08"
+    yield f"openvz_container_scheduling_latency_seconds_total{{{ctid}}} ~0.005"
+    yield f"openvz_container_uptime_seconds{{{ctid}}} ~1"
+    yield f'openvz_beancounter_held_bytes{{{ctid},resource="physpages"}} 1e9'
+    yield f'openvz_beancounter_limit_bytes{{{ctid},resource="physpages"}} 2e9'
+    for resource in BEANCOUNTERS:
+        yield f'openvz_beancounter_failures_total{{{ctid},resource="{resource}"}} 0'
+    for direction in ("read", "write"):
+        yield f"openvz_container_io_{direction}_bytes_total{{{ctid}}} ~1e4"
 
 
 def cadvisor() -> Lines:
@@ -120,23 +138,28 @@ def cadvisor() -> Lines:
     for direction in ("receive", "transmit"):
         yield f'container_network_{direction}_bytes_total{{id="/",interface="eth0"}} ~7e6'
     for number in range(GUESTS):
-        path, named = container(number), f',name="{guest(number)}",image="web"'
-        for labels in (f'id="{path}"{named}', f'id="{path}/init.scope"', f'id="/system.slice/service{number}.service"'):
-            yield f"container_start_time_seconds{{{labels}}} 1e9"
-            yield f'container_cpu_usage_seconds_total{{{labels},cpu="total"}} ~0.08'
-            yield f"container_cpu_user_seconds_total{{{labels}}} ~0.04"
-            yield f"container_pressure_cpu_waiting_seconds_total{{{labels}}} ~0.005"
-            yield f"container_memory_working_set_bytes{{{labels}}} 1e9"
-            yield f"container_spec_memory_limit_bytes{{{labels}}} 2e9"
-            yield f"container_spec_cpu_period{{{labels}}} 1e5"
-            yield f"container_spec_cpu_shares{{{labels}}} 1024"
-            for direction in ("read", "write"):
-                yield f'container_fs_{direction}s_bytes_total{{{labels},device="/dev/sda"}} ~1e4'
-        labels = f'id="{path}"{named}'
-        yield f"container_cpu_cfs_throttled_seconds_total{{{labels}}} 0"
-        yield f"container_spec_cpu_quota{{{labels}}} 1e5"
-        for direction in ("receive", "transmit"):
-            yield f'container_network_{direction}_bytes_total{{{labels},interface="eth0"}} ~1e5'
+        yield from cgroup_container(number, guest(number))
+
+
+def cgroup_container(number: int, name: str) -> Lines:
+    """What cAdvisor says of one container, its inner cgroup and a service of the host."""
+    path, named = container(number), f',name="{name}",image="web"'
+    for labels in (f'id="{path}"{named}', f'id="{path}/init.scope"', f'id="/system.slice/service{number}.service"'):
+        yield f"container_start_time_seconds{{{labels}}} 1e9"
+        yield f'container_cpu_usage_seconds_total{{{labels},cpu="total"}} ~0.08'
+        yield f"container_cpu_user_seconds_total{{{labels}}} ~0.04"
+        yield f"container_pressure_cpu_waiting_seconds_total{{{labels}}} ~0.005"
+        yield f"container_memory_working_set_bytes{{{labels}}} 1e9"
+        yield f"container_spec_memory_limit_bytes{{{labels}}} 2e9"
+        yield f"container_spec_cpu_period{{{labels}}} 1e5"
+        yield f"container_spec_cpu_shares{{{labels}}} 1024"
+        for direction in ("read", "write"):
+            yield f'container_fs_{direction}s_bytes_total{{{labels},device="/dev/sda"}} ~1e4'
+    labels = f'id="{path}"{named}'
+    yield f"container_cpu_cfs_throttled_seconds_total{{{labels}}} 0"
+    yield f"container_spec_cpu_quota{{{labels}}} 1e5"
+    for direction in ("receive", "transmit"):
+        yield f'container_network_{direction}_bytes_total{{{labels},interface="eth0"}} ~1e5'
 
 
 def container(number: int) -> str:
@@ -173,8 +196,25 @@ def perf_of_cgroups() -> Lines:
     """perf-exporter's metrics of the CPUs and of each container."""
     yield from perf()
     for number in range(GUESTS):
-        for group in EVENTS:
-            yield from _counted("perf_cgroup", f'cgroup="{container(number)}",pmu=""', group, CPUS / GUESTS / 2)
+        yield from events_of_container(number)
+
+
+def events_of_container(number: int) -> Lines:
+    """What perf-exporter says of one container."""
+    for group in EVENTS:
+        yield from _counted("perf_cgroup", f'cgroup="{container(number)}",pmu=""', group, CPUS / GUESTS / 2)
+
+
+def sched() -> Lines:
+    """sched-exporter's metrics of containers: each waits for itself, some others, the host and nobody."""
+    yield "sched_up 1"
+    yield "sched_switches_total ~60000"
+    for number in range(GUESTS):
+        labels = f'cgroup="{container(number)}"'
+        yield f"sched_waits_total{{{labels}}} ~100"
+        others = [container((number + step) % GUESTS) for step in range(NEIGHBOURS + 1)]
+        for running in (*others, "/system.slice/cron.service", "(host)", "(idle)", "(rest)"):
+            yield f'sched_wait_seconds_total{{{labels},running="{running}"}} ~0.0005'
 
 
 def _counted(prefix: str, labels: str, group: str, share: float) -> Lines:
@@ -185,10 +225,10 @@ def _counted(prefix: str, labels: str, group: str, share: float) -> Lines:
         yield f'{prefix}_events_total{{{labels},event="{event}"}} ~{rate * share}'
 
 
-def telegraf() -> Lines:
+def telegraf(app: str = "auction-1") -> Lines:
     """Metrics of the sensor of an application's access log: 20 requests a second, answered in less than 50 ms."""
     for method, status in product(REQUESTS, ("2xx", "3xx", "4xx", "5xx")):
-        labels = f'app="auction-1",tier="web",method="{method}",status="{status}"'
+        labels = f'app="{app}",tier="web",method="{method}",status="{status}"'
         requests = REQUESTS[method] if status == "2xx" else 0
         for edge in (*EDGES, "+Inf"):
             share = min(1, float(edge) / 0.05)
@@ -197,14 +237,34 @@ def telegraf() -> Lines:
         yield f"app_request_duration_seconds_count{{{labels}}} ~{requests}"
 
 
-EXPORTERS: tuple[Callable[[], Lines], ...] = (xentop, kvm, vestat, cadvisor, node, perf, perf_of_cgroups, telegraf)
+EXPORTERS: tuple[Callable[[], Lines], ...] = (
+    xentop,
+    kvm,
+    vestat,
+    cadvisor,
+    node,
+    perf,
+    perf_of_cgroups,
+    sched,
+    telegraf,
+)
+
+
+DENSE = {"kvm": ("kvm", dense.kvm), "xen": ("xentop", dense.xentop)}  # by platform, its job and its page
 
 
 class Fleet:
-    """Serves every exporter's page under its name, the same for all hosts."""
+    """Serves every exporter's page under its name, the same for all hosts.
+
+    with_dense_hosts: there are also a KVM and a Xen host with 1,000 guests and 300,000 series each.
+    """
+
+    def __init__(self, with_dense_hosts: bool = False) -> None:
+        self._dense = DENSE if with_dense_hosts else {}
 
     def __enter__(self) -> Self:
         pages = {f"/{exporter.__name__}": Page(exporter()) for exporter in EXPORTERS}
+        pages |= {f"/dense_{platform}": Page(lines()) for platform, (_, lines) in self._dense.items()}
 
         class Handler(QuietHandler):
             def do_GET(self) -> None:
@@ -234,10 +294,15 @@ class Fleet:
                 watched["node"] = ("node", machine)
             if platform == "cgroup" and nth % CGROUPS_COUNTED_EVERY == 0:
                 watched["perf"] = ("perf_of_cgroups", machine)
+            if platform == "cgroup" and nth % WAITS_COUNTED_EVERY == 0:
+                watched["sched"] = ("sched", machine)
             for of_job, (exporter, shown_as) in watched.items():
                 labels = {"host": f"host{number}", "platform": shown_as, "instance": f"host{number}"}
                 group = {"targets": [self._server.address], "labels": labels | {"__metrics_path__": f"/{exporter}"}}
                 jobs.setdefault(of_job, []).append(group)
+        for platform, (job, _) in self._dense.items():
+            labels = {"host": f"dense-{platform}", "platform": platform, "__metrics_path__": f"/dense_{platform}"}
+            jobs.setdefault(job, []).append({"targets": [self._server.address], "labels": labels})
         return jobs
 
 

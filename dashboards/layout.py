@@ -39,6 +39,7 @@ def page(
     rows: Sequence[Row],
     *,
     any_hosts: bool = False,
+    below_hosts: bool = True,
     platform: variables.Platform | None = None,
     own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
     annotations: Sequence[dashboard.AnnotationQuery] = (),
@@ -48,6 +49,7 @@ def page(
     """Lay rows out under the question that the dashboard is for and a sentence on how it answers.
 
     any_hosts: it shows any set of hosts (`$hosts`) beside each other, instead of one (`$host`).
+    below_hosts: of any hosts, it knows of applications and virtual servers what was chosen on another page.
     platform: it shows one host of this platform, in the platform's own words.
     own_variables: follow those that every dashboard has.
     annotations: events that its graphs mark.
@@ -80,7 +82,7 @@ def page(
     if platform is not None:
         chosen = variables.of_one_host_of(platform)
     else:
-        chosen = variables.of_any_hosts() if any_hosts else variables.of_one_host()
+        chosen = variables.of_any_hosts(below_hosts=below_hosts) if any_hosts else variables.of_one_host()
     for variable in [*chosen, *own_variables]:
         builder.with_variable(variable)
     for row in rows:
@@ -113,8 +115,8 @@ def page(
 
 
 def _fleet() -> build.DashboardLink:
-    """The link back to all hosts. It resets all choices, those of variables that Fleet hides as well."""
-    undone = "&".join(f"var-{name}=$__all" for name in ("platform", "hosts", "app", "vserver"))
+    """The link back to all hosts. It resets all choices."""
+    undone = "&".join(f"var-{name}=$__all" for name in ("platform", "hosts"))
     return (
         build.DashboardLink("Fleet")
         .type(dashboard.DashboardLinkType.LINK)

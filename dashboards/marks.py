@@ -110,7 +110,7 @@ def _thinned(events: str, kind: str, *, later: float = 0) -> str:
     last, before = (
         f"sum_over_time(count({events})[{tenth}:$__interval]{offset})" for offset in ("", f" offset {tenth}")
     )
-    number = f"({last} + {before} or {last} or {before})"
+    number = f"(({last} or vector(0)) + ({before} or vector(0)) > 0)"
     moved = f"(vector(time()) - $__range_s * {later / 5:g})" if later else "vector(time())"
     once = f"on () ({moved} % ($__range_s / 5) < $__interval_ms / 1000)"
     counted = f'label_replace(count_values("n", {number}), "what", "{kind}: $1", "n", "(.*)")'

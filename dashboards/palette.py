@@ -1,7 +1,8 @@
 """Colours. Severity has a scale of its own, which no series takes that has a fixed colour.
 
 Series that vary are coloured by Grafana, by name, so that a guest has one colour on all panels. Of Grafana's modes only
-`palette-classic-by-name` does so, and its palette has reds and yellows too.
+`palette-classic-by-name` does so, and its palette has reds and yellows too. It gives several names one colour, or two
+that hardly differ: where areas lie on each other (dashboards/waiting.py) colours go by order instead.
 
 Each fixed colour but `WARNING` is one that white text can be read on (WCAG's 4.5:1), and one that a line can be seen in
 (3:1) on the panels of both of Grafana's themes; tests/dashboards/test_palette.py computes it.
@@ -41,5 +42,14 @@ CAUSES = {
     "unknown": PLAIN,  # evidence was looked for and not found, unlike no data
 }
 """Causes of a breach, as alerts name them, and in their place `met`."""
+
+REASONS = {
+    "neighbour": CAUSES["neighbour"],
+    "self": CAUSES["self"],
+    "cap": CYAN,
+    "host": CAUSES["hypervisor"],
+    "unknown": CAUSES["unknown"],
+}
+"""Reasons of waiting for a CPU, as far as they have a colour of their own: that of the cause they are evidence for."""
 
 SERIES = (BLUE, CYAN, VIOLET, MAGENTA)

@@ -46,11 +46,13 @@ from dashboards import palette
 from dashboards.signals import SEVERITY_POINTS, Signal
 from dashboards.variables import DATASOURCE
 
-_PanelT = TypeVar("_PanelT", heatmap.Panel, statetimeline.Panel, timeseries.Panel, trend.Panel)
+_PanelT = TypeVar("_PanelT", heatmap.Panel, statetimeline.Panel, table.Panel, timeseries.Panel, trend.Panel)
 _GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
 _HEADER_PADDING, _SORT_ARROW = 14, 20  # pixels
 _NUMBER_WIDTH = 86  # pixels: "12.34 CPUs"
 _SORTED_BY = 2  # columns
+_CELL_WIDTH, _OF_ROWS_WIDTH = 84, 240  # of a matrix: pixels of a cell, and of a row's name
+_DARKEST = 0.5  # the value from which on a cell of a matrix is as dark as can be
 _MANY_TICKS = 12  # for an axis to have others between them
 _RATE_STEP = "15s"  # at least: $__rate_interval is four of them, the minute that the rules' rates are taken over
 WORD_WIDTHS = {
@@ -77,6 +79,8 @@ WORD_WIDTHS = {
     "Soft": 74,
     "Scheduler": 90,
     "Limit of": 80,
+    "Manager": 80,
+    "Accelerator": 98,
 }
 """Pixels that a column takes of words which are known, by its header. Columns of names share what is left."""
 
@@ -436,6 +440,71 @@ def columns(
     return panel
 
 
+def matrix(
+    signal: Signal, row: str, column: str, *, header: str, first: Sequence[str], without_page: str
+) -> table.Panel:
+    """A table of one signal with a row for each value of the label `row` and a column for each of `column`.
+
+    Both are names of virtual servers of the host that is shown, and lead to these, in the order of the series.
+    header: of the column that names the rows, which is sorted by the first of the others.
+    first: columns that come before the others. The first of all is a sum, so its cells have no ground to compare.
+    without_page: a regular expression of the columns that are no virtual servers: their cells lead to the row's alone.
+    """
+    corner = rf"{row}\{column}"
+    of_row, of_column = f'${{__data.fields["{header}"]}}', "${__field.name}"
+    to_row = to_virtual_server(f"{of_row} (waits)", of_row)
+    return (
+        _of(signal, table.Panel(), query(signal).instant().format(PromQueryFormat.TABLE))
+        .transformations(
+            [
+                dashboard.DataTransformerConfig(
+                    id_val="groupingToMatrix", options={"rowField": row, "columnField": column, "valueField": "Value"}
+                ),
+                dashboard.DataTransformerConfig(
+                    id_val="organize",
+                    options={
+                        "excludeByName": {},
+                        "indexByName": {name: place for place, name in enumerate([corner, *first])},
+                        "renameByName": {corner: header},
+                    },
+                ),
+            ]
+        )
+        .decimals(signal.decimals or 0)
+        .min(0)
+        .max(_DARKEST)
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.CONTINUOUS_BLUES))
+        .override_by_field_type(
+            "number",
+            [
+                *no_sentence(),
+                _property("custom.cellOptions", _GROUND),
+                _property("custom.minWidth", _CELL_WIDTH),
+                _property("custom.wrapHeaderText", True),  # of Grafana 12 and newer
+            ],
+        )
+        # A column that two overrides give links has those of both.
+        .override_by_regexp(
+            f"/^(?!({header}|{without_page})$)/", links(to_row, to_virtual_server(f"{of_column} (ran)", of_column))
+        )
+        .override_by_regexp(f"/^({without_page})$/", links(to_row))
+        .override_by_name(first[0], [_property("custom.cellOptions", {"type": "auto"})])
+        .override_by_name(
+            header,
+            [
+                _property("custom.width", _OF_ROWS_WIDTH),
+                *wrapped(),
+                *links(
+                    to_page("virtscope-neighbours", "Who ran meanwhile", {"vserver": header}, keep=["host"]),
+                    to_virtual_server("Virtual server", of_row),
+                    *to_own_words({"vserver": header}, keep=["host"]),
+                ),
+            ],
+        )
+        .sort_by([common.TableSortByFieldState().display_name(first[0]).desc(True)])
+    )
+
+
 def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel:
     """A table of alerts, ten rows of it in sight: critical ones, then warnings, the oldest first."""
     return (
@@ -447,7 +516,10 @@ def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel
             ]
         )
         .override_by_name("Severity", on_grounds(palette.SEVERITY))
-        .override_by_name("Cause", on_grounds(palette.CAUSES))
+        .override_by_name(
+            "Cause",
+            [*on_grounds(palette.CAUSES), *links(to_page("virtscope-neighbours", "Who waits for whom", _HOST))],
+        )
         .override_by_name("Alert", links(RUNBOOK, to_page("virtscope-applications", "Applications of its host", _HOST)))
         .override_by_name("Host", links(to_page("virtscope-host", "Host", _HOST)))
         .override_by_name(
@@ -478,6 +550,13 @@ def to_page(uid: str, title: str, choose: Mapping[str, str], keep: Sequence[str]
     chosen = [f'var-{variable}=${{__data.fields["{header}"]:percentencode}}' for variable, header in choose.items()]
     kept = [f"${{{variable}:queryparam}}" for variable in ("datasource", *keep)]
     url = "&".join([f"/d/{uid}?${{__url_time_range}}", *kept, *chosen])
+    return dashboard.DashboardLink(title=title, url=url, type_val=None)
+
+
+def to_virtual_server(title: str, name: str) -> dashboard.DashboardLink:
+    """A link to the page Virtual servers, for one of the host that is shown: `name` is Grafana's template for it."""
+    chosen = f"var-hosts=${{host:percentencode}}&var-vserver={name.replace('}', ':percentencode}')}"
+    url = f"/d/virtscope-virtual-servers?${{__url_time_range}}&${{datasource:queryparam}}&{chosen}"
     return dashboard.DashboardLink(title=title, url=url, type_val=None)
 
 
@@ -645,6 +724,11 @@ def _steps(steps: list[dashboard.Threshold]) -> build.ThresholdsConfig:
 
 def _by_name() -> build.FieldColor:
     return build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC_BY_NAME)
+
+
+def in_order() -> build.FieldColor:
+    """Colours by place among the panel's series: all differ, and the same name may have another on another panel."""
+    return build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC)
 
 
 def _fixed(colour: str) -> build.FieldColor:

@@ -17,11 +17,12 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
-from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, SEVERITY_POINTS
+from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, LINES, ONE_HOST, Signal
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 _KNOWN_VSERVERS = '__name__=~"vserver:cpu_usage:rate|vserver:instructions:rate"'
+_SCORES = 'host:severity:score{platform=~"$platform"}'
 _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 
@@ -45,16 +46,39 @@ def of_one_host() -> list[DatasourceVariable | QueryVariable]:
     return [_datasource(), _platform(), _host(), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
-def of_any_hosts() -> list[DatasourceVariable | QueryVariable]:
-    """The variables of a dashboard that shows hosts beside each other; the one host is for the way back."""
+def of_any_hosts(*, below_hosts: bool = True) -> list[DatasourceVariable | QueryVariable]:
+    """The variables of a dashboard that shows hosts beside each other; the one host is for the way back.
+
+    below_hosts: with those of applications and virtual servers. Grafana asks for hidden variables too, and a fleet has
+    half a million virtual servers.
+    """
     return [
         _datasource(),
         _platform(),
         _any(_asked("hosts", "Hosts", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)'), ".+"),
-        _host(),
-        _app(ANY_HOSTS),
-        _vserver(ANY_HOSTS),
+        _severest_host(f"max by (host) ({_SCORES})"),
+        *([_app(ANY_HOSTS), _vserver(ANY_HOSTS)] if below_hosts else []),
     ]
+
+
+def highest(name: str, signal: Signal) -> QueryVariable:
+    """The hosts on which a signal of all hosts is highest, by its mean over the time that is shown.
+
+    A graph that asks for these alone reads ten series, and not ten thousand to draw ten of them.
+    """
+    # The mean chooses hosts alone, and is shown nowhere. ${__range_s}00ms is a tenth of the range; what began after the
+    # last of these has a value at the end alone.
+    mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms])"
+    at_the_end = f"last_over_time(({signal.expr})[1m:20s])"
+    return (
+        _asked(name, signal.name, f"query_result(topk({LINES}, {mean} or {at_the_end}))")
+        .regex('/host="([^"]+)"/')
+        .sort(VariableSort.DISABLED)
+        .multi(True)
+        .include_all(True)
+        .current(VariableOption(selected=True, text=["All"], value=["$__all"]))
+        .hide(VariableHide.HIDE_VARIABLE)
+    )
 
 
 def of_one_host_of(platform: Platform) -> list[DatasourceVariable | QueryVariable]:
@@ -196,19 +220,14 @@ def _host(platforms: str = 'platform=~"$platform"') -> QueryVariable:
 
     One: shares and capacities of several do not add up to anything.
     """
-    known = f"group by (host) (last_over_time({{{KNOWN_HOSTS}, {platforms}}}[$__range]))"
-    points = " or ".join(
-        f'{points} * count by (host, severity) (ALERTS{{alertstate="firing", severity="{severity}"}})'
-        for severity, points in SEVERITY_POINTS.items()
-        if points
-    )
-    overhead = f"max by (host) (last_over_time(host:overhead:ratio{{{platforms}}}[$__range]))"
-    severest_first = (
-        f"sort_desc(({known} * on (host) group_left () sum by (host) ({points}) or 0 * {known})"
-        f" + on (host) (0.4 * {overhead} or 0 * {known}))"
-    )
+    # A host that is gone since has no alerts any more.
+    score = f"host:severity:score{{{platforms}}}"
+    return _severest_host(f"max by (host) ({score}) or 0 * group by (host) (last_over_time({score}[$__range]))")
+
+
+def _severest_host(scores: str) -> QueryVariable:
     return (
-        _asked("host", "Host", f"query_result({severest_first})")
+        _asked("host", "Host", f"query_result(sort_desc({scores}))")
         .regex('/host="([^"]+)"/')
         .sort(VariableSort.DISABLED)  # Prometheus has done so
     )

@@ -6,8 +6,9 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from demo import story
+from demo import story, waits
 from demo.model import Counters
+from demo.recordings import KVM_HOST
 from demo.sensors import Page, pages
 from demo.targets import Ports, page_path, targets
 from virtscope.toolkit.exposition import Encoder, Format
@@ -28,8 +29,10 @@ def serve(port: int, origin: float) -> None:
                 return
             body = b""
             if host is not None:
+                now = time.time()
+                of_host = [waits.page(now - origin)] if host == KVM_HOST else pages(host, counters[host], now)
                 # A guest that doesn't exist now has an empty page.
-                shown = [page.families for page in pages(host, counters[host], time.time()) if _path(page) == self.path]
+                shown = [page.families for page in of_host if _path(page) == self.path]
                 body = Encoder().text(shown[0]) if shown else b""
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", Format.TEXT.content_type)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from demo import jobs, story
+from demo import jobs, story, waits
 from demo.model import HOST, rates
 from demo.recordings import KVM_HOST
 from demo.study import CHECKOUT
@@ -67,8 +67,10 @@ def targets(ports: Ports) -> list[Target]:
             path = page_path(job, its_labels)
             found.append(Target(job, sensors, {**its_labels, REPLAYED: host}, path))
     # What was really recorded is in no study, and has no history.
-    labels = {"host": KVM_HOST, "platform": "kvm"}
+    labels = waits.LABELS
     found.append(Target("kvm", f"127.0.0.1:{ports.kvm}", labels, played={REPLAYED: KVM_HOST}))
+    path = page_path("sched", labels)
+    found.append(Target("sched", f"127.0.0.1:{ports.sensors}", {**labels, REPLAYED: KVM_HOST}, path))
     return found
 
 

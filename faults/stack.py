@@ -29,9 +29,18 @@ import yaml
 from faults.remote import RemoteHost
 from tests.live.endpoints import BackgroundServer, Exposition, Webhook
 from tests.stack.conftest import ROOT, Checkout
-from tools.parts import ALERTMANAGER, LIVENESS, NODE_EXPORTER, PERF_EXPORTER, PROMETHEUS, XENTOP_EXPORTER, Part
+from tools.parts import (
+    ALERTMANAGER,
+    LIVENESS,
+    NODE_EXPORTER,
+    PERF_EXPORTER,
+    PROMETHEUS,
+    SCHED_EXPORTER,
+    XENTOP_EXPORTER,
+    Part,
+)
 
-PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, PERF_EXPORTER, LIVENESS)
+PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER, LIVENESS)
 SCRAPE_SECONDS = 5.0  # of prometheus.yml
 STANDING = "SourceFailing"
 STANDING_HOST = "nodata"
@@ -129,7 +138,7 @@ class HurtStack:
 
     def targets(self) -> list[str]:
         """All that is watched, by job and host."""
-        own = [f"{job} of dom0" for job in ("prometheus", "alertmanager", "node", "xentop", "perf", "stack")]
+        own = [f"{job} of dom0" for job in ("prometheus", "alertmanager", "node", "xentop", "perf", "sched", "stack")]
         well = [f"node of well{number}" for number in range(WELL)]
         return [*own, *well, f"vestat of {STANDING_HOST}", "vestat of vz1", "node of vz1", "app of odd"]
 
@@ -153,6 +162,7 @@ class HurtStack:
             NODE_EXPORTER.name: "--no-collector.systemd",
             XENTOP_EXPORTER.name: "virtscope.xen",
             PERF_EXPORTER.name: "virtscope.perf",
+            SCHED_EXPORTER.name: "virtscope.sched",
             LIVENESS.name: "tools.liveness",
         }[part if isinstance(part, str) else part.name]
         found = [pid for pid, command in self.checkout.processes().items() if text in command]

@@ -8,6 +8,7 @@ the tree of version 2 beside them, which has perf_event and pressure. All paths 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -35,6 +36,11 @@ _JOIN = 'set -e; while [ "$1" != -- ]; do echo 0 >"$1"; shift; done; shift; exec
 
 class CgroupError(LabError):
     """A cgroup can't be created, changed or removed; the message names the file and says what to do."""
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        """`number` is the kernel's errno, if it was the kernel that refused."""
+        super().__init__(message)
+        self.errno = number
 
 
 @dataclass(frozen=True)
@@ -144,8 +150,7 @@ class Cgroup:
         try:
             for folder in self._folders:
                 with _explained(folder):
-                    _make_parent(folder.parent, self._hierarchies)
-                    folder.mkdir()
+                    _make(folder, self._hierarchies)
                     if self.lock is None:
                         self.lock = _locked(folder)
             _inherit_cpuset(self._folder("cpuset"))
@@ -233,7 +238,7 @@ class Cgroup:
         parent = self._folder("cpu").parent
         weights = []
         for child in parent.glob(f"*/{name}"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # another run's, and just gone
+            with contextlib.suppress(OSError):  # another run's, and just gone
                 weights.append(int(child.read_text()))
         most = 10_000 if self._hierarchies.version == 2 else 2**18
         _write(parent / name, str(min(sum(weights), most)))
@@ -245,6 +250,20 @@ class Cgroup:
             lock = _locked(self._folders[0])  # raises if it is in use
             os.close(lock)
         self.remove()
+
+
+def _make(folder: Path, hierarchies: Hierarchies) -> None:
+    """Create it below /virtscope, which the end of another run may remove as long as it is empty."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            _make_parent(folder.parent, hierarchies)
+            return folder.mkdir()
+        except (OSError, CgroupError) as error:
+            # The second is that of a file which was open already.
+            if error.errno not in (errno.ENOENT, errno.ENODEV) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
@@ -321,4 +340,4 @@ def _explained(file: Path, value: str | None = None) -> Iterator[None]:
             advice = "in a container, run the lab on the host, or give the container /sys/fs/cgroup to write to"
         else:
             advice = "the kernel refuses it: see Documentation/admin-guide/cgroup-v2.rst or cgroup-v1"
-        raise CgroupError(f"{what}: {error.strerror}; {advice}") from None
+        raise CgroupError(f"{what}: {error.strerror}; {advice}", error.errno) from None

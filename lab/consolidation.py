@@ -6,13 +6,13 @@ import time
 
 from rich.console import Console
 
-from lab import calibration, machine, sensors
+from lab import batch, calibration, machine, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
 from lab.clients.child import Counts
 from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
-from lab.scenario import STUDY, Scenario, Step
+from lab.scenario import RUNNING, STUDY, Scenario, Step
 from lab.stage import Stage
 from lab.state import State
 from tools import programs
@@ -44,6 +44,7 @@ def plan(what: Scenario) -> list[str]:
     return [
         f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
         "  in each web tier Apache and PHP, in each db tier MariaDB, as nobody, with files in .stack/lab",
+        *([f"  in {PARENT}/{batch.NAME} {' '.join(batch.COMMAND)}"] if RUNNING in what.batch else []),
         "  outside of them clients, Telegraf and cAdvisor",
         "  all are removed at the end",
     ]
@@ -59,7 +60,7 @@ def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Cou
     assert state.scale is not None
     clients = state.scale.clients(step.clients)
     course.doing(f"{step.name}: starting")
-    cpu_count = stage.set_up(step.instances, step.placement)
+    cpu_count = stage.set_up(step.instances, step.placement, beside_batch=step.batch == RUNNING)
     stage.visit(clients, seed=f"{what.seed}/{step.name}")
     course.doing(f"{step.name}: warming up")
     course.pass_time(what.warm_up, stage.check)
@@ -87,7 +88,7 @@ def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, secon
     answers = sum(counts.answers.values()) / seconds
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
     return (
-        f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.placement}: "
+        f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
         f"{answers:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
     )
 

@@ -158,13 +158,13 @@ class Guest:
         return words[2]
 
     @contextlib.contextmanager
-    def serving(self, command: Sequence[str], ready: str, timeout: float) -> Iterator[None]:
+    def serving(self, command: Sequence[str], ready: str, timeout: float, called: str = "") -> Iterator[None]:
         """Run a server in the guest while the block lasts, which begins once the server has printed `ready`.
 
         The guest itself ends it with the block, after `timeout` seconds, and if the lab or the connection is gone.
-        Raises `LabError` with what it has said if it ends before.
+        Raises `LabError` with what it has said if it ends before; `called` names it there, in place of the command.
         """
-        name = f"{self.name}: {shlex.join(command)}"
+        name = f"{self.name}: {called or shlex.join(command)}"
         with _started(self._ssh(command, timeout), name, holds_input=True) as (process, held):
             try:
                 said = _until(process, ready, 2 * CONNECT_SECONDS)
@@ -182,15 +182,19 @@ class Guest:
         return ["ssh", *options, "--", self.destination, there]
 
 
-# The end of the standard input is the sign that nobody waits any more.
+# The end of the standard input is the sign that nobody waits any more. Then a program has ten seconds to remove its
+# files; nothing that it has started stays in any case. A script is to ignore SIGTERM while it cleans up: timeout(1) is
+# in its group and passes it on, and it is sent again after five seconds, since a shell that has just forked loses it
+# (the child has its handler until it executes the program, which then never hears of it).
 _WATCHED = """exec 3<&0
 setsid "$@" </dev/null 3<&- &
 program=$!
-{ cat <&3; kill -KILL "-$program"; } >/dev/null 2>&1 &
+{ cat <&3; kill -TERM "-$program"; sleep 5; kill -TERM "-$program"; sleep 5; kill -KILL "-$program"; } >/dev/null 2>&1 &
 watcher=$!
 wait "$program"
 status=$?
 kill "$watcher"
+kill -KILL "-$program" 2>/dev/null
 exit $status"""
 
 

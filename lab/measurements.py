@@ -5,6 +5,10 @@
 
 A value is exposed from the end of its step to the end of the run, and a step is only finished once Prometheus has it.
 One that was interrupted before that is measured again: of two attempts, Unix times of their ends, the later counts.
+
+    lab_step_unsettled_cpus{run="20261123T090512-suites",step="base-2"} 1.3
+
+Of steps that have begun although others used the machine.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from lab import scrapes
 from lab.metrics import RunnerMetrics
 
 METRIC = "lab_measurement"
+UNSETTLED = "lab_step_unsettled_cpus"
 BETTER = ("lower", "higher")
 _LABELS = (
     "run",
@@ -55,6 +60,7 @@ class Measurements(RunnerMetrics, Collector):
 
     def __init__(self) -> None:
         self._found: list[tuple[tuple[str, ...], float]] = []
+        self._unsettled: dict[tuple[str, str], float] = {}
         super().__init__()
         self.registry.register(self)
 
@@ -63,12 +69,24 @@ class Measurements(RunnerMetrics, Collector):
         attempt = str(int(time.time()))
         self._found = [*self._found, *(((*_labels(run, step, each), attempt), each.value) for each in found)]
 
+    def unsettled(self, run: str, step: str, cpus: float) -> None:
+        """Expose that others used so many CPUs right before a step."""
+        self._unsettled[run, step] = cpus
+
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """For prometheus_client."""
         family = GaugeMetricFamily(METRIC, "What a step of the lab has measured, in the label `unit`.", labels=_LABELS)
         for labels, value in self._found:
             family.add_metric(labels, value)
         yield family
+        unsettled = GaugeMetricFamily(
+            UNSETTLED,
+            "CPUs that others used right before the step, if the machine did not settle.",
+            labels=["run", "step"],
+        )
+        for step, cpus in self._unsettled.items():
+            unsettled.add_metric(step, cpus)
+        yield unsettled
 
 
 def await_scraped(prometheus_port: int, run: str, step: str, number: int, check: Callable[[], None]) -> None:

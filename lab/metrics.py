@@ -72,7 +72,7 @@ class Metrics(RunnerMetrics):
 
     def begin_step(self, run: str, scenario: Scenario, step: Step, clients: int, cpus: int) -> None:
         """Show a step as being measured from now on."""
-        labels = (run, scenario.name, step.name, step.instances, step.clients, step.placement, step.repetition)
+        labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)
         for name, value in {"info": 1, "clients": clients, "seconds": scenario.duration, "cpus": cpus}.items():
             self._of_step[name].labels(*labels).set(value)
 

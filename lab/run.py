@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         what = studies.load(scenario.find(arguments.scenario))
         if arguments.dry_run:
-            print("\n".join(plan(what)))
+            _show(plan(what))
         else:
             run(what, new=arguments.new)
     except KeyboardInterrupt:
@@ -71,36 +71,56 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def run(what: Study, *, new: bool = False) -> None:
-    """Run a scenario, or the rest of its latest run. Raises `LabError`; in any case everything is cleaned up."""
+    """Run a scenario, or the rest of its latest runs. Raises `LabError`; in any case everything is cleaned up."""
     if os.geteuid() != 0:
         raise LabError("the lab creates cgroups, which needs root: use sudo")
     console = Console()
     with _alone():
         prometheus_port = _stack()
-        state = (None if new else State.unfinished(what)) or State.begin(what, datetime.now(UTC))
-        going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
-        about = "\n".join([f"Run {state.run}{going_on}: {what.about}", *_plan(what)[0]])
-        console.print(about, highlight=False, markup=False, soft_wrap=True)
-        match what:
-            case Allocation():
-                switching.carry_out(what, state, console, prometheus_port)
-            case Factors():
-                experiment.carry_out(what, state, console, prometheus_port)
-            case Network():
-                network.carry_out(what, state, console, prometheus_port)
-            case Suites():
-                running.carry_out(what, state, console, prometheus_port)
-            case Scenario():
-                consolidation.carry_out(what, state, console, prometheus_port)
-        state.finish()
-    _report(state.run, prometheus_port)
+        for one, state in _begun(what, new=new):
+            _carry_out(one, state, console, prometheus_port)
+            state.finish()
+            _report(state.run, prometheus_port)
+
+
+def _begun(what: Study, *, new: bool) -> list[tuple[Study, State]]:
+    """The runs that are to be carried out, one for each host: those that are unfinished; if none is, all."""
+    runs = what.runs if isinstance(what, Allocation) else (what,)
+    unfinished = [] if new else [(run, state) for run in runs if (state := State.unfinished(run))]
+    now = datetime.now(UTC)
+    return unfinished or [(run, State.begin(run, now)) for run in runs]
+
+
+def _carry_out(what: Study, state: State, console: Console, prometheus_port: int) -> None:
+    going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
+    about = "\n".join([f"Run {state.run}{going_on}: {what.about}", *_plan(what)[0]])
+    console.print(about, highlight=False, markup=False, soft_wrap=True)
+    match what:
+        case Allocation():
+            switching.carry_out(what, state, console, prometheus_port)
+        case Factors():
+            experiment.carry_out(what, state, console, prometheus_port)
+        case Network():
+            network.carry_out(what, state, console, prometheus_port)
+        case Suites():
+            running.carry_out(what, state, console, prometheus_port)
+        case Scenario():
+            consolidation.carry_out(what, state, console, prometheus_port)
 
 
 def plan(what: Study) -> list[str]:
     """What a run would do, as lines to read."""
     changes, seconds = _plan(what)
     steps = [f"  {step.name}" for step in what.steps]
-    return [what.about, *changes, f"{len(steps)} steps, about {_duration(seconds)}:", *steps]
+    several = " on each host" if isinstance(what, Allocation) and len(what.runs) > 1 else ""
+    return [what.about, *changes, f"{len(steps)} steps{several}, about {_duration(seconds)}:", *steps]
+
+
+def _show(lines: list[str]) -> None:
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:  # who reads has enough: make lab DRY_RUN=1 | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would raise again at exit
 
 
 def _plan(what: Study) -> tuple[list[str], float]:

@@ -5,8 +5,8 @@
     clients: [500, 600, 700, 800]
     duration: 60s
 
-Each combination of a placement, a number of instances and a number of clients is a step, held for `duration` after
-`warm_up`; docs/lab.md has all keys. Mistakes are refused with line, key and the nearest valid one.
+Each combination of a placement, a number of instances and of clients, and with a batch job or none, is a step, held for
+`duration` after `warm_up`; docs/lab.md has all keys. Mistakes are refused with line, key and the nearest valid one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any
 
 from alerts.generator.document import FileError, Value
 from alerts.generator.document import parse as document_of
-from lab.keys import ScenarioError, nearest, one_or_more, seconds, whole
+from lab.keys import ScenarioError, nearest, one_of, one_or_more, seconds, whole
 
 STUDY = "consolidation"
 FOLDER = Path(__file__).with_name("scenarios")
 
 PLACEMENTS = ("one node", "two nodes")
+NONE, RUNNING, STOPPED = BATCH = ("none", "running", "stopped")
+"""What of a batch job beside the sites: none yet, one that runs, none any more."""
 MOST_CLIENTS = 10_000  # of all instances together: the limit of one process at a think time of 7 s
 
 
@@ -46,12 +48,19 @@ class Step:
     clients: int
     placement: str
     repetition: int
+    batch: str = NONE
 
     @property
     def name(self) -> str:
         """Unique in its run, such as "4x700-2"."""
         two_nodes = "two-nodes-" if self.placement == "two nodes" else ""
-        return f"{two_nodes}{self.instances}x{self.clients}-{self.repetition}"
+        batch = "" if self.batch == NONE else f"batch-{self.batch}-"
+        return f"{two_nodes}{batch}{self.instances}x{self.clients}-{self.repetition}"
+
+    @property
+    def setting(self) -> str:
+        """All but the load, in words: its placement in metrics and the report."""
+        return self.placement if self.batch == NONE else f"{self.placement}, batch job {self.batch}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class Scenario:
     warm_up: float = 20.0
     repetitions: int = 1
     placement: tuple[str, ...] = ("one node",)
+    batch: tuple[str, ...] = (NONE,)
     think_time: float = 7.0
     timeout: float = 10.0
     seed: int = 1
@@ -77,9 +87,9 @@ class Scenario:
     def steps(self) -> tuple[Step, ...]:
         """All steps, in the order in which they run. Repetitions are the outermost loop, so that drift shows."""
         return tuple(
-            Step(instances, clients, placement, repetition)
-            for repetition, placement, instances, clients in itertools.product(
-                range(1, self.repetitions + 1), self.placement, self.instances, self.clients
+            Step(instances, clients, placement, repetition, batch)
+            for repetition, placement, instances, clients, batch in itertools.product(
+                range(1, self.repetitions + 1), self.placement, self.instances, self.clients, self.batch
             )
         )
 
@@ -169,6 +179,7 @@ _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "warm_up": seconds(0, 3_600),
     "repetitions": whole(1, 100),
     "placement": one_or_more(_placement),
+    "batch": one_or_more(one_of(BATCH)),
     "think_time": seconds(0.1, 600),
     "timeout": seconds(0.1, 600),
     "seed": whole(0, 999_999_999),

@@ -1,4 +1,4 @@
-"""Everything that runs during an experiment: the applications, their clients, the sensors. All are stopped together."""
+"""Everything that runs during an experiment: applications, clients, sensors, a batch job. All are stopped together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from lab import LabError, scrapes, targets
+from lab import LabError, batch, scrapes, targets
 from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.machine import Cpus, cpus
@@ -54,6 +54,7 @@ class Stage:
             for name in names
         ]
         self._running: list[Instance] = []
+        self._batch = batch.BatchJob(FOLDER / "instances" / batch.NAME)
         self._ending = contextlib.ExitStack()
         self.metrics = Metrics()
         self._sensors: Sensors
@@ -65,6 +66,7 @@ class Stage:
             self._ending.callback(self.metrics.stop)
             guard.await_all(FOLDER / "instances")
             self._ending.callback(self._stop_instances)
+            self._ending.callback(self._batch.stop)
             sensors_folder = FOLDER / "sensors"
             shutil.rmtree(sensors_folder, ignore_errors=True)  # a killed lab's
             self._ending.callback(shutil.rmtree, sensors_folder, ignore_errors=True)
@@ -74,8 +76,7 @@ class Stage:
             self._ending.callback(self._sensors.stop)
             self._clients = Clients(self._logs / "clients.log", self._cpus_of_others)
             self._ending.callback(self._clients.stop)
-            self._ending.callback(targets.remove)
-            targets.write(self._ports_by_job)
+            self._ending.enter_context(targets.written(self._ports_by_job))
         except BaseException:
             self._ending.close()
             raise
@@ -84,9 +85,16 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._ending.close()
 
-    def set_up(self, instances: int, placement: str) -> int:
-        """Run this number of instances in this placement; return their number of CPUs. Raises `LabError`."""
+    def set_up(self, instances: int, placement: str, *, beside_batch: bool = False) -> int:
+        """Run this number of instances in this placement, and a batch job on the web tiers' CPU or none.
+
+        Returns the instances' number of CPUs; raises `LabError`.
+        """
         where = cpus(placement, self._cpus_available)
+        if beside_batch:
+            self._batch.start(where.by_tier[WEB])
+        else:
+            self._batch.stop()
         while len(self._running) > instances:
             self._running.pop().stop()
         for instance in self._running:
@@ -121,6 +129,7 @@ class Stage:
         """Raise `LabError` if anything has ended unexpectedly."""
         for instance in self._running:
             instance.check()
+        self._batch.check()
         self._sensors.check()
         self._clients.check()
 

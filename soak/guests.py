@@ -17,8 +17,9 @@ from pathlib import Path
 
 from tests.unit.openvz import fake_host
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
-from virtscope.perf.cgroups import hierarchy
+from virtscope.perf.cgroups import CONTROLLER
 from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.hierarchy import hierarchy
 
 GUESTS = 100  # of each host
 LIFE = 300.0  # seconds, in the mean
@@ -171,7 +172,7 @@ def real() -> Iterator[list[str]]:
     with contextlib.ExitStack() as running:
         paths: list[str] = []
         try:
-            root = hierarchy(Path("/proc"))
+            root = hierarchy(Path("/proc"), CONTROLLER).root
             for number in range(REAL):
                 folder = root / f"soak-{number + 1}"
                 folder.mkdir(exist_ok=True)

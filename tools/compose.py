@@ -20,7 +20,6 @@ from tools.parts import (
     DOCKER_PARTS,
     GRAFANA,
     OVERVIEW,
-    PERF_EXPORTER,
     PROMETHEUS,
     TELEGRAF,
     Part,
@@ -30,8 +29,8 @@ from tools.parts import (
 from tools.programs import CHECKOUT
 from tools.targets import Machine
 
-PERF = "perf"
-PERF_ENGINE = 23  # the first Docker that can give a container the capability PERFMON; others create no such container
+# The first Docker that can give a container the capabilities PERFMON and BPF; others create no such container.
+PERFMON_ENGINE = 23
 DEMO = "demo"
 # Which read their files again by SIGHUP: rules and targets, receivers, sensors. Compose sees none of these change.
 READ_AGAIN = (PROMETHEUS.name, ALERTMANAGER.name, TELEGRAF.name)
@@ -39,7 +38,7 @@ DEMO_HISTORY = f"{DEMO}-history"
 DEMO_SERVICES = tuple(
     f"{DEMO}-{name}" for name in ("sensors", "xentop-exporter", "kvm-exporter", "vestat-exporter", "prometheus")
 )
-PROFILES = ",".join([*exporters.PLATFORM_OF.values(), PERF, DEMO])  # of compose.yaml
+PROFILES = ",".join([*exporters.PLATFORM_OF.values(), *exporters.OF_ANY_PLATFORM, DEMO])  # of compose.yaml
 
 
 def up() -> None:
@@ -67,8 +66,8 @@ def up() -> None:
     if gone_on:
         _run([*compose, "kill", "-s", "SIGHUP", *gone_on], variables)
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
-    if PERF_EXPORTER not in _parts(variables) and engine < PERF_ENGINE:
-        print(f"Without perf-exporter, which needs Docker {PERF_ENGINE} or newer; this is Docker {engine}.")
+    if engine < PERFMON_ENGINE and (left_out := _left_out(variables)):
+        print(f"Without {' and '.join(left_out)}: Docker {PERFMON_ENGINE} or newer is needed; this is Docker {engine}.")
     _print_addresses(chosen)
     print(f"\nThey are up within a minute: {' '.join(compose)} ps shows their health. To stop: make compose-down")
 
@@ -119,7 +118,7 @@ def command() -> list[str]:
 def environment(machine: Machine, given: Mapping[str, str], engine: int) -> dict[str, str]:
     """The variables of compose.yaml that depend on the machine and on Docker's release, unless they are `given`."""
     found = dict(given)
-    wanted = {machine.platform, PERF} if engine >= PERF_ENGINE else {machine.platform}
+    wanted = {machine.platform, *(exporters.OF_ANY_PLATFORM if engine >= PERFMON_ENGINE else ())}
     profiles = [name for name in PROFILES.split(",") if name in wanted]
     found.setdefault("COMPOSE_PROFILES", ",".join(profiles))
     if machine.platform == "xen":
@@ -131,9 +130,15 @@ def environment(machine: Machine, given: Mapping[str, str], engine: int) -> dict
 
 
 def _parts(variables: Mapping[str, str]) -> tuple[Part, ...]:
-    """The parts that may run; perf-exporter only where its profile is chosen."""
+    """The parts that may run."""
+    left_out = _left_out(variables)
+    return tuple(part for part in DOCKER_PARTS if part.name not in left_out)
+
+
+def _left_out(variables: Mapping[str, str]) -> list[str]:
+    """The exporters of any platform whose profiles are not chosen."""
     chosen = variables["COMPOSE_PROFILES"].split(",")
-    return tuple(part for part in DOCKER_PARTS if part is not PERF_EXPORTER or PERF in chosen)
+    return [f"{name}-exporter" for name in exporters.OF_ANY_PLATFORM if name not in chosen]
 
 
 def _is_demo(compose: list[str]) -> bool:
@@ -148,7 +153,7 @@ def _containers(compose: list[str], *services: str) -> list[str]:
 def _engine() -> int:
     """Docker's release, such as 20 for 20.10.24; a build of one's own, "dev", counts as new."""
     release = _answer(["docker", "version", "--format", "{{.Server.Version}}"]).partition(".")[0]
-    return int(release) if release.isdigit() else PERF_ENGINE
+    return int(release) if release.isdigit() else PERFMON_ENGINE
 
 
 def _answer(question: list[str]) -> str:

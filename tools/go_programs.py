@@ -9,7 +9,7 @@ The stack itself needs none of them. Telegraf runs where an application is watch
 the lab, Sloth when objectives change; mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own
 programs check it; standalone-python brings the bundle's Python where its release can't be reached, and licences reads
 those of all these modules. Prometheus 3 and Alertmanager 0.34 are what compose.yaml runs; the tests run them without
-Docker.
+Docker. Thanos and VictoriaMetrics are the stores of a fleet, and vmauth and vmagent the gate for what hosts push.
 
     python -m tools.go_programs     build all that are missing, before tests wait for them (make test)
 """
@@ -62,7 +62,9 @@ class Module:
         pin = re.search(rf"^\s*(?:require )?{re.escape(self.released_in)} v(\S+)", pins, re.MULTILINE)
         if pin is None:
             raise GoProgramsError(f"tools/go/{self.folder.name}/go.mod does not pin {self.released_in}")
-        # Prometheus's Go module numbers the release 3.x.y 0.3xx.y.
+        if self.released_in != "github.com/prometheus/prometheus":
+            return pin[1]
+        # Its Go module numbers the release 3.x.y 0.3xx.y.
         renumbered = re.fullmatch(r"0\.(\d)(\d\d)\.(\d+)", pin[1])
         return ".".join(str(int(part)) for part in renumbered.groups()) if renumbered else pin[1]
 
@@ -192,6 +194,37 @@ _PYTHON = Module(
     build_time="half a minute",
 )
 
+_THANOS = Module(
+    MODULES / "thanos",
+    ("github.com/thanos-io/thanos/cmd/thanos",),
+    released_in="github.com/thanos-io/thanos",
+    version_variable="github.com/prometheus/common/version.Version",
+    tags=("slicelabels",),  # without it receive panics: thanos-io/thanos#8543
+    build_time="about 4 minutes",
+)
+
+_VICTORIAMETRICS = Module(
+    MODULES / "victoriametrics",
+    (
+        "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics",
+        "github.com/VictoriaMetrics/VictoriaMetrics/app/vmagent",
+        "github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert",
+        "github.com/VictoriaMetrics/VictoriaMetrics/app/vmauth",
+    ),
+    released_in="github.com/VictoriaMetrics/VictoriaMetrics",
+    version_variable="github.com/VictoriaMetrics/VictoriaMetrics/lib/buildinfo.Version",
+    build_time="about a minute",
+)
+
+_COLLECTOR = Module(
+    MODULES / "otelcol",
+    ("tools/otelcol",),
+    released_in="go.opentelemetry.io/collector/otelcol",
+    version_variable="main.version",
+    tags=("remove_all_sd",),
+    build_time="about 4 minutes",
+)
+
 _LICENCES = Module(
     MODULES / "licences",
     ("tools/licences",),
@@ -215,6 +248,12 @@ PROGRAMS = {
     "mixin": Program(_MIXIN, "mixin"),
     "standalone-python": Program(_PYTHON, "standalone-python"),
     "licences": Program(_LICENCES, "licences"),
+    "thanos": Program(_THANOS, "thanos"),
+    "otelcol": Program(_COLLECTOR, "otelcol"),
+    "victoria-metrics": Program(_VICTORIAMETRICS, "victoria-metrics"),
+    "vmagent": Program(_VICTORIAMETRICS, "vmagent"),
+    "vmalert": Program(_VICTORIAMETRICS, "vmalert"),
+    "vmauth": Program(_VICTORIAMETRICS, "vmauth"),
 }
 
 
@@ -250,12 +289,13 @@ def state(name: str) -> State:
 def modules(name: str) -> dict[str, str]:
     """The modules, with their versions, that have gone into a program of `PROGRAMS`, which is built first if missing.
 
-    Raises `GoProgramsError`.
+    Where go.mod replaces one, it is the replacement. Raises `GoProgramsError`.
     """
     result = _run([str(_toolchain()), "version", "-m", str(path(name))], folder=CHECKOUT)
     if result.returncode:
         raise GoProgramsError(f"cannot read {name}: {_complaint(result)}")
-    return dict(re.findall(r"(?m)^\t(?:dep|mod)\t(\S+)\t(v\S+)", result.stdout))
+    found = re.findall(r"(?m)^\t(?:dep|mod)\t(\S+)\t(v\S+)(?:\n\t=>\t(\S+)\t(v\S+))?", result.stdout)
+    return {replacement or module: instead or version for module, version, replacement, instead in found}
 
 
 def sources(name: str, work: Path) -> str:

@@ -200,6 +200,14 @@ def is_refused(perf_exporter_port: int) -> bool:
     return b'reason="no_permission"' in page and b"\nperf_events_total{" not in page
 
 
+def why_absent(exporter: Part, port: int) -> list[str]:
+    """Why sources that a machine may lack are absent from this one, as an exporter of ours says it."""
+    name = exporter.name.removesuffix("-exporter")
+    page = (_get(port, "/metrics") or b"").decode(errors="replace")
+    found = re.findall(rf'^{name}_source_info{{.*detail="absent: ((?:[^"\\]|\\.)*)"', page, re.MULTILINE)
+    return [re.sub(r"\\(.)", lambda escaped: {"n": " "}.get(escaped[1], escaped[1]), why) for why in found]
+
+
 def _seconds(duration: str) -> float:
     """Of a duration as Prometheus writes it, such as "1m30s"."""
     units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 365 * 86400}

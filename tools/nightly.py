@@ -22,21 +22,30 @@ from tools.programs import CHECKOUT, cache
 PROGRAMS = ("requirements", "tests/live", "tools/go", "tools/go_programs.py", "tools/programs")
 PARTS = {
     "tests/ssh": ("exporters", "tests/ssh"),
-    "tests/stack": ("Makefile", "prometheus", "tests/stack/conftest.py", "tests/stack/test_full_disk.py", "tools"),
+    "tests/stack": (
+        *("Makefile", "alerts", "fleet", "prometheus", "tests/live", "tests/stack/conftest.py"),
+        *("tests/stack/test_fleet.py", "tests/stack/test_full_disk.py", "tools"),
+    ),
     "tests/e2e": (
         *(*PROGRAMS, "alerts", "exporters", "prometheus", "tests/e2e/attacker.py", "tests/e2e/running_exporter.py"),
         *("tests/e2e/test_attacks.py", "tests/e2e/test_full_disk.py"),
+        *("bench/dense.py", "bench/fleet.py", "tests/e2e/test_dense_hosts.py"),
     ),
     "tests/mixin": (*PROGRAMS, "alerts", "mixin", "prometheus", "tests/mixin", "tests/rules/test_rules.py"),
     "tests/compose": (
         *PROGRAMS,
-        *(".dockerignore", "alerts", "compose.yaml", "dashboards", "demo", "exporters", "lab", "prometheus"),
-        *("telegraf", "tests/compose", "tests/stack/conftest.py", "tools"),
+        *(".dockerignore", "alerts", "compose.fleet.yaml", "compose.yaml", "dashboards", "demo", "exporters", "fleet"),
+        *("lab", "prometheus", "telegraf", "tests/compose", "tests/stack/conftest.py", "tools"),
     ),
     "tests/rules": (*PROGRAMS, "alerts", "prometheus", "tests/rules"),
     "tests/distributions": (
         *("Makefile", "prometheus/consoles", "requirements", "tests/console/page.py", "tests/distributions"),
         *("tests/stack/conftest.py", "tools"),
+    ),
+    "tests/kernels": (
+        *("exporters/pyproject.toml", "exporters/systemd/sched-exporter.service", "exporters/virtscope/sched"),
+        *("exporters/virtscope/toolkit", "tests/distributions/chroots.py", "tests/distributions/machine.py"),
+        *("tests/kernels", "tests/live", "tests/xen/dom0/agent.py", "tests/xen/package.py"),
     ),
     "tests/kvm": ("exporters", "tests/kvm", "tests/live", "tests/xen/dom0/agent.py", "tests/xen/package.py"),
     "tests/xen": (
@@ -52,13 +61,15 @@ PARTS = {
         *("tools/licences.py", "tools/sbom.py"),
     ),
     "tests/lab": (
-        *(*PROGRAMS, "alerts", "lab", "prometheus", "telegraf", "tests/lab", "tests/stack/conftest.py"),
+        *(*PROGRAMS, "alerts", "exporters/virtscope/sched", "lab", "prometheus", "telegraf", "tests/lab"),
+        "tests/stack/conftest.py",
         *("tests/ssh/sshd.py", "tests/xen/debian.py", "tests/xen/image.py", "tools/lab.py"),
     ),
     "tests/mutants": (
         *("alerts/generator", "alerts/rules", "alerts/tests", "exporters/virtscope", "profile_import"),
         *("prometheus/rules", "prometheus/tests", "tests/mutants", "tests/unit", "tools/mutants"),
     ),
+    "tests/fleet": (*PROGRAMS, "alerts", "bench/fleet.py", "fleet", "prometheus", "tests/fleet"),
     "tests/faults": (
         *(*PROGRAMS, "alerts/alertmanager.yml", "alerts/rules/monitoring.yml", "alerts/rules/stack.yml"),
         *("exporters/virtscope/toolkit", "exporters/virtscope/xen/xentop.py", "faults", "prometheus/prometheus.yml"),
@@ -67,8 +78,9 @@ PARTS = {
 }
 """The folder of a part's tests, and the files and folders that they test; those that take longest are the last."""
 CHANGED_SECONDS = 25 * 60
-# They try the whole and its tests, which takes far longer than a change should wait for.
-NOT_FOR_A_CHANGE = {"tests/faults", "tests/mutants"}
+# They try the whole and its tests, which takes far longer than a change should wait for, or a machine that does nothing
+# else (docs/scale.md, Proof).
+NOT_FOR_A_CHANGE = {"tests/faults", "tests/fleet", "tests/mutants"}
 
 
 def digest(checkout: Path, paths: tuple[str, ...]) -> str:

@@ -36,7 +36,8 @@ VESTAT_EXPORTER = Part(
 )
 KVM_EXPORTER = Part("kvm-exporter", "KVM_PORT", 10297, "/-/healthy", "kvm")  # any user may read what it reads
 PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
-EXPORTERS = (XENTOP_EXPORTER, VESTAT_EXPORTER, KVM_EXPORTER, PERF_EXPORTER)  # of this project
+SCHED_EXPORTER = Part("sched-exporter", "SCHED_PORT", 10298, "/-/healthy", None, ("CAP_BPF", "CAP_PERFMON"))
+EXPORTERS = (XENTOP_EXPORTER, VESTAT_EXPORTER, KVM_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER)  # of this project
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
 OVERVIEW = "/consoles/index.html"  # the page of all hosts that Prometheus serves: prometheus/consoles

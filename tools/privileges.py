@@ -20,7 +20,7 @@ from typing import BinaryIO
 NOBODY = 65534  # Debian's user and group nobody
 
 # include/uapi/linux/capability.h
-_NUMBERS = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_SYSLOG": 34, "CAP_PERFMON": 38}
+_NUMBERS = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_SYSLOG": 34, "CAP_PERFMON": 38, "CAP_BPF": 39}
 
 _FOR_ALL = re.compile("PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|SSL_CERT_(FILE|DIR)|(?i:(https?|all|no)_proxy)")
 
@@ -33,7 +33,8 @@ def setpriv(capabilities: Iterable[str] = (), groups: Iterable[str] = ()) -> lis
     if os.getuid() != 0:
         return []
     had = _bounding_set()
-    kept = "".join(f",+{name.removeprefix('CAP_').lower()}" for name in capabilities if had >> _NUMBERS[name] & 1)
+    # By number: setpriv has names from libcap-ng, which in Ubuntu 22.04 is older than CAP_PERFMON and CAP_BPF.
+    kept = "".join(f",+cap_{_NUMBERS[name]}" for name in capabilities if had >> _NUMBERS[name] & 1)
     others = []
     for name in groups:
         with contextlib.suppress(KeyError):

@@ -52,6 +52,7 @@ from tools.parts import (
     PARTS,
     PERF_EXPORTER,
     PROMETHEUS,
+    SCHED_EXPORTER,
     TELEGRAF,
     Part,
     options,
@@ -69,7 +70,7 @@ SETTINGS_FILE = supervision.RUN / "settings.json"
 NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are there
 DATA_BYTES = 5 * 10**8
 FULL_BYTES = 10**7
-DISCOVERY_SECONDS = 7  # Prometheus hands on what it has found every 5 s, and scrapes it within one
+DISCOVERY_SECONDS = 11  # Prometheus hands on what it has found every 5 s, and takes it up every 5 s
 TARGETS_READ = supervision.RUN / "targets-read"  # as old as the last `make up`
 STORE_SECONDS = 10  # for a sample to be stored, on a busy machine
 ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
@@ -90,15 +91,15 @@ class Plan:
 
     @property
     def ready(self) -> tuple[Part, ...]:
-        """The parts that can answer: Telegraf may still be on its way."""
+        """The parts that can answer now: Telegraf may still be on its way, and be here the next time."""
         return tuple(part for part in self.parts if part is not TELEGRAF or telegraf.is_ready())
 
 
 def up() -> None:
     """Start the stack, or bring a running one up to date, and return once all of it works."""
-    with _alone():
+    with alone():
         running_settings = _read_settings() if supervision.is_running() else None
-        with _step("Looking at this machine"):
+        with step("Looking at this machine"):
             given = {name: value for name, value in os.environ.items() if value}
             settings = {**_given_before(running_settings), **given, demo.SETTING: ""}
             plan = _plan(settings)
@@ -111,11 +112,11 @@ def up() -> None:
         _get_programs(catalogue.PROMETHEUS, catalogue.ALERTMANAGER, catalogue.NODE_EXPORTER)
         stored_data.require_readable(_prometheus_version())
         plan = _plan(settings)  # with Grafana, if it has just come
-        with _step("Installing Python packages (.stack/venv)"):
+        with step("Installing Python packages (.stack/venv)"):
             python_packages.STACK.install()
         if TELEGRAF in plan.parts:
             telegraf.take_if_near()
-        with _step("Checking the configuration"):
+        with step("Checking the configuration"):
             _check_configuration(plan)
 
         wanted = _settings(plan)
@@ -125,7 +126,7 @@ def up() -> None:
             print("\nThe stack was running already; its configuration was reloaded.")
         else:
             if running_settings is not None:
-                with _step("Stopping the running stack: its programs or ports are not the ones wanted now"):
+                with step("Stopping the running stack: its programs or ports are not the ones wanted now"):
                     supervision.stop()
             _start(plan, wanted)
             stored_data.written_by(_prometheus_version())
@@ -135,10 +136,10 @@ def up() -> None:
 
 def play() -> None:
     """Start the demo in the stack's place, with a day of history, and return once all of it works."""
-    with _alone():
+    with alone():
         if supervision.is_running() and not _plan(_read_settings()).is_demo:
             raise StackError("the stack is running on the demo's ports: make down first")
-        with _step("Looking at this machine"):
+        with step("Looking at this machine"):
             plan = _plan({**{name: value for name, value in os.environ.items() if value}, demo.SETTING: "1"})
             supervision.stop()  # a demo starts over
             supervision.require_short_path()
@@ -147,9 +148,9 @@ def play() -> None:
             python_packages.STACK.require_venv()
         _get_programs(catalogue.PROMETHEUS)
         plan = _plan({**{name: value for name, value in os.environ.items() if value}, demo.SETTING: "1"})
-        with _step("Installing Python packages (.stack/venv)"):
+        with step("Installing Python packages (.stack/venv)"):
             python_packages.STACK.install()
-        with _step("Making a day of history"):
+        with step("Making a day of history"):
             demo.prepare(plan.ports)
         _start(plan, _settings(plan))
         _describe_demo(plan)
@@ -157,12 +158,12 @@ def play() -> None:
 
 def down() -> None:
     """Stop all that `up` started. What was recorded stays in .stack/data."""
-    with _alone():
+    with alone():
         if not supervision.is_running():
             supervision.stop()
             print("The stack is not running.")
             return
-        with _step("Stopping the stack"):
+        with step("Stopping the stack"):
             supervision.stop()
     print("The data is kept in .stack/data. Start again with: make up")
 
@@ -174,7 +175,7 @@ def running_plan() -> Plan:
 
 def start_again() -> None:
     """Start what ran when supervisord was killed, as it was; nothing if somebody else just does, or has stopped it."""
-    with _alone():
+    with alone():
         if not supervision.was_killed():
             return
         plan, settings = running_plan(), _read_settings()
@@ -225,7 +226,7 @@ def status() -> bool:
         problem = (
             f"{problem} What runs and doesn't answer may hang ({pids}): if so, it is started again within a minute."
         )
-    said = list(filter(None, [problem.strip(), *forgotten, *failures.recent()]))
+    said = list(filter(None, [problem.strip(), *forgotten, *failures.recent(), *_unavailable(plan, sound)]))
     if said:
         print("\n" + "\n".join(map(health.printable, said)))
     at_work = {name for name, process in processes.items() if process.state == "running"}
@@ -258,6 +259,14 @@ def _without_data(plan: Plan, parts: Sequence[Part]) -> list[str]:
         for part in parts
         if part.platform and not plan.is_demo and not health.gets_all_data(part, plan.ports[part.name])
     ]
+
+
+def _unavailable(plan: Plan, parts: Sequence[Part]) -> list[str]:
+    """A line for each thing that the kernel, or its permissions, keep from exporters of any platform: no fault."""
+    if SCHED_EXPORTER not in parts:
+        return []
+    reasons = health.why_absent(SCHED_EXPORTER, plan.ports[SCHED_EXPORTER.name])
+    return [f"sched-exporter can't say who runs while others wait: {why}" for why in reasons]
 
 
 def _oversights(plan: Plan, found: Sequence[health.Target]) -> list[str]:
@@ -358,7 +367,7 @@ def _get_programs(*suites: Suite) -> None:
     titles = ", ".join(suite.title for suite in missing) or "nothing new"
     if grafana.is_to_be_tried():
         titles += ", Grafana" if missing else ": only Grafana"
-    with _step(f"Fetching programs: {titles}"):
+    with step(f"Fetching programs: {titles}"):
         programs.get(*suites)
         grafana.get()
     for suite in missing:
@@ -423,7 +432,7 @@ def _check_configuration(plan: Plan) -> None:
 def _settings(plan: Plan) -> dict[str, str]:
     """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
     configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
-    for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".py", ".yml"}):
+    for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".o", ".py", ".yml"}):
         configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
     programs_got = [programs.got(suite) for suite in programs.SUITES if suite is not catalogue.TELEGRAF]
     configuration.update(repr((programs_got, catalogue.TELEGRAF)).encode())  # Telegraf comes and goes beside the rest
@@ -448,7 +457,7 @@ def _read_settings() -> dict[str, str]:
 def _start(plan: Plan, settings: dict[str, str]) -> None:
     """Start all parts and wait until they work; if that fails, or is interrupted, none of them stays."""
     try:
-        with _step("Starting supervisord"):
+        with step("Starting supervisord"):
             _require_ports(plan)  # again: downloads may have taken minutes
             if GRAFANA in plan.parts:
                 grafana.make_password()
@@ -471,7 +480,7 @@ def _start(plan: Plan, settings: dict[str, str]) -> None:
 
 def _refresh(plan: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
-    with _step("Reading the configuration again"):
+    with step("Reading the configuration again"):
         running = supervision.processes()
         telegraf.keep_environment()
         _write_targets(plan)
@@ -484,28 +493,29 @@ def _refresh(plan: Plan) -> None:
             if running[part.name].state == "running":  # else it has just been started, and knows no signals yet
                 supervision.reload_program(part.name)
     if targets.edited_since(TARGETS_READ):
-        with _step("Waiting until Prometheus has taken up the edited targets"):
+        with step("Waiting until Prometheus has taken up the edited targets"):
             time.sleep(DISCOVERY_SECONDS)
             health.wait_until_tried(plan.ports[PROMETHEUS.name])
 
 
 def _write_targets(plan: Plan) -> None:
     """Have Prometheus scrape the parts that can answer; a Telegraf that is on its way adds itself when it can."""
-    unknown = {TELEGRAF} & (set(plan.parts) - set(plan.ready))
+    ready = plan.ready
+    unknown = {TELEGRAF} & (set(plan.parts) - set(ready))
     jobs = {job: part for job, part in targets.JOBS.items() if part not in unknown}
-    targets.write(plan.machine, {part.name: plan.ports[part.name] for part in plan.ready}, jobs=jobs)
+    targets.write(plan.machine, {part.name: plan.ports[part.name] for part in ready}, jobs=jobs)
 
 
 def _wait(plan: Plan) -> None:
     pids = {}
     for part in plan.ready:
-        with _step(f"Waiting until {part.name} is ready"):
+        with step(f"Waiting until {part.name} is ready"):
             pids[part] = health.wait_until_healthy(part, plan.ports[part.name])
-    with _step("Waiting until Prometheus has scraped all of them"):
-        health.wait_until_scraped([part for part in plan.ready if part is not GRAFANA], plan.ports)
+    with step("Waiting until Prometheus has scraped all of them"):  # but a Telegraf that has come since
+        health.wait_until_scraped([part for part in pids if part is not GRAFANA], plan.ports)
     # By now, one that starts slowly and finds another program at its port has ended, and may have been started again.
-    for part in plan.ready:
-        if health.wait_until_healthy(part, plan.ports[part.name]) != pids[part]:
+    for part, pid in pids.items():
+        if health.wait_until_healthy(part, plan.ports[part.name]) != pid:
             raise health.PartFailedError(part, f"{part.name} ended right after its start")
 
 
@@ -524,6 +534,8 @@ def _describe(plan: Plan) -> None:
         print(f"But {problem}")
     if health.is_refused(plan.ports[PERF_EXPORTER.name]):
         print("But perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
+    for missing in _unavailable(plan, plan.parts):
+        print(f"But {health.printable(missing)}")
     _print_addresses(plan, plan.ready)
     print("\nmake status, make logs, make down. To watch more hosts: docs/watched-hosts.md")
     if machine.platform == "base":
@@ -569,19 +581,20 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """One `up` or `down` at a time."""
-    supervision.RUN.mkdir(parents=True, exist_ok=True)
-    with (supervision.RUN / "lock").open("w") as lock:
+def alone(run: Path | None = None, commands: str = "`make up` or `make down`") -> Iterator[None]:
+    """One of the commands that start and stop what is in the folder `run`, the stack's if none is given, at a time."""
+    run = run or supervision.RUN
+    run.mkdir(parents=True, exist_ok=True)
+    with (run / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StackError("another `make up` or `make down` is running in this checkout: wait for it") from None
+            raise StackError(f"another {commands} is running in this checkout: wait for it") from None
         yield
 
 
 @contextlib.contextmanager
-def _step(what: str) -> Iterator[None]:
+def step(what: str) -> Iterator[None]:
     """Show what is being done and how long it took."""
     print(f"{what} ...", end=" ", flush=True)
     start = time.monotonic()
@@ -674,7 +687,7 @@ def main() -> int:
         return 1
     except PermissionError as error:
         print(
-            f"error: {error.filename or supervision.SOCKET} belongs to another user: run this as that user",
+            f"error: {error.filename or supervision.STACK.socket} belongs to another user: run this as that user",
             file=sys.stderr,
         )
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 import socket
@@ -59,13 +60,14 @@ def _kvm(sysfs: Path, procfs: Path, root: Path) -> str:
     for manager, folder in (("Proxmox", root / "etc/pve/qemu-server"), ("libvirt", root / "run/libvirt/qemu")):
         if folder.exists():
             return f"a KVM host: {manager} manages guests here, as {folder} is there"
-    for comm in procfs.glob("[0-9]*/task/[0-9]*/comm"):
+    # Processes end meanwhile, which glob takes as it comes; Path.glob() raises FileNotFoundError.
+    for comm in glob.iglob("[0-9]*/task/[0-9]*/comm", root_dir=procfs):  # noqa: PTH207
         try:
-            name = comm.read_bytes()
+            name = (procfs / comm).read_bytes()
         except OSError:  # it has ended
             continue
         if re.fullmatch(rb"CPU [0-9]+/KVM\n", name):
-            return f"a KVM host: {comm.parents[2]} runs a guest's CPU"
+            return f"a KVM host: {(procfs / comm).parents[2]} runs a guest's CPU"
     return ""
 
 

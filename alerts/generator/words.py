@@ -132,8 +132,84 @@ over the last five minutes, and has exceeded its limit of @ceiling s for five mi
 # The value of a query's only sample as a time, to the minute: "2026-03-02 08:11 UTC".
 _MOMENT = '{{ . | first | value | humanizeTimestamp | reReplaceAll ":[0-9.]+ .0000 UTC$" " UTC" }}'
 
+# The same of today without the date, "08:11 UTC".
+_CLOCK = '{{ . | first | value | humanizeTimestamp | reReplaceAll "^.* ([0-9]+:[0-9]+):.*$" "$1 UTC" }}'
+
+# The value of a query's only sample in CPUs: 0.4, or 0.04.
+_CPUS = """
+{{ $cpus := . | first | value }}{{ if lt $cpus 0.095 }}{{ $cpus | printf "%.2f" }}
+{{- else }}{{ $cpus | printf "%.1f" }}{{ end }} CPUs
+"""
+
+# Who was waited for, where that is measured (prometheus/rules/waits.yml). Names are text, not labels: an alert whose
+# labels change is a new one. What moving one of them would give back is a bound, as another may take its place.
+_NEIGHBOURS = """
+  {{- range printf "sum(app:cpu_wait_caused:rate{reason='neighbour',%s}) > 0.005" $of | query }}
+    {{ $labels.app }} waits @its_cpus for its neighbours
+    {{- with printf "sort_desc(100 * app:neighbour:ratio{%s})" $of | query -}}
+      {{- range $place, $named := . -}}
+        ; {{ $named.Value | printf "%.0f" }} %{{ if not $place }} of that{{ end }} while {{ $named.Labels.by }} ran
+        {{- with printf "app:neighbour_since:seconds{by=%q,%s} > time() - 43200" $named.Labels.by $of | query -}}
+          , since @clock
+        {{- else }}
+          {{- with printf "app:neighbour_since:seconds{by=%q,%s}" $named.Labels.by $of | query -}}
+            , since @moment
+          {{- end }}
+        {{- end }}
+      {{- end }}.
+      {{- range $place, $named := printf
+          "sort_desc(app:cpu_wait_caused:rate{reason='neighbour',%s} and on (by) app:neighbour:ratio{%s})"
+          $of $of | query }}
+        {{- if $place }}, {{ $named.Labels.by }} at most {{ $named.Value | printf "%.2f" }}
+        {{- else }} Moving or capping {{ $named.Labels.by }} would give back at most
+          {{ $named.Value | printf "%.2f" }} CPUs of waiting
+        {{- end }}
+      {{- end }}.
+    {{- else }}
+      {{- with printf "sort_desc(@shares unless on () max(@shares) >= 50)" $of $of $of $of | query -}}
+        , mostly
+        {{- range $place, $some := . }}
+          {{- if $place }},{{ end }} {{ $some.Labels.by }} ({{ $some.Value | printf "%.0f" }} %)
+        {{- end -}}
+        : no one of them for half of that.
+      {{- else -}}
+        , too little to name one of them.
+      {{- end }}
+    {{- end }}
+  {{- end }}
+"""
+_NEIGHBOURS = _NEIGHBOURS.replace("@its_cpus", _CPUS.replace(". | first | value", ".Value").strip())
+_NEIGHBOURS = _NEIGHBOURS.replace("@clock", _CLOCK).replace("@moment", _MOMENT)
+_NEIGHBOURS = _NEIGHBOURS.replace(
+    "@shares",
+    "topk(2, 100 * app:cpu_wait_caused:rate{reason='neighbour',%s}"
+    " / scalar(sum(app:cpu_wait_caused:rate{reason='neighbour',%s})))",
+)
+
+# What else it waited for: the host, and itself.
+_HOST = """
+  {{- range printf "100 * sum(app:cpu_wait_caused:rate{reason='host',%s}) / @all >= 10" $of $of | query }}
+    {{ $labels.app }} waits {{ with printf "@all" $of | query }}@cpus{{ end }};
+    {{ .Value | printf "%.0f" }} % of that while the host itself ran
+    {{- with printf "topk(1, app:cpu_wait_caused:rate{reason='host',by!='host',%s})
+        >= 0.5 * scalar(sum(app:cpu_wait_caused:rate{reason='host',%s}))" $of $of | query -}}
+      , mostly {{ . | first | label "by" }}
+    {{- end }}.
+  {{- end }}
+"""
+_ITSELF = """
+  {{- range printf "100 * sum(app:cpu_wait_caused:rate{reason='self',%s}) / (@all > 0.1) >= 50" $of $of | query }}
+    It waits {{ with printf "@all" $of | query }}@cpus{{ end }} in all, {{ .Value | printf "%.0f" }} % of its waiting
+    while its own other threads ran: it has more threads than CPUs.
+  {{- end }}
+"""
+_WAITED_IN_ALL = "sum(app:cpu_wait_caused:rate{reason!='cap',%s})"
+_HOST = _HOST.replace("@all", _WAITED_IN_ALL).replace("@cpus", _CPUS.strip())
+_ITSELF = _ITSELF.replace("@all", _WAITED_IN_ALL).replace("@cpus", _CPUS.strip())
+
 # The evidence for the cause, in numbers, if the platform has them. Alertmanager's templates put the cause into words.
-# vserver:app:info maps virtual servers to applications.
+# vserver:app:info maps virtual servers to applications. Where it isn't measured who was waited for, the busiest
+# neighbour is named beside the waiting; misses alone name nobody.
 _EVIDENCE = """
 {{- $cause := "" }}{{ @cause }}{{ $cause = . | first | label "cause" }}{{ end }}
 {{- if eq $cause "self" }}
@@ -146,14 +222,23 @@ _EVIDENCE = """
     {{- end }}
   {{- end }}
 {{- else if eq $cause "neighbour" }}
-  {{- range printf "topk(1, (vserver:cpu_wait:rate @its) > 0.01)" $of | query }}
-    {{ .Labels.vserver }} wants {{ .Value | printf "%.2f" }} CPUs more than it gets.
+@neighbours
+  {{- if not (printf "app:cpu_wait_caused:rate{%s}" $of | query) }}
+    {{- range printf "topk(1, (vserver:cpu_wait:rate @its) > 0.01)" $of | query }}
+      {{ .Labels.vserver }} wants {{ .Value | printf "%.2f" }} CPUs more than it gets.
+      {{- range printf "topk(1, vserver:cpu_usage:rate{role='guest',host=%q,platform=%q} @others)
+          unless on () app:cpu_wait_per_cpu:ratio{%s} < 0.5" $labels.host $labels.platform $of $of | query }}
+        Its neighbour {{ .Labels.vserver }} uses {{ .Value | printf "%.2f" }} CPUs.
+      {{- end }}
+    {{- end }}
   {{- end }}
-  {{- range printf "topk(1, vserver:cpu_usage:rate{role='guest',host=%q,platform=%q} @others)"
-      $labels.host $labels.platform $of | query }}
-    Its neighbour {{ .Labels.vserver }} uses {{ .Value | printf "%.2f" }} CPUs.
+  {{- range printf "topk(1, (vserver:llc_misses_per_instruction:ratio
+      / (vserver:llc_misses_per_instruction:ratio_median1w > 0) @its) >= 1.5)" $of | query }}
+    {{ .Labels.vserver }} misses the cache {{ .Value | printf "%.1f" }} times as often as usual; who takes it isn't
+    measured.
   {{- end }}
 {{- else if eq $cause "hypervisor" }}
+@host
   {{- range printf "host:overhead_cpu:rate{host=%q,platform=%q}" $labels.host $labels.platform | query }}
     The host itself uses {{ .Value | printf "%.2f" }} CPUs.
   {{- end }}
@@ -165,7 +250,11 @@ _EVIDENCE = """
     {{- end }}.
   {{- end }}
 {{- end }}
+{{- if ne $cause "self" }}
+@own_threads
+{{- end }}
 """
+_EVIDENCE = _EVIDENCE.replace("@neighbours", _NEIGHBOURS).replace("@host", _HOST).replace("@own_threads", _ITSELF)
 _EVIDENCE = _EVIDENCE.replace("@cause", _CAUSE_QUERY)
 _EVIDENCE = _EVIDENCE.replace("@its", "and on (host, platform, vserver, role) vserver:app:info{%s}")
 _EVIDENCE = _EVIDENCE.replace("@others", "unless on (host, platform, vserver, role) vserver:app:info{%s}")

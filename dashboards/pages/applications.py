@@ -5,9 +5,9 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels, variables
+from dashboards import marks, palette, panels, variables, waiting
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, application, host
+from dashboards.signals import Signal, application, host, neighbours
 
 
 def make() -> dashboard.Dashboard:
@@ -57,6 +57,7 @@ def make() -> dashboard.Dashboard:
                 "Causes",
                 [
                     panels.states(application.BREACHES, application.CAUSES, palette.CAUSES).span(24).height(8),
+                    waiting.named("Named neighbours"),
                     _last_breach(),
                     _evidence(),
                     _scores(),
@@ -73,6 +74,8 @@ def make() -> dashboard.Dashboard:
                     ),
                     panels.over_time(host.OVERHEAD_RATIO).title("Host overhead (hypervisor)").span(8).height(8),
                     panels.over_time(host.STEAL).axis_soft_max(0.1).span(8).height(8),
+                    waiting.by_who(neighbours.APP_FOR).span(12).height(8),
+                    waiting.by_reason(neighbours.APP_BY_REASON).span(12).height(8),
                 ],
                 collapsed=True,
             ),

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import marks, palette, panels, variables
 from dashboards.layout import Row, page
-from dashboards.signals import fleet, highest
+from dashboards.signals import fleet, of_highest
 
 _THE_HOST = {"host": "Host", "platform": "Platform"}
+
+
+# Hosts of a graph, each found by a variable of its own.
+_OVER_TIME = {
+    "most_overhead": replace(fleet.OVERHEAD, name="Overhead ratio"),
+    "most_used": replace(fleet.CPU_USED, name="CPU utilisation"),
+    "most_misses": replace(fleet.LLC_MISSES, name="LLC misses per 1,000 instructions"),
+    "most_burn": fleet.BURN,
+}
 
 
 def make() -> dashboard.Dashboard:
@@ -23,7 +34,11 @@ def make() -> dashboard.Dashboard:
             "virtualisation, cache misses. Click a value to see what is behind it."
         ),
         any_hosts=True,
-        own_variables=[variables.prometheus()],
+        below_hosts=False,
+        own_variables=[
+            variables.prometheus(),
+            *(variables.highest(name, signal) for name, signal in _OVER_TIME.items()),
+        ],
         annotations=[marks.alerts(any_hosts=True)],
         rows=[
             Row(
@@ -47,39 +62,45 @@ def make() -> dashboard.Dashboard:
                     ).span(24),
                 ],
             ),
+            Row("By platform", [_by_platform()]),
             Row(
                 "Over time",
-                [
-                    panels.lines(highest(fleet.OVERHEAD)).title("Overhead ratio").span(12).height(8),
-                    panels.lines(highest(fleet.CPU_USED)).title("CPU utilisation").span(12).height(8),
-                    panels.lines(highest(fleet.LLC_MISSES))
-                    .title("LLC misses per 1,000 instructions")
-                    .span(12)
-                    .height(8),
-                    panels.lines(highest(fleet.BURN)).span(12).height(8),
-                ],
+                [panels.lines(of_highest(signal, name)).span(12).height(8) for name, signal in _OVER_TIME.items()],
             ),
         ],
     )
 
 
+def _by_platform() -> table.Panel:
+    return (
+        panels.columns(
+            "Hosts by platform and shard",
+            "How many hosts of each platform have a critical alert, a warning at most, or don't answer. In a fleet of "
+            "several Prometheus (docs/scale.md): of each shard.",
+            {"platform": "Platform", "shard": "Shard"},
+            [fleet.HOSTS_CRITICAL, fleet.HOSTS_WARNING, fleet.HOSTS_DOWN, fleet.HOSTS_OF],
+        )
+        .span(24)
+        .height(6)
+    )
+
+
 def _hosts() -> table.Panel:
+    worst_burn = fleet.of_shown(fleet.WORST_BURN)
     panel = panels.columns(
         "Hosts by severity",
-        "A row for each host and platform. Burn rate: the highest of the host's applications. Headroom: applications "
+        f"A row for each host and platform, of more than {fleet.ROWS} those with the severest alerts. Burn rate: the "
+        "highest of the host's applications. Headroom: applications "
         "that still fit in busy hours. LLC MPKI: last-level cache misses per 1,000 instructions. Where there is no "
         "value, the page that the column leads to says why.",
         {"host": "Host", "platform": "Platform", "app": "Worst app"},
         [
             fleet.SEVERITY,
             fleet.FIRING,
-            fleet.WORST_BURN,
-            fleet.HEADROOM,
-            fleet.OVERHEAD,
-            fleet.CPU_USED,
-            fleet.LLC_MISSES,
+            worst_burn,
+            *map(fleet.of_shown, (fleet.HEADROOM, fleet.OVERHEAD, fleet.CPU_USED, fleet.LLC_MISSES)),
         ],
-        whose={"app": fleet.WORST_BURN},
+        whose={"app": worst_burn},
     )
     to_host = panels.links(panels.to_page("virtscope-host", "Host", _THE_HOST))
     to_application = panels.links(

@@ -112,7 +112,7 @@ def _virtual_servers() -> table.Panel:
         panels.columns(
             "Virtual servers",
             "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine. A "
-            "name leads to the page of its platform: Xen, KVM or OpenVZ.",
+            "name leads to whom it waits for, and to the page of its platform: Xen, KVM or OpenVZ.",
             {"vserver": "Virtual server", "role": "Role"},
             [
                 unfiltered(signal)
@@ -128,7 +128,13 @@ def _virtual_servers() -> table.Panel:
             ],
         )
         .override_by_name(
-            "Virtual server", panels.links(*panels.to_own_words({"vserver": "Virtual server"}, keep=["host"]))
+            "Virtual server",
+            panels.links(
+                panels.to_page(
+                    "virtscope-neighbours", "Who waits for whom", {"vserver": "Virtual server"}, keep=["host"]
+                ),
+                *panels.to_own_words({"vserver": "Virtual server"}, keep=["host"]),
+            ),
         )
         .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS, 130))
         .span(24)

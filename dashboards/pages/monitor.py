@@ -66,6 +66,8 @@ def make() -> dashboard.Dashboard:
                     panels.small(panels.lines(exporters.ITERATION_AGE)),
                     panels.small(panels.lines(exporters.COUNTERS)),
                     panels.small(panels.lines(exporters.DESCRIPTORS)),
+                    panels.lines(exporters.WAITS_COVERED).span(12).height(8),
+                    panels.lines(exporters.SWITCHES).span(12).height(8),
                     _versions(),
                     _over_ssh(),
                 ],

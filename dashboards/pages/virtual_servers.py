@@ -7,7 +7,7 @@ from dataclasses import replace
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels, variables
+from dashboards import panels, variables, waiting
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, beside, highest, top_now
 
@@ -29,6 +29,15 @@ def make() -> dashboard.Dashboard:
             Row("Caches", [*_pair(beside.LLC_MISSES), *_pair(beside.IPC)]),
             # Not against the baseline: a bare machine has no CPU wait.
             Row("CPU contention", [_graph(highest(beside.WAIT)).span(24).height(8)]),
+            # Opened for one: of all of a fleet it is a million series.
+            Row(
+                "Waiting of the chosen virtual servers",
+                [
+                    waiting.by_who(beside.WAIT_BY_WHO).span(14).height(10),
+                    waiting.by_reason(beside.WAIT_BY_REASON).span(10).height(10),
+                ],
+                collapsed=True,
+            ),
             Row(
                 "Memory, network, disk",
                 [*_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK)],
@@ -77,6 +86,7 @@ def _virtual_servers() -> table.Panel:
             "Virtual server",
             panels.links(
                 panels.to_page("virtscope-host", "Host", {**its_host, "platform": "Platform"}),
+                panels.to_page("virtscope-neighbours", "Who waits for whom", {**its_host, "platform": "Platform"}),
                 *panels.to_own_words(its_host),
             ),
         )

@@ -39,7 +39,13 @@ def make() -> dashboard.Dashboard:
             Row("vCPUs", [_half(xen.VCPU_USED), _vcpus()]),
             Row(
                 "Scheduler and CPU pools",
-                [_scheduling(), _pools(), _rare(xen.MISSED_CHANGES).span(10).height(8)],
+                [
+                    _scheduling(),
+                    _pools(),
+                    _rare(xen.MISSED_CHANGES).span(10).height(8),
+                    panels.lines(xen.TRACED).span(12).height(7),
+                    _rare(xen.TRACE_LOST).span(12).height(7),
+                ],
                 collapsed=True,
             ),
             Row(

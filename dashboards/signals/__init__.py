@@ -22,7 +22,8 @@ SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
 
 CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
 
-_LINES = 10  # that a graph has room for
+LINES = 10
+"""Series that a graph has room for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,16 @@ def highest(signal: Signal) -> Signal:
     return replace(
         signal,
         expr=f"({signal.expr}) and {_top(signal)}",
-        description=f"{signal.description} Of more than {_LINES}, the highest over the time shown.",
+        description=f"{signal.description} Of more than {LINES}, the highest over the time shown.",
+    )
+
+
+def of_highest(signal: Signal, variable: str) -> Signal:
+    """The same series, of the hosts alone that a variable has found (`variables.highest`)."""
+    return replace(
+        signal,
+        expr=signal.expr.replace('host=~"$hosts"', f'host=~"$hosts", host=~"${variable}"'),
+        description=f"{signal.description} Of more than {LINES}, the highest over the time shown.",
     )
 
 
@@ -139,7 +149,7 @@ def _top(signal: Signal) -> str:
     # began after the last of these has a value at the end alone.
     mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms] @ end())"
     at_the_end = f"last_over_time(({signal.expr})[1m:20s] @ end())"
-    return f"topk({_LINES}, {mean} or {at_the_end})"
+    return f"topk({LINES}, {mean} or {at_the_end})"
 
 
 def unfiltered(signal: Signal) -> Signal:

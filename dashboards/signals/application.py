@@ -312,8 +312,8 @@ WAITS = Signal(
     expr=on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
     unit=units.NoUnit,
     description=(
-        "Evidence for neighbour, if these are busy. Above the line it waits half as long as it runs; it must also "
-        "be twice its median of a week (dashed)."
+        "Evidence for neighbour, if these are busy and who ran meanwhile isn't measured. Above the line it waits half "
+        "as long as it runs; it must also be twice its median of a week (dashed)."
     ),
     legend="{{app}}",
     absent=_NO_TIERS,
@@ -327,8 +327,8 @@ NEIGHBOURS = Signal(
     expr=on_host("app:neighbours_cpu:rate", app="$app"),
     unit=CPUS,
     description=(
-        "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on. The "
-        "page Host names them."
+        "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on, where "
+        "who ran while it waited isn't measured. The page Host names them."
     ),
     legend="{{app}}",
     absent=_NO_TIERS,

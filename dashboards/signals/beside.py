@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, highest, vserver
+from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, highest, neighbours, vserver
 
 _LEGEND = "{{host}}: {{vserver}}"
 _CHOSEN = f'{{{ANY_HOSTS}, vserver=~"$vserver"}}'
@@ -21,6 +21,8 @@ def _beside(signal: Signal, name: str) -> Signal:
 
 CPU = _beside(vserver.CPU, "CPU used")
 WAIT = _beside(vserver.WAIT, "CPU wait")
+WAIT_BY_REASON = across_hosts(neighbours.BY_REASON, neighbours.BY_REASON.legend)
+WAIT_BY_WHO = across_hosts(neighbours.WHO, neighbours.WHO.legend)
 MEMORY = _beside(vserver.MEMORY, "Memory")
 NETWORK = _beside(vserver.NETWORK, "Network")
 DISK = _beside(vserver.DISK, "Disk")

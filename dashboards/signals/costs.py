@@ -111,7 +111,10 @@ class Level:
         """The cost of a request, likewise."""
         cpu, instructions, cycles = "CPU time", "Instructions", "CPU cycles"
         return [
-            self.relative("Cost ratio", "instructions_per_request:ratio", f"{instructions} per request."),
+            replace(
+                self.relative("Cost ratio", "instructions_per_request:ratio", f"{instructions} per request."),
+                absent="No requests are known of the baseline: choose another under Baseline, or see docs/sensors.md.",
+            ),
             self.relative("Cost (CPU)", "cpu_per_request:seconds", f"{cpu} per request."),
             self.relative("Rate ratio", "requests:rate", "Requests per second."),
             self.relative("Cost (cycles)", "cycles_per_request:ratio", f"{cycles} per request."),
@@ -135,7 +138,14 @@ class Level:
             self.relative(f"{name} misses", f"{record}_misses:rate", f"{name} misses per second.")
             for name, record in _MISSES.items()
         ]
-        return [*rates, *misses, self.relative("IPC", "ipc:ratio", "Instructions per cycle.")]
+        first, *others = rates
+        absent = "No misses are known of the baseline: choose another, or see Caches and events for why."
+        return [
+            replace(first, absent=absent),
+            *others,
+            *misses,
+            self.relative("IPC", "ipc:ratio", "Instructions per cycle."),
+        ]
 
 
 _MISSES = {"LLC": "llc", "dTLB": "dtlb", "iTLB": "itlb"}

@@ -15,7 +15,7 @@ PLANNED = Signal(
     expr=f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
     f" * {_OF_A_RUN} {_RUNS}",
     unit=units.NoUnit,
-    description="Runs of the lab in the time shown. `python -m lab report RUN` writes a run's report again.",
+    description="Runs of the lab in the time shown. `python3 -m tools.lab report RUN` writes a run's report again.",
     absent=_NO_RUN,
     decimals=0,
 )
@@ -42,15 +42,16 @@ _MEASURED = (
     '"emulated", "/", "environment", "emulated"), "environment", "$1 (emulated)", "emulated", "(.+)/yes"))'
 )
 _ENVIRONMENT = "run, host, environment, virtualization, test, unit"
-_NO_MEASUREMENT = "No run in the time shown has measurements: those of suites and factors have, docs/lab.md."
+_NO_MEASUREMENT = "No run in the time shown has measurements: those of suites, factors and network have, docs/lab.md."
 
 MEAN = Signal(
     name="Mean",
     expr=f"avg by ({_ENVIRONMENT}) ({_MEASURED})",
     unit=units.NoUnit,
     description=(
-        "Each test in each environment of each run: the mean of its repetitions, in the unit beside it. What was "
-        "measured on an emulated machine proves that it works, no more."
+        "Each test in each environment of each run: the mean of its repetitions, in the unit beside it, and relative "
+        "to the baseline's of the same run, if it has one. What was measured on an emulated machine proves that it "
+        "works, no more."
     ),
     absent=_NO_MEASUREMENT,
     decimals=3,

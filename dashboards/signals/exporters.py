@@ -130,6 +130,7 @@ PROBLEMS = replace(
             _problems(on_hosts("xentop_toolstack_problems_total"), "xentop_toolstack_problems_total", "command"),
             _problems(on_hosts("xentop_child_starts_total"), "xentop_child_starts_total", ""),
             _problems(on_hosts("perf_groups_reopened_total"), "perf_groups_reopened_total", ""),
+            _problems(on_hosts("sched_wait_lost_seconds_total"), "sched_wait_lost_seconds_total", ""),
         ]
     ),
     description="What was counted in the time shown.",
@@ -156,6 +157,39 @@ COUNTERS = highest(
         description="Counters that perf-exporter has open; each takes a file descriptor.",
         legend="{{host}}: {{job}}",
         absent="No perf-exporter answers from these hosts: docs/perf-exporter.md.",
+    )
+)
+
+
+def _sched(metric: str) -> str:
+    return f"sum by (host, job) (rate({on_hosts(metric)}[$__rate_interval]))"
+
+
+WAITS_COVERED = highest(
+    Signal(
+        name="Charged waiting / kernel's",
+        expr=f"{_sched('sched_wait_charged_seconds_total')} / ({_sched('sched_wait_kernel_seconds_total')} > 0)",
+        unit=units.PercentUnit,
+        description=(
+            "Waiting for CPUs that sched-exporter has charged to who ran meanwhile, divided by the kernel's own count "
+            "of it. It should be 97 % or more, where there is any to speak of."
+        ),
+        legend="{{host}}: {{job}}",
+        absent="No sched-exporter answers, or no kernel with SCHEDSTATS: docs/sched-exporter.md.",
+    )
+)
+
+SWITCHES = highest(
+    Signal(
+        name="Context switches",
+        expr=_sched("sched_switches_total"),
+        unit=units.Short,
+        description=(
+            "Context switches per second that sched-exporter has seen. Each costs some 50 to 70 ns: at 60,000 per "
+            "second 0.4 % of one CPU, which is not in the CPU of its process."
+        ),
+        legend="{{host}}: {{job}}",
+        absent="No sched-exporter answers from these hosts: docs/sched-exporter.md.",
     )
 )
 

@@ -8,15 +8,8 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import SEVERITY_POINTS, Signal, across_hosts, consolidation, events, host, on_hosts, with_cause
 
-# Whatever is a target: a host that is down has no records, and is the one to be seen first.
-_HOSTS = f"group by (host, platform) ({on_hosts('up')})"
 _NO_HOSTS = "There are no hosts: see README.md, Watch another host."
 _FIRING = 'alertstate="firing", host=~"$hosts"'
-
-
-def _by_host(by_host: str) -> str:
-    """What is known by host alone, as alerts of several platforms are, for each of its platforms; else 0."""
-    return f"{_HOSTS} * on (host) group_left () ({by_host}) or 0 * {_HOSTS}"
 
 
 _WEIGHED = " or ".join(
@@ -26,17 +19,29 @@ _WEIGHED = " or ".join(
 )
 _POINTS = f"sum by (host) ({_WEIGHED})"
 
+ROWS = 100
+"""Of the table of hosts: more nobody reads, and each column of 10,000 would be a megabyte."""
+
+_SCORE = on_hosts("host:severity:score")
+_SHOWN = f"topk({ROWS}, {_SCORE})"
+
+
+def of_shown(signal: Signal) -> Signal:
+    """A signal of all hosts, of those alone that have a row."""
+    return replace(signal, expr=f"({signal.expr}) and on (host, platform) {_SHOWN}")
+
+
 SEVERITY = Signal(
     name="Severity",
-    # A tie goes to the host with the higher overhead, at less than half a point so that the severity stays.
-    expr=f"({_by_host(_POINTS)}) + on (host, platform) (0.4 * {on_hosts('host:overhead:ratio')} or 0 * {_HOSTS})",
+    # A tie goes to the host with the higher overhead.
+    expr=f"max by (host, platform) ({_SHOWN})",
     unit=units.NoUnit,
     description="Severity of the worst alert that fires for the host; OK: none fires.",
     absent=_NO_HOSTS,
 )
 
 _WORST = f"topk by (host) (1, {_WEIGHED})"
-_EACH_HOST = f"group by (host) ({on_hosts('up')})"
+_EACH_HOST = f"group by (host) ({_SCORE})"
 
 WORST = Signal(
     name="Hosts that need attention",
@@ -56,9 +61,11 @@ WORST = Signal(
     legend="{{host}} {{why}}",
 )
 
+_ROW = f"0 * {SEVERITY.expr}"
+
 FIRING = Signal(
     name="Alerts",
-    expr=_by_host(f'count by (host) (ALERTS{{{_FIRING}, severity!="none"}})'),
+    expr=f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}',
     unit=units.NoUnit,
     description="Firing alerts of the host, its virtual servers and applications.",
     absent=_NO_HOSTS,
@@ -120,7 +127,7 @@ WORST_BURN = Signal(
 BURN = replace(
     WORST_BURN,
     name="Max burn rate",
-    expr=f"max by (host, platform) ({on_hosts('app:slo_burn:ratio')})",
+    expr=on_hosts("host:slo_burn:ratio"),
     legend="{{host}}",
 )
 
@@ -138,8 +145,43 @@ HEADROOM = Signal(
 )
 
 OVERHEAD = replace(across_hosts(host.OVERHEAD_RATIO), name="Overhead")
-CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used")
+# As a record: the two that it is made of would be read for all hosts to find the highest.
+CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used", expr=on_hosts("host:cpu_used:ratio"))
 LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC MPKI")
+
+# Behind a store of several Prometheus each series says whose it is.
+_WHERE = "platform, shard"
+_EACH = f"count by ({_WHERE}) ({_SCORE})"
+
+HOSTS_CRITICAL = Signal(
+    name="Critical",
+    expr=f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['critical']}) or 0 * {_EACH}",
+    unit=units.NoUnit,
+    description="Hosts with a critical alert.",
+    absent=_NO_HOSTS,
+    decimals=0,
+    critical=1,
+)
+
+HOSTS_WARNING = replace(
+    HOSTS_CRITICAL,
+    name="Warning",
+    expr=(
+        f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['warning']} < {SEVERITY_POINTS['critical']}) or 0 * {_EACH}"
+    ),
+    description="Hosts whose severest alert is a warning.",
+    high=1,
+    critical=None,
+)
+
+HOSTS_DOWN = replace(
+    HOSTS_CRITICAL,
+    name="Down",
+    expr=f"count by ({_WHERE}) (max by (host, {_WHERE}) ({on_hosts('up')}) == 0) or 0 * {_EACH}",
+    description="Hosts of which no target answers.",
+)
+
+HOSTS_OF = replace(HOSTS_CRITICAL, name="Hosts", expr=_EACH, description="All its hosts.", critical=None)
 
 ALERTS = replace(
     host.ALERTS,

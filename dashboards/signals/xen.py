@@ -169,6 +169,30 @@ MISSED_CHANGES = Signal(
     absent="Run states of domains are not known on this hypervisor: docs/xentop-exporter.md.",
 )
 
+_NO_TRACE = "Not traced: set xentop-exporter's --xentrace.interval, docs/xentop-exporter.md."
+
+TRACED = Signal(
+    name="Traced time (host)",
+    expr=native.rate("xen_trace_windows_total", "host"),
+    unit=units.PercentUnit,
+    description=(
+        "Part of the time in which xentrace recorded who waits while who runs, in windows of a second: what a domain "
+        "waits for whom is estimated from these."
+    ),
+    absent=_NO_TRACE,
+)
+
+TRACE_LOST = Signal(
+    name="Lost trace records (host)",
+    expr=native.rate("xen_trace_lost_records_total", "host"),
+    unit=_PER_SECOND,
+    description=(
+        "Records that Xen's trace buffer had no room for: their time is missing in the estimates, which are then less "
+        "exact."
+    ),
+    absent=_NO_TRACE,
+)
+
 POOL_CPUS = Signal(
     name="CPUs",
     expr=described(latest("xen_cpupool_cpus", "cpupool"), "cpupool", on_host("xen_cpupool_info"), "scheduler"),

@@ -15,14 +15,17 @@ The containers are cgroups of this machine, or guests of another host:
       platform: xen
       host: root@xen1
       guests: [{name: web1, ssh: root@web1}, {name: web2, ssh: root@web2}]
+
+or of a list of such hosts: then there is a run of each, one after the other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -89,6 +92,11 @@ class Elsewhere:
     guests: tuple[Guest, ...]
     emulated: bool = False
 
+    @property
+    def short(self) -> str:
+        """The host without a user, for the name of its run, such as "xen1"."""
+        return re.sub(r"[^A-Za-z0-9.]+", "-", self.host.rpartition("@")[2]).strip("-")
+
 
 @dataclass(frozen=True)
 class Allocation:
@@ -104,7 +112,20 @@ class Allocation:
     repetitions: int = 5
     pinning: tuple[str, ...] = ("unpinned",)
     load: tuple[str, ...] = (COMPUTATIONAL,)
-    target: Elsewhere | None = None  # this machine if None
+    targets: tuple[Elsewhere, ...] = ()  # this machine if there is none
+
+    @property
+    def target(self) -> Elsewhere | None:
+        """The host of this run; None if it is this machine."""
+        [target] = self.targets or (None,)
+        return target
+
+    @property
+    def runs(self) -> tuple[Allocation, ...]:
+        """One for each host, in their order; with several hosts the names of runs end in theirs."""
+        if len(self.targets) < 2:
+            return (self,)
+        return tuple(replace(self, name=f"{self.name}-{each.short}", targets=(each,)) for each in self.targets)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -143,13 +164,14 @@ def parse(text: str, file_name: str) -> Allocation:
             fields.get("duration", fields["intervals"]).refuse(
                 f"{duration} s are too short for switches every {max(values['intervals'])} s: give at least {least}s"
             )
-        if elsewhere := values.get("target"):
+        for elsewhere in values.get("target", ()):
             _agree(elsewhere, fields)
     except FileError as error:
         raise ScenarioError(str(error)) from None
     del values["study"]
+    targets = values.pop("target", ())
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Allocation(name=file_name.rpartition(".")[0], digest=digest, **values)
+    return Allocation(name=file_name.rpartition(".")[0], digest=digest, targets=targets, **values)
 
 
 def _magnitudes(value: Value) -> tuple[tuple[float, float], ...]:
@@ -175,6 +197,16 @@ def _magnitude(value: Value) -> tuple[float, float]:
     if containers_of((low, high)) is None:
         value.refuse(f"caps of two containers add up to 1, those of four to 0.5 in each pair, not to {low + high:g}")
     return low, high
+
+
+def _targets(value: Value) -> tuple[Elsewhere, ...]:
+    found: dict[str, Elsewhere] = {}
+    for each in value.one_or_more():
+        target = _target(each)
+        if target.short in found:
+            each.refuse(f"the host {target.short} is there twice, and has one run")
+        found[target.short] = target
+    return tuple(found.values()) or value.refuse("the list is empty")
 
 
 def _target(value: Value) -> Elsewhere:
@@ -209,7 +241,9 @@ def _agree(elsewhere: Elsewhere, fields: Mapping[str, Value]) -> None:
     """Refuse what can't be done with a host's guests."""
     for pair, value in zip(_magnitudes(fields["magnitudes"]), fields["magnitudes"].items(), strict=True):
         if containers_of(pair) != len(elsewhere.guests):
-            value.refuse(f"is of {containers_of(pair)} containers, but target has {len(elsewhere.guests)} guests")
+            value.refuse(
+                f"is of {containers_of(pair)} containers, but {elsewhere.host} has {len(elsewhere.guests)} guests"
+            )
         if elsewhere.platform in IN_PERCENT and any(abs(cap * 100 - round(cap * 100)) > 1e-6 for cap in pair):
             value.refuse(f"caps of {elsewhere.platform} are whole percent of a CPU, such as 0.25")
     if "pinning" in fields:
@@ -229,7 +263,7 @@ _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "repetitions": whole(1, 100),
     "pinning": one_or_more(one_of(PINNING)),
     "load": one_or_more(one_of(LOADS)),
-    "target": _target,
+    "target": _targets,
 }
 _REQUIRED = {  # with an example for each
     "study": STUDY,

@@ -48,8 +48,7 @@ def carry_out(what: Allocation, state: State, console: Console, prometheus_port:
         ending.callback(metrics.stop)
         metrics.describe_run(state.run, STUDY, what.name, len(what.steps), {**machine.host(), **_where(what)})
         ports = {"lab": (metrics.port,)}
-        ending.callback(targets.remove)
-        targets.write(ports)
+        ending.enter_context(targets.written(ports))
         scrapes.await_targets(prometheus_port, ports, lambda: None)
         switching = _Switching(what, state, metrics, course, prometheus_port)
         done = itertools.count(1)
@@ -124,8 +123,8 @@ class _Switching:
 def plan(what: Allocation) -> list[str]:
     """What a run changes, and the commands that it runs on other machines, as lines to read."""
     caps = sorted({cap for step in what.steps for cap in (step.low, step.high)})
-    if what.target:
-        return commands(what.target, caps)
+    if what.targets:
+        return [line for target in what.targets for line in commands(target, caps)]
     number = max(step.containers for step in what.steps)
     name, _ = cap_setting(caps[0], mounted().version)
     values = ", ".join(f'"{cap_setting(cap, mounted().version)[1]}"' for cap in caps)
@@ -140,8 +139,8 @@ _IN_WORDS = {COMPUTATIONAL: COMPUTING, TRANSACTIONAL: ANSWERING}
 
 
 def planned_seconds(what: Allocation) -> float:
-    """How long a whole run takes, about."""
-    return _planned_seconds(what, len(what.steps))
+    """How long the runs of all hosts take, about."""
+    return _planned_seconds(what, len(what.steps)) * len(what.runs)
 
 
 def _where(what: Allocation) -> dict[str, str]:

@@ -25,7 +25,7 @@ from lab.state import State
 from tools import programs
 
 INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
-BETWEEN_SECONDS = 8.0  # about; cgroups are made, and a step waits until its values are scraped
+BETWEEN_SECONDS = 4.0  # about; cgroups are made, and a step waits until its values are scraped
 
 
 def carry_out(what: Factors, state: State, console: Console, prometheus_port: int) -> None:
@@ -45,8 +45,7 @@ def carry_out(what: Factors, state: State, console: Console, prometheus_port: in
         ending.callback(metrics.stop)
         metrics.describe_run(state.run, STUDY, what.name, len(what.steps), machine.host())
         ports = {"lab": (metrics.port,)}
-        ending.callback(targets.remove)
-        targets.write(ports)
+        ending.enter_context(targets.written(ports))
         scrapes.await_targets(prometheus_port, ports, lambda: None)
         experiment = Experiment(what, available, course)
         for number, step in enumerate(steps, 1):

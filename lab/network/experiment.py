@@ -27,7 +27,7 @@ from tools import go_programs, programs
 from tools.go_programs import GoProgramsError
 
 STATE = FOLDER / "instances" / "network"  # what iperf3 may write to; a killed lab's guard removes it
-BETWEEN_SECONDS = 8.0  # about; a path is made, and a step waits until its values are scraped
+BETWEEN_SECONDS = 3.0  # about; a path is made, and a step waits until its values are scraped
 SLACK_SECONDS = 30.0  # in which a path is made, beyond the time for which iperf3 runs
 THROUGHPUT, REQUESTS, FAILED, CPU = "throughput", "requests", "failed requests", "CPU"
 PER_BYTE, PER_REQUEST = " per byte", " per request"
@@ -54,8 +54,7 @@ def carry_out(what: Network, state: State, console: Console, prometheus_port: in
         ending.callback(metrics.stop)
         metrics.describe_run(state.run, STUDY, what.name, len(what.steps), machine.host())
         ports = {"lab": (metrics.port,)}
-        ending.callback(targets.remove)
-        targets.write(ports)
+        ending.enter_context(targets.written(ports))
         scrapes.await_targets(prometheus_port, ports, lambda: None)
         if not counts:
             course.say("This machine counts no instructions and cycles, or has no perf: costs are in CPU seconds.")
@@ -92,6 +91,13 @@ def plan(what: Network) -> list[str]:
             ),
             f"On this machine: {' '.join(paths.iperf3_client(of, ADDRESS, what.duration))}",
         ]
+        if what.web_rates:
+            lines.append(
+                f"On {guest.destination}: nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp"
+            )
+        for load in (WebLoad(guest_path(guest), size, rate) for size in FILES for rate in what.web_rates):
+            asked = web.target(load, ADDRESS)
+            lines.append(f"On this machine: {' '.join(web.attack(load, what.duration))}, which is {asked}")
     return lines
 
 
@@ -148,7 +154,9 @@ def run(
     """Run a step on its path. Raises `LabError`; in any case everything of it has ended."""
     of, warm_up, duration = step.configuration, what.warm_up, what.duration
     if isinstance(of, WebLoad):
-        return web_values(step, measure_web(of, warm_up, duration, cpus, events=events), duration)
+        to = reached.get(of.path)
+        served = measure_web(of, warm_up, duration, cpus, events=events, to=to)
+        return web_values(step, served, duration, to.guest if to else None)
     if of.path in reached:
         to = reached[of.path]
         return values(step, measure_guest(of, to, warm_up, duration, cpus, events=events), duration, to.guest)
@@ -176,14 +184,25 @@ def measure_guest(
         return outputs.read(_said(of.name, script, seconds))
 
 
-def measure_web(of: WebLoad, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool) -> Served:
-    """Make a path and ask for a file over it. Raises `LabError`; in any case everything of it has ended."""
-    _, _, address, _ = paths.ends(of.path)
-    with own_folder(STATE) as state:
+def measure_web(
+    of: WebLoad, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool, to: Reached | None = None
+) -> Served:
+    """Make a path, or take the one to a guest, and ask for a file over it.
+
+    Raises `LabError`; in any case everything of it has ended, in the guest too.
+    """
+    seconds = warm_up + duration + web.TIMEOUT
+    address = to.address if to else paths.ends(of.path)[2]
+    with own_folder(STATE) as state, contextlib.ExitStack() as serving:
         web.prepare(STATE, web.target(of, address))
         ends = web.ends(of, warm_up, duration).enclosed(partial(web.enclosed, state))
-        script = paths.script(of.path, ON, ends, cpus, events=events)
-        return outputs.read_web(_said(of.name, script, warm_up + duration + web.TIMEOUT), of.rate)
+        if to:
+            server = web.server_in_guest(address)
+            serving.enter_context(to.guest.serving(server, web.STARTED, seconds + 2 * SLACK_SECONDS, "nginx"))
+            script = paths.script_to_guest(ends, cpus, events=events)
+        else:
+            script = paths.script(of.path, ON, ends, cpus, events=events)
+        return outputs.read_web(_said(of.name, script, seconds), of.rate)
 
 
 def _said(name: str, script: str, seconds: float) -> str:
@@ -216,7 +235,7 @@ def values(step: Step, counted: Counted, duration: int, guest: Guest | None = No
     return _measurements(step, found, guest)
 
 
-def web_values(step: Step, served: Served, duration: int) -> list[Measurement]:
+def web_values(step: Step, served: Served, duration: int, guest: Guest | None = None) -> list[Measurement]:
     """The same of requests that were answered, and how long their answers took."""
     answered = len(served.latencies)
     found = [
@@ -225,7 +244,7 @@ def web_values(step: Step, served: Served, duration: int) -> list[Measurement]:
         *(_Value(test, "s", "lower", served.latency(quantile)) for test, quantile in LATENCIES.items()),
         *_costs(served, "request", answered, duration),
     ]
-    return _measurements(step, found, None)
+    return _measurements(step, found, guest)
 
 
 def _costs(counted: Counted | Served, of: str, number: float, duration: int) -> Iterator[_Value]:

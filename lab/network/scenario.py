@@ -6,8 +6,8 @@
     sizes: [256, 131072]
     web_rates: 1000
 
-A configuration is one of each, or a path and a load of requests for one of two files. A step is a configuration, in
-each repetition once.
+A configuration is one of each, or a path and a load of requests for one of two files; a guest is one more path. A step
+is a configuration, in each repetition once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WebLoad:
     """Requests for a static file of `size` bytes, `rate` of them each second, whenever the answers come."""
 
     path: str
-    """One of `PATHS`."""
+    """One of `PATHS`, or "guest " with a guest's name."""
     size: int
     rate: int
 
@@ -86,7 +86,7 @@ class WebLoad:
     @property
     def slug(self) -> str:
         """The same in the name of a step."""
-        return f"{self.path}-web-{self.size}-{self.rate}"
+        return f"{_slug(self.path)}-web-{self.size}-{self.rate}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
@@ -104,7 +104,7 @@ _NAME = re.compile(
     rf"offloads ({'|'.join((*OFFLOADS, UNCHANGED))})",
     re.ASCII,
 )
-_WEB_NAME = re.compile(rf"({'|'.join(PATHS)}), web, (\d{{1,9}}) bytes, (\d{{1,9}}) requests/s", re.ASCII)
+_WEB_NAME = re.compile(rf"({'|'.join(PATHS)}|{GUEST}.+), web, (\d{{1,9}}) bytes, (\d{{1,9}}) requests/s", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Network:
         of: list[Configuration | WebLoad] = [
             *(Configuration(*one) for one in product(self.paths, self.directions, self.sizes, self.offloads)),
             *(Configuration(*one, UNCHANGED) for one in product(of_guests, self.directions, self.sizes)),
-            *(WebLoad(*one) for one in product(self.paths, FILES, self.web_rates)),
+            *(WebLoad(*one) for one in product((*self.paths, *of_guests), FILES, self.web_rates)),
         ]
         return tuple(
             Step(one, turn + 1)

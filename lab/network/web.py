@@ -16,8 +16,10 @@ from lab.servers import enclosure
 from tools import go_programs, programs
 
 CONFIG = Path(__file__).with_name("nginx.conf")
+IN_GUEST = Path(__file__).with_name("nginx.sh")
 PORT = 8080  # as in CONFIG
 SERVER = ("/usr/sbin/nginx", "-e", "stderr", "-c", f"/srv/config/{CONFIG.name}")
+STARTED = "start worker process "  # what it says when it listens
 MOST_AT_ONCE = 1_000  # requests; the others wait, and this counts
 TIMEOUT = 10  # seconds until a request has failed
 VEGETA = "/srv/config/vegeta"
@@ -44,7 +46,21 @@ def enclosed(state: Path, command: Sequence[str]) -> list[str]:
 
 def target(of: WebLoad, address: str) -> str:
     """What is asked for, as vegeta reads it."""
-    return f"GET http://{address}:{PORT}/{of.size}"
+    return f"GET http://{_socket(address)}/{of.size}"
+
+
+def server_in_guest(address: str) -> list[str]:
+    """nginx with the same files and configuration in a guest that has it, at this address of the guest alone."""
+    config = CONFIG.read_text().replace(f"listen {PORT};", f"listen {_socket(address)};")
+    return ["sh", "-c", IN_GUEST.read_text(), "nginx", config, *map(str, FILES)]
+
+
+def _socket(address: str) -> str:
+    """
+    >>> _socket("192.0.2.1"), _socket("2001:db8::1")
+    ('192.0.2.1:8080', '[2001:db8::1]:8080')
+    """
+    return f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
 
 
 def ends(of: WebLoad, warm_up: int, duration: int) -> Ends:

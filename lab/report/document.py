@@ -164,13 +164,14 @@ def _objectives(recording: Recording, of: Sequence[Load], study: Study) -> Part:
         "objectives",
         "Objectives",
         "Each objective in each step: met if every instance met it. The number is of the instance furthest from its "
-        "promise. Of a miss, the most likely cause is given with the share of the step in which it was that.",
+        "promise. Of a miss, the most likely cause is given with the share of the step in which it was that, and the "
+        "neighbours that were named with their parts of its waiting for neighbours.",
         None,
         absent="" if table else _NO_OBJECTIVES,
         table=table,
         study=study.said.get("objectives", ""),
         asked=tuple(
-            _asked(answers, ("mean", "within", "errors", "objectives", "thresholds", "causes"))
+            _asked(answers, ("mean", "within", "errors", "objectives", "thresholds", "causes", "neighbours", "firing"))
             for answers in recording.steps
             if answers.asked
         ),

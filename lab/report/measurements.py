@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lab import LabError
-from lab.measurements import METRIC, Measurement
+from lab.measurements import METRIC, UNSETTLED, Measurement
 from lab.prometheus import Prometheus, Recorded, Sample
 from lab.report.loads import count
 from lab.report.tables import time
@@ -43,6 +43,8 @@ class Recording:
     finished_steps: int
     measurements: tuple[Measurement, ...]
     asked_at: float
+    unsettled: Mapping[str, float] = field(default_factory=dict)
+    """CPUs that others used right before a step, by its name, where the machine did not settle."""
 
 
 def runs_of(study: str) -> str:
@@ -69,8 +71,8 @@ def query(metric: str, run: MeasuredRun) -> str:
 
 def collect(prometheus: Prometheus, run: MeasuredRun, asked_at: float) -> Recording:
     """Run all queries about a run; raises `PrometheusError`, and `LabError` as `measurement` does."""
-    asked = {metric: query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC)}
-    info, planned, found = (prometheus.vector(text) for text in asked.values())
+    asked = {metric: query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", UNSETTLED, METRIC)}
+    info, planned, unsettled, found = (prometheus.vector(text) for text in asked.values())
     latest = _latest(found)
     return Recording(
         run,
@@ -80,6 +82,7 @@ def collect(prometheus: Prometheus, run: MeasuredRun, asked_at: float) -> Record
         len({sample.labels.get("step", "") for sample in latest}),
         tuple(measurement(sample) for sample in latest),
         asked_at,
+        {sample.labels.get("step", ""): sample.value for sample in unsettled},
     )
 
 

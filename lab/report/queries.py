@@ -230,6 +230,17 @@ def _causes(step: Step, apps: Sequence[str]) -> str:
     )
 
 
+def _neighbours(step: Step, apps: Sequence[str]) -> str:
+    """Which part of an application's waiting for neighbours was for each who was named, while that one was."""
+    return f"sum by (app, by) ({_average(f'app:neighbour:ratio{_of(step, apps)}', step)})"
+
+
+def _firing(step: Step, apps: Sequence[str]) -> str:
+    """The alerts of each application that fired when the step ended, without those that notify nobody."""
+    firing = _of(step, apps, 'alertstate="firing"', 'severity!="none"')
+    return f"group by (app, alertname) (ALERTS{firing} @ {step.end})"
+
+
 def _objectives(step: Step, apps: Sequence[str]) -> str:
     """The share of requests that must be good, by application and objective (latency, availability)."""
     return f"max by (app, objective) (app:slo_objective:ratio{_of(step, apps)} @ {step.end})"
@@ -278,6 +289,9 @@ OF_STEP: Mapping[str, Query] = {
     "throttled": _averaged_of_tiers("vserver:cpu_throttled:rate"),
     "misses": _misses,
     "causes": _causes,
+    "caused": _averaged("app:cpu_wait_caused:rate", by="app, reason"),
+    "neighbours": _neighbours,
+    "firing": _firing,
     "objectives": _objectives,
     "thresholds": _thresholds,
     "step_clients": _of_runner("lab_step_clients"),

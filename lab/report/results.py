@@ -43,6 +43,12 @@ class Instance:
     misses: Mapping[str, float]
     causes: Mapping[str, float]
     """The share of the step in which each cause was the most likely one."""
+    caused: Mapping[str, float]
+    """Its waiting by reason, such as "neighbour", as app:cpu_wait_caused:rate has it."""
+    neighbours: Mapping[str, float]
+    """Who was named, with their parts of its waiting for neighbours."""
+    firing: tuple[str, ...]
+    """The alerts that fired at the end of the step."""
     judged: tuple[Judged, ...]
 
     @property
@@ -104,6 +110,14 @@ def causes(results: Sequence[StepResult]) -> dict[str, float]:
     apps = [app.causes for result in results for app in result.instances if app.causes]
     names = {name for shares in apps for name in shares}
     means = {name: sum(shares.get(name, 0) for shares in apps) / len(apps) for name in names}
+    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+
+
+def neighbours(results: Sequence[StepResult]) -> dict[str, float]:
+    """Who was named, with their parts of the waiting for neighbours, mean over instances; largest first."""
+    apps = [app.neighbours for result in results for app in result.instances if app.neighbours]
+    names = {name for parts in apps for name in parts}
+    means = {name: sum(parts.get(name, 0) for parts in apps) / len(apps) for name in names}
     return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -202,6 +216,9 @@ def _instance(app: str, answers: Answers) -> Instance:
         throttled=_by("tier", given["throttled"]),
         misses=_by("tier", given["misses"]),
         causes=_shares(_by("cause", given["causes"])),
+        caused=_by("reason", given["caused"]),
+        neighbours=_by("by", given["neighbours"]),
+        firing=tuple(sorted(sample.labels["alertname"] for sample in given["firing"])),
         judged=judge(_objectives(given), mean=mean_seconds, within=within, errors=errors),
     )
 

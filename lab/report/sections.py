@@ -49,6 +49,15 @@ def _tier(mapping: str, tier: str) -> Callable[[StepResult], float | None]:
     return lambda result: mean([getattr(instance, mapping).get(tier) for instance in result.instances])
 
 
+def _reason(name: str) -> Callable[[StepResult], float | None]:
+    """0 where it is measured and was none."""
+    return lambda result: mean([instance.caused.get(name, 0.0) for instance in result.instances if instance.caused])
+
+
+def _named(result: StepResult) -> float | None:
+    return mean([sum(instance.neighbours.values()) for instance in result.instances if instance.caused])
+
+
 def _promise(objective: str, unit: Unit) -> Callable[[Load], Iterable[tuple[float, str]]]:
     def limit(load: Load) -> Iterable[tuple[float, str]]:
         promised = [one.promised for one in load.judged if one.objective == objective]
@@ -130,6 +139,22 @@ SECTIONS = (
             Quantity("Database tier throttled", units.WAITING, _tier("throttled", "db"), ("throttled",), drawn=False),
         ),
         "No data on waiting: Prometheus has no vserver:cpu_wait:rate of these tiers.",
+    ),
+    Section(
+        "caused",
+        "Who it waited for",
+        "The same time by who ran meanwhile: other virtual servers, its own other threads and tiers, the host; and "
+        "while its cap held it. Of all its tiers, mean over instances, in seconds per second. Of what it waited for "
+        "neighbours, the part of those who were named: each for a third of it or more, together for half.",
+        (
+            Quantity("Neighbours", units.WAITING, _reason("neighbour"), ("caused",)),
+            Quantity("Itself", units.WAITING, _reason("self"), ("caused",)),
+            Quantity("The host", units.WAITING, _reason("host"), ("caused",), drawn=False),
+            Quantity("Its cap", units.WAITING, _reason("cap"), ("caused",), drawn=False),
+            Quantity("Named, of neighbours", units.SHARE, _named, ("neighbours",), drawn=False),
+        ),
+        "Who ran while these applications waited is not known: Prometheus has no app:cpu_wait_caused:rate of them, "
+        "which comes from sched-exporter.",
     ),
     Section(
         "overhead",

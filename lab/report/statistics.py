@@ -25,7 +25,7 @@ class Estimate:
 
     mean: float
     deviation: float | None
-    """With n - 1; None of a single value."""
+    """With n - 1; None of a single value, and of what was fitted, whose points have another unit."""
     n: int
     half: float | None
     """Half the width of the 95 % interval; None of a single value."""
@@ -136,8 +136,8 @@ def line(points: Sequence[tuple[float, float]]) -> Line | None:
     deviation = math.sqrt(residual / (n - 2))  # of the points from the line
     t = t_quantile(n - 2)
     return Line(
-        Estimate(intercept, deviation, n, t * deviation * math.sqrt(1 / n + x_mean**2 / spread)),
-        Estimate(slope, deviation, n, t * deviation / math.sqrt(spread)),
+        Estimate(intercept, None, n, t * deviation * math.sqrt(1 / n + x_mean**2 / spread)),
+        Estimate(slope, None, n, t * deviation / math.sqrt(spread)),
         1 - residual / total if total else None,
     )
 
@@ -149,4 +149,4 @@ def slope_through_origin(points: Sequence[tuple[float, float]]) -> Estimate | No
         return None
     slope = math.fsum(x * y for x, y in points) / squares
     deviation = math.sqrt(math.fsum((y - slope * x) ** 2 for x, y in points) / (n - 1))
-    return Estimate(slope, deviation, n, t_quantile(n - 1) * deviation / math.sqrt(squares))
+    return Estimate(slope, None, n, t_quantile(n - 1) * deviation / math.sqrt(squares))

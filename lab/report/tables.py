@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from lab.report.judgement import Judged
 from lab.report.loads import Load, count
-from lab.report.results import StepResult, causes, mean
+from lab.report.results import StepResult, causes, mean, neighbours
 from lab.report.sections import Quantity
 from lab.report.units import MISSING, RESPONSE, SHARE, significant
 
@@ -71,20 +71,27 @@ def objectives(of: Sequence[Load]) -> Table | None:
         for objective in ("mean", "latency", "availability")
         if any(one.objective == objective for one in judged)
     }
+    names = any(app.neighbours for load in of for each in load.results for app in each.instances)
+    alerts = any(app.firing for load in of for each in load.results for app in each.instances)
     rows = []
     for load in of:
         for each in load.results:
             verdicts = [one for app in each.instances for one in app.judged]
-            shares = causes([each]) if any(one.met is False for one in verdicts) else {}
+            missed = any(one.met is False for one in verdicts)
+            shares = causes([each]) if missed else {}
+            named = neighbours([each]) if missed else {}
             rows.append(
                 (
                     str(each.step),
                     *_load(load)[:3],
                     *(_verdict(verdicts, objective) for objective in heads),
                     ", ".join(f"{cause} {SHARE.write(share)}" for cause, share in shares.items()),
+                    *([", ".join(f"{name} {SHARE.write(part)}" for name, part in named.items())] if names else []),
+                    *([", ".join(sorted({name for app in each.instances for name in app.firing}))] if alerts else []),
                 )
             )
-    table = Table(("Step", *_LOAD[:3], *heads.values(), "Most likely cause of a miss"), tuple(rows))
+    more = (*(["Neighbours named"] if names else []), *(["Alerts that fire at its end"] if alerts else []))
+    table = Table(("Step", *_LOAD[:3], *heads.values(), "Most likely cause of a miss", *more), tuple(rows))
     return _without_one_placement(table)
 
 

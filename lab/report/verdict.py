@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lab.report.judgement import Judged
 from lab.report.loads import Load, count
-from lab.report.results import causes, mean
+from lab.report.results import causes, mean, neighbours
 from lab.report.units import CPUS, RESPONSE, SHARE
 
 CAUSES = {
@@ -120,7 +120,10 @@ def _why(load: Load) -> str:
     cause, share = next(iter(shares.items()))
     if cause == "unknown":
         return f"Cause unknown: no evidence (for {SHARE.write(share)} of the time).{full}"
-    return f"Most likely cause: {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time).{full}"
+    named = ", ".join(f"{SHARE.write(part)} of that while {name} ran" for name, part in neighbours(broken).items())
+    who = f" It waited for its neighbours: {named}." if cause == "neighbour" and named else ""
+    likely = f"Most likely cause: {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time)."
+    return f"{likely}{who}{full}"
 
 
 def _size(load: Load) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Removes an instance once the process that started it has ended without doing so, by `kill -9` for example.
 
-    python3 -m lab.servers.guard PID FOLDER CGROUP...
+    python3 -m lab.servers.guard PID PATH CGROUP...
 
 Not PR_SET_PDEATHSIG: that ends children with the thread that started them, and only Apache's first process.
 """
@@ -24,11 +24,11 @@ CLEANUP_SECONDS = 20.0
 POLL_SECONDS = 0.2
 
 
-def start(folder: Path, cgroups: Sequence[Cgroup]) -> subprocess.Popen[bytes]:
-    """Start a guard of this process for a folder and for cgroups that this process has made."""
+def start(path: Path, cgroups: Sequence[Cgroup]) -> subprocess.Popen[bytes]:
+    """Start a guard of this process for a folder or a file, and for cgroups that this process has made."""
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "lab.servers.guard", str(os.getpid()), str(folder)),
+            *(sys.executable, "-m", "lab.servers.guard", str(os.getpid()), str(path)),
             *(cgroup.name for cgroup in cgroups),
         ],
         cwd=CHECKOUT,
@@ -49,7 +49,7 @@ def await_all(folders: Path) -> None:
 
 
 def main() -> None:
-    parent, folder, *names = sys.argv[1:]
+    parent, given, *names = sys.argv[1:]
     for number in (signal.SIGINT, signal.SIGHUP):  # for the parent, which then stops by itself
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -61,9 +61,12 @@ def main() -> None:
             select.select([ended], [], [])
     for name in names:
         Cgroup(name, mounted()).remove()
-    deadline = time.monotonic() + CLEANUP_SECONDS
-    while Path(folder).exists() and time.monotonic() < deadline:
-        shutil.rmtree(folder, ignore_errors=True)  # in vain where a program that another guard kills still writes
+    path, deadline = Path(given), time.monotonic() + CLEANUP_SECONDS
+    while path.exists() and time.monotonic() < deadline:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)  # in vain where a program that another guard kills still writes
+        else:
+            path.unlink(missing_ok=True)
         time.sleep(POLL_SECONDS)
 
 

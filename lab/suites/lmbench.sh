@@ -27,7 +27,7 @@ stop() {
 	rm -rf "$folder" $made
 }
 trap stop EXIT
-trap 'exit 1' HUP INT TERM PIPE
+trap 'trap "" HUP INT TERM PIPE; exit 1' HUP INT TERM PIPE
 if ! cmp -s "$programs/hello" "$hello"; then
 	# noclobber: never through a link, nor over what somebody else needs
 	(set -C; cat "$programs/hello" >"$hello") && chmod 755 "$hello" || { echo "$hello is not lmbench's: remove it"; exit 1; }

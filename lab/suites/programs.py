@@ -25,7 +25,7 @@ _HERE = Path(__file__).parent
 _UNIXBENCH = f"""
 rm -rf {WORK} && mkdir {WORK} || exit
 trap 'rm -rf {WORK}' EXIT
-trap 'exit 1' HUP INT TERM PIPE
+trap 'trap "" HUP INT TERM PIPE; exit 1' HUP INT TERM PIPE
 export UB_RESULTDIR={WORK} UB_TMPDIR={WORK}
 cd "$1" && ./Run -c 1 -i {UNIXBENCH_PASSES}
 """
@@ -138,9 +138,9 @@ def _stress_ng(what: Suites, place: Place) -> list[str]:
 
 
 PROGRAMS: Mapping[str, Program] = {
-    # About 60 measurements with their warm-up, of eleven intervals each.
+    # About 60 measurements with their warm-up, of eleven intervals each; two minutes of fixed work, half of it files.
     lmbench.SUITE: Program(
-        _find_lmbench, _lmbench, lmbench.parse, lambda what: 30 + 60 * 12 * what.interval, timeout=3 * 3600
+        _find_lmbench, _lmbench, lmbench.parse, lambda what: 120 + 60 * 12 * what.interval, timeout=3 * 3600
     ),
     unixbench.SUITE: Program(
         _find_unixbench,

@@ -38,7 +38,8 @@ def carry_out(what: Suites, state: State, console: Console, prometheus_port: int
         ending.enter_context(_guarded())
         places, skipped = _find(what)
         for name, suite, reason in skipped:
-            console.print(f"{suite} is skipped in {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
+            if suite in what.runnable:  # of the others the plan has said so
+                console.print(f"{suite} is skipped in {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
         steps = [step for step in what.steps if (step.environment, step.suite) in places]
         if not steps:
             raise LabError("none of the scenario's suites can run: see above")
@@ -47,8 +48,7 @@ def carry_out(what: Suites, state: State, console: Console, prometheus_port: int
         facts = {**machine.host(), **versions(what), "skipped": _in_words(skipped)}
         metrics.describe_run(state.run, STUDY, what.name, len(steps), facts)
         ports = {"lab": (metrics.port,)}
-        ending.callback(targets.remove)
-        targets.write(ports)
+        ending.enter_context(targets.written(ports))
         scrapes.await_targets(prometheus_port, ports, lambda: None)
         left = [step for step in steps if step.name not in state.finished]
         running = _Running(what, state, metrics, prometheus_port, places)
@@ -128,6 +128,8 @@ class _Running:
             raise LabError(f"{output}: {error}") from None
         if not rows:
             raise LabError(f"{step.suite} measured nothing in {step.environment}; what it printed is in {output}")
+        if others > SETTLED_CPUS:
+            self.metrics.unsettled(self.state.run, step.name, others)
         self.metrics.add(self.state.run, step.name, [_measurement(row, step, environment) for row in rows])
         await_scraped(self.prometheus_port, self.state.run, step.name, len(rows), lambda: None)
         self.state.finish_step(step.name)

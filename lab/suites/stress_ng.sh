@@ -9,7 +9,7 @@ umask 022
 rm -rf "$folder"
 mkdir "$folder" || exit
 trap 'rm -rf "$folder"' EXIT
-trap 'exit 1' HUP INT TERM PIPE
+trap 'trap "" HUP INT TERM PIPE; exit 1' HUP INT TERM PIPE
 cd "$folder" || exit
 as=
 if [ "$(id -u)" = 0 ]; then

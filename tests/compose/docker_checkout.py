@@ -46,7 +46,7 @@ class DockerCheckout(Checkout):
         lines = self.engine.docker("inspect", f"--format={form}", *containers).splitlines()
         return {service: health for service, _, health in (line.partition(" ") for line in lines)}
 
-    def wait_until_healthy(self, expected: Mapping[str, str], seconds: float = 120) -> None:
+    def wait_until_healthy(self, expected: Mapping[str, str], seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
         while (found := self.health()) != expected:
             assert time.monotonic() < deadline, found

@@ -65,6 +65,11 @@ STAND_INS = {
         {"bin/alertmanager": "alertmanager034", "bin/amtool": "amtool034"},
         volume=("alertmanager", NOBODY),
     ),
+    "quay.io/thanos/thanos": StandIn(
+        "our own build of the release",
+        ("USER 1001", 'ENTRYPOINT ["/bin/thanos"]'),
+        {"bin/thanos": "thanos"},
+    ),
     "prom/node-exporter": StandIn(
         "the release that the native stack has on this machine",
         ("USER nobody", 'ENTRYPOINT ["/bin/node_exporter"]'),

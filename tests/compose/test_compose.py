@@ -73,7 +73,7 @@ def test_the_whole_stack_is_there(services: dict[str, dict[str, Any]]) -> None:
 def test_each_platform_gets_its_own_exporter_only() -> None:
     services = yaml.safe_load(compose_file.PATH.read_text())["services"]
     assert {name: service["profiles"] for name, service in services.items() if "profiles" in service} == {
-        **{part.name: [part.platform or "perf"] for part in parts.EXPORTERS},
+        **{part.name: [part.platform or part.name.removesuffix("-exporter")] for part in parts.EXPORTERS},
         **{name: ["demo"] for name in services if name.startswith("demo-")},
     }
 
@@ -249,7 +249,12 @@ def test_images_are_of_the_releases_that_the_native_stack_takes(services: dict[s
 
 
 def test_what_stands_in_for_an_image_in_the_tests_is_its_release(services: dict[str, dict[str, Any]]) -> None:
-    pinned = {images.without_digest(service["image"]) for service in services.values() if "build" not in service}
+    fleet = yaml.safe_load((CHECKOUT / "compose.fleet.yaml").read_text())["services"]
+    pinned = {
+        images.without_digest(service["image"])
+        for service in (*services.values(), *fleet.values())
+        if "build" not in service
+    }
     releases = dict(image.rsplit(":", 1) for image in pinned)
     assert releases.keys() == images.STAND_INS.keys()
     of_another = set()

@@ -25,21 +25,21 @@ BASE = Machine("server1", "base", "for the test")
 def test_dom0_gets_the_xen_exporter_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     system = {"ID": "debian", "VERSION_CODENAME": "trixie"}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)
-    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf", "DEBIAN_RELEASE": "trixie"}
+    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf,sched", "DEBIAN_RELEASE": "trixie"}
 
 
 def test_another_dom0_gets_the_default_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "opensuse-leap"})
-    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf"}
+    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf,sched"}
 
 
 def test_an_openvz_host_gets_the_openvz_exporter() -> None:
-    assert compose.environment(OPENVZ, {}, 23) == {"COMPOSE_PROFILES": "openvz,perf"}
+    assert compose.environment(OPENVZ, {}, 23) == {"COMPOSE_PROFILES": "openvz,perf,sched"}
 
 
 def test_elsewhere_no_platform_is_added() -> None:
     given = {"PROMETHEUS_PORT": "19090"}
-    assert compose.environment(BASE, given, 23) == {**given, "COMPOSE_PROFILES": "perf"}
+    assert compose.environment(BASE, given, 23) == {**given, "COMPOSE_PROFILES": "perf,sched"}
 
 
 def test_docker_that_knows_no_perfmon_is_given_no_container_with_it() -> None:
@@ -89,7 +89,7 @@ class Docker:
         program.write_text(
             f"""#!/bin/bash
 case "$*" in
-  version*) echo 28.1.0 ;;
+  version*) echo ${{ENGINE:-28.1.0}} ;;
   "compose version") ;;
   "compose ps --quiet") cat {services} ;;
   "compose ps --quiet $RECREATES") [[ -e {self._log}.up ]] && echo "another $RECREATES" || echo "$RECREATES" ;;
@@ -138,6 +138,18 @@ def test_what_goes_on_reads_its_files_again(docker: Callable[..., Docker]) -> No
     engine = docker("prometheus", "alertmanager", "telegraf", "grafana")
     compose.up()
     assert engine.commands == [UP, ": compose kill -s SIGHUP prometheus alertmanager telegraf"]
+
+
+def test_an_old_docker_is_named_beside_what_it_can_t_run(
+    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docker()
+    monkeypatch.setenv("ENGINE", "20.10.24")
+    monkeypatch.delenv("COMPOSE_PROFILES")
+    compose.up()
+    assert "Without perf-exporter and sched-exporter: Docker 23 or newer is needed; this is Docker 20." in (
+        capsys.readouterr().out
+    )
 
 
 def test_what_isn_t_running_or_has_just_been_started_gets_no_signal(

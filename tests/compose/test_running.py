@@ -13,11 +13,13 @@ import yaml
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
 from tests.stack.conftest import eventually
-from tools.compose import PERF_ENGINE
-from tools.parts import CADVISOR, DOCKER_PARTS, OVERVIEW, PERF_EXPORTER, PROMETHEUS
+from tools.compose import PERFMON_ENGINE
+from tools.exporters import OF_ANY_PLATFORM
+from tools.parts import CADVISOR, DOCKER_PARTS, OVERVIEW, PROMETHEUS
 from tools.targets import JOBS, this_machine
 
 EVERYWHERE = {"prometheus", "alertmanager", "grafana", "node-exporter", "cadvisor", "telegraf"}
+WITH_PERFMON = {f"{exporter}-exporter" for exporter in OF_ANY_PLATFORM}
 OUTSIDE = {
     "PROMETHEUS_EXTERNAL_URL": "https://monitor.example.org/prometheus",
     "ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org/alertmanager",
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.timeout(1800)
 def services(engine: Engine) -> set[str]:
     """Those that run on this engine."""
     major = int(engine.docker("version", "--format", "{{.Server.Version}}").partition(".")[0])
-    return EVERYWHERE | {PERF_EXPORTER.name} if major >= PERF_ENGINE else EVERYWHERE
+    return EVERYWHERE | WITH_PERFMON if major >= PERFMON_ENGINE else EVERYWHERE
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +53,10 @@ def stack(
 
 
 def test_prometheus_scrapes_all_parts(stack: DockerCheckout, services: set[str]) -> None:
-    counted = PERF_EXPORTER.name in services
     jobs = {
         job
         for job, part in JOBS.items()
-        if part in DOCKER_PARTS and part.platform is None and (part is not PERF_EXPORTER or counted)
+        if part in DOCKER_PARTS and part.platform is None and (part.name not in WITH_PERFMON or part.name in services)
     }
     host = this_machine().host
     assert eventually(lambda: {series["metric"]["job"] for series in stack.query("up == 1")} == jobs, seconds=60)
@@ -78,8 +79,12 @@ def test_node_exporter_sees_the_host(stack: DockerCheckout) -> None:
     (root,) = stack.query('node_filesystem_size_bytes{mountpoint="/"}')
     disk = os.statvfs("/")
     assert int(root["value"][1]) == disk.f_blocks * disk.f_frsize
-    interfaces = {series["metric"]["device"] for series in stack.query("node_network_info")}
-    assert interfaces == {device.name for device in Path("/sys/class/net").iterdir()}
+    assert eventually(  # other tests make interfaces, too
+        lambda: (
+            {series["metric"]["device"] for series in stack.query("node_network_info")}
+            == {device.name for device in Path("/sys/class/net").iterdir()}
+        )
+    )
 
 
 def test_containers_are_virtual_servers_by_their_names(stack: DockerCheckout, services: set[str]) -> None:

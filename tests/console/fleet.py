@@ -157,6 +157,8 @@ def fleet() -> Iterator[Sample]:
     yield from alert("ObjectiveBurnsFast", "critical", 12, **shop, objective="latency")
     yield from alert("MeanResponseOverCeiling", "warning", 5, **shop, objective="mean")
     yield Sample("app:objective_cause:info", {**shop, "objective": "latency", "cause": "neighbour"}, 1)
+    yield Sample("app:neighbour:ratio", {**shop, "by": "batch-7"}, 0.52)
+    yield Sample("app:neighbour:ratio", {**shop, "by": "blog"}, 0.41)
     yield from alert("VirtualServerStarved", "warning", 30, host="xen1", platform="xen", vserver="web", role="guest")
     yield from alert("HostOverheadHigh", "warning", 3, "pending", host="xen1", platform="xen")
     yield from alert("EventsMostlyEstimated", "warning", 60, host="xen2", platform="xen", group="llc")

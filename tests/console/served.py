@@ -52,7 +52,7 @@ class Served:
                 for label in ("job", "instance")  # which what rules write doesn't have
             ],
         }
-        every = {"scrape_interval": "1s", "scrape_timeout": "1s", "query_log_file": str(self._queries)}
+        every = {"scrape_interval": "3s", "scrape_timeout": "3s", "query_log_file": str(self._queries)}
         configuration = self._program.folder / "prometheus.yml"
         configuration.write_text(yaml.safe_dump({"global": every, "scrape_configs": [] if self._ago else [job]}))
         data = self._program.folder / "data"

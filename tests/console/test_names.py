@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.console.fleet import alert, application, evaluated, guest, host
+from tests.console.fleet import Sample, alert, application, evaluated, guest, host
 from tests.console.served import RELEASES, Release, Served
 
 NAMES = [
@@ -47,6 +47,9 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for name in NAMES:
         samples += [*host(name, "xen", 0.1), *guest(name, name, cpu=0.5), *application(name, name)]
         samples += alert("Starved", "warning", host=name, platform="xen", vserver=name, app=name, objective="mean")
+        of = {"host": name, "platform": "xen", "app": name}
+        samples.append(Sample("app:objective_cause:info", {**of, "objective": "mean", "cause": "neighbour"}, 1))
+        samples.append(Sample("app:neighbour:ratio", {**of, "by": name}, 0.5))
     with Served(tmp_path_factory.mktemp(release), samples, release) as prometheus:
         yield prometheus
 
@@ -55,6 +58,7 @@ def test_every_name_is_shown_as_it_is(served: Served) -> None:
     page = served.page()
     shown = {name.strip() for name in NAMES}
     assert set(page.sections["Alerts"].column("Virtual server")) == shown
+    assert set(page.sections["Alerts"].column("Likely cause")) == {f"neighbour: {name} 50 %" for name in NAMES}
     assert set(page.sections["Virtual servers"].column("Virtual server")) == shown
     assert set(page.sections["Applications"].column("Application")) == shown
     assert {cell.removesuffix(" xen") for cell in page.sections["Hosts"].column("Host")} == {*shown, "plain"}

@@ -12,9 +12,9 @@ from dashboards.signals import fleet as signals
 from tests.console.fleet import Sample, alert, application, evaluated, fleet, guest, host, targets
 from tests.console.page import Page
 from tests.console.served import FOLDER, RELEASES, Release, Served
-from tests.dashboards.queries import BUILT_IN, fill_in
 from tests.live.program import program_path
 from tests.rules.test_records import MADE
+from tools.vocabulary_reference import rules
 
 NO_RECORDS = {"ALERTS", "ALERTS_FOR_STATE", "up"}
 DASH = "\u2013"
@@ -50,10 +50,10 @@ def test_the_first_lines_say_how_bad_it_is_and_how_fresh(served: Served) -> None
     assert "DEMO" not in page.html.partition("<body>")[2]
 
 
-def test_alerts_come_by_severity_then_by_age_with_the_likely_cause(served: Served) -> None:
+def test_alerts_come_by_severity_then_by_age_with_the_likely_cause_and_named_neighbours(served: Served) -> None:
     alerts = served.page().sections["Alerts"]
     assert without(5, alerts.rows) == [
-        ["critical", "ObjectiveBurnsFast", "xen1 xen", DASH, "shop latency", "neighbour"],
+        ["critical", "ObjectiveBurnsFast", "xen1 xen", DASH, "shop latency", "neighbour: batch-7 52 %, blog 41 %"],
         ["warning", "EventsMostlyEstimated", "xen2 xen", DASH, DASH, DASH],
         ["warning", "VirtualServerStarved", "xen1 xen", "web", DASH, DASH],
         ["warning", "RulesFailing", DASH, DASH, DASH, DASH],
@@ -80,7 +80,8 @@ def test_hosts_come_by_severity_then_by_overhead(served: Served) -> None:
 
 
 def test_hosts_have_the_order_of_the_dashboard_fleet(served: Served) -> None:
-    expr = fill_in(signals.SEVERITY.expr, {**BUILT_IN, "platform": ".+", "hosts": ".+"})
+    assert "host:severity:score" in signals.SEVERITY.expr
+    (expr,) = (rule.expr for rule in rules() if rule.name == "host:severity:score")
     labels = [series["metric"] for series in served.query(f"sort_desc({expr})")]
     assert served.page().sections["Hosts"].column("Host") == [f"{of['host']} {of['platform']}" for of in labels]
 
@@ -219,6 +220,38 @@ def test_without_alerts_of_which_one_always_fires_no_host_is_fine(tmp_path: Path
     assert page.sections["Hosts"].column("Alerts") == [DASH]
     for heading in ("Hosts", "Applications", "Virtual servers"):
         assert set(page.sections[heading].column("Severity")) == {"unknown"}, heading
+
+
+def test_of_hundreds_of_hosts_the_overview_reads_what_is_recorded_of_each(tmp_path: Path) -> None:
+    """Neither all virtual servers nor all targets with all alerts: what the samples of these would say is not shown."""
+    trouble = {"host": "xen1", "platform": "xen"}
+    waits = {**trouble, "vserver": "batch", "role": "guest"}
+    samples = [
+        *evaluated(),
+        *(sample for number in range(501) for sample in targets(f"host{number}", "kvm", kvm=1)),
+        *(Sample("host:severity:score", {"host": f"host{number}", "platform": "kvm"}, 0.01) for number in range(501)),
+        *host("xen1", "xen", 0.1),
+        Sample("host:severity:score", trouble, 1000.1),
+        *alert("VirtualServerStarved", "critical", 5, **trouble, vserver="web", role="guest"),
+        *guest("web", "xen1", cpu=0.9, wait=0.02),
+        *guest("batch", "xen1", cpu=0.7, wait=0.3),
+        *guest("db", "xen1", cpu=0.5, wait=0.2),
+        Sample("vserver:cpu_wait_highest:rate", waits, 0.3),
+        *application("shop", "xen1"),
+        Sample("app:slo_spent_highest:ratio", {**trouble, "app": "shop", "objective": "mean"}, 0.5),
+    ]
+    with Served(tmp_path, samples) as it:
+        page = it.page()
+        narrowed = it.page({"host": "xen1"})
+    assert "502 hosts, 1 critical" in re.sub(r"\s+", " ", page.sections[""].text)
+    assert page.sections["Hosts"].column("Host")[0] == "xen1 xen"
+    assert len(page.sections["Hosts"].rows) == 25
+    assert "25 of 502 are shown" in page.sections["Hosts"].text
+    assert page.sections["Virtual servers"].column("Virtual server") == ["web", "batch"]
+    assert page.sections["Virtual servers"].column("Severity") == ["critical", "OK"]
+    assert [row[1:4] for row in page.sections["Applications"].rows] == [["shop", "xen1 xen", "mean: at most 100 ms"]]
+    assert narrowed.sections["Virtual servers"].column("Virtual server") == ["web", "batch", "db"]
+    assert len(narrowed.sections["Applications"].rows) == 3
 
 
 def test_a_fleet_without_trouble_says_so(tmp_path: Path) -> None:

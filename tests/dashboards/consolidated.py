@@ -19,6 +19,15 @@ CPUS = 2
 CPU = {"web": 3e-4, "db": 4e-5}  # of a site's tier, for each of its clients
 CAP = 0.3  # of the first site's web tier
 REQUESTS = 0.05  # per second, of each client
+# What each tier waits for beside other tiers, in seconds per second, by what ran meanwhile.
+OTHER_WAITS = {
+    "/system.slice/backup.service": 0.01,
+    "(host)": 0.01,
+    "(idle)": 0.005,
+    "(stolen)": 0.005,
+    "(rest)": 0.01,
+}
+WAITS_FOR_TIER = 0.2  # of the one tier that each waits for
 
 FAST, SLOW = 0.04, 0.4  # seconds that an answer takes
 EDGES = (0.025, 0.05, 0.1, 0.3, 0.5, 1, 10)
@@ -127,6 +136,28 @@ class Lab:
         own = _events(self._own(seconds), 2 * self._own(seconds))
         machine = {event: own[event] + sum(tier[event] for tier in tiers.values()) for event in own}
         return counted.page(seconds, machine, tiers)
+
+    def sched(self, seconds: float) -> str:
+        """Of each tier, what it waited for: the last site's web tier, this for the first one's."""
+        lines = [
+            "sched_up 1",
+            f"process_cpu_seconds_total {seconds * 0.001}",
+            f"sched_switches_total {5000 * seconds}",
+            f"sched_wait_charged_seconds_total {0.99 * seconds}",
+            f"sched_wait_kernel_seconds_total {seconds}",
+            f"sched_wait_lost_seconds_total {0.001 * seconds}",
+        ]
+        for site, tier in TIERS:
+            path = _cgroup(site, tier)
+            waits = {**OTHER_WAITS, path: 0.01, _cgroup(1 if site == SITES else SITES, "web"): WAITS_FOR_TIER}
+            if (site, tier) == (1, "web"):
+                waits["(cap)"] = 0.05
+            lines.append(f'sched_waits_total{{cgroup="{path}"}} {100 * seconds}')
+            lines += [
+                f'sched_wait_seconds_total{{cgroup="{path}",running="{running}"}} {share * seconds}'
+                for running, share in waits.items()
+            ]
+        return "\n".join(lines) + "\n"
 
     def _own(self, seconds: float) -> float:
         """CPU seconds that the host itself has used; the first site is always visited."""

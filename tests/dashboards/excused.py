@@ -8,10 +8,12 @@ from __future__ import annotations
 _NO_GUESTS = "a bare machine has no guests"
 _NO_OVERHEAD = "without a hypervisor there is nothing to compare with"
 _NONE_ENDED = "no guest has ended"
-_NO_OTHERS = "ten guests and fewer are all shown"
+_NO_OTHERS = "ten and fewer are all shown"
 _NO_CAP = "a bare machine has no cap"
 _NO_MEDIAN_YET = "the median of a week is known after a day"
 _TOO_YOUNG = "known of applications that have been asked for an hour"
+_NOTHING_MOVED = "no neighbour was moved or capped"
+_NO_WAITING = "a bare machine has no other guests to wait for"
 _NO_TIERS = "alerts/objectives/ does not say where its application runs"
 _NOT_FROM_OUTSIDE = "steal is known inside of a guest only"
 
@@ -21,7 +23,13 @@ _OF_TIERS = {
     ("CPU cap (self)", "A"): _NO_TIERS,
     ("CPU wait ratio (neighbour)", "A"): _NO_TIERS,
     ("CPU usage of neighbours", "A"): _NO_TIERS,
+    **{("Named neighbours", query): _NO_TIERS for query in "ABC"},
+    ("Waiting for each neighbour (neighbour)", "A"): _NO_TIERS,
+    ("Waiting for each neighbour (neighbour)", "B"): _NO_TIERS,
+    ("Waiting by reason (neighbour)", "A"): _NO_TIERS,
 }
+_OF_NOTHING_MOVED = {("Reallocated neighbours of the host's applications", query): _NOTHING_MOVED for query in "AB"}
+_OF_NOBODY_NAMED = {("Named neighbours of the host's applications", query): _NO_TIERS for query in "ABC"}
 _OF_LATER = {
     ("CPU wait ratio (neighbour)", "B"): _NO_MEDIAN_YET,
     ("Request rate and past maximum", "B"): _TOO_YOUNG,
@@ -64,11 +72,11 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
             ("Overhead per request", "A"): _NO_OVERHEAD,
             ("Overhead per GB", "A"): _NO_OVERHEAD,
             ("Reallocations per minute", "A"): _NO_GUESTS,
-            ("CPU wait", "A"): "a bare machine has no other guests to wait for",
-            ("CPU wait / demand", "A"): "a bare machine has no other guests to wait for",
-            ("CPU wait / demand", "B"): "a bare machine has no other guests to wait for",
+            ("CPU wait", "A"): _NO_WAITING,
+            ("CPU wait / demand", "A"): _NO_WAITING,
+            ("CPU wait / demand", "B"): _NO_WAITING,
             ("CPU cap utilisation", "A"): _NO_CAP,
-            ("Virtual servers", "C"): "a bare machine has no other guests to wait for",
+            ("Virtual servers", "C"): _NO_WAITING,
             ("Virtual servers", "D"): _NO_CAP,
             ("Virtual servers", "E"): _NO_CAP,
             ("Virtual servers", "F"): "without others, weights mean nothing",
@@ -92,7 +100,19 @@ EXCUSED: dict[str, dict[str, dict[tuple[str, str], str]]] = {
     "applications": {
         "base": {**_OF_TIERS, **_OF_LATER, ("Host overhead (hypervisor)", "A"): _NO_OVERHEAD},
         "xen": {**_OF_TIERS, **_OF_LATER, ("Host CPU steal (hypervisor)", "A"): _NOT_FROM_OUTSIDE},
-        "cgroup": _OF_LATER,
+        "cgroup": {**_OF_LATER, ("Waiting for each neighbour (neighbour)", "B"): _NO_OTHERS},
+    },
+    "neighbours": {
+        "base": {
+            ("Who waits for whom on the host", "A"): _NO_WAITING,
+            ("Who ran meanwhile", "A"): _NO_WAITING,
+            ("Who ran meanwhile", "B"): _NO_WAITING,
+            ("Waiting by reason", "A"): _NO_WAITING,
+            **_OF_NOBODY_NAMED,
+            **_OF_NOTHING_MOVED,
+        },
+        "xen": {("Who ran meanwhile", "B"): _NO_OTHERS, **_OF_NOBODY_NAMED, **_OF_NOTHING_MOVED},
+        "cgroup": {("Who ran meanwhile", "B"): _NO_OTHERS, **_OF_NOTHING_MOVED},
     },
     "consolidation": {
         "base": {

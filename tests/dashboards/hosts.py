@@ -14,6 +14,7 @@ from tests.live import Exposition
 DOMAINS = {"Domain-0": 6.0, "web 1": 7.0, "db": 4.0, 'größer "quoted"': 1.0}
 CAPS = {"web 1": 12.0, "db": 4.2}  # CPUs
 WAITS = 0.1  # vCPUs of each domain, waiting all the time
+BUSIEST = (1, "web 1"), (2, "db")  # domid and name of those that run meanwhile
 
 
 def xen(seconds: float) -> str:
@@ -24,6 +25,11 @@ def xen(seconds: float) -> str:
         labels = f'domid="{domid}",domain="{escaped}"'
         if name in CAPS:
             lines.append(f"xen_domain_cpu_limit_cpus{{{labels}}} {CAPS[name]}")
+        lines += [
+            f'xen_domain_wait_estimated_seconds_total{{{labels},running_domid="{other}",running="{running}"}} '
+            f"{seconds * WAITS / 2}"
+            for other, running in BUSIEST
+        ]
         lines += [
             f"xen_domain_scheduler_weight{{{labels}}} 256",
             f'xen_domain_scheduler_changes_total{{{labels},what="cap"}} {seconds // 30}',

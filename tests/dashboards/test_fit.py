@@ -141,6 +141,9 @@ def test_an_axis_of_applications_names_no_fractions_of_them(panel: Panel) -> Non
 def test_a_table_without_rows_has_no_headers_either(panel: Panel) -> None:
     """Else Grafana shows these, and not the reason."""
     ids = [each["id"] for each in panel["transformations"]]
+    if ids[0] == "groupingToMatrix":
+        assert len(panel["targets"]) == 1, "whose answer without rows has no labels either"
+        return
     assert ids == ["filterFieldsByName", "merge", "groupBy", "organize"]
     fields = panel["transformations"][2]["options"]["fields"].values()
     assert "groupby" in {each["operation"] for each in fields}

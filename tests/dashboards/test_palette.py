@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dashboards import palette
+from dashboards.signals import neighbours
 from tests.dashboards.queries import FOLDER, panels
 
 PANEL_GROUNDS = {"dark": "#181B1F", "light": "#FFFFFF"}  # of Grafana 11 to 13
@@ -68,13 +69,19 @@ def test_every_colour_is_of_the_palette() -> None:
 
 
 def test_series_that_vary_have_the_colour_that_grafana_gives_their_name() -> None:
-    """By name and not by their order: a virtual server has its colour on all panels and pages."""
+    """By name and not by their order: a virtual server has its colour on all panels and pages.
+
+    But for who ran meanwhile: ten areas on top of each other, of which no two may have the same colour.
+    """
     several = [
         panel for panel in ALL_PANELS if panel["type"] == "timeseries" and panel["options"]["legend"]["showLegend"]
     ]
     assert several
+    by_who = {neighbours.WHO.name, neighbours.APP_FOR.name}
+    assert by_who <= {panel["title"] for panel in several}
     for panel in several:
-        assert panel["fieldConfig"]["defaults"]["color"] == {"mode": "palette-classic-by-name"}, panel.get("title")
+        mode = "palette-classic" if panel["title"] in by_who else "palette-classic-by-name"
+        assert panel["fieldConfig"]["defaults"]["color"] == {"mode": mode}, panel["title"]
 
 
 def test_a_host_among_its_guests_has_a_colour_of_its_own() -> None:

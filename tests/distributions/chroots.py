@@ -42,6 +42,7 @@ class Release:
         return "main" if self.distribution == "debian" else "main,universe"
 
 
+DEBIAN_11 = Release("debian", "bullseye", "Debian GNU/Linux 11 (bullseye)")
 DEBIAN_12 = Release("debian", "bookworm", "Debian GNU/Linux 12 (bookworm)")
 DEBIAN_13 = Release("debian", "trixie", "Debian GNU/Linux 13 (trixie)")
 UBUNTU_16_04 = Release("ubuntu", "xenial", "Ubuntu 16.04")  # the oldest that is still served: glibc 2.23, systemd 229

@@ -41,7 +41,7 @@ def test_the_stack_starts_and_says_which_packages_it_runs(running: Checkout) -> 
     assert status.returncode == 0, status.stdout
     for package in ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter"):
         assert re.search(rf"  [\d.]+\S*, package {package} of {re.escape(running.release.title)}", status.stdout)
-    assert running.query("up") == {"alertmanager": 1, "node": 1, "perf": 1, "prometheus": 1, "stack": 1}
+    assert running.query("up") == {"alertmanager": 1, "node": 1, "perf": 1, "prometheus": 1, "sched": 1, "stack": 1}
 
 
 def test_the_console_page_shows_this_machine(running: Checkout) -> None:
@@ -49,7 +49,7 @@ def test_the_console_page_shows_this_machine(running: Checkout) -> None:
 
     [row] = page.sections["Hosts"].rows
     assert re.fullmatch(r"\S+ \w+", row[1]), "a host and its platform"
-    assert row[3] == "5 of 5"
+    assert row[3] == "6 of 6"
     assert page.sections["Targets that don't answer"].text == "All answer."
 
 

@@ -48,7 +48,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 {"targets": [page.address], "labels": {"host": f"scraped {name}", "platform": "test"}}
             )
         server = Prometheus(
-            tmp_path_factory.mktemp("otlp"), jobs, program="prometheus3", flags=["--web.enable-otlp-receiver"]
+            tmp_path_factory.mktemp("otlp"),
+            jobs,
+            interval="3s",
+            program="prometheus3",
+            flags=["--web.enable-otlp-receiver"],
         )
         configuration = server.folder / "prometheus" / "prometheus.yml"
         settings = {**yaml.safe_load(configuration.read_text()), **documented("otlp")}

@@ -110,12 +110,20 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def name_of(pid: int) -> str:
+    """Of a process; "" once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def perf_of(exporter: RunningExporter) -> list[int]:
     """Wait until perf samples, which is when its `sleep` runs, and return the ids of both."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         running = children(exporter.process.pid)
-        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in running if Path(f"/proc/{pid}").exists()]
+        names = list(map(name_of, running))
         if "perf" in names and "sleep" in names:
             return running
         time.sleep(0.05)
@@ -174,7 +182,7 @@ def test_a_perf_that_is_killed_costs_its_round_and_is_counted(tmp_path: Path) ->
     with running_exporter(tmp_path, "--profile.seconds=3", "--profile.interval=3") as exporter:
         running = perf_of(exporter)
         for pid in running:
-            if Path(f"/proc/{pid}/comm").read_text() == "perf\n":
+            if name_of(pid) == "perf":
                 os.kill(pid, signal.SIGKILL)
                 break
         wait_until_gone(running)

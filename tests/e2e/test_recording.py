@@ -97,7 +97,7 @@ def test_a_host_that_cant_be_read_is_reported(tmp_path: Path) -> None:
 
 def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
     file = tmp_path / "xen.jsonl.gz"
-    done = record("xen", file, "--source=xentop", "--for=3s", "--interval=0.2s", environment=with_path(xentop.folder))
+    done = record("xen", file, "--source=xentop", "--for=6s", "--interval=0.2s", environment=with_path(xentop.folder))
     assert done.returncode == 0, done.stderr
     assert "every domain's name" in done.stdout
     said = re.search(r"(\d+) readings \((\d+) failed\), (\d+) bytes", done.stdout)
@@ -153,7 +153,7 @@ def test_no_name_is_in_an_anonymised_recording(xentop: FakeXentop, tmp_path: Pat
         "xen",
         names,
         "--source=xentop",
-        "--for=3s",
+        "--for=5s",
         "--interval=0.5s",
         "--anonymise",
         environment=with_path(xentop.folder),

@@ -78,7 +78,9 @@ def test_it_can_neither_take_all_memory_nor_all_tasks(unit: Path) -> None:
 def test_an_old_systemd_can_start_it(unit: Path) -> None:
     """systemd 219 knows no group of system calls: from a list of what is allowed it would take that nothing is."""
     given = directives(unit)
-    assert all(calls.startswith("~") for calls in given["SystemCallFilter"])
+    refused, *more = given["SystemCallFilter"]
+    assert refused.startswith("~"), "the first line decides whether what is listed is refused or allowed"
+    assert all(calls.startswith("~") for calls in more) or unit.stem == "sched-exporter"
     assert given["ProtectSystem"] == ["full", "strict"], "the one that it knows first"
     # It doesn't know AmbientCapabilities, and then the bounding set is all that confines root.
     assert set(given["CapabilityBoundingSet"][0].split()) == capabilities(unit.stem)
@@ -149,6 +151,53 @@ def test_kvm_exporter_sees_other_users_guests_without_any_capability(tmp_path: P
             guest.wait(30)
     assert f'kvm_guest_memory_resident_bytes{{guest="{name}",pid="{guest.pid}"}} ' in page, exporter.log()
     assert f'kvm_guest_cpu_seconds_total{{guest="{name}",pid="{guest.pid}"}} ' in page
+
+
+def sched_exporter(folder: Path, tmp_path: Path, *, having: set[str]) -> RunningExporter:
+    return RunningExporter(
+        tmp_path,
+        package="virtscope.sched",
+        python=[*unprivileged(having), python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")],
+        environment={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def why_absent(page: str) -> str:
+    """What its source says, where it has none."""
+    return "".join(re.findall(r'^sched_source_info{.*detail="absent: (.*)"', page, re.MULTILINE))
+
+
+def test_sched_exporter_loads_its_program_with_the_capabilities_of_its_unit_and_keeps_none(tmp_path: Path) -> None:
+    kernel = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
+    with (
+        exporters_of_everybody(prometheus_client) as folder,
+        sched_exporter(folder, tmp_path, having=capabilities("sched-exporter")) as exporter,
+    ):
+        first, second = (
+            re.findall(r"^sched_switches_total (\S+)$", exporter.get().text, re.MULTILINE) for _ in range(2)
+        )
+        page = exporter.get().text
+        status = Path(f"/proc/{exporter.process.pid}/status").read_text()
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        pytest.skip(f"this kernel can't run the program: {why_absent(page)}")
+    assert (why_absent(page), "\nsched_up 1.0\n" in page) == ("", True), exporter.log()
+    assert 0 < float(first[0]) < float(second[0]), "it counts after they are gone too"
+    if kernel >= (5, 19):
+        for kind in ("Prm", "Eff"):
+            assert re.findall(rf"^Cap{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16]
+
+
+def test_sched_exporter_without_capabilities_asks_for_those_of_its_unit_and_has_not_failed(tmp_path: Path) -> None:
+    with (
+        exporters_of_everybody(prometheus_client) as folder,
+        sched_exporter(folder, tmp_path, having=set()) as exporter,
+    ):
+        page = exporter.get().text
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        pytest.skip(f"this kernel can't run the program: {why_absent(page)}")
+    assert "\nsched_up 1.0\n" in page
+    assert "sched_source_up{" not in page, "so that no alert fires"
+    assert capabilities("sched-exporter") <= set(re.findall(r"CAP_\w+", why_absent(page)))
 
 
 def test_without_capabilities_it_asks_for_those_of_its_unit(vz_host: Path, tmp_path: Path) -> None:

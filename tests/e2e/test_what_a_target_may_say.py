@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.dashboards.families import families
 from tests.live import Exposition, Prometheus
 from tests.live.endpoints import QuietHandler, http_server
-from tools.exporters import FOLDERS, PLATFORM_OF, prefixes
+from tools.exporters import FOLDERS, OF_ANY_PLATFORM, PLATFORM_OF, prefixes
 from tools.metric_reference import PAGES, VARIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -312,7 +312,7 @@ def test_samples_have_the_time_of_the_scrape(prometheus: Prometheus) -> None:
 def test_what_is_forgotten_is_the_address_and_the_job_s_platform(prometheus: Prometheus) -> None:
     found = labels_of(prometheus, 'group by (job, platform) (up{host="127.0.0.1"})')
     platforms = {labels["job"]: labels["platform"] for labels in found}
-    others = dict.fromkeys(("perf", "node", "telegraf", "app", "lab"), "base")
+    others = dict.fromkeys((*OF_ANY_PLATFORM, "node", "telegraf", "app", "lab"), "base")
     assert platforms == {**PLATFORM_OF, "cadvisor": "cgroup", **others}
 
 

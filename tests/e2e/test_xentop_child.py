@@ -86,7 +86,7 @@ def alive(pid: int) -> bool:
 
 def page(exporter: RunningExporter) -> str:
     """A scrape that times out where the source would hold it up."""
-    return exporter.get(timeout=2, X_Prometheus_Scrape_Timeout_Seconds="10").text
+    return exporter.get(timeout=8, X_Prometheus_Scrape_Timeout_Seconds="10").text
 
 
 def value(text: str, series: str) -> float | None:
@@ -212,3 +212,9 @@ def test_no_xentop_is_reported_in_one_line(xentop: FakeXentop, tmp_path: Path) -
     exporter = running(xentop, tmp_path, "--source=xentop")
     with pytest.raises(AssertionError, match="install Xen's tools"), exporter:
         pass
+
+
+def test_without_domain_ids_no_waiting_is_traced(xentop: FakeXentop, tmp_path: Path) -> None:
+    with running(xentop, tmp_path, "--source=xentop", "--xentrace.interval=60s") as exporter:
+        page = up(exporter)
+    assert re.search(r'xentop_source_info{detail="absent: [^"]*no domain ids[^"]*",source="xentrace"} 1.0', page)

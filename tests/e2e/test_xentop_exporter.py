@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -19,6 +20,7 @@ import requests
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.golden_pages import assert_golden, assert_lints
 from tests.unit.xen.fake_host import FakeDomain, FakeXen, write_net_dev
+from tests.unit.xen.fake_xentrace import FakeXentrace
 from tests.unit.xen.fake_xl import FakeXl
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -142,7 +144,7 @@ def test_a_hanging_library_does_not_hold_up_the_scrape(xen: FakeXen, exporter: R
         xen.say("hangs")
         for _ in range(3):
             # The request itself times out at the scraper's own deadline: that is the assertion about time.
-            page = exporter.get(timeout=1, X_Prometheus_Scrape_Timeout_Seconds="1").text
+            page = exporter.get(timeout=4, X_Prometheus_Scrape_Timeout_Seconds="4").text
             assert "xentop_up 0.0" in page
             assert "xen_domain_cpu_seconds_total{" not in page
         assert 'xentop_source_errors_total{reason="timeout",source="libxenstat"} 3.0' in page
@@ -224,6 +226,67 @@ def test_runnable_time_is_exposed_while_libxenstat_hangs(xen: FakeXen, tmp_path:
     assert missed == ['xen_domain_runstate_missed_changes_total{domain="web01",domid="1"} 7.0']
 
 
+def traced_host(tmp_path: Path) -> tuple[FakeXentrace, str]:
+    """A fake xentrace and xl, and a PATH with both."""
+    xentrace = FakeXentrace(tmp_path, (TESTS / "fixtures/xentrace/one-cpu-three-guests.bin").read_bytes())
+    xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
+    xl.answer("cpupool-list -c", "Name               CPU list\nPool-0             0\n")
+    return xentrace, f"{xentrace.folder}{os.pathsep}{xl.path}"
+
+
+def test_for_whom_domains_wait_is_estimated_if_that_is_asked_for(xen: FakeXen, tmp_path: Path) -> None:
+    xentrace, path = traced_host(tmp_path)
+    environment = {**xen.environment(), "PATH": path}
+    flags = [*xen.flags, "--xentrace.interval=1h"]
+    with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
+        page = page_with(exporter, "xen_domain_wait_estimated_seconds_total{")
+        waits = re.findall(r'(?m)^xen_domain_wait_estimated_seconds_total{domain="web01".*', page)
+        who = [re.sub(r'.*running="(.*)",running_domid="(.*)"} 0\.0', r"\1 \2", line) for line in waits]
+        assert who == ["web01 1", "Domain-0 0", 'say \\"hi\\" \\\\o/ käse 2', f"{'n' * 200} 3", "(idle) ", "(rest) "]
+        assert "xen_trace_windows_total 1.0" in page
+        assert f'xentop_source_info{{detail="{xentrace.folder}/xentrace",source="xentrace"}} 1.0' in page
+        assert "xentop_up 1.0" in page
+        assert_lints(page)
+        xen.show(DOM0, WEB)
+        exporter.get()
+        assert "n" * 200 not in exporter.get().text  # a guest that has ended, in its own series and in others'
+    assert len(xentrace.asked()) == 1
+
+
+def test_the_window_that_is_open_ends_with_the_exporter(xen: FakeXen, tmp_path: Path) -> None:
+    xentrace, path = traced_host(tmp_path)
+    xentrace.writes_and_waits()
+    flags = [*xen.flags, "--xentrace.interval=60s"]
+    with RunningExporter(tmp_path, *flags, environment={**xen.environment(), "PATH": path}) as exporter:
+        end = time.monotonic() + 30
+        while not xentrace.waits() and time.monotonic() < end:
+            time.sleep(0.1)
+        exporter.process.send_signal(signal.SIGTERM)
+        assert exporter.process.wait(30) == 0
+    assert xentrace.ended_when_asked(), "Xen would go on tracing"
+
+
+def test_nothing_is_traced_by_default(xen: FakeXen, tmp_path: Path) -> None:
+    xentrace, path = traced_host(tmp_path)
+    with RunningExporter(tmp_path, *xen.flags, environment={**xen.environment(), "PATH": path}) as exporter:
+        assert "xentrace" not in page_with(exporter, "xen_domain_scheduler_weight{")
+    assert not (xentrace.folder / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--xentrace.interval=9s"], "too short"),
+        (["--xentrace.interval=60s", "--xl.interval=0"], "needs --xl.interval"),
+    ],
+)
+def test_flags_by_which_nothing_can_be_traced(tmp_path: Path, flags: list[str], words: str) -> None:
+    command = [sys.executable, "-m", "virtscope.xen", f"--path.sysfs={tmp_path}", *flags]
+    ended = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert words in ended.stderr.splitlines()[-1]
+
+
 def test_without_runnable_time_it_says_what_to_do(exporter: RunningExporter) -> None:
     with exporter:
         page = exporter.get().text
@@ -299,10 +362,10 @@ def test_sigterm_lets_a_scrape_under_way_finish(xen: FakeXen, exporter: RunningE
         xen.say("hangs")
         answers: list[str] = []
         scrape = threading.Thread(
-            target=lambda: answers.append(exporter.get(X_Prometheus_Scrape_Timeout_Seconds="2").text)
+            target=lambda: answers.append(exporter.get(timeout=30, X_Prometheus_Scrape_Timeout_Seconds="8").text)
         )
         scrape.start()
-        time.sleep(0.5)  # until the scrape is under way
+        time.sleep(3)  # until the scrape is under way
         exporter.process.send_signal(signal.SIGTERM)
         scrape.join(30)
         assert exporter.process.wait(30) == 0

@@ -45,7 +45,6 @@ from virtscope.openvz import beancounters, ioacct, latency, quota, veinfo, vesta
 from virtscope.openvz.exporter import replayed as replayed_vestat
 from virtscope.openvz.recorded import read as vestat_files
 from virtscope.perf import perf_report, resctrl
-from virtscope.perf.cgroups import parse_mounts
 from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
 from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
@@ -54,6 +53,7 @@ from virtscope.perf.profile import Profile
 from virtscope.ssh import hosts
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
+from virtscope.toolkit.hierarchy import parse_mounts
 from virtscope.toolkit.pages import HeadError, accepts_gzip, negotiate, parse_head, time_for_sources
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
@@ -76,6 +76,8 @@ from virtscope.xen.recorded import (
 )
 from virtscope.xen.toolstack import joined, understand
 from virtscope.xen.xentop import Iteration
+from virtscope.xen.xentrace_file import charge
+from virtscope.xen.xentrace_file import parse as parse_trace
 from virtscope.xen.xl import Answer, RawToolstack
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -131,6 +133,16 @@ def _toolstack(command: str, data: bytes) -> None:
     host = joined(Host(None, None, None, None, None, tuple(domains)), known)
     assert host.guests == tuple(known.guests.values())
     Encoder().text([*metrics.host_families(host), *metrics.toolstack_families(known, {})])
+
+
+def _xentrace(data: bytes) -> None:
+    """Charge all waiting, where every second domain may run on two CPUs alone."""
+    trace = parse_trace(data)
+    charged = charge(trace, lambda domid, _vcpu: frozenset({0, 1}) if domid % 2 else None)
+    vcpus = {change[4:] for change in trace.changes}
+    assert 0 <= charged.cycles < 1 << 64
+    assert all(cycles > 0 for cycles in charged.waits.values())
+    assert sum(charged.waits.values()) <= len(vcpus) * charged.cycles * (1 + 1e-9)
 
 
 def _number(read: Callable[[str], float], data: bytes) -> None:
@@ -301,7 +313,7 @@ def _perf_report(data: bytes) -> None:
 
 def _mountinfo(data: bytes) -> None:
     with contextlib.suppress(SourceUnavailable):  # none of it is about cgroups any more
-        os.fspath(parse_mounts(data.decode(errors="surrogateescape")))
+        os.fspath(parse_mounts(data.decode(errors="surrogateescape"), "perf_event").root)
 
 
 def _resctrl(data: bytes) -> None:
@@ -554,6 +566,7 @@ PARSERS = [
         Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, (SourceMalformed,))
         for command, seeds in _XL_ANSWERS.items()
     ),
+    Parser("xentrace", _xentrace, _texts("xentrace/*.bin"), (SourceMalformed,), largest=32 << 10),
     Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceMalformed,)),
     Parser("qemu-command-line", _kvm_command_line, _KVM_LINES, largest=32 << 10),
     Parser("qemu-stat", _kvm_stat, _KVM_STATS, largest=4 << 10),

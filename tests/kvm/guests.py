@@ -21,7 +21,7 @@ from typing import Any, Self
 
 SECTOR = Path(__file__).with_name("guest.asm")
 DISK_BYTES = 16 << 20
-BOOT_SECONDS = {"kvm": 60, "tcg": 30}  # KVM without hardware virtualisation emulates the BIOS: half a minute
+BOOT_SECONDS = {"kvm": 60, "tcg": 120}  # KVM without hardware virtualisation emulates the BIOS: half a minute
 START_SECONDS = 20
 ANSWER_SECONDS = 20
 AT_ITS_LOAD = re.compile(r"^EIP=00007[cd]", re.MULTILINE)  # vCPU 0 is in the boot sector
@@ -94,8 +94,12 @@ class Guest:
         cgroup: Path | None = None,
         tap: str | None = None,
         vcpus: int = 2,
+        options: Sequence[str] = (),
     ) -> None:
-        """`cpu`: the only one of the host's that it may use. `cgroup`: the folder of one that it is put into."""
+        """`cpu`: the only one of the host's that it may use. `cgroup`: the folder of one that it is put into.
+
+        `options`: more of QEMU's.
+        """
         self.name = name
         self.load = load
         self.accelerator = accelerator
@@ -103,6 +107,7 @@ class Guest:
         self.vcpus = vcpus
         self._cpu = cpu
         self._cgroup = cgroup
+        self._options = options
         self._image = folder / "disk.img"
         self._monitor = folder / "monitor"
         self._log = folder / "qemu.log"
@@ -151,7 +156,7 @@ class Guest:
         if self.tap:
             command += ["-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no"]
             command += ["-device", "ne2k_isa,netdev=net,iobase=0x300,irq=9"]
-        return [*command, "-qmp", f"unix:{self._monitor},server=on,wait=off"]
+        return [*command, *self._options, "-qmp", f"unix:{self._monitor},server=on,wait=off"]
 
     def _wait_for_monitor(self) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -227,7 +232,8 @@ def wait_for_loads(guests: Sequence[Guest]) -> None:
 def running(wanted: Mapping[str, Mapping[str, Any]], folder: Path) -> Iterator[dict[str, Guest]]:
     """Guests at their loads, each from the arguments of `Guest`; with KVM if that gets them there in time.
 
-    Their names have the number of this process in them, as other guests may run on this machine. Raises `GuestError`.
+    Where none is given, their names have the number of this process in them, as other guests may run on this machine.
+    Raises `GuestError`.
     VIRTSCOPE_TEST_ACCELERATOR=tcg tries the other one where KVM works.
     """
     accelerators = ["kvm", "tcg"] if kvm_answers() else ["tcg"]
@@ -238,7 +244,11 @@ def running(wanted: Mapping[str, Mapping[str, Any]], folder: Path) -> Iterator[d
             try:
                 guests = {
                     short: stack.enter_context(
-                        Guest(unique(short), folder=folder / accelerator / short, accelerator=accelerator, **arguments)
+                        Guest(
+                            folder=folder / accelerator / short,
+                            accelerator=accelerator,
+                            **{"name": unique(short), **arguments},
+                        )
                     )
                     for short, arguments in wanted.items()
                 }

@@ -1,49 +1,33 @@
-"""Builds the disk of the KVM host under test from Debian 12 packages: systemd, libvirt, QEMU and Debian's own kernel.
+"""Builds the disk of the KVM host under test from Debian 12 packages, in a minute and a half.
 
-The result is kept in the cache under a hash of our own files, so that only a change to them builds again (a minute and
-a half). Debian's packages are taken as they are at that time.
+They are systemd, libvirt, QEMU, Debian's own kernel, and what the exporters need.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from tools import programs
+from tests.live import disk
+from tests.live.disk import Image
 
-HERE = Path(__file__).parent
-AGENT = HERE.parent / "xen" / "dom0" / "agent.py"
-UNIT = HERE / "inside" / "agent.service"
 SUITE = "bookworm"
 BUILD_SECONDS = 900
-DISK_BYTES = 3 << 30
 PACKAGES = (
     *("dbus", "initramfs-tools", "kmod", "linux-image-amd64", "systemd-sysv", "udev"),
     *("iproute2", "libvirt-clients", "libvirt-daemon-driver-qemu", "libvirt-daemon-system", "polkitd", "procps"),
-    *("python3", "qemu-system-x86"),
+    *("libbpf1", "python3", "qemu-system-x86"),
 )
+MODULES = ("kvm_amd", "vhost_net", "tun")  # loaded at boot
 UNUSED = ("doc", "man", "locale")  # of /usr/share
-MASKED = ("apt-daily-upgrade.timer", "apt-daily.timer", "libvirt-guests.service")
 
 
 class BuildError(Exception):
     """The image can't be built; the message says which command failed and what it printed."""
-
-
-@dataclass(frozen=True)
-class Image:
-    """What QEMU loads: the host's kernel, its initramfs, and its root, a raw disk with ext4."""
-
-    kernel: Path
-    initramfs: Path
-    disk: Path
 
 
 def why_not_here() -> str | None:
@@ -65,22 +49,7 @@ def why_not_here() -> str | None:
 
 def image() -> Image:
     """The image for the files as they are now, built if the cache has none. Raises BuildError."""
-    digest = hashlib.sha256()
-    for path in (Path(__file__), AGENT, UNIT):
-        digest.update(f"{path.name}\n".encode() + path.read_bytes())
-    images = programs.cache("kvm")
-    built = images / digest.hexdigest()[:16]
-    with programs.exclusively(images):  # of two processes that need an image, one builds it
-        if not built.is_dir():
-            with tempfile.TemporaryDirectory(dir=images) as folder:
-                workdir = Path(folder) / "image"
-                workdir.mkdir()
-                build(workdir)
-                workdir.rename(built)
-            for other in images.iterdir():
-                if other.is_dir() and other != built:
-                    shutil.rmtree(other)
-    return Image(built / "vmlinuz", built / "initrd.img", built / "disk.img")
+    return disk.cached("kvm", [Path(__file__)], build)
 
 
 def build(workdir: Path) -> None:
@@ -98,28 +67,9 @@ def build(workdir: Path) -> None:
         [*command, '--aptopt=APT::Install-Recommends "false"', f"--include={','.join(PACKAGES)}", SUITE, root, sources]
     )
 
-    system = root / "etc/systemd/system"
-    (system / "multi-user.target.wants").mkdir(exist_ok=True)
-    shutil.copy(UNIT, system)
-    (system / "multi-user.target.wants" / UNIT.name).symlink_to(f"../{UNIT.name}")
-    for unit in MASKED:
-        (system / unit).unlink(missing_ok=True)
-        (system / unit).symlink_to("/dev/null")
-    shutil.copy(AGENT, root / "root")
-    (root / "etc/hostname").write_text("kvmhost\n")
-    (root / "etc/hosts").write_text("127.0.0.1 localhost kvmhost\n")
-    (root / "etc/fstab").write_text("/dev/vda / ext4 defaults 0 1\n")
-    for folder in ("var/lib/apt/lists", "var/cache/apt"):
-        shutil.rmtree(root / folder)
-
-    for name in ("vmlinuz", "initrd.img"):
-        [found] = (root / "boot").glob(f"{name}-*")  # there is one kernel
-        shutil.copy(found, workdir / name)
-    disk = workdir / "disk.img"
-    disk.touch()
-    os.truncate(disk, DISK_BYTES)
-    _run(["mke2fs", "-q", "-t", "ext4", "-d", root, disk])
-    shutil.rmtree(root)
+    (root / "etc/systemd/system/libvirt-guests.service").symlink_to("/dev/null")
+    (root / "etc/modules-load.d/kvm.conf").write_text("".join(f"{name}\n" for name in MODULES))
+    disk.finish(root, workdir, "kvmhost")
 
 
 def _sources() -> str:

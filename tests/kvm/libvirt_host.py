@@ -8,23 +8,26 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import requests
 
 from tests.kvm.guests import BURN, DISK, Load, assemble, duty
-from tests.kvm.image import Image
+from tests.live.disk import Image
 from tests.live.emulated import EmulatedMachine, MachineError
+from tests.live.privileges import capabilities, unprivileged
 
 EXPORTER_PORT = 10297
+SCHED_PORT = 10298
 EXPORTER_SECONDS = 120
 DOMAIN_SECONDS = 300
 # Its CPUs take turns on one of this machine. Side by side, one may get stuck in a guest: "rcu_preempt detected stalls".
+# no_timer_check: as in tests/kernels/machine.py.
 HARDWARE = (
     *("-accel", "tcg,thread=single,tb-size=512", "-cpu", "qemu64,+svm,+npt", "-m", "2048", "-smp", "2"),
-    *("-append", "console=ttyS0,115200 root=/dev/vda rw quiet mitigations=off net.ifnames=0"),
+    *("-append", "console=ttyS0,115200 root=/dev/vda rw quiet mitigations=off net.ifnames=0 no_timer_check"),
 )
 NOVA = "<metadata><nova:instance xmlns:nova='http://openstack.org/xmlns/libvirt/nova/1.1'>{}</nova:instance></metadata>"
 
@@ -59,15 +62,17 @@ DOMAINS = (INSTANCE, DATABASE, CAPPED)
 
 
 class LibvirtHost:
-    """The host with its domains and, once started, the exporter.
+    """The host with its domains and, once started, the exporters.
 
     Attributes:
-        exporter: its address, host:port, on this machine.
+        exporter: kvm-exporter's address, host:port, on this machine.
+        sched_exporter: sched-exporter's.
     """
 
     def __init__(self, machine: EmulatedMachine) -> None:
         self.machine = machine
         self.exporter = machine.forwarded[EXPORTER_PORT]
+        self.sched_exporter = machine.forwarded[SCHED_PORT]
 
     def run(self, command: str, timeout: float = 120) -> str:
         """Runs a shell command as root, which must succeed; returns what it printed."""
@@ -86,24 +91,30 @@ class LibvirtHost:
         return self.run(f"cat /run/libvirt/qemu/{domain.name}.pid").strip()
 
     def start_exporter(self, tar: bytes) -> None:
-        """Unpacks tests.xen.package's tar file, runs what is in it as nobody, and waits until it answers."""
+        """Unpacks tests.xen.package's tar file, runs kvm-exporter as nobody, and waits until it answers."""
         self.machine.put("/root/virtscope.tar", tar)
         self.run("mkdir -p /opt/virtscope && tar -xf /root/virtscope.tar -C /opt/virtscope")
+        self._start("kvm", EXPORTER_PORT, "--libvirt.interval=2s")
+
+    def start_sched_exporter(self) -> None:
+        """Likewise sched-exporter, with the rights of its unit, once the other one is there."""
+        self._start("sched", SCHED_PORT, "", capabilities("sched-exporter"))
+
+    def _start(self, name: str, port: int, flags: str, having: Iterable[str] = ()) -> None:
         self.run(
-            "cd / && PYTHONPATH=/opt/virtscope setsid setpriv --reuid=65534 --regid=65534 --clear-groups"
-            f" python3 -m virtscope.kvm --web.listen-address=0.0.0.0:{EXPORTER_PORT} --libvirt.interval=2s"
-            " >/var/log/kvm-exporter 2>&1 &"
+            f"cd / && PYTHONPATH=/opt/virtscope setsid {shlex.join(unprivileged(having))}"
+            f" python3 -m virtscope.{name} --web.listen-address=0.0.0.0:{port} {flags} >/var/log/{name}-exporter 2>&1 &"
         )
         deadline = time.monotonic() + EXPORTER_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(requests.RequestException):
-                requests.get(f"http://{self.exporter}/-/healthy", timeout=5).raise_for_status()
+                requests.get(f"http://{self.machine.forwarded[port]}/-/healthy", timeout=5).raise_for_status()
                 return
             time.sleep(0.5)
-        raise MachineError(f"the exporter does not answer; its log:\n{self.log()}")
+        raise MachineError(f"{name}-exporter does not answer; its log:\n{self.log(name)}")
 
-    def log(self) -> str:
-        return self.run("cat /var/log/kvm-exporter")
+    def log(self, name: str = "kvm") -> str:
+        return self.run(f"cat /var/log/{name}-exporter")
 
     @contextlib.contextmanager
     def hung(self, domain: Domain) -> Iterator[None]:
@@ -117,12 +128,12 @@ class LibvirtHost:
 
 
 @contextlib.contextmanager
-def booted(image: Image, workdir: Path) -> Iterator[LibvirtHost]:
-    """The host with all its domains running. Raises MachineError."""
+def booted(image: Image, workdir: Path, domains: Sequence[Domain] = DOMAINS) -> Iterator[LibvirtHost]:
+    """The host with these domains running. Raises MachineError."""
     disk = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
     kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))
-    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT], [*HARDWARE, *disk, *kernel]) as machine:
+    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT, SCHED_PORT], [*HARDWARE, *disk, *kernel]) as machine:
         host = LibvirtHost(machine)
-        for domain in DOMAINS:
+        for domain in domains:
             host.create(domain, workdir)
         yield host

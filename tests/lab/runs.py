@@ -55,7 +55,7 @@ def left(checkout: Checkout, stack: set[int], cgroup: str = "auction-1-*") -> li
     """What a run has left behind: processes, its first cgroup, target files, databases."""
     processes = [command for pid, command in checkout.processes().items() if not is_of(stack, pid)]
     cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob(cgroup)]
-    targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab.*")]
+    targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab-*")]
     folders = [str(folder) for name in ("instances", "sensors") for folder in lab(checkout, name).glob("*")]
     return [*processes, *cgroups, *targets, *folders]
 

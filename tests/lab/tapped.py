@@ -1,4 +1,4 @@
-"""A guest under QEMU behind a tap, which is in a bridge of this machine: an sshd and iperf3 on a kernel of Debian's.
+"""A guest under QEMU behind a tap, which is in a bridge of this machine: sshd, iperf3 and nginx on a Debian kernel.
 
 Its image is built of packages that are unpacked (tests/xen/image.py), and kept in the cache. The guest is emulated, so
 that it runs wherever QEMU does; the tap and the bridge are real.
@@ -26,7 +26,7 @@ from tests.xen.image import GUEST_KERNEL, add_modules, only, pack
 from tools import programs
 
 INIT = Path(__file__).parent / "guest" / "init"
-PACKAGES = ("busybox-static", "dropbear-bin", "iperf3")
+PACKAGES = ("busybox-static", "dropbear-bin", "iperf3", "nginx")
 HOST, GUEST = "198.51.100.1", "198.51.100.2"  # of TEST-NET-2 (RFC 5737)
 BOOT_SECONDS = 180
 
@@ -149,7 +149,8 @@ def _build(scratch: Path) -> None:
         shutil.rmtree(root / unused, ignore_errors=True)
     for name in ("dev", "proc", "sys", "tmp", "etc/dropbear", "root"):
         (root / name).mkdir(parents=True, exist_ok=True)
-    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
+    (root / "etc" / "group").write_text("nogroup:x:65534:\n")
     add_modules(root, kernel, ("virtio_pci", "virtio_net"))
     shutil.copy(INIT, root / "init")
     (scratch / "image").mkdir()

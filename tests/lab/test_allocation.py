@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -50,7 +52,7 @@ def test_caps_are_switched_and_nothing_is_left_however_it_ends(checkout: Checkou
         assert any("/allocation-1" in thing for thing in left(checkout, stack, CGROUP))
         time.sleep(4)
         run.send_signal(signal.SIGKILL)
-    assert eventually(lambda: all(name.endswith("-lab.yml") for name in left(checkout, stack, CGROUP)))
+    assert eventually(lambda: left(checkout, stack, CGROUP) == [])
     assert finished_steps(checkout) == [STEPS[:1]]
 
     # The same command runs only the steps that are left.
@@ -111,3 +113,90 @@ def test_a_container_works_within_its_cap_until_it_is_removed(
         containers.check()
     assert not folder.exists()
     assert not [path for root in hierarchies.roots for path in (root / "virtscope").glob("allocation-*")]
+
+
+# Two guests that are always as busy as their caps let them be, for whom virsh is asked: 0.5 CPUs each.
+_VIRSH = """\
+#!/bin/sh
+case "$*" in
+*domstats*)
+    for guest in web1 web2; do
+        printf "Domain: '%s'\\n  cpu.time=%s\\n\\n" $guest "$(awk '{printf "%d", $1 * 5e8}' /proc/uptime)"
+    done ;;
+*--live*) echo "$*" >>"$CALLS" ;;
+*) printf 'global_period  : 100000\\nglobal_quota   : -1\\n' ;;
+esac
+"""
+# ssh to hosts that are this machine, of which one can't be reached as long as there is a file.
+_SSH = """\
+#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+if [ "$2" = root@kvm2 ] && [ -e "$AWAY" ]; then
+    echo "ssh: connect to host kvm2 port 22: No route to host"
+    exit 255
+fi
+CALLS="$CALLS-$2" exec sh -c "$3"
+"""
+TWO_HOSTS = """\
+study: allocation
+about: Guests of two hosts.
+magnitudes: [[0.2, 0.8]]
+intervals: 3s
+duration: 6s
+warm_up: 0s
+repetitions: 1
+target:
+  - {platform: kvm, host: root@kvm1, guests: [web1, web2]}
+  - {platform: kvm, host: root@kvm2, guests: [web1, web2]}
+"""
+
+
+@pytest.mark.nightly
+def test_each_host_of_a_list_has_its_run_and_one_that_is_away_is_run_later(checkout: Checkout, tmp_path: Path) -> None:
+    for name, script in (("ssh", _SSH), ("virsh", _VIRSH)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    away = tmp_path / "away"
+    away.touch()
+    (checkout.folder / "hosts.yml").write_text(TWO_HOSTS)
+    environment = {
+        **checkout.environment,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "CALLS": str(tmp_path / "calls"),
+        "AWAY": str(away),
+    }
+
+    def run() -> tuple[int, str]:
+        command = [sys.executable, "-m", "lab", "run", "hosts.yml"]
+        done = subprocess.run(
+            command,
+            cwd=checkout.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def reports() -> list[str]:
+        return sorted(file.parent.name[-len("hosts-kvm1") :] for file in lab(checkout, "reports").glob("*/report.md"))
+
+    status, said = run()
+    assert status == 1
+    assert "error: root@kvm2: no answer to true: ssh: connect to host kvm2 port 22: No route to host" in said
+    assert reports() == ["hosts-kvm1"]
+    away.unlink()
+    status, said = run()
+    assert status == 0, said
+    assert "kvm1" not in said
+    assert reports() == ["hosts-kvm1", "hosts-kvm2"]
+    for host in ("kvm1", "kvm2"):
+        [report] = lab(checkout, "reports").glob(f"*-hosts-{host}/report.md")
+        assert f"of root@{host} (kvm)" in report.read_text()
+        # Switched, and at the end as before: without a cap.
+        calls = (tmp_path / f"calls-root@{host}").read_text().splitlines()
+        assert any("web1 --live global_period=20000 global_quota=4000" in call for call in calls)
+        assert calls[-1].endswith("web2 --live global_period=100000 global_quota=-1")

@@ -29,6 +29,12 @@ from tools.programs import CHECKOUT
 QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
 
 
+def page_of(address: str) -> str:
+    """The name of the page that a request is for."""
+    names = {urlsplit(known).path: page for page, known in mix.PAGES.items()}
+    return names[urlsplit(address).path]
+
+
 class Server(ThreadingHTTPServer):
     """Answers at once, except for the pages in `slow_pages`."""
 
@@ -46,8 +52,7 @@ class Server(ThreadingHTTPServer):
 
     def pages(self) -> list[str]:
         """Names of the requested pages."""
-        names = {urlsplit(address).path: page for page, address in mix.PAGES.items()}
-        return [names[urlsplit(address).path] for address in self.asked]
+        return [page_of(address) for address in self.asked]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
-        how = self.server.slow_pages.get(self.server.pages()[-1])
+        how = self.server.slow_pages.get(page_of(self.path))
         if how == "hangs":
             self.server.closing.wait()
             return
@@ -68,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
             for _ in range(4):
                 self.wfile.write(b".")
                 if how == "trickles":
-                    self.server.closing.wait(0.2)
+                    self.server.closing.wait(0.5)
                 if how == "breaks off":
                     return
         except OSError:
@@ -193,9 +198,9 @@ def test_applications_are_separate(process: Clients, server: Server) -> None:
 def test_a_timeout_ends_the_session(process: Clients, server: Server, how: str) -> None:
     server.slow_pages = {"category": how}
     app = f"patience-{how}"
-    visit(process, app, server, 1, Habits("patience", think_seconds=0.01, timeout_seconds=0.3))
+    visit(process, app, server, 1, Habits("patience", think_seconds=0.01, timeout_seconds=1.0))
     wait_for_requests(server, 40)
-    visit(process, app, server, 0, Habits("patience", think_seconds=0.01, timeout_seconds=0.3))
+    visit(process, app, server, 0, Habits("patience", think_seconds=0.01, timeout_seconds=1.0))
     pages = server.pages()
     followers = [after for before, after in itertools.pairwise(pages) if before == "category"]
     assert followers

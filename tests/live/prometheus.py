@@ -30,7 +30,9 @@ class Prometheus:
     SamplesNotStored it is ten seconds, as the first sample is stored some seconds after the start.
     lookback: Prometheus's lookback delta, instead of five minutes.
     program: "prometheus3" is the release that compose.yaml runs.
+    rules: False leaves out all rules and alerts.
     flags: more of its flags.
+    store: the URL of another that receives all it stores, with these external labels.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Prometheus:
         alert_for: str | None = None,
         lookback: str = "5m",
         program: Literal["prometheus", "prometheus3"] = "prometheus",
+        rules: bool = True,
         flags: Sequence[str] = (),
+        store: tuple[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.folder = folder / "prometheus-under-test"
         self._configuration = self.folder / "prometheus" / "prometheus.yml"
@@ -56,6 +60,10 @@ class Prometheus:
         self._lookback = lookback
         self._flags = flags
         self._set_intervals(scrape_interval or interval, interval)
+        if not rules:
+            self._leave_out_rules()
+        if store is not None:
+            self._send(*store)
         if group_interval is not None:
             self._set_group_intervals(group_interval)
         if alert_for is not None:
@@ -127,6 +135,18 @@ class Prometheus:
         for job in configuration["scrape_configs"]:
             for own in job.keys() & {"scrape_interval", "scrape_timeout"}:
                 del job[own]
+        self._configuration.write_text(yaml.safe_dump(configuration))
+
+    def _leave_out_rules(self) -> None:
+        configuration = yaml.safe_load(self._configuration.read_text())
+        del configuration["rule_files"]
+        self._configuration.write_text(yaml.safe_dump(configuration))
+
+    def _send(self, url: str, labels: Mapping[str, str]) -> None:
+        configuration = yaml.safe_load(self._configuration.read_text())
+        configuration["global"]["external_labels"] = dict(labels)
+        soon = {"batch_send_deadline": "500ms"}
+        configuration["remote_write"] = [{"url": f"{url}/api/v1/write", "queue_config": soon}]
         self._configuration.write_text(yaml.safe_dump(configuration))
 
     def _set_group_intervals(self, interval: str) -> None:

@@ -54,6 +54,16 @@ def test_two_builds_are_the_same_bytes(packages: Packages, tmp_path: Path) -> No
     ]
 
 
+def test_the_shared_one_has_the_program_that_sched_exporter_loads(packages: Packages, tmp_path: Path) -> None:
+    root = content(packages.now["virtscope-common"], tmp_path) / "usr/share/virtscope"
+    found = {file.relative_to(root).as_posix(): file.read_bytes() for file in root.glob("**/*.o")}
+    of_checkout = {
+        file.relative_to(deb.EXPORTERS).as_posix(): file.read_bytes()
+        for file in deb.EXPORTERS.glob("virtscope/**/*.bpf.o")
+    }
+    assert found == of_checkout != {}
+
+
 @pytest.mark.parametrize("exporter", EXPORTERS)
 def test_its_unit_is_that_of_the_checkout(exporter: str, packages: Packages, tmp_path: Path) -> None:
     """Except for where things are, and the group that may read /etc/virtscope."""
@@ -185,7 +195,7 @@ def series(page: str, prefix: str) -> set[str]:
 
 @on_the_oldest_of_each
 def test_installed_upgraded_and_purged_nothing_is_left(host: CleanHost, packages: Packages) -> None:
-    needed = "adduser openssh-client python3-bcrypt python3-prometheus-client python3-yaml"
+    needed = "adduser '^libbpf[01]$' openssh-client python3-bcrypt python3-prometheus-client python3-yaml"
     host.apt(f"install --no-install-recommends {needed}")
     accounts = host.must("cat /etc/passwd /etc/group")
     before = host.files()

@@ -49,6 +49,16 @@ def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     assert build(tmp_path, TZ="Pacific/Kiritimati", LC_ALL="C").read_bytes() == wheel.read_bytes()
 
 
+def test_it_has_the_program_that_sched_exporter_loads(wheel: Path) -> None:
+    """No module either, and compiled as it is in the checkout."""
+    of_checkout = {
+        file.relative_to(EXPORTERS).as_posix(): file.read_bytes() for file in EXPORTERS.glob("virtscope/**/*.bpf.o")
+    }
+    assert of_checkout
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name: archive.read(name) for name in archive.namelist() if name.endswith(".o")} == of_checkout
+
+
 def test_installed_it_has_what_runs_on_hosts_over_ssh(wheel: Path, tmp_path: Path) -> None:
     """A file that is no module: the forced command's script."""
     with zipfile.ZipFile(wheel) as archive:

@@ -16,8 +16,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.running_exporter import RunningExporter
-from virtscope.perf.cgroups import hierarchy
+from virtscope.perf.cgroups import CONTROLLER
 from virtscope.toolkit.collect import SourceUnavailable
+from virtscope.toolkit.hierarchy import hierarchy
 
 LOAD = Path(__file__).with_name("load.py")
 
@@ -134,7 +135,7 @@ def make_cgroup() -> Iterator[Make]:
 def in_hierarchy(lock: int) -> Iterator[Path]:
     """The hierarchy that perf_event counts by, under a lock: one test moves the controller away for a while."""
     try:
-        root = hierarchy(Path("/proc"))
+        root = hierarchy(Path("/proc"), CONTROLLER).root
     except SourceUnavailable as error:
         pytest.skip(str(error))
     descriptor = os.open(root, os.O_RDONLY)

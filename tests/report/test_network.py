@@ -46,7 +46,7 @@ def counted(of: Configuration, noise: float, *, events: bool) -> Counted:
 def served(of: WebLoad, noise: float) -> Served:
     """A request costs 1, 1.1 and 1.5 times as much, as a byte does; p99 is ten times the median."""
     answered = min(of.rate, MOST) * SECONDS
-    cost = CPU[of.path] / THROUGHPUT[of.path] * 1e6
+    cost = CPU.get(of.path, 6.0) / THROUGHPUT.get(of.path, 1e9) * 1e6
     median = 0.0005 * noise
     latencies = [median] * round(0.98 * answered) + [10 * median] * (answered - round(0.98 * answered))
     return Served(latencies, float(SECONDS), of.rate * SECONDS - answered, cost * answered * noise, {})
@@ -59,7 +59,7 @@ def recording(scenario: str = SCENARIO, *, events: bool = False, finished: int |
     for step in parsed.steps:
         what, noise = step.configuration, NOISE[step.repetition - 1]
         if isinstance(what, WebLoad):
-            found += web_values(step, served(what, noise), SECONDS)
+            found += web_values(step, served(what, noise), SECONDS, guests.get(what.path))
         else:
             found += values(step, counted(what, noise, events=events), SECONDS, guests.get(what.path))
     asked = {metric: query(metric, RUN) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC)}
@@ -168,6 +168,8 @@ def test_the_page_has_the_studys_numbers_every_query_and_every_value_with_its_sp
         assert asked in page
     assert "| bridge, receive, 131072 bytes, offloads on | throughput | 1250 MB/s | " in page
     assert "What differs from the study" in page
+    headings = [line for line in page.splitlines() if line.startswith("## ")]
+    assert len(set(headings)) == len(headings)
     assert "<html" in html(document(of))
 
 
@@ -227,17 +229,31 @@ def test_guests_alone_are_compared_with_the_first() -> None:
     assert any(one.startswith("On emulated hardware, so no more than a sign that it works. To and ") for one in rest)
 
 
+def test_requests_to_a_guest_are_compared_with_the_same_load_over_loopback() -> None:
+    of = recording(SCENARIO + GUESTS + "web_rates: 500\n")
+    of_guest = [one for one in Results(of.measurements).requests if one.configuration.path == "guest web 1"]
+    assert len(of_guest) == 2
+    for one in of_guest:
+        assert one.baseline.path == "loopback"
+        assert one.cost["CPU"].value == pytest.approx(6.0 / 1.6 * 2)
+    assert any(
+        one.startswith("To and from guest web 1, a request costs up to 7.50 times") for one in document(of).verdict
+    )
+
+
 def test_an_emulated_guest_is_marked_wherever_it_is_and_never_the_answer() -> None:
-    of = document(recording(SCENARIO + GUESTS))
-    first, *_ = [one for one in of.verdict if "trial" in one]
+    of = document(recording(SCENARIO + GUESTS + f"web_rates: {2 * MOST}\n"))
+    *before, first = [one for one in of.verdict if "trial" in one]
     assert first.startswith(
         "On emulated hardware, so no more than a sign that it works. To and from guest trial, a byte "
     )
+    assert "To and from guest trial, a request costs " in first
     assert of.verdict.index(first) > of.verdict.index(next(one for one in of.verdict if "Over bridge" in one))
+    [not_reached] = before
+    assert f"guest trial, web, 1024 bytes, {2 * MOST} requests/s (emulated): " in not_reached
+    lines = [line for line in markdown(of).splitlines() if line.startswith("| guest trial, ")]
+    assert {line.split(", ")[1] for line in lines} == {"send", "receive", "web"}
+    assert all("(emulated)" in line for line in lines)
     page = markdown(of)
-    for line in page.splitlines():
-        if line.startswith("| guest trial, "):
-            assert line.startswith(("| guest trial, send", "| guest trial, receive"))
-            assert "(emulated)" in line
     assert "guest trial: runs on emulated hardware" in page.replace("**", "")
     assert "| guest web 1, send, 256 bytes, offloads unchanged | " in page

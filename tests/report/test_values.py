@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -50,6 +51,34 @@ WHOLE = SyntheticRun(
         *held("2x800", apps(2, BROKEN), 800),
     ],
 )
+
+BROKE = [BROKEN in phase.loads.values() for phase in WHOLE.phases]
+ON_HOST = {"host": "lab1", "platform": "cgroup", "app": "auction-1"}
+WHOLE.extra = [
+    Series(
+        "app:cpu_wait_caused:rate",
+        {**ON_HOST, "reason": reason, "by": by},
+        [seconds if broke else 0.01 for broke in BROKE],
+        "rules",
+        "record",
+    )
+    for reason, by, seconds in (("neighbour", "batch", 0.5), ("neighbour", "blog", 0.1), ("self", "auction-1-web", 0.2))
+] + [
+    Series(
+        "app:neighbour:ratio",
+        {**ON_HOST, "by": "batch"},
+        [0.8 if broke else math.nan for broke in BROKE],
+        "rules",
+        "gauge",
+    ),
+    Series(
+        "ALERTS",
+        {**ON_HOST, "alertname": "ObjectiveBurnsFast", "alertstate": "firing", "objective": "latency"},
+        [1.0 if broke else math.nan for broke in BROKE],
+        "rules",
+        "gauge",
+    ),
+]
 
 # What can go wrong while a run is recorded.
 CUT = Phase(70, apps(1, CALM), "cut", instances=1, clients=500, planned=180)
@@ -154,6 +183,17 @@ class TestTrueValues:
             assert app.waiting == pytest.approx({"web": 0.9, "db": 0.9})
             assert app.misses == pytest.approx({"web": 0.006, "db": 0.006})
 
+    def test_who_it_waited_for_and_who_was_named(self, whole: Recording) -> None:
+        one, other = of_step(whole, "2x800").instances
+        assert one.caused == pytest.approx({"neighbour": 0.6, "self": 0.2})
+        assert one.neighbours == pytest.approx({"batch": 0.8})
+        assert one.firing == ("ObjectiveBurnsFast",)
+        assert (other.caused, other.neighbours, other.firing) == ({}, {}, ())
+        assert of_step(whole, "1x800").instances[0].neighbours == {}
+        table = next(part.table for part in paper(whole).parts if part.key == "caused")
+        assert table
+        assert table.rows[-1][3:] == ("0.6", "0.2", "0", "0", "80")
+
     def test_host_overhead(self, whole: Recording) -> None:
         step = of_step(whole, "2x800")
         assert step.overhead == pytest.approx(0.1 + 0.7 / 5)
@@ -208,7 +248,10 @@ class TestVerdict:
         assert "2 instances: met up to 500 clients per instance, missed from 800 on" in text
         # 1 % of failures where 0.1 % are allowed: further off than the others.
         assert "First to break, at 2 instances with 800 clients each: 99 % answered without error" in text
-        assert "cause neighbour, for 100 % of the time" in text
+        assert (
+            "cause neighbour, for 100 % of the time). It waited for its neighbours: 80 % of that while batch ran."
+            in text
+        )
         assert "used 0.7 CPU of the 1 they share" in text
 
 

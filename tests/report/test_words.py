@@ -23,9 +23,11 @@ OBJECTIVES = Objectives(mean_seconds=0.1, latency_seconds=0.3, latency_share=0.9
 
 def instance(mean: float | None, within: float | None = 1.0, errors: float | None = 0.0, **given: Any) -> Instance:
     of_none: dict[str, Any] = dict.fromkeys((field.name for field in fields(Instance)), None)
-    nothing: dict[str, Any] = {name: {} for name in ("tier_cpu", "waiting", "throttled", "misses", "causes")}
+    nothing: dict[str, Any] = {
+        name: {} for name in ("tier_cpu", "waiting", "throttled", "misses", "causes", "caused", "neighbours")
+    }
     judged = judge(OBJECTIVES, mean=mean, within=within, errors=errors)
-    known = {"app": "auction-1", "mean": mean, "errors": errors, "judged": judged}
+    known = {"app": "auction-1", "mean": mean, "errors": errors, "judged": judged, "firing": ()}
     return Instance(**{**of_none, **nothing, **known, **given})
 
 
@@ -63,6 +65,25 @@ class TestVerdict:
         assert (
             said[-1] == "Most likely cause: it had more requests than ever before (cause load, for 75 % of the time)."
         )
+
+    def test_neighbours_are_named(self) -> None:
+        parts = {"batch": 0.52, "blog": 0.41}
+        slow = instance(0.3, causes={"neighbour": 1.0}, neighbours=parts, firing=("ObjectiveBurnsFast",))
+        of = found(step(800, instance(0.03), placement="one node"), step(800, slow, placement="two nodes"))
+        assert verdict(of)[-1].endswith(
+            " It waited for its neighbours: 52 % of that while batch ran, 41 % of that while blog ran."
+        )
+        table = tables.objectives(of)
+        assert table
+        assert table.head[-2:] == ("Neighbours named", "Alerts that fire at its end")
+        assert [row[-2:] for row in table.rows] == [
+            ("", ""),
+            ("batch 52 %, blog 41 %", "ObjectiveBurnsFast"),
+        ]
+
+    def test_neighbours_are_not_to_blame_for_another_cause(self) -> None:
+        said = verdict(found(step(500, instance(0.3, causes={"self": 1.0}, neighbours={"batch": 0.9}))))
+        assert "batch" not in said[-1]
 
     def test_everything_broken(self) -> None:
         said = verdict(found(step(500, instance(0.3)), step(800, instance(0.9))))

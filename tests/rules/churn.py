@@ -373,6 +373,33 @@ def counted(host: Host, watching: Watching) -> Iterator[Series]:
         yield series("perf_cgroup_events_total", f'{cgroup},event="instructions"', instructions)
 
 
+WAITED = 0.1  # seconds that the container `victim` waits for each CPU second that another one uses
+VICTIM = f"/system.slice/docker-{10**6:064x}.scope"
+
+
+def waited(host: Host) -> Iterator[Series]:
+    """What sched-exporter shows of a container host where one container, which stays, waits while others run.
+
+    A pair is shown from the scrape that finds it, with all that was waited until then, and while what ran is there.
+    """
+    cadvisor = functools.partial(Series, "cadvisor", host.platform)
+    yield cadvisor("container_start_time_seconds", f'id="{VICTIM}",name="victim"', lambda _: 1e9)
+    series = functools.partial(Series, "sched", "base")
+    yield series("sched_switches_total", "", lambda at: 1e6 + 3e4 * at)
+    yield series("sched_waits_total", f'cgroup="{VICTIM}"', lambda at: 1e4 + 100 * at)
+    for number, life in enumerate(host.lives):
+        cgroup = f"/system.slice/docker-{number:064x}.scope"
+
+        def there(at: float, life: Life = life) -> float | None:
+            return 1 if life.alive(at) else None
+
+        def ran(at: float, life: Life = life) -> float | None:
+            return WAITED * life.used(at) if life.alive(at) else None
+
+        yield series("sched_waits_total", f'cgroup="{cgroup}"', there)
+        yield series("sched_wait_seconds_total", f'cgroup="{VICTIM}",running="{cgroup}"', ran)
+
+
 @dataclass(frozen=True)
 class Truth:
     """The truth about a record: CPU seconds used until a time; the record is their rate over a minute."""

@@ -216,3 +216,43 @@ def test_instructions_of_containers_that_come_and_go_are_not_the_hosts_own(
         expected=[{"expr": query, "eval_time": f"{MINUTES}m"} for query in untrue],
         program=program,
     )
+
+
+@pytest.mark.parametrize(
+    ("watched", "program", "tolerance"),
+    # What was waited for a container after its last scrape isn't known, nor in its first minute that since the latest.
+    [(AS_SHIPPED, "promtool", 0.05), (SELDOM, "promtool", 0.15), (SELDOM, "promtool3", 0.15)],
+    ids=lambda value: f"{value.scrape} s, {value.evaluation} s" if isinstance(value, Watched) else str(value),
+)
+@pytest.mark.timeout(600)
+def test_containers_that_come_and_go_are_waited_for_by_their_names(
+    tmp_path: Path, watched: Watched, program: str, tolerance: float
+) -> None:
+    watching = churn.Watching(watched.scrape, MINUTES * 60, phase=watched.phase)
+    host = churn.host(churn.SLICES, 1, watching.seconds)
+    labels = {"host": host.name, "platform": host.platform}
+    truth = churn.Truth("waited:for_neighbours:rate", labels, lambda at: churn.WAITED * host.guests(at))
+    total = {
+        "record": truth.record,
+        "expr": 'sum by (host, platform) (vserver:cpu_wait_caused:rate{vserver="victim", reason="neighbour"})',
+    }
+    summed = tmp_path / "summed.yml"
+    summed.write_text(yaml.safe_dump({"groups": [{"name": "summed", "rules": [total]}]}))
+    untrue = [
+        f"absent(count_over_time({truth.record}[{MINUTES - FIRST}m:1m]) >= {MINUTES - FIRST})",
+        f"{off(truth.record)} > {tolerance}",
+        # Nobody is taken for the host.
+        'count_over_time(vserver:cpu_wait_caused:rate{reason=~"host|unknown"}[20m])',
+    ]
+    evaluate(
+        tmp_path / "churn.yml",
+        [ROOT / "prometheus/rules/cgroup.yml", ROOT / "prometheus/rules/waits.yml", summed],
+        interval=watching.interval,
+        evaluation=watched.evaluation,
+        given=[
+            *churn.exposed(host, watching, [*churn.all_series(host), *churn.waited(host)]),
+            true_series(truth, watching, watched.evaluation),
+        ],
+        expected=[{"expr": query, "eval_time": f"{MINUTES}m"} for query in untrue],
+        program=program,
+    )

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -71,6 +72,10 @@ NAMES = {
 
 # Libvirt's and Proxmox's.
 KVM_CGROUPS = {"web": r"/machine.slice/machine-qemu\\x2d1\\x2dweb1.scope", "db": "/qemu.slice/100.scope"}
+
+# Of the time that each guest waits, the share in which each ran. Waiting for its own cap comes on top.
+WAITED = {"neighbour": 0.6, "self": 0.2, "host": 0.15, "wakeup": 0.05}
+HELD_BACK = 0.2  # seconds per second, by its cap
 
 Feed = Iterator[str]
 """The lines of an exposition, in which `~RATE` is a counter that grows by RATE per second."""
@@ -198,6 +203,25 @@ def _events(counter: str, group_times: str, labels: str, true: Server) -> Feed:
             yield f'{counter}{{{labels},group="{group}",event="{event}"}} ~{rate}'
 
 
+def sched(cgroups: Mapping[str, str]) -> Feed:
+    """Who ran while a guest waited: the other one, itself, a service or the kernel, nobody."""
+    yield "sched_switches_total ~30000"
+    for server, cgroup in cgroups.items():
+        (other,) = set(cgroups.values()) - {cgroup}
+        yield f'sched_waits_total{{cgroup="{cgroup}"}} ~100'
+        running = {
+            other: WAITED["neighbour"],
+            cgroup: WAITED["self"],
+            "/system.slice/cron.service": WAITED["host"] / 3,
+            "(host)": WAITED["host"] * 2 / 3,
+            "(idle)": WAITED["wakeup"],
+        }
+        for runs, share in running.items():
+            labels = f'cgroup="{cgroup}",running="{runs}"'
+            yield f"sched_wait_seconds_total{{{labels}}} ~{share * SERVERS[server].wait}"
+        yield f'sched_wait_seconds_total{{cgroup="{cgroup}",running="(cap)"}} ~{HELD_BACK}'
+
+
 def sensor() -> Feed:
     """The sensor of an access log: all answers take at most 0.1 s."""
     labels = 'app="shop",tier="web",method="GET",status="2xx"'
@@ -220,12 +244,14 @@ def targets(stack: ExitStack) -> dict[str, list[dict[str, Any]]]:
     watch("perf", perf(HOST), "xen")
     watch("kvm", kvm(), "kvm")
     watch("perf", perf(MACHINE, {KVM_CGROUPS[s]: SERVERS[s] for s in GUESTS}), "kvm")
+    watch("sched", sched(KVM_CGROUPS), "kvm")
     watch("vestat", vestat(), "openvz")
     watch("node", node(MACHINE), "openvz")
     watch("perf", perf(MACHINE, {f"/machine.slice/{NAMES['openvz'][s]}": SERVERS[s] for s in GUESTS}), "openvz")
     watch("cadvisor", cadvisor(), "cgroup")
     watch("node", node(MACHINE), "cgroup", "base")
     watch("perf", perf(MACHINE, {f"/{NAMES['cgroup'][s]}": SERVERS[s] for s in GUESTS}), "cgroup", "base")
+    watch("sched", sched({s: f"/{NAMES['cgroup'][s]}" for s in GUESTS}), "cgroup", "base")
     watch("node", node(MACHINE), "base")
     watch("perf", perf(MACHINE), "base")
     for server in GUESTS:
@@ -267,13 +293,28 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         yield prometheus
 
 
+def waiting_for(share: float, true: Server) -> float:
+    return share * true.wait
+
+
 # Records of virtual servers: the true value, and for which of them each platform has it; elsewhere it is absent.
 _MACHINE = ("machine",)
 EVERY = {platform: tuple(names) for platform, names in NAMES.items()}
 OF_GUESTS = {platform: GUESTS for platform, names in NAMES.items() if names.keys() >= set(GUESTS)}
+MEASURED_WAITS = {"kvm": GUESTS, "cgroup": GUESTS}
 VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[str, ...]]]] = {
     "vserver:cpu_usage:rate": (lambda true: true.cpu, EVERY),
     "vserver:cpu_wait:rate": (lambda true: true.wait, OF_GUESTS),
+    # Its parts are all of it, and its cap's part is none of it.
+    'sum without (reason, by) (vserver:cpu_wait_caused:rate{reason!="cap"})': (lambda true: true.wait, MEASURED_WAITS),
+    **{
+        f'sum without (reason, by) (vserver:cpu_wait_caused:rate{{reason="{reason}"}})': (
+            partial(waiting_for, share),
+            MEASURED_WAITS,
+        )
+        for reason, share in WAITED.items()
+    },
+    'sum without (reason, by) (vserver:cpu_wait_caused:rate{reason="cap"})': (lambda _: HELD_BACK, MEASURED_WAITS),
     "vserver:cpu_demand:rate": (lambda true: true.cpu + true.wait, OF_GUESTS),
     "vserver:cpu_granted:ratio": (lambda true: true.cpu / (true.cpu + true.wait), OF_GUESTS),
     "vserver:cpu_limit:cpus": (lambda _: CAP, {"xen": GUESTS, "kvm": GUESTS, "cgroup": GUESTS}),
@@ -372,6 +413,10 @@ OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
 }
 
 
+# Of its waiting, what its own virtual servers are to blame for, and nobody as a neighbour.
+OF_WAITING = {"self": WAITED["neighbour"] + WAITED["self"], "host": WAITED["host"], "wakeup": WAITED["wakeup"]}
+
+
 def becomes(recorded: Callable[[], dict[str, float]], true: dict[str, float]) -> None:
     """Waits until the recorded values are the true ones, within the tolerance; fails with the difference."""
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -400,4 +445,13 @@ def test_platforms_agree_about_hosts_and_applications(prometheus: Prometheus, re
     becomes(
         lambda: {series["metric"]["host"]: float(series["value"][1]) for series in prometheus.query(query)},
         {platform: true} if platform in platforms else {},
+    )
+
+
+@pytest.mark.parametrize("platform", MEASURED_WAITS)
+def test_an_applications_own_virtual_servers_are_no_neighbours_of_it(prometheus: Prometheus, platform: str) -> None:
+    query = f'sum by (reason) (app:cpu_wait_caused:rate{{host="{platform}",platform="{platform}",reason!="cap"}})'
+    becomes(
+        lambda: {series["metric"]["reason"]: float(series["value"][1]) for series in prometheus.query(query)},
+        {reason: share * MACHINE.wait for reason, share in OF_WAITING.items()},
     )

@@ -14,7 +14,9 @@ from tests.rules.test_rules import ROOT
 STUDY = load()
 STEPS = 80
 SECONDS = 15  # a step: between two scrapes and evaluations
-RULES = [ROOT / f"prometheus/rules/{name}.yml" for name in ("xen", "cgroup", "base", "events", "derived", "costs")]
+RULES = [
+    ROOT / f"prometheus/rules/{name}.yml" for name in ("xen", "cgroup", "base", "events", "derived", "costs", "tiers")
+]
 LLC_MISSES, DTLB_MISSES, ITLB_MISSES = 1e6, 1e6, 1e5  # a second, of the configuration that others are compared with
 INSTRUCTIONS, BYTES = 4e9, 1e8
 

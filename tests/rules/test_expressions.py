@@ -80,7 +80,9 @@ def test_a_rate_covers_at_least_four_scrapes() -> None:
 
 
 def test_a_range_over_a_record_has_several_of_its_samples() -> None:
+    """Or, of a second, that of this evaluation alone."""
     made = {rule.name: rule.interval for rule in RULES}
-    found = [(rule, record, window) for rule in RULES for record, window in RANGE.findall(rule.expr) if record in made]
+    ranges = [(rule, record, window) for rule in RULES for record, window in RANGE.findall(rule.expr) if record in made]
+    found = [(rule, record, window) for rule, record, window in ranges if window != "1s"]
     assert found
     assert [(rule.name, record, window) for rule, record, window in found if seconds(window) < 3 * made[record]] == []

@@ -22,7 +22,7 @@ from tests.rules.test_rules import ROOT, RULE_FILES
 from tools.exporters import FOLDERS, PLATFORMS
 
 # Promtool evaluates in this order: rules that make records before those that read them.
-FIRST = [*PLATFORMS, "openvz_beancounters", "events", "requests", "derived"]
+FIRST = [*PLATFORMS, "openvz_beancounters", "events", "waits", "requests", "derived"]
 RECORDS = '{__name__=~".+:.+"}'
 LAST = ["alerts/generated", "alerts/rules"]
 
@@ -65,11 +65,19 @@ def series() -> Iterator[tuple[str, str]]:
         *(("guest", hosts.perf(hosts.SERVERS[name]), "xen", "xen", name) for name in hosts.GUESTS),
         ("kvm", hosts.kvm(), "kvm", "kvm", ""),
         ("perf", hosts.perf(hosts.MACHINE, guests), "kvm", "kvm", ""),
+        ("sched", hosts.sched(hosts.KVM_CGROUPS), "kvm", "kvm", ""),
         ("vestat", hosts.vestat(), "openvz", "openvz", ""),
         ("node", hosts.node(hosts.MACHINE), "openvz", "openvz", ""),
         ("cadvisor", hosts.cadvisor(), "cgroup", "cgroup", ""),
         ("node", hosts.node(hosts.MACHINE), "cgroup", "base", ""),
         ("perf", hosts.perf(hosts.MACHINE, cgroups), "cgroup", "base", ""),
+        (
+            "sched",
+            hosts.sched({name: f"/{hosts.NAMES['cgroup'][name]}" for name in hosts.GUESTS}),
+            "cgroup",
+            "base",
+            "",
+        ),
         ("node", hosts.node(hosts.MACHINE), "base", "base", ""),
         ("perf", hosts.perf(hosts.MACHINE), "base", "base", ""),
         *(("telegraf", hosts.sensor(), platform, platform, "") for platform in hosts.NAMES),

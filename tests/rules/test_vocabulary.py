@@ -17,8 +17,10 @@ NEEDS_HISTORY = {
     if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
 } | {"app:overcommit_borne:ratio"}
 NEEDS_AN_END = {
-    "vserver:ended_cpu_usage:rate"
-}  # of a guest; asserted in prometheus/tests/xen.yml, kvm.yml, openvz.yml and cgroup.yml
+    "vserver:ended_cpu_usage:rate",
+    "app:neighbour_predicted:rate",
+    "app:neighbour_regained:rate",
+}  # of a guest; asserted in prometheus/tests/xen.yml, kvm.yml, openvz.yml, cgroup.yml and derived_neighbours.yml
 
 # Each domain uses one CPU. Two have the same name, one has a name that is odd but legal.
 XENTOP = r"""
@@ -40,6 +42,7 @@ xen_domain_memory_bytes{domid="2",domain="web"} 3e9
 xen_domain_network_receive_bytes_total{domid="2",domain="web",vif="0"} SECONDS
 xen_domain_block_write_bytes_total{domid="2",domain="web",vbd="xvda"} SECONDS
 xen_domain_memory_bytes{domid="7",domain="Käse \"db\" \\ 1"} 4e9
+xen_domain_wait_estimated_seconds_total{domid="2",domain="web",running_domid="7",running="Käse \"db\" \\ 1"} SECONDS
 """
 KVM = r"""
 process_cpu_seconds_total SECONDS
@@ -100,6 +103,22 @@ CGROUP_OF_KVM_GUEST = CGROUPS.replace("/101", r"/machine-qemu\\x2d1\\x2ddb1.scop
 CGROUP_OF_TIER = """
 perf_cgroup_events_total{cgroup="/virtscope/auction-1-web",group="cache",pmu="",event="instructions"} SECONDS
 perf_cgroup_events_total{cgroup="/virtscope/auction-1-web",group="cache",pmu="",event="cycles"} SECONDS
+"""
+
+# What waits and what runs: a KVM guest, and the containers of CADVISOR.
+SCHED_OF_KVM = r"""
+process_cpu_seconds_total SECONDS
+sched_switches_total SECONDS
+sched_waits_total{cgroup="/machine.slice/machine-qemu\\x2d1\\x2ddb1.scope"} SECONDS
+sched_wait_seconds_total{cgroup="/machine.slice/machine-qemu\\x2d1\\x2ddb1.scope",running="(host)"} SECONDS
+"""
+SCHED_OF_DOCKER = """
+process_cpu_seconds_total SECONDS
+sched_switches_total SECONDS
+sched_waits_total{cgroup="/docker/DOCKER_ID"} SECONDS
+sched_waits_total{cgroup="/virtscope/auction-1-web"} SECONDS
+sched_wait_seconds_total{cgroup="/virtscope/auction-1-web",running="/docker/DOCKER_ID"} SECONDS
+sched_wait_seconds_total{cgroup="/virtscope/auction-1-web",running="(cap)"} SECONDS
 """
 
 NODE = """
@@ -172,6 +191,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         Exposition(
             counting(PERF + CGROUPS.replace("machine.slice/101", f"docker/{DOCKER_ID}") + CGROUP_OF_TIER)
         ) as perf_of_docker,
+        Exposition(counting(SCHED_OF_KVM)) as sched_of_kvm,
+        Exposition(counting(SCHED_OF_DOCKER.replace("DOCKER_ID", DOCKER_ID))) as sched_of_docker,
         Exposition(counting(SENSOR)) as sensor,
     ):
         port = node.address.partition(":")[2]
@@ -190,6 +211,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 perf_of_cgroups.group("vz1", platform="openvz"),
                 perf_of_docker.group("docker1", platform="base"),
             ],
+            "sched": [
+                sched_of_kvm.group("kvm1", platform="kvm"),
+                sched_of_docker.group("docker1", platform="base"),
+            ],
             "guest": [
                 {
                     "targets": [guest.address.replace("127.0.0.1", "localhost"), perf.address],
@@ -205,7 +230,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             ],
         }
         with Prometheus(tmp_path_factory.mktemp("vocabulary"), targets) as prometheus:
-            prometheus.wait_for("count(up == 1) == 17", seconds=60)
+            prometheus.wait_for("count(up == 1) == 19", seconds=60)
             prometheus.wait_for("count(vserver:cpu_usage:rate) == 15", seconds=60)
             yield prometheus
 
@@ -217,13 +242,17 @@ def test_series_have_exactly_the_labels_of_the_vocabulary(prometheus: Prometheus
 
 
 def test_guests_are_identified_by_name(prometheus: Prometheus) -> None:
-    roles = {s["metric"]["vserver"]: s["metric"]["role"] for s in prometheus.query('vserver:memory:bytes{host="xen1"}')}
+    roles = {
+        s["metric"]["vserver"]: s["metric"]["role"]
+        for s in prometheus.wait_for('vserver:memory:bytes{host="xen1"}', 60)
+    }
     assert roles == {"Domain-0": "host", "web/1": "guest", "web/2": "guest", 'Käse "db" \\ 1': "guest"}
 
 
 def test_a_target_without_a_host_is_known_by_its_address(prometheus: Prometheus) -> None:
-    hosts = {series["metric"]["host"] for series in prometheus.query('vserver:cpu_usage:rate{platform="base"}')}
-    assert hosts == {"server1", "docker1", "localhost"}
+    used = 'vserver:cpu_usage:rate{platform="base"}'
+    found = prometheus.wait_for(f"{used} and on () (count({used}) == 3)", 60)
+    assert {series["metric"]["host"] for series in found} == {"server1", "docker1", "localhost"}
 
 
 def test_a_guest_scraped_from_inside_adds_only_its_waiting(prometheus: Prometheus) -> None:
@@ -238,7 +267,7 @@ def test_a_guest_scraped_from_inside_adds_only_its_waiting(prometheus: Prometheu
 
 def test_a_host_scraped_twice_is_counted_once(prometheus: Prometheus) -> None:
     assert len(prometheus.query('up{host="xen1",job="xentop"}')) == 2
-    assert prometheus.value('sum(vserver:memory:bytes{host="xen1"})') == 10e9
+    prometheus.wait_for('sum(vserver:memory:bytes{host="xen1"}) == 10e9', 60)
     prometheus.wait_for('host:overhead:ratio{host="xen1"} > 0.2 < 0.3', seconds=30)  # one of four CPUs
 
 
@@ -255,8 +284,19 @@ def test_events_and_cpu_of_a_guest_have_the_same_name(prometheus: Prometheus, vs
     prometheus.wait_for(f"{counted} and on (host, platform, vserver, role) vserver:cpu_usage:rate", seconds=60)
 
 
+def test_who_was_waited_for_is_called_by_its_name(prometheus: Prometheus) -> None:
+    caused = prometheus.wait_for('vserver:cpu_wait_caused:rate{vserver="virtscope/auction-1-web"} > 0.5', seconds=90)
+    ran = {(series["metric"]["reason"], series["metric"]["by"]) for series in caused}
+    assert ran == {("neighbour", "auction-db"), ("cap", "(cap)")}
+    (named,) = prometheus.wait_for('app:neighbour:ratio{app="auction-1"}', seconds=30)
+    assert named["metric"]["by"] == "auction-db"
+    assert prometheus.query('vserver:cpu_wait_caused:rate{host="kvm1",vserver="db_1",reason="host",by="host"}')
+
+
 def test_containers_appear_beside_their_machine(prometheus: Prometheus) -> None:
-    used = prometheus.query('vserver:cpu_usage:rate{host="docker1"}')
+    used = prometheus.wait_for(
+        'vserver:cpu_usage:rate{host="docker1"} and on () (count(vserver:cpu_usage:rate{host="docker1"}) == 4)', 60
+    )
     assert {(s["metric"]["platform"], s["metric"]["vserver"], s["metric"]["role"]) for s in used} == {
         ("base", "docker1", "host"),
         ("cgroup", "docker1", "host"),

@@ -126,7 +126,7 @@ def free_ports() -> Iterator[int]:
         yield port
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 120) -> bool:
     """Whether the condition has become true within this time; a connection refused meanwhile is not yet."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -14,7 +14,7 @@ GO = """\
 echo "$GOCACHE" >> "{folder}/started"
 while [ "$1" != -o ]; do shift; done
 built=$2; shift 2
-for tenth in $(seq 600); do
+for tenth in $(seq 3000); do
   [ -s "{folder}/go-on" ] && cat "{folder}/go-on" >&2 && exit 1
   if [ -e "{folder}/go-on" ]; then
     mkdir -p "$built" "$GOCACHE"

@@ -53,4 +53,4 @@ def test_up_takes_the_demo_s_place_with_data_of_its_own_and_offers_it(played: Ch
     refused = played.make("demo")
     assert refused.returncode != 0
     assert "make down first" in refused.stdout
-    assert played.make("status").returncode == 0
+    assert eventually(lambda: played.make("status").returncode == 0), played.make("status").stdout

@@ -200,7 +200,11 @@ def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkou
 def test_one_up_at_a_time(stopped: Checkout) -> None:
     with stopped.making("up") as first:
         assert eventually(lambda: any("supervisord" in command for command in stopped.processes().values()), 60)
-        second = stopped.make("up")
+        os.killpg(first.pid, signal.SIGSTOP)  # it keeps its lock, however slow the second is
+        try:
+            second = stopped.make("up")
+        finally:
+            os.killpg(first.pid, signal.SIGCONT)
         output, _ = first.communicate(timeout=120)
     assert first.returncode == 0, output
     assert second.returncode != 0

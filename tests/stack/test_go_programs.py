@@ -110,10 +110,17 @@ def test_another_pin_or_another_plugin_is_another_build(tmp_path: Path) -> None:
     assert same.content != telegraf.content
 
 
-@pytest.mark.parametrize(("pin", "version"), [("v1.39.2", "1.39.2"), ("v0.313.4", "3.13.4")])
-def test_the_version_is_the_release_s(tmp_path: Path, pin: str, version: str) -> None:
-    (tmp_path / "go.mod").write_text(f"module tools\n\nrequire (\n\texample.org/program {pin}\n)\n")
-    module = replace(PROGRAMS["sloth"].module, folder=tmp_path, released_in="example.org/program")
+@pytest.mark.parametrize(
+    ("path", "pin", "version"),
+    [
+        ("example.org/program", "v1.39.2", "1.39.2"),
+        ("example.org/program", "v0.165.0", "0.165.0"),
+        ("github.com/prometheus/prometheus", "v0.313.4", "3.13.4"),
+    ],
+)
+def test_the_version_is_the_release_s(tmp_path: Path, path: str, pin: str, version: str) -> None:
+    (tmp_path / "go.mod").write_text(f"module tools\n\nrequire (\n\t{path} {pin}\n)\n")
+    module = replace(PROGRAMS["sloth"].module, folder=tmp_path, released_in=path)
     assert module.version == version
     with pytest.raises(GoProgramsError, match=r"go\.mod does not pin example\.org/another"):
         _ = replace(module, released_in="example.org/another").version

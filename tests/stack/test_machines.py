@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import stat
 import tempfile
@@ -84,6 +85,22 @@ def test_a_kvm_host_is_known_by_its_guests(tmp_path: Path, found: str, why: str)
     assert (machine.platform, why in machine.why) == ("kvm", True)
 
 
+def test_processes_may_end_while_guests_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sys/module/kvm").mkdir(parents=True)
+    for pid in ("16", "390"):
+        (tmp_path / f"proc/{pid}/task/{pid}").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/task/{pid}/comm").write_text("bash\n")
+    scandir = os.scandir
+
+    def with_one_gone(path: str) -> object:
+        if str(path).endswith("16/task"):
+            raise FileNotFoundError(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", with_one_gone)
+    assert targets.this_machine(tmp_path / "sys", tmp_path / "proc", tmp_path).platform == "base"
+
+
 def test_platform_openvz(tmp_path: Path) -> None:
     host = Path(__file__).resolve().parents[1] / "fixtures/openvz/virtuozzo7-uuids/proc"
     assert targets.this_machine(sysfs=tmp_path, procfs=host).platform == "openvz"
@@ -116,8 +133,9 @@ def test_each_platform_has_its_own_exporter_as_a_target(tmp_path: Path, platform
         {"node", job} if job else {"node"}
     )
     assert all(groups == [] for name, groups in written.items() if name not in {"node", job})
-    [group] = yaml.safe_load((tmp_path / "perf.yml").read_text())  # whatever runs on it has a processor
-    assert group == {"targets": ["127.0.0.1:10292"], "labels": labels}
+    for name, port in (("perf", 10292), ("sched", 10298)):  # whatever runs on it has a processor, and waits for it
+        [group] = yaml.safe_load((tmp_path / f"{name}.yml").read_text())
+        assert group == {"targets": [f"127.0.0.1:{port}"], "labels": labels}
 
 
 def test_what_runs_only_in_docker_is_scraped_only_there(tmp_path: Path) -> None:
@@ -206,7 +224,10 @@ def test_ordinary_user_can_start_it() -> None:
             assert up.returncode == 0, up.stdout
             if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
                 assert "perf-exporter counts nothing" in up.stdout
-            assert checkout.make("status", **settings).returncode == 0
+            assert eventually(lambda: checkout.make("status", **settings).returncode == 0)
+            status = checkout.make("status", **settings)
+            for said in (up.stdout, status.stdout):
+                assert re.search("sched-exporter can't say who runs while others wait: .*CAP_BPF", said)
             assert checkout.make("down", **settings).returncode == 0
             assert checkout.processes() == {}
         finally:

@@ -42,16 +42,16 @@ def test_without_grafana_the_first_address_is_that_of_a_page_with_this_machine(r
 
 
 def test_all_parts_are_up_and_listen_on_loopback_only(running: Checkout) -> None:
+    assert eventually(lambda: running.make("status").returncode == 0), running.make("status").stdout
     status = running.make("status")
-    assert status.returncode == 0, status.stdout
-    for name in ("prometheus", "alertmanager", "node_exporter", "perf-exporter"):
+    for name in ("prometheus", "alertmanager", "node_exporter", "perf-exporter", "sched-exporter"):
         assert re.search(rf"^{name} +running +\d{{4}}-", status.stdout, re.MULTILINE)
 
     def jobs_up() -> set[str]:
         return {series["metric"]["job"] for series in running.query("up == 1")}
 
-    assert eventually(lambda: {"prometheus", "alertmanager", "node", "perf"} <= jobs_up())
-    for variable in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT", "PERF_PORT"):
+    assert eventually(lambda: {"prometheus", "alertmanager", "node", "perf", "sched"} <= jobs_up())
+    for variable in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT", "PERF_PORT", "SCHED_PORT"):
         with pytest.raises(ConnectionRefusedError):  # what listens everywhere would answer at this address too
             socket.create_connection(("127.0.0.2", running.ports[variable]), timeout=5)
 

@@ -79,6 +79,12 @@ def test_with_that_capability_xentop_works_for_an_ordinary_user(xen: XenHost) ->
         assert any(name == "xen_domain_cpu_seconds_total" for name, _ in series_about_xen(xen, PORT))
 
 
+@pytest.mark.usefixtures("devices_of_the_unit")
+def test_with_that_capability_an_ordinary_user_can_trace(xen: XenHost) -> None:
+    with exporter(xen, "--source=libxenstat --xentrace.interval=10s", GIVEN):
+        wait_for(xen, ("xentop_source_up", frozenset({("source", "xentrace")})))
+
+
 @pytest.mark.parametrize("having", [set(), {"CAP_DAC_READ_SEARCH"}], ids=["none", "read access only"])
 def test_without_it_nothing_is_shown_and_the_log_says_what_is_missing(xen: XenHost, having: set[str]) -> None:
     with exporter(xen, "--source=libxenstat --xl.interval=0", having):

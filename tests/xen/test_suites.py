@@ -77,7 +77,7 @@ def test_suites_run_in_the_guest_and_its_values_are_marked_as_emulated(
     checkout: Checkout, report: Callable[[str], None]
 ) -> None:
     said, written = carry_out(checkout, "short.yml")
-    assert "nbench is skipped in guest: no distribution packages it; give the folder of a copy" in said
+    assert said.count("nbench is skipped: no distribution packages it; give the folder of a copy") == 1
     assert set(finished_steps(checkout)[-1]) == {
         f"{environment}-{suite}-1" for environment in ("base", "guest") for suite in ("lmbench", "stress-ng")
     }

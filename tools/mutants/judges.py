@@ -53,6 +53,17 @@ _PYTHON = {
         "taps": "",
         "threads": "",
     },
+    ("exporters/virtscope/toolkit", "tests/unit/perf"): {
+        "hierarchy": "cgroups",
+    },
+    ("exporters/virtscope/sched", "tests/unit/sched"): {
+        "metrics": "",
+        "names": "",
+        "pairs": "pairs metrics",
+        "privileges": "",
+        "program": "",
+        "reasons": "",
+    },
     ("exporters/virtscope/perf", "tests/unit/perf"): {
         "cgroups": "",
         "counters": "",
@@ -83,6 +94,8 @@ _PYTHON = {
         "xenstore": "",
         "xentop": "",
         "xentop_text": "",
+        "xentrace": "",
+        "xentrace_file": "",
         "xl": "",
         "xl_domains": "xl_texts",
         "xl_host": "xl_texts",

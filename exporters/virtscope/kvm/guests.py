@@ -32,6 +32,8 @@ _STARTING = 60.0  # seconds in which QEMU may not have its threads yet
 # kvm_pvm, stray ticks are counted; a guest that only makes exits is still some percents of the time in its own code.
 _LEAST_GUEST_TIME = 0.001
 
+_CPU_LINE = re.compile(rb"cpu +[0-9]{1,20}(?: [0-9]{1,20}){8,} *\Z")  # with guest
+
 
 class HostStat(NamedTuple):
     """What /proc/stat says; CPU time in ticks."""
@@ -81,7 +83,7 @@ def parse_host(stat: bytes) -> HostStat:
     fields = head.split()
     boot = re.search(rb"(?m)^btime ([0-9]{1,12})$", rest)
     cpus = len(re.findall(rb"(?m)^cpu[0-9]+ ", rest))
-    if fields[:1] != [b"cpu"] or len(fields) < 10 or not all(map(bytes.isdigit, fields[1:])) or not boot or not cpus:
+    if not _CPU_LINE.match(head) or not boot or not cpus:
         raise SourceMalformed(f"/proc/stat begins with {stat[:80]!r}, or lacks btime or CPUs")
     user, nice, system, _idle, _iowait, irq, softirq, _steal, guest = map(int, fields[1:10])
     guest += int(fields[10]) if len(fields) > 10 else 0

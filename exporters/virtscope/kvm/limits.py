@@ -62,7 +62,7 @@ def parse_path(cgroup: bytes) -> tuple[str, bool] | None:
 
 
 def _from_root(path: str) -> str:
-    names = path.strip("/").split("/")
+    names = [name for name in path.split("/") if name]
     while names and names[0] == "..":
         del names[0]
     return "/".join(names)

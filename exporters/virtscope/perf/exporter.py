@@ -11,8 +11,8 @@ from pathlib import Path
 
 from prometheus_client import Metric
 
-from virtscope.perf import cgroups, groups, resctrl
-from virtscope.perf.cgroups import Cgroup, Cgroups, GlobError
+from virtscope.perf import groups, resctrl
+from virtscope.perf.cgroups import CONTROLLER, Cgroup, Cgroups
 from virtscope.perf.counters import Counters
 from virtscope.perf.groups import Group, GroupsError, Plan
 from virtscope.perf.kernel import Kernel, Linux, raise_file_limit
@@ -24,6 +24,7 @@ from virtscope.perf.support import ABSENT_PMU, Refusal, log_refusal
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import duration, interval_or_never
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
+from virtscope.toolkit.hierarchy import GlobError, hierarchy
 from virtscope.toolkit.scrape import Exporter, Source
 
 log = logging.getLogger(__name__)
@@ -101,10 +102,10 @@ def _hierarchy(procfs: Path) -> Source:
     """Return what says whether cgroups can be found, and where; their counts are among the counters'."""
 
     def read() -> list[Metric]:
-        cgroups.hierarchy(procfs)
+        hierarchy(procfs, CONTROLLER)
         return []
 
-    return Source("cgroups", read, lambda: str(cgroups.hierarchy(procfs)))
+    return Source("cgroups", read, lambda: str(hierarchy(procfs, CONTROLLER).root))
 
 
 def _caches(sysfs: Path) -> Source:

@@ -26,7 +26,7 @@ from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.xen import metrics, recorded, xentop_text
 from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingClocks
 from virtscope.xen.devices import network
-from virtscope.xen.hypervisor import running_version
+from virtscope.xen.hypervisor import find_program, running_version
 from virtscope.xen.libxenstat import MODEL, HostReader, Libxenstat, Shape
 from virtscope.xen.model import Child, Host, Missing, Network, Waiting
 from virtscope.xen.netdev import NetDev, WhereReadable
@@ -34,7 +34,8 @@ from virtscope.xen.recorded import RAW, Printed, Snapshot
 from virtscope.xen.runstate import INSTEAD, Runstate, waiting
 from virtscope.xen.text_networks import TextNetworks
 from virtscope.xen.toolstack import Keeper, Replayed
-from virtscope.xen.xentop import Xentop, find_xentop
+from virtscope.xen.xentop import Xentop
+from virtscope.xen.xentrace import LEAST_INTERVAL, Windows
 from virtscope.xen.xl import RawToolstack, Xl
 
 log = logging.getLogger(__name__)
@@ -70,15 +71,40 @@ def _serve(words: Sequence[str]) -> None:
         "xentop-exporter", "Exposes to Prometheus what Xen's Dom0 knows of its domains.", DEFAULT_PORT
     )
     _add_flags(known_flags, (*SOURCES, cli.REPLAY))
+    known_flags.add_argument(
+        "--xentrace.interval",
+        dest="trace_interval",
+        type=interval_or_never,
+        default="0",
+        metavar="DURATION",
+        help="trace a second in each such time, at least 10s, by xentrace, to estimate for which others each domain "
+        "waits; 0: never",
+    )
     cli.add_replay(known_flags)
     given = cli.start(known_flags, words)
     with contextlib.ExitStack() as at_end:
         if played := cli.playback("xentop", given):
             sources = replayed(played)
         else:
+            _refuse_trace(given.trace_interval, given.xl_interval)
             source = choose_source(getattr(given, "source", ""), given.sysfs, MODEL, at_end)
-            sources = live(source, given.procfs, given.sysfs, toolstack(given.xl_interval, at_end))
+            keeper = toolstack(given.xl_interval, at_end)
+            windows = trace(given.trace_interval, given.procfs, keeper, source, at_end)
+            sources = live(source, given.procfs, given.sysfs, keeper, windows)
         cli.serve(Exporter("xentop", sources), given)
+
+
+def _refuse_trace(interval: float, xl_interval: float) -> None:
+    """Exit with 1 and one line where no trace can be taken as the flags say."""
+    if 0 < interval < LEAST_INTERVAL:
+        sys.exit(
+            f"xentop-exporter: --xentrace.interval ({interval:g} s) is too short: a window, and what is asked for it, "
+            f"take seconds; give at least {LEAST_INTERVAL:g}s"
+        )
+    if interval and not xl_interval:
+        sys.exit(
+            "xentop-exporter: --xentrace.interval needs --xl.interval: xl says on which CPUs a vCPU that waits may run"
+        )
 
 
 def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> None:
@@ -103,7 +129,7 @@ def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> 
 def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.ExitStack) -> Libxenstat[N] | Xentop:
     """Return the source that the user wants, or the best that can be used now; `at_end` ends what it started."""
     library = Libxenstat(shape, sysfs)
-    xentop = find_xentop()
+    xentop = find_program("xentop")
     if wanted == "xentop" and not xentop:
         sys.exit("xentop-exporter: xentop is not in PATH; install Xen's tools (Debian: xen-utils)")
     if not wanted and xentop:
@@ -130,13 +156,29 @@ def toolstack(interval: float, at_end: contextlib.ExitStack) -> Keeper | None:
     return keeper
 
 
-def live(source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Keeper | None) -> list[Source]:
+def trace(
+    interval: float, procfs: str, keeper: Keeper | None, source: Libxenstat[Host] | Xentop, at_end: contextlib.ExitStack
+) -> Windows | None:
+    """Return the windows of a trace, if any are to be taken; started where the source knows domains by their ids."""
+    if not interval or keeper is None:
+        return None
+    windows = Windows(interval, keeper.background, procfs)
+    if isinstance(source, Libxenstat):
+        windows.start()
+        at_end.callback(windows.close)
+    return windows
+
+
+def live(
+    source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Keeper | None, windows: Windows | None
+) -> list[Source]:
     """Return what shows a source's values as they are now, and what goes with it."""
     if isinstance(source, Xentop):
         version = running_version(Path(sysfs))
         net_dev = NetDev(network, procfs, sysfs)
         networks = WhereReadable(net_dev.read, str(net_dev.path), "xentop")
-        return live_text(lambda: Printed(source.read(), version), source.origin, keeper, networks)
+        text = live_text(lambda: Printed(source.read(), version), source.origin, keeper, networks)
+        return [*text, *([Source("xentrace", _no_ids_to_name, lambda: "", required=False)] if windows else [])]
     add_guests = keeper.add_to if keeper else _add_nothing
     xl = [_xl(keeper)] if keeper else []
     host, library = HostReader(source, NetDev(network, procfs, sysfs)), LibraryView(add_guests)
@@ -150,6 +192,7 @@ def live(source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Kee
             required=False,
         ),
         *xl,
+        *([_wait_estimates(windows, host)] if windows else []),
     ]
 
 
@@ -179,6 +222,16 @@ def _xl(keeper: Keeper) -> Source:
     return Source("xl", read, keeper.origin, required=False, background=keeper.background)
 
 
+def _wait_estimates(windows: Windows, host: HostReader[Host]) -> Source:
+    def read() -> list[Metric]:
+        estimates, latest = windows.background.latest(), host.latest()
+        # Of the scrape before, as the two sources are read at once.
+        names = {domain.domid or 0: domain.name for domain in (latest.domains if latest else ())}
+        return metrics.wait_estimate_families(estimates, names)
+
+    return Source("xentrace", read, windows.origin, required=False, background=windows.background)
+
+
 def _waiting(runstate: Runstate[tuple[str, int], Waiting], host: HostReader[Host]) -> list[Waiting]:
     """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
 
@@ -194,6 +247,11 @@ def _waiting(runstate: Runstate[tuple[str, int], Waiting], host: HostReader[Host
 def _no_ids_to_ask_for() -> list[Metric]:
     """Stand for the runstate source beside xentop's text; raises SourceUnavailable."""
     raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
+
+
+def _no_ids_to_name() -> list[Metric]:
+    """Stand for the xentrace source beside xentop's text; raises SourceUnavailable."""
+    raise SourceUnavailable("xentop's text has no domain ids, by which a trace knows domains; take libxenstat")
 
 
 def recordable(source: Libxenstat[recorded.RawNode] | Xentop, procfs: str, sysfs: str) -> Recordable:

@@ -1,4 +1,4 @@
-"""Which Xen runs here, from /sys/hypervisor, and the libraries that speak its interface.
+"""Which Xen runs here, from /sys/hypervisor, the libraries that speak its interface, and where its programs lie.
 
     /sys/hypervisor/type            xen
     /sys/hypervisor/version/major   4
@@ -13,9 +13,13 @@ interface. So it is asked for by name, where the loader looks: LD_LIBRARY_PATH, 
 from __future__ import annotations
 
 import ctypes
+import os
+import shutil
 from pathlib import Path
 
 from virtscope.toolkit.collect import SourceUnavailable
+
+_FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/local/sbin")
 
 
 def require_xen(sysfs: Path) -> None:
@@ -50,6 +54,12 @@ def load(path: str) -> ctypes.CDLL:
         return ctypes.CDLL(path, use_errno=True)
     except OSError as error:
         raise SourceUnavailable(f"{path} can't be used: {error}") from error
+
+
+def find_program(name: str) -> str | None:
+    """Return the path of one of Xen's tools, in PATH or where they lie outside a user's PATH; None where it isn't."""
+    folders = [str(folder) for pattern in _FOLDERS for folder in sorted(Path("/").glob(pattern[1:]), reverse=True)]
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders]))
 
 
 def _first_line(path: Path) -> str:

@@ -27,6 +27,11 @@ What it exposes, with the command that shows the same by hand:
     xen_domain_runstate_seconds_total{domid="3",domain="web01",runstate="full_contention"} 12.5
     xen_domain_runnable_seconds_total{domid="3",domain="web01"} 31.25
 
+    # xentrace -D -e 0x21000 -T 1 FILE; only with --xentrace.interval
+    xen_domain_wait_estimated_seconds_total{domid="3",domain="web01",running_domid="7",running="batch"} 421.5
+    xen_trace_windows_total 17
+    xen_trace_lost_records_total 0
+
     # ps -o etimes,args -C xentop; only with source xentop
     xentop_iteration_age_seconds 1.4
     xentop_child_starts_total 1
@@ -50,6 +55,8 @@ from prometheus_client import Metric
 from virtscope.toolkit.families import Definition, Labels, info, series
 from virtscope.xen.model import (
     DOM0,
+    IDLE,
+    REST,
     STATES,
     Block,
     Child,
@@ -61,6 +68,7 @@ from virtscope.xen.model import (
     Pool,
     Toolstack,
     Vcpu,
+    WaitEstimates,
     Waiting,
 )
 
@@ -493,6 +501,64 @@ WAITING = rows(
 )
 
 
+class Estimated(NamedTuple):
+    """How long domains waited for which, and the names of those that there are, by id."""
+
+    estimates: WaitEstimates
+    names: Mapping[int, str]
+
+
+_NO_DOMAIN = {IDLE: "(idle)", REST: "(rest)"}
+
+
+def _waits(estimated: Estimated) -> list[tuple[Labels, float]]:
+    names = estimated.names
+    return [
+        ({"domid": str(domid), "domain": names[domid], **_running(other, names)}, seconds)
+        for domid, row in estimated.estimates.seconds.items()
+        if domid in names
+        for other, seconds in row.items()
+        if other in names or other in _NO_DOMAIN
+    ]
+
+
+def _running(domid: int, names: Mapping[int, str]) -> Labels:
+    if domid in _NO_DOMAIN:
+        return {"running_domid": "", "running": _NO_DOMAIN[domid]}
+    return {"running_domid": str(domid), "running": names[domid]}
+
+
+WAIT_ESTIMATE = rows(
+    _waits,
+    Definition(
+        "xen_domain_wait_estimated_seconds_total",
+        "Time that the domain's vCPUs were runnable and waited for a CPU, by the domain that ran meanwhile on the CPUs "
+        "that they may use, summed over the vCPUs, in seconds: an estimate, as one second in each --xentrace.interval "
+        "is taken for all of it. (idle): one of these CPUs was idle; (rest): domains without a series.",
+        lambda seconds: seconds,
+    ),
+)
+
+
+def _windows(estimated: Estimated) -> list[tuple[Labels, WaitEstimates]]:
+    return [({}, estimated.estimates)]
+
+
+TRACE = rows(
+    _windows,
+    Definition(
+        "xen_trace_windows_total",
+        "Windows of a second in which changes of vCPUs' states were traced.",
+        lambda estimates: estimates.windows,
+    ),
+    Definition(
+        "xen_trace_lost_records_total",
+        "Records that Xen's trace buffer had no room for in these windows. Their time is in no estimate.",
+        lambda estimates: estimates.lost_records,
+    ),
+)
+
+
 def _pools(answered: Answered) -> list[tuple[Labels, Pool]]:
     return [({"cpupool": pool.name}, pool) for pool in answered.toolstack.pools]
 
@@ -577,6 +643,11 @@ def host_families(host: Host) -> list[Metric]:
 def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
     """Return the families of how long domains ran and waited for a CPU."""
     return _page((RUNSTATE, WAITING), accounts)
+
+
+def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -> list[Metric]:
+    """Return the families of a trace, of the domains that have a name; the others have ended."""
+    return _page((WAIT_ESTIMATE, TRACE), Estimated(estimates, names))
 
 
 def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], int]) -> list[Metric]:

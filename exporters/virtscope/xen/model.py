@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 DOM0 = 0
 DOM0_NAME = b"Domain-0"
+IDLE = 0x7FFF  # DOMID_IDLE in public/xen.h: the domain that a physical CPU runs when it has nothing to do
+REST = -1  # no domain's id: all those that are not named
 STATES = ("running", "blocked", "paused", "shutdown", "crashed", "dying")
 # DOMAIN_RUNSTATE_* from 0 on, in the public/domctl.h of XenServer's Xen.
 RUNSTATES = ("full_run", "full_contention", "concurrency_hazard", "blocked", "partial_run", "partial_contention")
@@ -154,6 +156,14 @@ class Waiting(NamedTuple):
     runstate_seconds: dict[str, float]  # by RUNSTATES: what all its vCPUs were in together
     missed_changes: int  # of the run state, that the hypervisor did not record
     runnable_seconds: float | None  # summed over the vCPUs; None: this hypervisor doesn't say
+
+
+class WaitEstimates(NamedTuple):
+    """How long domains waited for a CPU while which ran, scaled from windows of a trace to all of the time."""
+
+    seconds: dict[int, dict[int, float]]  # by the id of the domain that waited, and of the one that ran, IDLE or REST
+    windows: int
+    lost_records: int
 
 
 class Info(NamedTuple):

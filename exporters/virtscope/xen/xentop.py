@@ -16,15 +16,14 @@ import contextlib
 import logging
 import os
 import selectors
-import shutil
 import subprocess
 import threading
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.toolkit.bounded import kill_group, last_line
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
+from virtscope.xen.hypervisor import find_program
 from virtscope.xen.xentop_text import cut_header, whole_iterations
 
 log = logging.getLogger(__name__)
@@ -39,7 +38,6 @@ _TOO_MANY_HEADERS = (
     "xentop prints more headers than iterations, so that a part would pass for the whole: drop -r if a script adds it, "
     "rename the domain whose name holds a header on a line of its own, or take --source=libxenstat"
 )
-_FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/local/sbin")
 
 
 class Iteration(NamedTuple):
@@ -57,7 +55,7 @@ class Xentop:
     """Keeps a xentop running, from start() to close(), and gives its last whole iteration."""
 
     def __init__(self, program: str) -> None:
-        """`program` is xentop's path; see find_xentop()."""
+        """`program` is xentop's path; see hypervisor.find_program()."""
         self._program = program
         self._options = ["-b", "-f", "-n", "-x", "-v"]
         self._lock = threading.Lock()  # over what follows
@@ -129,7 +127,7 @@ class Xentop:
             child = self._start()
         except OSError as error:
             tried = self._program
-            self._program = find_xentop() or tried  # an upgrade may have moved it
+            self._program = find_program("xentop") or tried  # an upgrade may have moved it
             return SourceUnavailable(f"{tried} can't be started: {error.strerror}")
         if child is None:
             return SourceError("closed")
@@ -246,9 +244,3 @@ class _Tail:
 
     def last_line(self) -> str:
         return last_line(self._text)
-
-
-def find_xentop() -> str | None:
-    """Return the path of xentop, in PATH or where Xen's tools lie outside a user's PATH; None where there is none."""
-    folders = [str(folder) for pattern in _FOLDERS for folder in sorted(Path("/").glob(pattern[1:]), reverse=True)]
-    return shutil.which("xentop", path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders]))

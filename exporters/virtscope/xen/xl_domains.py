@@ -36,6 +36,7 @@ _LISTED_STATE = re.compile(rb"[-rbpscdwS?]{5,10}")
 
 _VCPU_STATE = re.compile(rb"[-r][-b][-p]")
 _CPUS = re.compile(rb"all|none|[0-9]{1,5}(?:[-,^][0-9]{1,5})*")
+_RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
 _AFFINITY_WORDS = {b"any cpu": b"all", b"no cpus": b"none"}  # before Xen 4.5, when affinity was hard alone
 
 _SXP_DOMAIN = re.compile(rb"^\(domain$", re.MULTILINE)
@@ -148,6 +149,16 @@ def _vcpu_row(line: bytes, soft_too: bool) -> tuple[int, int, Placement] | None:
     ):
         return None
     return values[0], values[1], Placement(values[2] if cpu != b"-" else None, hard.decode(), soft.decode())
+
+
+def cpus_of(affinity: str) -> frozenset[int] | None:
+    """Return the physical CPUs that a placement's hard or soft affinity names, such as "0-3,7"; None: any."""
+    if affinity == "none":
+        return frozenset()
+    if not _RANGES.fullmatch(affinity):
+        return None  # "all", or "" where the toolstack doesn't say
+    ranges = (part.partition("-") for part in affinity.split(","))
+    return frozenset(cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1))
 
 
 def parse_details(output: bytes) -> dict[int, Details]:

@@ -10,6 +10,11 @@ the pool; credit2 has caps since Xen 4.10.
     Name                                ID Weight  Cap
     web01                                1    512   30
 
+`xl cpupool-list -c` shows each pool's CPUs:
+
+    Name               CPU list
+    Pool-0             0,1,2,3
+
 `xl psr-cmt-show` shows each domain's share of the last-level cache and of the memory's bandwidth, per socket. Bandwidth
 is measured over 10 ms, in KB/s; a KB has 1024 bytes.
 
@@ -25,6 +30,7 @@ tools/libxl/xl_cmdimpl.c), and of tools/python/xen/xend/XendNode.py and tools/py
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from virtscope.xen.model import Info, Pool, Share, Timing, decoded
 from virtscope.xen.xl_domains import number, numbers, split_columns
@@ -40,6 +46,7 @@ _PARAMETER = re.compile(rb"[a-z-]+=[A-Za-z0-9]+")
 _TIME = re.compile(rb"(tslice|ratelimit)=([0-9]{1,10})(ms|us)")
 _IN_A_SECOND = {b"ms": 1000, b"us": 1_000_000}
 _MOST_CPUS = 4  # digits
+_CPU_LIST = re.compile(r" *((?:[0-9]{1,4}(?:,[0-9]{1,4})*)?)")
 
 _PSR_UNITS = {b"KB", b"KB/s"}
 _PSR_PASSED_OVER = (b"Total RMID:", b"Total L3 Cache Size ")
@@ -87,6 +94,21 @@ def parse_pools(output: bytes) -> tuple[list[Pool], list[bytes]]:
         else:
             pools.append(Pool(row[0], decoded(row[1][1]), cpus))
     return pools, unknown
+
+
+def parse_pool_cpus(output: bytes, names: Sequence[str]) -> dict[str, frozenset[int]]:
+    """Return the physical CPUs of those CPU pools that have these names, as `xl cpupool-list -c` lists them.
+
+    The names are needed: a long one has no blank between it and the first CPU.
+    """
+    pools = {}
+    for line in output.split(b"\n"):
+        text = decoded(line)
+        for name in names:
+            found = _CPU_LIST.fullmatch(text[len(name) :]) if text.startswith(name) else None
+            if found:
+                pools[name] = frozenset(map(int, filter(None, found[1].split(","))))
+    return pools
 
 
 def parse_shares(output: bytes) -> tuple[dict[int, Share], dict[str, Timing], list[bytes]]:

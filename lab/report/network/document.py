@@ -32,7 +32,7 @@ def write_up(recording: Recording, prometheus: str) -> Document:
             tables.compared(results.paths, results, BYTE),
             study.said["cost"],
         ),
-        _published(tables.published(study)) if results.paths else None,
+        _published(tables.published(study)),
         part(
             "offloads",
             "Without segmentation offloads",
@@ -68,7 +68,6 @@ def write_up(recording: Recording, prometheus: str) -> Document:
         facts=tuple(facts(recording, prometheus)),
         parts=(
             *(one for one in found if one),
-            _published(tables.published(study)),
             _run(recording, at),
             _differences(),
         ),

@@ -60,7 +60,7 @@ def requests(results: Results) -> Table:
     }
     rows = [
         (
-            one.name,
+            named(one.name, results),
             *(_mean(results, test, one) for test in heads),
             str(len(results.of(REQUESTS, one))),
         )

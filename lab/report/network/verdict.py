@@ -8,7 +8,7 @@ from lab.network.experiment import CPU, REQUESTS
 from lab.network.scenario import PATHS
 from lab.report.network.comparison import C, Compared, Results
 from lab.report.network.study import NetworkStudy
-from lab.report.network.tables import interval
+from lab.report.network.tables import interval, named
 from lab.report.statistics import estimate
 from lab.report.units import significant
 
@@ -30,7 +30,7 @@ def verdict(results: Results, study: NetworkStudy) -> list[str]:
 
     found = [
         *_by_path(real(results.paths), judged, "a byte", unit),
-        *_by_path(results.requests, judged, "a request", unit),
+        *_by_path(real(results.requests), judged, "a request", unit),
         *_of(results.offloads, judged, "Without segmentation offloads, a byte", unit, lambda _: "with them"),
         *_of(
             real(results.sizes),
@@ -41,7 +41,11 @@ def verdict(results: Results, study: NetworkStudy) -> list[str]:
         ),
         *_not_reached(results),
     ]
-    if sentences := _by_path(real(results.paths, is_real=False), judged, "a byte", unit):
+    sentences = [
+        *_by_path(real(results.paths, is_real=False), judged, "a byte", unit),
+        *_by_path(real(results.requests, is_real=False), judged, "a request", unit),
+    ]
+    if sentences:
         found.append(f"On emulated hardware, so no more than a sign that it works. {' '.join(sentences)}")
     if not found:
         return ["No configuration was measured together with one to compare it with, so there is nothing to say yet."]
@@ -82,7 +86,7 @@ def _on(path: str) -> str:
 def _not_reached(results: Results) -> list[str]:
     """Loads of which some requests failed, or came later and later."""
     few = [
-        f"{one.name}: {significant(reached.mean)} answered"
+        f"{named(one.name, results)}: {significant(reached.mean)} answered"
         for one in results.loads
         if (reached := estimate(results.of(REQUESTS, one))) and reached.mean < ENOUGH * one.rate
     ]

@@ -10,6 +10,7 @@ import yaml
 from lab.measurements import METRIC, Measurement
 from lab.report import measurements
 from lab.report.document import Asked, Document, Part, incomplete
+from lab.report.loads import count
 from lab.report.measurements import Recording
 from lab.report.study import Source, source
 from lab.report.suites import published, tables
@@ -36,7 +37,7 @@ def write_up(recording: Recording, prometheus: str) -> Document:
         f"Run {run.name}: scenario {run.scenario}",
         recording.measurements,
         facts,
-        incomplete(recording.finished_steps, recording.planned_steps),
+        [*_unsettled(recording), *incomplete(recording.finished_steps, recording.planned_steps)],
         (Asked(at, (recording.asked[METRIC],)),),
         Part(
             "run",
@@ -51,6 +52,14 @@ def write_up(recording: Recording, prometheus: str) -> Document:
     )
 
 
+def _unsettled(recording: Recording) -> list[str]:
+    if not recording.unsettled:
+        return []
+    steps = f"{len(recording.unsettled)} of {count(recording.finished_steps, 'step')}"
+    most = f"others used up to {max(recording.unsettled.values()):.2f} CPUs"
+    return [f"The machine did not settle before {steps} ({most}), so their load is in the values."]
+
+
 _VERSIONS = {"lmbench": "lmbench", "stress-ng": "stress_ng"}  # and labels of lab_run_info
 
 
@@ -63,7 +72,7 @@ def _document(
     title: str,
     found: Sequence[Measurement],
     facts: Sequence[tuple[str, str]],
-    unfinished: Sequence[str],
+    cautions: Sequence[str],
     asked: tuple[Asked, ...],
     *more: Part,
 ) -> Document:
@@ -73,7 +82,7 @@ def _document(
     suites = dict.fromkeys(test.suite for test in of.tests)
     return Document(
         title=title,
-        verdict=(*verdict(of), *unfinished),
+        verdict=(*verdict(of), *cautions),
         facts=tuple(facts),
         parts=(
             *(_suite(suite, of, study, said, asked) for suite in suites),

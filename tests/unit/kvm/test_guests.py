@@ -84,7 +84,16 @@ def test_the_host_counts_guests_once_and_not_what_was_stolen() -> None:
     assert parse_host(STAT).boot_time == BOOTED
 
 
-@pytest.mark.parametrize("text", [b"", b"cpu 1 2 3\n", STAT.replace(b"btime", b"x"), STAT.replace(b" 30000", b" -1")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"cpu 1 2 3\n",
+        STAT.replace(b"btime", b"x"),
+        STAT.replace(b" 30000", b" -1"),
+        STAT.replace(b" 30000", b" " + b"9" * 5000),
+    ],
+)
 def test_a_malformed_stat_of_the_host_fails(text: bytes) -> None:
     with pytest.raises(SourceMalformed):
         parse_host(text)

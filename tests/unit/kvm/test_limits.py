@@ -113,6 +113,7 @@ def test_without_cgroups_there_is_nothing() -> None:
         (b"3:cpuset:/x\n", None),
         (b"0::/../../machine.slice/a.scope\n", ("machine.slice/a.scope", False)),  # to a container
         (b"0::/..\n", ("", False)),
+        (b"0::/..//b.scope\n", ("b.scope", False)),
         (b"", None),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from lab import scenario, studies
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation, Elsewhere, Guest, Step, parse
+from lab.allocation.switching import plan
 from lab.keys import ScenarioError
 
 VALID = """\
@@ -175,6 +176,27 @@ def test_guests_of_another_host() -> None:
     assert parse(OF_TWO + TARGET + "  emulated: true\n", "mine.yml").target == replace(found, emulated=True)
 
 
+def test_each_host_of_a_list_has_a_run() -> None:
+    two = """\
+target:
+- {platform: xen, host: root@xen1, guests: [a, b]}
+- {platform: kvm, host: "ssh://root@kvm1:22", guests: [c, d]}
+"""
+    what = parse(OF_TWO + two, "mine.yml")
+    assert [(run.name, run.target) for run in what.runs] == [
+        ("mine-xen1", Elsewhere("xen", "root@xen1", (Guest("a"), Guest("b")))),
+        ("mine-kvm1-22", Elsewhere("kvm", "ssh://root@kvm1:22", (Guest("c"), Guest("d")))),
+    ]
+    assert {run.steps for run in what.runs} == {what.steps}
+    lines = plan(what)
+    assert [line for line in lines if line.startswith("On ")] == [
+        "On root@xen1, over ssh:",
+        "On ssh://root@kvm1:22, over ssh:",
+    ]
+    [alone] = parse(OF_TWO + TARGET, "mine.yml").runs
+    assert alone.name == "mine"
+
+
 TARGETS = [
     (
         TARGET.replace("xen\n", "xem\n"),
@@ -199,6 +221,14 @@ TARGETS = [
         r"mine.yml:8: target.guests[2]: 'a\nb' is no name: it must be printable, and not begin with -",
     ),
     (
+        "target: []\n",
+        "mine.yml:5: target: the list is empty",
+    ),
+    (
+        "target:\n- {platform: xen, host: root@xen1, guests: [a, b]}\n- {platform: xen, host: xen1, guests: [c, d]}\n",
+        "mine.yml:7: target[2]: the host xen1 is there twice, and has one run",
+    ),
+    (
         f"{TARGET}pinning: pinned\n",
         "mine.yml:9: pinning: is of cgroups: how a host's guests are pinned is left as it is",
     ),
@@ -215,7 +245,7 @@ def test_targets_that_are_none(added: str, message: str) -> None:
 def test_caps_must_be_those_of_as_many_guests() -> None:
     with pytest.raises(ScenarioError) as error:
         parse(VALID + TARGET, "mine.yml")
-    assert str(error.value) == "mine.yml:3: magnitudes[2]: is of 4 containers, but target has 2 guests"
+    assert str(error.value) == "mine.yml:3: magnitudes[2]: is of 4 containers, but root@xen1 has 2 guests"
 
 
 def test_caps_that_xl_would_round_are_refused() -> None:

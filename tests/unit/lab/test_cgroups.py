@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,22 @@ def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(ke
     assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "0-3"
     assert made.cpu_seconds() == pytest.approx(1.234567)
     assert made.memory_bytes() == 4096
+
+
+def test_another_run_that_ends_may_take_away_their_parent(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[Path] = []
+    mkdir = Path.mkdir
+
+    def just_before(folder: Path, **options: bool) -> None:
+        if folder.name == "auction-1-web" and not ended:
+            ended.append(folder)
+            shutil.rmtree(folder.parent)
+        mkdir(folder, **options)
+
+    monkeypatch.setattr(Path, "mkdir", just_before)
+    cgroup(kernel).make(TierLimits(cap=0.2))
+    assert ended
+    assert kernel.read("virtscope/auction-1-web/cpu.max") == "4000 20000"
 
 
 def test_a_switch_of_its_cap_writes_nothing_else(kernel: Kernel) -> None:

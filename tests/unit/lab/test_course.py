@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +21,7 @@ from lab.calibration import Scale
 from lab.progress import Course
 from lab.sensors import edited
 from lab.state import State
+from tests.unit.waiting import within_a_minute
 from tools import programs
 from tools.targets import this_machine
 
@@ -85,14 +90,27 @@ def test_two_nodes_are_two_cpus() -> None:
 
 
 def test_prometheus_is_shown_where_to_look_and_no_longer(tmp_path: Path) -> None:
-    targets.write({"telegraf": [1], "cadvisor": [2], "lab": [3, 4]}, tmp_path)
-    [group] = yaml.safe_load((tmp_path / "lab-lab.yml").read_text())
-    assert group["targets"] == ["127.0.0.1:3", "127.0.0.1:4"]
-    assert group["labels"] == {"host": this_machine().host, "platform": "cgroup"}
-    (tmp_path / "lab.yml").touch()  # somebody else's
-    targets.remove(tmp_path)
-    targets.remove(tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["lab.yml"]
+    for name in ("lab.yml", "lab-laboratory.yml"):  # somebody else's
+        (tmp_path / name).touch()
+    left_over = tmp_path / "cadvisor-lab-1.yml"  # by a run that the machine's crash has ended
+    left_over.touch()
+    with targets.written({"telegraf": [1], "lab": [3, 4]}, tmp_path):
+        assert not left_over.exists()
+        assert (tmp_path / f"telegraf-lab-{os.getpid()}.yml").exists()
+        [group] = yaml.safe_load((tmp_path / f"lab-lab-{os.getpid()}.yml").read_text())
+        assert group["targets"] == ["127.0.0.1:3", "127.0.0.1:4"]
+        assert group["labels"] == {"host": this_machine().host, "platform": "cgroup"}
+    assert {file.name for file in tmp_path.iterdir()} == {"lab.yml", "lab-laboratory.yml"}
+
+
+def test_prometheus_no_longer_looks_where_a_killed_lab_was(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, signal; from lab import targets\n"
+        f"with targets.written({{'lab': [1]}}, pathlib.Path({str(tmp_path)!r})): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code], cwd=programs.CHECKOUT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    within_a_minute(lambda: list(tmp_path.iterdir()) == [])
 
 
 def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,7 @@ def test_of_two_attempts_at_a_step_the_later_counts() -> None:
         {
             "lab_run_info": [Sample({"run": "run-1", "cpus": "2"}, 1)],
             "lab_run_planned_steps": [Sample({"run": "run-1"}, 6)],
+            "lab_step_unsettled_cpus": [Sample({"run": "run-1", "step": "base-1"}, 1.5)],
             "lab_measurement": [sample("1795424799", 7.0, "new"), sample("1795424712", 5.0, "old")],
         }
     )
@@ -95,3 +96,4 @@ def test_of_two_attempts_at_a_step_the_later_counts() -> None:
     found = measurements.collect(prometheus, run, asked_at=1_795_425_000)
     assert [one.value for one in found.measurements] == [7.0]
     assert (found.finished_steps, found.planned_steps, found.info["cpus"]) == (1, 6, "2")
+    assert found.unsettled == {"base-1": 1.5}

@@ -54,6 +54,7 @@ def test_a_line_through_points_beside_it() -> None:
     assert found.r_squared == pytest.approx(1 - 0.032 / 19.24)
     deviation = (0.032 / 2) ** 0.5
     assert found.slope.half == pytest.approx(4.303 * deviation / 5**0.5)
+    assert found.slope.deviation is None  # the points' are in y's unit, not in the slope's
     assert found.intercept.half == pytest.approx(4.303 * deviation * (1 / 4 + 1.5**2 / 5) ** 0.5)
 
 

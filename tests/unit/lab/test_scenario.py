@@ -18,7 +18,7 @@ duration: 2m
 """
 
 
-@pytest.mark.parametrize("name", ["smoke", "intensity", "scale", "placement"])
+@pytest.mark.parametrize("name", ["smoke", "intensity", "scale", "placement", "neighbour"])
 def test_shipped_scenarios_are_valid(name: str) -> None:
     shipped = scenario.load(scenario.find(name))
     assert shipped.name == name
@@ -44,6 +44,16 @@ def test_steps_run_one_after_the_other() -> None:
     assert parsed.duration == 120
 
 
+def test_a_batch_job_makes_steps_of_their_own() -> None:
+    parsed = scenario.parse(VALID + "batch: [none, running, stopped]\n", "mine.yml")
+    assert [(step.name, step.setting) for step in parsed.steps[:3]] == [
+        ("1x500-1", "one node"),
+        ("batch-running-1x500-1", "one node, batch job running"),
+        ("batch-stopped-1x500-1", "one node, batch job stopped"),
+    ]
+    assert len({step.name for step in parsed.steps}) == len(parsed.steps) == 12
+
+
 def test_limits_of_one_server_come_before_those_of_its_tier() -> None:
     parsed = scenario.parse(VALID + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
     assert parsed.limit("auction-1", "web") == Limit(weight=200, cap=None)
@@ -51,8 +61,8 @@ def test_limits_of_one_server_come_before_those_of_its_tier() -> None:
     assert parsed.limit("auction-2", "db") == Limit()
 
 
-KEYS = "about, instances, clients, duration, warm_up, repetitions, placement, think_time, timeout, seed, calibration"
-KEYS += ", limits"
+KEYS = "about, instances, clients, duration, warm_up, repetitions, placement, batch, think_time, timeout, seed"
+KEYS += ", calibration, limits"
 
 ERRORS = [
     ("instanzes: 1\n", "mine.yml:5: instanzes: no such key; did you mean instances?"),
@@ -67,6 +77,7 @@ ERRORS = [
         "placement:\n- one node\n- one node\n",
         "mine.yml:7: placement[2]: 'one node' is there twice; to run it again, use repetitions",
     ),
+    ("batch: [none, run]\n", "mine.yml:5: batch[2]: 'run' is none; did you mean running?"),
     ("placement: []\n", "mine.yml:5: placement: the list is empty"),
     ("limits: 0.2\n", "mine.yml:5: limits: must be a mapping, such as `key: value`"),
     ("limits:\n  wed: {cap: 0.2}\n", "mine.yml:6: limits.wed: no such key; did you mean web?"),

@@ -296,6 +296,12 @@ class TestDocument:
         found = replace(recording(measured("base", 1)), finished_steps=3)
         assert "The run is not complete: 3 of its 10 steps are recorded." in markdown(write_up(found, "p"))
 
+    def test_a_run_on_a_machine_that_did_not_settle_says_so(self) -> None:
+        found = replace(recording(measured("base", 1)), unsettled={"base-lmbench-1": 0.25, "base-lmbench-2": 1.31})
+        said = "The machine did not settle before 2 of 10 steps (others used up to 1.31 CPUs), so their load is in the"
+        assert said in markdown(write_up(found, "p"))
+        assert "settle before" not in markdown(write_up(replace(found, unsettled={}), "p"))
+
     def test_the_study_against_itself_gives_its_own_numbers(self) -> None:
         text = markdown(of_files(published.measurements(STUDY.rows), ["fisher2012.csv"]))
         assert "| fork proc | µs | lower | xen | 421 | 6.95 | 412 to 429 | 5 | 4.146 | " in text

@@ -133,6 +133,17 @@ class TestStep:
             assert label in fork
         assert 'test="lmbench/processor_processes/fork proc",unit="microseconds"' in fork
 
+    @pytest.mark.parametrize(("used", "settled"), [(0.1, True), (0.3, False)])
+    def test_that_the_machine_did_not_settle_is_said_and_exposed(
+        self, steps: running._Running, monkeypatch: pytest.MonkeyPatch, used: float, settled: bool
+    ) -> None:
+        monkeypatch.setattr(running._Running, "_settle", lambda *_: used)
+        said = measure(steps, Guest((FIXTURES / "lmbench-results.txt").read_text()))
+        assert ("the machine did not settle: others used 0.30 CPUs before" in said) == (not settled)
+        exposed = generate_latest(steps.metrics.registry).decode()
+        series = f'lab_step_unsettled_cpus{{run="{steps.state.run}",step="web-lmbench-2"}} 0.3'
+        assert (series in exposed) == (not settled)
+
     @pytest.mark.parametrize(
         ("prints", "message"),
         [
@@ -170,4 +181,4 @@ def test_a_plan_says_what_runs_where() -> None:
         f"web: lmbench, unixbench, stress-ng, by ssh root@web1: {scripts}",
         "nbench is skipped: no distribution packages it; give the folder of a copy with `nbench: /path`",
     ]
-    assert running.planned_seconds(what, what.steps) == pytest.approx(15 * sum((102, 600, 77, 3 * 5)))
+    assert running.planned_seconds(what, what.steps) == pytest.approx(15 * sum((192, 600, 77, 3 * 5)))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.perf import cgroups
-from virtscope.perf.cgroups import Cgroup, Cgroups, GlobError, hierarchy
+from virtscope.perf.cgroups import Cgroup, Cgroups
+from virtscope.toolkit import hierarchy
 from virtscope.toolkit.collect import SourceUnavailable
+from virtscope.toolkit.hierarchy import GlobError
 
 PATHS = (
     "/system.slice/docker-0123.scope",
@@ -166,7 +167,7 @@ def test_however_many_there_are_the_walk_ends_and_the_upper_ones_are_found(
     host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     host.make(*(f"/lxc/nest/{number}/in" for number in range(50)))
-    monkeypatch.setattr(cgroups, "MOST_FOLDERS", 20)
+    monkeypatch.setattr(hierarchy, "MOST_FOLDERS", 20)
     found = Cgroups(host.procfs, ["/**"], [])
     with caplog.at_level(logging.WARNING):
         upper = [cgroup.path for cgroup in found.find() if cgroup.path.count("/") < 3]
@@ -207,7 +208,7 @@ V2 = "41 31 0:38 {root} {at} rw,relatime shared:9 - cgroup2 {source} rw,nsdelega
 def test_the_hierarchy_that_perf_event_counts_by(tmp_path: Path, lines: list[str], chosen: str) -> None:
     host = Host(tmp_path)
     host.mounts("22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw", *lines)
-    assert hierarchy(host.procfs) == Path(chosen)
+    assert hierarchy.hierarchy(host.procfs, "perf_event").root == Path(chosen)
 
 
 @pytest.mark.parametrize("lines", [[], [V1.format(root="/", at="/c/cpu", controllers="cpu")]])

@@ -85,14 +85,14 @@ def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
 def test_one_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
     program = script(tmp_path, f"sleep 600 & echo $! > {tmp_path}/pid", "wait")
     with pytest.raises(SourceTimeout, match="did not end within"):
-        Commands(0.5).run(program)
+        Commands(2).run(program)
     assert is_gone(int((tmp_path / "pid").read_text()))
 
 
 def test_one_that_closes_its_output_and_goes_on_is_killed_too(tmp_path: Path) -> None:
     program = script(tmp_path, f"echo $$ > {tmp_path}/pid", "exec sleep 600 >&- 2>&-")
     with pytest.raises(SourceTimeout):
-        Commands(0.5).run(program)
+        Commands(2).run(program)
     assert is_gone(int((tmp_path / "pid").read_text()))
 
 

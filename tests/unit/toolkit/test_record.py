@@ -107,7 +107,7 @@ def test_anonymised_it_holds_no_name(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_source_that_hangs_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("virtscope.toolkit.record.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("virtscope.toolkit.record.PATIENCE_SECONDS", 1.0)
     never = threading.Event()
     readings = recorded(tmp_path / "host.jsonl.gz", never.wait, script("first", "second"))
     never.set()

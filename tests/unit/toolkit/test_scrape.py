@@ -73,7 +73,7 @@ def test_scrapes_that_come_together_share_a_page() -> None:
     assert reading.acquire(timeout=30)
     for thread in scrapes[1:]:
         thread.start()
-    time.sleep(0.2)
+    time.sleep(1)
     let.set()
     for thread in scrapes:
         thread.join(30)
@@ -83,6 +83,7 @@ def test_scrapes_that_come_together_share_a_page() -> None:
 
 
 def test_no_read_begins_before_the_pages_of_the_last_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrape, "MOST_HELD_BACK_SECONDS", 30.0)
     events: list[str] = []
     writing, let = threading.Event(), threading.Event()
 
@@ -105,7 +106,7 @@ def test_no_read_begins_before_the_pages_of_the_last_are_written(monkeypatch: py
     assert writing.wait(30)
     for thread in scrapes[1:]:
         thread.start()
-    time.sleep(0.2)
+    time.sleep(1)
     let.set()
     for thread in scrapes:
         thread.join(30)

@@ -13,9 +13,9 @@ from tools.programs import CHECKOUT
 
 # They ask for their notice and no more; what is shipped, in the bundle, has nothing else.
 PERMISSIVE = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-3-Clause-Modification", "CC-PDDC", "CC0-1.0"}
-PERMISSIVE |= {"ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "ZPL-2.1", "Zlib"}
+PERMISSIVE |= {"ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "UPL-1.0", "ZPL-2.1", "Zlib"}
 # They ask for the source of their own files, unchanged here; CC-BY-SA is of a module's documentation.
-BY_FILE = {"CC-BY-SA-4.0", "LGPL-2.1-or-later", "MPL-2.0"}
+BY_FILE = {"CC-BY-SA-4.0", "LGPL-2.1-or-later", "LGPL-3.0", "MPL-2.0"}
 # Used to build and test, as programs of their own: nothing of the project is part of them, or they of it.
 GPL_PROGRAMS = {"ansible-core", "ansible-lint", "codespell", "yamllint"}
 

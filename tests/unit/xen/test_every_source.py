@@ -8,6 +8,8 @@ from tests.golden_pages import assert_golden
 from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics
 from virtscope.xen.model import (
+    IDLE,
+    REST,
     RUNSTATES,
     STATES,
     Bandwidth,
@@ -26,6 +28,7 @@ from virtscope.xen.model import (
     Toolstack,
     Traffic,
     Vcpu,
+    WaitEstimates,
     Waiting,
 )
 
@@ -63,6 +66,15 @@ DOMAIN = Domain(
 WAITING = Waiting(3, "web01", {state: float(number) for number, state in enumerate(RUNSTATES)}, 7, 31.25)
 
 
+# A domain that has ended, 9, is shown neither as who waited nor as who ran.
+ESTIMATES = WaitEstimates(
+    {3: {3: 1.5, 0: 2.5, 7: 421.5, 9: 4.0, IDLE: 0.25, REST: 8.0}, 9: {3: 5.0}},
+    windows=17,
+    lost_records=2,
+)
+NAMES = {0: "Domain-0", 3: "web01", 7: "batch-7"}
+
+
 def test_golden_page() -> None:
     pool = Pool("Pool-0", "credit2", 8, Timing(0.03, 0.001))
     toolstack = Toolstack("xl", Info("4.17.7", "credit2", 8, 10**9, 1 << 34, 1 << 33), (pool,), {3: GUEST}, ())
@@ -70,8 +82,16 @@ def test_golden_page() -> None:
         [
             *metrics.host_families(Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,), (GUEST,))),
             *metrics.waiting_families([WAITING]),
+            *metrics.wait_estimate_families(ESTIMATES, NAMES),
             *metrics.child_families(Child(1.4, 0, 1)),
             *metrics.toolstack_families(toolstack, {("sched-credit2", "complaint"): 1}),
         ]
     )
     assert_golden(GOLDEN, page)
+
+
+def test_a_guest_called_like_what_is_no_domain_is_known_by_its_id() -> None:
+    estimates = WaitEstimates({3: {7: 1.5, IDLE: 0.25}}, 1, 0)
+    [waits, *_] = metrics.wait_estimate_families(estimates, {3: "web01", 7: "(idle)"})
+    labels = [(sample.labels["running_domid"], sample.labels["running"]) for sample in waits.samples]
+    assert labels == [("7", "(idle)"), ("", "(idle)")]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.waiting import within_a_minute
 from virtscope.toolkit.collect import SourceError, SourceMalformed
-from virtscope.xen import xentop, xentop_text
+from virtscope.xen import hypervisor, xentop, xentop_text
 from virtscope.xen.xentop import Xentop
 
 FAKE = Path(__file__).resolve().parents[2] / "e2e/fake_xentop.py"
@@ -39,7 +39,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text(FAKE.read_text().replace("/usr/bin/env python3", sys.executable, 1))
     program.chmod(0o755)
     (program.parent / "says").write_text("counts")
-    monkeypatch.setattr(xentop, "_FOLDERS", (f"{tmp_path}/4.*",))
+    monkeypatch.setattr(hypervisor, "_FOLDERS", (f"{tmp_path}/4.*",))
     monkeypatch.setenv("PATH", str(tmp_path))
     return program
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.model import Info, Placement, Pool, Share, Timing
-from virtscope.xen.xl_domains import Details, Listed, parse_details, parse_list, parse_vcpus
-from virtscope.xen.xl_host import parse_info, parse_pools, parse_psr, parse_shares
+from virtscope.xen.xl_domains import Details, Listed, cpus_of, parse_details, parse_list, parse_vcpus
+from virtscope.xen.xl_host import parse_info, parse_pool_cpus, parse_pools, parse_psr, parse_shares
 
 SAMPLES = Path(__file__).resolve().parents[4] / "shared/samples/xentools"
 
@@ -183,6 +183,41 @@ def test_credit() -> None:
     }
     assert timings == {"Pool-0": Timing(0.03, 0.001), "spare pool": Timing(0.005, None)}
     assert unknown == []
+
+
+def test_the_cpus_of_each_pool() -> None:
+    text = (
+        b"Name               CPU list\n"
+        b"Pool-0             0,1,2,10\n"
+        b"spare pool         3\n"
+        b"empty              \n"
+        b"pool-of-20-letters-a4,5\n"
+        b"made-since         6\n"
+    )
+    names = ["Pool-0", "spare pool", "empty", "pool-of-20-letters-a", "gone", "Pool"]
+    assert parse_pool_cpus(text, names) == {
+        "Pool-0": frozenset({0, 1, 2, 10}),
+        "spare pool": frozenset({3}),
+        "empty": frozenset(),
+        "pool-of-20-letters-a": frozenset({4, 5}),
+    }
+    assert parse_pool_cpus(b"Pool-0             0,1-2\nPool-0             x\nlibxl: error\n", names) == {}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "cpus"),
+    [
+        ("all", None),
+        ("", None),
+        ("none", set()),
+        ("7", {7}),
+        ("0-2,8,10-11", {0, 1, 2, 8, 10, 11}),
+        ("3-1", set()),
+        ("0-3^2", None),  # which xl prints for no affinity
+    ],
+)
+def test_the_cpus_of_an_affinity(affinity: str, cpus: set[int] | None) -> None:
+    assert cpus_of(affinity) == cpus
 
 
 def test_credit_of_xm_and_xl_4_1_has_no_pools_and_minus_one_is_unknown() -> None:

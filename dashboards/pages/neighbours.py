@@ -1,0 +1,65 @@
+"""Who waits for whom: virtual servers of one host by those that ran while they waited for a CPU."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import table
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards import marks, panels, waiting
+from dashboards.layout import Row, page
+from dashboards.signals import neighbours, unfiltered
+
+
+def make() -> dashboard.Dashboard:
+    """The dashboard of one host's neighbours."""
+    return page(
+        uid="virtscope-neighbours",
+        title="Who waits for whom",
+        question="Who waits for whom on this host?",
+        answer=(
+            "A row for each virtual server that waits for a CPU, a column for each that ran meanwhile; below it that "
+            "over time and by reason, and whom an application's waiting names."
+        ),
+        annotations=[marks.changes(), marks.alerts()],
+        rows=[
+            Row("", [_matrix()]),
+            Row(
+                "Over time",
+                [
+                    waiting.by_who(neighbours.WHO).span(14).height(10),
+                    waiting.by_reason(neighbours.BY_REASON).span(10).height(10),
+                ],
+            ),
+            Row(
+                "Applications",
+                [
+                    waiting.named("Named neighbours of the host's applications", of_all=True),
+                    _reallocated(),
+                ],
+            ),
+        ],
+    )
+
+
+def _matrix() -> table.Panel:
+    return (
+        panels.matrix(
+            neighbours.MATRIX,
+            "vserver",
+            neighbours.COLUMN,
+            header="Waits",
+            first=[neighbours.TOTAL, neighbours.REST],
+            without_page=neighbours.WITHOUT_PAGE,
+        )
+        .span(24)
+        .height(12)
+    )
+
+
+def _reallocated() -> table.Panel:
+    return waiting.pairs(
+        "Reallocated neighbours of the host's applications",
+        "For an hour after a named neighbour's cap has changed, or after it has left: what the application waited for "
+        "it before (an upper bound), beside how much less it has waited since. The latest of the time shown.",
+        [unfiltered(neighbours.PREDICTED), unfiltered(neighbours.REGAINED)],
+    )

@@ -1,0 +1,238 @@
+"""The program in the kernel, waits.bpf.c: loaded through libbpf by ctypes, attached to sched_switch, its maps read.
+
+No compiler, no headers and no tracefs on the watched host: waits.bpf.o is the same for every kernel, and libbpf fits it
+to the one that runs by that one's types (BTF). Facts and traps of the library:
+- libbpf.so.0 (Debian 11, Ubuntu 22.04) returns a failed pointer as the negative errno, libbpf.so.1 as NULL with errno
+  set; all calls that are needed here are in both.
+- It prints to standard error. A callback from C would need memory that is writable and executable, which the systemd
+  unit forbids: so standard error is kept in a file while the program is loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from ctypes import c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import IO, Any, Callable, NamedTuple
+
+from virtscope.sched.reasons import Machine, Refused, no_library, why
+from virtscope.toolkit.collect import SourceError
+
+OBJECT = Path(__file__).with_name("waits.bpf.o")
+
+# Names that no cgroup has, from waits.bpf.c.
+IDLE, OTHER, THROTTLED, STOLEN = 0, 2**64 - 1, 2**64 - 2, 2**64 - 3
+
+MOST_PAIRS = 8192  # that the kernel has room for
+_BATCH = 1024  # pairs that are read at once
+
+Pair = tuple[int, int]
+"""Ids of cgroups: whose tasks waited, and whose ran meanwhile, which may be one of the names above."""
+
+
+class Waited(NamedTuple):
+    """What was added up for a pair since the program was loaded, or since the pair was forgotten."""
+
+    ns: int
+    waits: int  # each wait is counted in one pair, whoever ran in it
+
+
+class Totals(NamedTuple):
+    """How struct cpu begins: of all CPUs, since the program was loaded."""
+
+    switches: int
+    waited: int  # ns that were charged to whoever ran
+    run_delay: int  # ns that tasks waited by the kernel's own count; 0 where it has none
+    lost: int  # ns for which there was no room
+
+
+class Program:
+    """The program, from its loading to close()."""
+
+    def __init__(self, version: int, machine: Machine, open_library: Callable[..., Any] = ctypes.CDLL) -> None:
+        """Load and attach it, to tell cgroups of this version apart.
+
+        Raises SourceUnavailable where this machine can't run it, with what is missing and what to do, SourceError where
+        it should.
+        """
+        self.library, lib = _library(open_library)
+        self._lib = lib
+        self._object = self._link = 0
+        with _kept_away() as said:
+            try:
+                self._load(version)
+            except OSError as error:
+                self.close()
+                raise why(Refused(error.errno or 0, said(), self.library), machine) from None
+        self._cpus = lib.libbpf_num_possible_cpus()
+        self._words = lib.bpf_map__value_size(self._map(b"cpus")) // 8
+        self._fds = {name: lib.bpf_map__fd(self._map(name)) for name in (b"pairs", b"cpus", b"throttles")}
+        self._keys = (c_uint64 * (2 * _BATCH))()
+        self._values = (c_uint64 * (2 * self._cpus * _BATCH))()
+        self._total = (c_uint64 * (self._words * self._cpus))()
+
+    def _load(self, version: int) -> None:
+        lib = self._lib
+        self._object = _have(lib.bpf_object__open_file(os.fsencode(OBJECT), None))
+        constants = c_uint32(version)
+        _succeed(
+            lib.bpf_map__set_initial_value(
+                self._map(b"waits.rodata"), ctypes.byref(constants), ctypes.sizeof(constants)
+            )
+        )
+        _succeed(lib.bpf_object__load(self._object))
+        program = _have(lib.bpf_object__find_program_by_name(self._object, b"on_switch"))
+        self._link = _have(lib.bpf_program__attach(program))
+
+    def _map(self, name: bytes) -> int:
+        return _have(self._lib.bpf_object__find_map_by_name(self._object, name))
+
+    def close(self) -> None:
+        """Detach and unload it. (The end of the process does so too.)"""
+        if self._link:
+            self._lib.bpf_link__destroy(self._link)
+        if self._object:
+            self._lib.bpf_object__close(self._object)
+        self._link = self._object = 0
+
+    def pairs(self) -> dict[Pair, Waited]:
+        """Return what was added up for each pair; raises SourceError."""
+        found: dict[Pair, Waited] = {}
+        after, count = c_uint64(), c_uint32()
+        begin = None
+        width = 2 * self._cpus
+        while True:
+            count.value = _BATCH
+            failed = self._lib.bpf_map_lookup_batch(
+                self._fds[b"pairs"], begin, ctypes.byref(after), self._keys, self._values, ctypes.byref(count), None
+            )
+            if failed and ctypes.get_errno() != errno.ENOENT:  # which says that these were the last
+                raise _unreadable()
+            keys, words = _integers(self._keys, 2 * count.value), _integers(self._values, width * count.value)
+            for at, pair in enumerate(zip(keys[0::2], keys[1::2])):
+                of_cpus = words[at * width : (at + 1) * width]
+                found[pair] = Waited(sum(of_cpus[0::2]), sum(of_cpus[1::2]))
+            if failed:
+                return found
+            begin = ctypes.byref(after)
+
+    def totals(self) -> Totals:
+        """Return what was counted on all CPUs; raises SourceError."""
+        key = c_uint32(0)
+        if self._lib.bpf_map_lookup_elem(self._fds[b"cpus"], ctypes.byref(key), self._total):
+            raise _unreadable()
+        words = _integers(self._total, len(self._total))
+        return Totals(*(sum(words[at :: self._words]) for at in range(len(Totals._fields))))
+
+    def forget(self, pairs: Iterable[Pair], cgroups: Iterable[int]) -> None:
+        """Make room: forget these pairs, and what was held of these cgroups by their caps; raises SourceError."""
+        for pair in pairs:
+            self._delete(b"pairs", (c_uint64 * 2)(*pair))
+        for cgroup in cgroups:
+            self._delete(b"throttles", c_uint64(cgroup))
+
+    def _delete(self, name: bytes, key: ctypes.Array[c_uint64] | c_uint64) -> None:
+        failed = self._lib.bpf_map_delete_elem(self._fds[name], ctypes.byref(key))
+        if failed and ctypes.get_errno() != errno.ENOENT:
+            raise _unreadable()
+
+
+# --- libbpf -----------------------------------------------------------------------------------------------------------
+
+
+def _library(open_library: Callable[..., Any]) -> tuple[str, Any]:
+    """Return the name of the newest libbpf there is, and it, with the types of what is called."""
+    problems = []
+    for name in ("libbpf.so.1", "libbpf.so.0"):
+        try:
+            lib = open_library(name, use_errno=True)
+        except OSError as error:
+            problems.append(str(error))
+            continue
+        try:
+            for function, (result, *arguments) in _FUNCTIONS.items():
+                getattr(lib, function).restype = result
+                getattr(lib, function).argtypes = arguments
+        except AttributeError as error:
+            problems.append(f"{name} is too old ({error})")
+            continue
+        return name, lib
+    raise no_library(problems)
+
+
+_FUNCTIONS: dict[str, list[Any]] = {
+    "libbpf_num_possible_cpus": [c_int],
+    "bpf_object__open_file": [c_void_p, c_char_p, c_void_p],
+    "bpf_object__load": [c_int, c_void_p],
+    "bpf_object__close": [None, c_void_p],
+    "bpf_object__find_program_by_name": [c_void_p, c_void_p, c_char_p],
+    "bpf_object__find_map_by_name": [c_void_p, c_void_p, c_char_p],
+    "bpf_program__attach": [c_void_p, c_void_p],
+    "bpf_link__destroy": [c_int, c_void_p],
+    "bpf_map__fd": [c_int, c_void_p],
+    "bpf_map__value_size": [c_uint32, c_void_p],
+    "bpf_map__set_initial_value": [c_int, c_void_p, c_void_p, c_size_t],
+    "bpf_map_lookup_elem": [c_int, c_int, c_void_p, c_void_p],
+    "bpf_map_lookup_batch": [c_int, c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p],
+    "bpf_map_delete_elem": [c_int, c_int, c_void_p],
+}
+
+_LARGEST_POINTER = 2 ** (8 * ctypes.sizeof(c_void_p)) - 1
+_MOST_ERRORS = 4095  # include/linux/err.h
+
+
+def _have(pointer: int | None) -> int:
+    """Return a pointer that is one; raises OSError for NULL, and for the errno that libbpf.so.0 has in its place."""
+    if not pointer:
+        raise OSError(ctypes.get_errno() or errno.ENOENT, "NULL")
+    if pointer > _LARGEST_POINTER - _MOST_ERRORS:
+        raise OSError(_LARGEST_POINTER + 1 - pointer, "no pointer")
+    return pointer
+
+
+def _succeed(result: int) -> None:
+    """Raise OSError for a result below 0, which is the negative errno."""
+    if result < 0:
+        raise OSError(-result, "failed")
+
+
+def _integers(words: ctypes.Array[c_uint64], count: int) -> list[int]:
+    return memoryview(words).cast("B").cast("Q")[:count].tolist()
+
+
+def _unreadable() -> SourceError:
+    error = ctypes.get_errno()
+    if error == errno.EPERM:
+        return SourceError(
+            "the kernel no longer lets the program's counts be read: was kernel.unprivileged_bpf_disabled set since? "
+            "Restart the exporter"
+        )
+    return SourceError(f"the program's counts can't be read: {os.strerror(error)}")
+
+
+@contextlib.contextmanager
+def _kept_away() -> Iterator[Callable[[], str]]:
+    """Keep what C writes to standard error out of the log; yields what returns it.
+
+    For the beginning of a process, before other threads write there.
+    """
+    with contextlib.ExitStack() as at_end:
+        try:
+            kept: IO[bytes] = at_end.enter_context(tempfile.TemporaryFile())
+        except OSError:  # no folder for temporary files: the words are lost, not the program
+            kept = at_end.enter_context(Path(os.devnull).open("w+b", buffering=0))
+        stderr = os.dup(2)
+        at_end.callback(os.close, stderr)
+        os.dup2(kept.fileno(), 2)
+        at_end.callback(os.dup2, stderr, 2)
+
+        def said() -> str:
+            kept.seek(0)
+            return kept.read(1 << 16).decode(errors="replace")
+
+        yield said

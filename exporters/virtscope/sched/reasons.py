@@ -1,0 +1,145 @@
+"""Why the program can't be loaded on this machine, in a line that says what is missing and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from virtscope.sched.privileges import CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, effective
+from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
+
+OLDEST = (5, 6)  # Linux: programs of this kind are since 5.5, reading many pairs at once since 5.6
+
+
+class Machine(NamedTuple):
+    """What decides whether the kernel takes the program."""
+
+    release: str  # of Linux, such as "6.1.0-18-amd64"
+    types: Path  # the kernel's types (BTF), where it has them
+    lockdown: str  # /sys/kernel/security/lockdown, such as "none [integrity] confidentiality"; "" without
+    capabilities: int  # of this process, a bit each
+
+    @classmethod
+    def read(cls, procfs: Path, sysfs: Path) -> Machine:
+        """Return what the machine says now."""
+        return cls(
+            _line(procfs / "sys/kernel/osrelease"),
+            sysfs / "kernel/btf/vmlinux",
+            _line(sysfs / "kernel/security/lockdown"),
+            effective(),
+        )
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Major and minor version of Linux; (0, 0) where it doesn't say."""
+        found = re.match(r"(\d+)\.(\d+)", self.release)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+class Refused(NamedTuple):
+    """What libbpf and the kernel said."""
+
+    error: int  # errno
+    said: str  # what libbpf printed
+    library: str
+
+
+def no_library(problems: Sequence[str]) -> SourceUnavailable:
+    """Return the reason where no libbpf can be opened; `problems` are the loader's words."""
+    return SourceUnavailable(
+        f"{'; '.join(problems)}: install libbpf (Debian: libbpf1, Ubuntu 22.04: libbpf0, Fedora: libbpf) and restart "
+        "the exporter"
+    )
+
+
+def before_loading(machine: Machine) -> SourceUnavailable | None:
+    """Return why there is no use in trying; None where there may be."""
+    if sys.byteorder != "little":
+        return SourceUnavailable("its program is compiled for little-endian machines; this one is big-endian")
+    if machine.types.exists():
+        return None
+    if machine.version < OLDEST:
+        return _too_old(machine)
+    return SourceUnavailable(
+        f"{machine.types} is absent: this kernel was built without its types (BTF); it needs a kernel with "
+        "CONFIG_DEBUG_INFO_BTF=y, as those of Debian 11, Ubuntu 22.04, Fedora and newer have"
+    )
+
+
+def why(refused: Refused, machine: Machine) -> SourceError:
+    """Return why the program was not loaded: SourceUnavailable where this machine can't, SourceError where it should.
+
+    What the machine lacks is looked at only now: some kernels do what their version or settings don't promise.
+    """
+    if refused.error == errno.EPERM:
+        return _not_permitted(machine)
+    if machine.version < OLDEST:
+        return _too_old(machine)
+    if "[confidentiality]" in machine.lockdown:
+        return SourceUnavailable(_LOCKED_DOWN)
+    if refused.error == errno.ENOSYS:
+        return SourceUnavailable("this kernel was built without BPF (CONFIG_BPF_SYSCALL)")
+    said = _first_line(refused.said) or os.strerror(refused.error)
+    if refused.library == "libbpf.so.0":
+        return SourceUnavailable(
+            f"libbpf.so.0 can't load the program into this kernel ({said}): install libbpf 1 and restart the exporter"
+        )
+    return SourceError(f"the kernel refused the program ({os.strerror(refused.error)}): {said}")
+
+
+_LOCKED_DOWN = (
+    "the kernel is locked down (confidentiality), so that no program may read its structures: lockdown=integrity, or "
+    "none, on the kernel's command line"
+)
+
+
+def _not_permitted(machine: Machine) -> SourceUnavailable:
+    if not _may_load(machine):
+        return SourceUnavailable(
+            f"loading its program takes {_capabilities(machine)}: run it as root, or give it these "
+            "(AmbientCapabilities in a systemd unit, --cap-add in a container; a rootless container's don't count)"
+        )
+    if "[confidentiality]" in machine.lockdown:
+        return SourceUnavailable(_LOCKED_DOWN)
+    if machine.version < (5, 11):
+        return SourceUnavailable(
+            "the limit on locked memory leaves no room for the program's maps: LimitMEMLOCK=infinity in a systemd "
+            "unit, --ulimit memlock=-1 for a container"
+        )
+    return SourceUnavailable(
+        "bpf(2) is refused, though the capabilities for it are there: a seccomp filter or a security module forbids "
+        "it (SystemCallFilter in a systemd unit, --security-opt of a container), or the container is rootless"
+    )
+
+
+def _may_load(machine: Machine) -> bool:
+    both = 1 << CAP_BPF | 1 << CAP_PERFMON
+    return bool(machine.capabilities >> CAP_SYS_ADMIN & 1) or machine.capabilities & both == both
+
+
+def _capabilities(machine: Machine) -> str:
+    return "CAP_BPF and CAP_PERFMON" if machine.version >= (5, 8) else "CAP_SYS_ADMIN (before Linux 5.8)"
+
+
+def _too_old(machine: Machine) -> SourceUnavailable:
+    major, minor = OLDEST
+    return SourceUnavailable(f"Linux {major}.{minor} or newer is needed; this is {machine.release}")
+
+
+def _first_line(said: str) -> str:
+    """Return the first words of libbpf's, which say what went wrong; what follows is what that led to."""
+    lines = (line.partition("libbpf: ")[2].strip() for line in said.splitlines())
+    return next((line for line in lines if line), "")[:300]
+
+
+def _line(file: Path) -> str:
+    try:
+        return read_text(file, "replace").strip()
+    except OSError:
+        return ""

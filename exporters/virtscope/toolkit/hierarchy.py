@@ -1,0 +1,206 @@
+"""The cgroups of this machine: where the hierarchy is mounted that a controller counts by, and the folders in it.
+
+That is version 1's hierarchy with the controller where one is mounted, else version 2's: a controller is in one of the
+two. By hand: `find /sys/fs/cgroup -type d`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from fnmatch import translate
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+
+log = logging.getLogger(__name__)
+
+# Whoever may make cgroups, as root in a container may, can make any number. The deepest are left out.
+MOST_FOLDERS = 20_000
+
+_LEAF_LINKS = 2  # a folder's own name and its "."; each folder in it adds one. (Some file systems always say 1.)
+
+# What of a glob is still to be matched, name by name; None stands for **. A path may be on its way through a glob at
+# several places, and through several globs.
+_Glob = tuple[Optional[re.Pattern[str]], ...]
+_Places = frozenset[_Glob]
+
+
+class GlobError(Exception):
+    """What is no glob over paths of cgroups; one line that holds it and says what is one."""
+
+
+class Hierarchy(NamedTuple):
+    """A hierarchy that is mounted."""
+
+    root: Path  # its mount point
+    version: int  # 1 or 2
+
+
+class Folder(NamedTuple):
+    """A cgroup's folder."""
+
+    path: str  # below the mount point, such as "/machine.slice/web.scope"; what isn't UTF-8 is escaped
+    inode: int  # since Linux 5.5 the cgroup's id, where a word has 64 bits: another cgroup never has it again
+    folder: str  # where it is
+    chosen: bool  # by the globs
+
+
+# --- Folders ----------------------------------------------------------------------------------------------------------
+
+
+class Folders:
+    """Walks the folders of a hierarchy, and says once what it had to leave out."""
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str], *, all_of_them: bool = False) -> None:
+        """`include` and `exclude` are globs over paths, which choose; the others are walked too if `all_of_them` are.
+
+        *, ? and [...] stand for characters of one name; ** in place of a name stands for any number of them, none too.
+        Raises GlobError.
+        """
+        self._include = _start(include)
+        self._exclude = _start(exclude)
+        self._all = all_of_them
+        self._problem = ""  # why some cgroups were not looked at, as it was logged last
+
+    def walk(self, root: Path) -> Iterator[Folder]:
+        """Yield each folder that is chosen, or all, those of a level before those below them.
+
+        Only folders are read that a glob may choose from, unless all are walked.
+        """
+        waiting = deque([("", self._include, self._exclude)])
+        problem = ""
+        for _ in range(MOST_FOLDERS):
+            if not waiting:
+                break
+            path, include, exclude = waiting.popleft()
+            try:
+                below = _below(f"{root}{path}")
+            except OSError as error:  # its owner may have closed it, or made it too deep for a path
+                problem = problem or f"{error.filename}: {error.strerror}"
+                continue
+            for name, inode in below:
+                wanted = _after(include, name) if include else include
+                unwanted = _after(exclude, name) if exclude else exclude
+                cgroup = f"{path}/{name}"
+                chosen = () in wanted and () not in unwanted
+                if chosen or self._all:
+                    yield Folder(_escaped(cgroup), inode, f"{root}{cgroup}", chosen)
+                # Below it may be one that is chosen.
+                if self._all or (any(wanted) and (None,) not in unwanted):
+                    waiting.append((cgroup, wanted, unwanted))
+        if waiting:
+            problem = f"there are more than {MOST_FOLDERS}" + (
+                "" if self._all else " where the globs may choose from: give globs without **"
+            )
+        if problem and problem != self._problem:
+            log.warning("not every cgroup was looked at", extra={"fields": {"why": problem}})
+        self._problem = problem
+
+
+def _escaped(path: str) -> str:
+    return path if path.isascii() else os.fsencode(path).decode(errors="backslashreplace")
+
+
+def _below(folder: str) -> list[tuple[str, int]]:
+    """Return name and inode of each folder in a cgroup's; none where it has gone meanwhile."""
+    try:
+        # A cgroup without others in it holds dozens of files; asking for its links costs a tenth of listing them.
+        if os.stat(folder).st_nlink == _LEAF_LINKS:  # noqa: PTH116  half of Path.stat's cost
+            return []
+        with os.scandir(folder) as entries:
+            return [(entry.name, entry.inode()) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
+# --- Globs ------------------------------------------------------------------------------------------------------------
+
+
+def _start(globs: Sequence[str]) -> _Places:
+    """Begin with a path at the globs; raises GlobError for one without a name."""
+    places = set()
+    for glob in globs:
+        names = [name for name in glob.split("/") if name]
+        if not names:
+            raise GlobError(f"{glob!r} chooses no cgroup: give a path such as /machine.slice/*")
+        places.add(tuple(None if name == "**" else re.compile(translate(name)) for name in names))
+    return _with_nothing_for_stars(places)
+
+
+def _after(places: _Places, name: str) -> _Places:
+    """Go on by a name."""
+    gone = set()
+    for place in places:
+        if not place:
+            continue
+        first = place[0]
+        if first is None:
+            gone.add(place)
+        elif first.fullmatch(name):
+            gone.add(place[1:])
+    return _with_nothing_for_stars(gone)
+
+
+def _with_nothing_for_stars(places: set[_Glob]) -> _Places:
+    """Add the places at which a path is too where a ** stands for no name."""
+    waiting = list(places)
+    while waiting:
+        place = waiting.pop()
+        if place and place[0] is None and place[1:] not in places:
+            places.add(place[1:])
+            waiting.append(place[1:])
+    return frozenset(places)
+
+
+# --- Mounts -----------------------------------------------------------------------------------------------------------
+
+
+def hierarchy(procfs: Path, controller: str) -> Hierarchy:
+    """Return the hierarchy that a controller, such as "perf_event", counts by; raises as parse_mounts()."""
+    try:
+        return parse_mounts(read_text(procfs / "self/mountinfo", "surrogateescape"), controller)
+    except FileNotFoundError as error:
+        raise SourceUnavailable(f"{error.filename} is absent: no cgroup can be found") from None
+
+
+def parse_mounts(mountinfo: str, controller: str) -> Hierarchy:
+    """Return where mountinfo (man proc) says that the hierarchy is which this controller counts by.
+
+    Of several mounts of it that is taken which shows the most: a container may have its own part mounted as well.
+    Raises SourceUnavailable where there is none, SourceMalformed for a malformed line about cgroups.
+    """
+    mounts: dict[str, tuple[int, int]] = {}  # version and depth by mount point: a later one hides an earlier one
+    for line in mountinfo.split("\n"):  # only these newlines are not escaped
+        # ID parent major:minor root mount-point options optional... - type source super-options
+        before, _, after = line.partition(" - cgroup")
+        if not after:
+            continue
+        words = before.split(" ")
+        if len(words) < 6:
+            raise SourceMalformed(f"/proc/self/mountinfo has a line {line[:80]!r}")
+        root, mounted = words[3:5]
+        version_2, _, options = after.partition(" ")
+        if version_2 == "2":
+            mounts[mounted] = (2, _depth(root))
+        elif controller in options.rpartition(" ")[2].split(","):
+            mounts[mounted] = (1, _depth(root))
+    if not mounts:
+        raise SourceUnavailable(
+            f"no cgroup2 is mounted, nor the {controller} controller of version 1: no cgroup can be counted"
+        )
+    best = min(mounts, key=mounts.__getitem__)
+    return Hierarchy(Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), best)), mounts[best][0])
+
+
+def _depth(root: str) -> int:
+    """How many levels below the top of the hierarchy, as far as this cgroup namespace shows it, a mount begins.
+
+    /.. is above what belongs to the namespace: with it the host's whole hierarchy may have been mounted.
+    """
+    return sum(-1 if name == ".." else 1 for name in root.split("/") if name)

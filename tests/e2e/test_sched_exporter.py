@@ -1,0 +1,306 @@
+"""sched-exporter as a user runs it, on this machine's kernel: as root, who waited for whom by the kernel's own count.
+
+What runs is stopped while counters are read, so that nothing moves meanwhile and they can be compared as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.golden_pages import assert_lints
+from virtscope.sched import privileges
+from virtscope.sched.program import Program
+from virtscope.sched.reasons import Machine
+from virtscope.toolkit.collect import SourceUnavailable
+from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
+
+BURN = "while True: pass"
+WINDOW_SECONDS = 3
+CPU = max(os.sched_getaffinity(0))  # the others are for whatever else runs
+WAIT = "sched_wait_seconds_total"
+NO_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable)
+
+
+def running(folder: Path, *flags: str, python: tuple[str, ...] = (sys.executable,)) -> RunningExporter:
+    return RunningExporter(folder, *flags, package="virtscope.sched", python=python)
+
+
+class Page:
+    """What the exporter exposed: values by metric and labels."""
+
+    def __init__(self, exporter: RunningExporter) -> None:
+        self.text = exporter.get().text
+        self._samples = [sample for family in text_string_to_metric_families(self.text) for sample in family.samples]
+
+    def rows(self, metric: str, *, of: str, by: str = "running") -> dict[str, float]:
+        """The values of a cgroup's series, by another label."""
+        return {
+            sample.labels.get(by, ""): sample.value
+            for sample in self._samples
+            if sample.name == metric and sample.labels["cgroup"] == of
+        }
+
+    def value(self, metric: str) -> float:
+        return next(sample.value for sample in self._samples if sample.name == metric)
+
+
+class Container:
+    """A cgroup that the exporter takes for a container, and what burns a CPU in it."""
+
+    def __init__(self, mounted: Hierarchy, name: str) -> None:
+        self.path = f"/virtscope/{name}"
+        self.folder = mounted.root / self.path.strip("/")
+        self._version = mounted.version
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.folder.mkdir(parents=True)
+        # What else the machine does is hardly to count.
+        if mounted.version == 1:
+            (self.folder.parent / "cpu.shares").write_text("100000")
+        else:
+            for folder in (mounted.root, self.folder.parent):
+                (folder / "cgroup.subtree_control").write_text("+cpu")
+            (self.folder.parent / "cpu.weight").write_text("10000")
+
+    def burn(self) -> subprocess.Popen[bytes]:
+        """Start what computes without end on the test's CPU."""
+        process = subprocess.Popen([sys.executable, "-c", BURN])
+        self._processes.append(process)
+        os.sched_setaffinity(process.pid, {CPU})
+        (self.folder / "cgroup.procs").write_text(str(process.pid))
+        return process
+
+    def cap(self, cpus: float) -> None:
+        if self._version == 1:
+            (self.folder / "cpu.cfs_quota_us").write_text(str(int(cpus * 100_000)))
+        else:
+            (self.folder / "cpu.max").write_text(f"{int(cpus * 100_000)} 100000")
+
+    def throttled(self) -> float:
+        """Seconds that its tasks were held by its cap, on all CPUs."""
+        words = (self.folder / "cpu.stat").read_text().split()
+        stat = dict(zip(words[0::2], map(int, words[1::2]), strict=True))
+        return stat["throttled_time"] / 1e9 if self._version == 1 else stat["throttled_usec"] / 1e6
+
+    def stop(self) -> None:
+        """Stop what runs, and wait until it has."""
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + 30
+        while not all(_state(process.pid) == "T" for process in self._processes):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def go_on(self) -> None:
+        for process in self._processes:
+            process.send_signal(signal.SIGCONT)
+
+    def waited(self) -> float:
+        """Seconds that what runs has waited for a CPU, by the kernel (man proc, schedstat)."""
+        return sum(int(Path(f"/proc/{each.pid}/schedstat").read_text().split()[1]) for each in self._processes) / 1e9
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait(30)
+        self._processes.clear()
+        deadline = time.monotonic() + 30
+        while self.folder.exists():
+            with contextlib.suppress(OSError):  # what has ended may still be in it for a moment
+                self.folder.rmdir()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+@pytest.fixture(scope="module")
+def mounted(tmp_path_factory: pytest.TempPathFactory) -> Hierarchy:
+    """The hierarchy of cgroups, on a machine whose kernel takes the program."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may load programs into the kernel and make cgroups: run this as root")
+    with running(tmp_path_factory.mktemp("tried")) as exporter:
+        exporter.get()
+        for line in exporter.log_lines("source absent"):
+            # Where the kernel has its types, a program that it refuses is our mistake.
+            if os.environ.get("CI") == "true" and Path("/sys/kernel/btf/vmlinux").exists():
+                pytest.fail(line["why"])
+            pytest.skip(line["why"])
+    try:
+        return hierarchy(Path("/proc"), "cpu")
+    except SourceUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def containers(mounted: Hierarchy) -> Iterator[list[Container]]:
+    made: list[Container] = []
+    try:
+        for name in ("shop", "batch"):
+            made.append(Container(mounted, f"{name}-{os.getpid()}"))  # noqa: PERF401  those made so far are ended
+        yield made
+    finally:
+        for each in made:
+            each.end()
+
+
+def test_who_ran_while_a_container_waited_is_named_with_the_kernel_s_seconds(
+    tmp_path: Path, containers: list[Container]
+) -> None:
+    shop, batch = containers
+    shop.burn()
+    batch.burn()
+    with running(tmp_path) as exporter:
+        shop.stop()
+        before, waited = Page(exporter).rows(WAIT, of=shop.path), shop.waited()
+        shop.go_on()
+        time.sleep(WINDOW_SECONDS)
+        shop.stop()
+        after, waited = Page(exporter).rows(WAIT, of=shop.path), shop.waited() - waited
+    charged = {name: seconds - before.get(name, 0) for name, seconds in after.items()}
+    assert waited > WINDOW_SECONDS / 5, "the two don't compute on one CPU"
+    assert sum(charged.values()) == pytest.approx(waited, rel=0.03)
+    assert max(charged, key=charged.__getitem__) == batch.path
+    assert charged["(cap)"] == 0
+
+
+def test_what_its_own_cap_held_is_nobody_else_s(tmp_path: Path, containers: list[Container]) -> None:
+    shop, _ = containers
+    shop.cap(0.2)
+    shop.burn()
+    with running(tmp_path) as exporter:
+        time.sleep(1)  # the program has to see a container's cap once
+        shop.stop()
+        before, throttled = Page(exporter).rows(WAIT, of=shop.path), shop.throttled()
+        shop.go_on()
+        time.sleep(WINDOW_SECONDS)
+        shop.stop()
+        after, throttled = Page(exporter).rows(WAIT, of=shop.path), shop.throttled() - throttled
+    assert throttled > WINDOW_SECONDS / 5, "the cap doesn't hold"
+    # One turn of it, 0.08 s, may be under way while the counters are read.
+    assert after["(cap)"] - before["(cap)"] == pytest.approx(throttled, rel=0.05, abs=0.08)
+
+
+def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: list[Container]) -> None:
+    shop, batch = containers
+    with running(tmp_path) as exporter:
+        page = Page(exporter)
+        assert page.rows("sched_waits_total", of=shop.path) == {"": 0}
+        # Another container or service of this machine may have been in its way already.
+        others = {name for name in page.rows(WAIT, of=shop.path) if name.startswith("/")} - {shop.path}
+        there = set(page.rows(WAIT, of=shop.path)) - others
+        assert there == {*(shop.path, "(host)", "(idle)", "(cap)", "(stolen)", "(rest)")}
+        shop.burn()
+        batch.burn()
+        time.sleep(1)
+        assert Page(exporter).rows(WAIT, of=shop.path)[batch.path] > 0
+        batch.end()
+        page = Page(exporter)
+        assert page.rows("sched_waits_total", of=batch.path) == {}
+        assert batch.path not in page.text
+        assert page.rows("sched_waits_total", of=shop.path)[""] > 0
+
+
+def test_chosen_cgroups_are_shown_as_containers_are(tmp_path: Path, mounted: Hierarchy) -> None:
+    name = f"chosen-{os.getpid()}.service"
+    folder = mounted.root / name
+    folder.mkdir()
+    try:
+        with running(tmp_path, "--cgroup.include=/*.service") as exporter:
+            assert Page(exporter).rows("sched_waits_total", of=f"/{name}") == {"": 0}
+        with running(tmp_path, "--cgroup.include=/*.service", f"--cgroup.exclude=/{name}") as exporter:
+            assert Page(exporter).rows("sched_waits_total", of=f"/{name}") == {}
+    finally:
+        folder.rmdir()
+
+
+def test_it_keeps_no_capability_and_goes_on_reading(tmp_path: Path, mounted: Hierarchy) -> None:
+    assert mounted
+    with running(tmp_path) as exporter:
+        first = Page(exporter).value("sched_switches_total")
+        tasks = list(Path(f"/proc/{exporter.process.pid}/task").iterdir())
+        assert len(tasks) > 1
+        for task in tasks:
+            lines = (task / "status").read_text().splitlines()
+            status = dict(line.split(":\t") for line in lines if line.startswith(("Cap", "NoNewPrivs")))
+            # Before Linux 5.19 reading takes CAP_BPF where kernel.unprivileged_bpf_disabled is set.
+            needed = 1 << 39 if int(status["CapEff"], 16) and _every_call_takes_it() else 0
+            assert status == {
+                **dict.fromkeys(("CapInh", "CapAmb"), f"{0:016x}"),
+                **dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), f"{needed:016x}"),
+                "NoNewPrivs": "1",
+            }
+        page = Page(exporter)
+    assert page.value("sched_switches_total") > first
+    assert page.value("sched_wait_charged_seconds_total") > 0
+    assert page.value("sched_wait_lost_seconds_total") == 0
+
+
+def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
+    """Pairs are forgotten all the time, so that all CPUs put in the same ones again, and often at the same moment."""
+    privileges.raise_memory_lock()
+    machine = Machine.read(Path("/proc"), Path("/sys"))
+    with contextlib.closing(Program(mounted.version, machine)) as program:
+        busy = [subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) for _ in range(3 * (os.cpu_count() or 1))]
+        try:
+            end = time.monotonic() + WINDOW_SECONDS
+            while time.monotonic() < end:
+                program.forget(program.pairs(), [])
+        finally:
+            for each in busy:
+                each.kill()
+                each.wait(30)
+        assert program.totals().waited > 0
+        assert program.totals().lost == 0
+
+
+def _every_call_takes_it() -> bool:
+    major, minor = map(int, os.uname().release.split(".")[:2])
+    return (major, minor) < (5, 19) and Path("/proc/sys/kernel/unprivileged_bpf_disabled").read_text().strip() != "0"
+
+
+def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
+    with running(tmp_path) as exporter:
+        page = exporter.get().content
+    assert_lints(page)
+
+
+def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path) -> None:
+    python = NO_CAPABILITIES if os.geteuid() == 0 else (sys.executable,)
+    with running(tmp_path, python=python) as exporter:
+        page = exporter.get().text
+        exporter.get()
+        (said,) = exporter.log_lines("source absent")
+    assert "\nsched_up 1.0\n" in page
+    assert f'detail="absent: {said["why"]}"' in page
+    assert f"\n{WAIT}" not in page
+    if Path("/sys/kernel/btf/vmlinux").exists() and "libbpf" not in said["why"]:
+        assert "CAP_BPF and CAP_PERFMON" in said["why"]
+
+
+def test_it_ends_on_sigterm(tmp_path: Path) -> None:
+    with running(tmp_path) as exporter:
+        exporter.get()
+        exporter.process.send_signal(signal.SIGTERM)
+        assert exporter.process.wait(30) == 0
+
+
+def test_a_glob_that_chooses_nothing_is_reported_in_one_line() -> None:
+    command = [sys.executable, "-m", "virtscope.sched", "--log.level=error", "--cgroup.include=/"]
+    ended = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, check=False, timeout=30)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "sched-exporter: '/' chooses no cgroup: give a path such as /machine.slice/*\n",
+    )

@@ -1,0 +1,174 @@
+"""A release of Debian with its own kernel, emulated with two CPUs, in which sched-exporter runs under its own unit."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from tests.distributions.chroots import Release
+from tests.kernels.image import image
+from tests.live.emulated import EmulatedMachine, MachineError
+from tests.live.pages import Page
+from tests.live.privileges import UNITS
+
+PORT = 10298
+# On a quiet machine each takes a few seconds.
+EXPORTER_SECONDS = 240
+LOADS_SECONDS = 240
+LOOK_SECONDS = 120
+HARDWARE = ("-accel", "tcg,tb-size=256", "-cpu", "qemu64", "-m", "1024", "-smp", "2")
+# no_timer_check: on a busy machine a tick may come too late for the kernel's test of its timer, and it panics.
+COMMAND_LINE = "console=ttyS0,115200 root=/dev/vda rw quiet mitigations=off net.ifnames=0 no_timer_check"
+COMPUTES = "/run/computes.sh"  # a file, as systemd replaces $$ in a service's command
+PROGRAM = '#!/bin/sh\nPYTHONPATH=/opt/virtscope exec python3 -m virtscope.sched "$@"\n'
+
+
+@dataclass(frozen=True)
+class Setup:
+    """`kernel`: how its version begins. `options` go on the kernel's command line."""
+
+    name: str
+    release: Release
+    kernel: str
+    options: str = ""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Computes without end on one CPU, in a cgroup of its own. `unit` is a scope, as containers are, or a service."""
+
+    unit: str
+    cpu: int
+    properties: Sequence[str] = ("CPUWeight=100",)
+
+    @property
+    def path(self) -> str:
+        """Its cgroup's, as the exporter shows it."""
+        return f"/system.slice/{self.unit}"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What kernel and exporter say while all loads are stopped; seconds since they started.
+
+    Attributes:
+        waited: each load's run_delay (Documentation/scheduler/sched-stats.rst).
+        throttled: how long the caps of each load's cgroup held it, by its cpu.stat.
+    """
+
+    waited: dict[Load, float]
+    throttled: dict[Load, float]
+    page: Page
+
+
+class Machine:
+    """The machine, while it runs. `exporter` is the address of the exporter on this machine, host:port."""
+
+    def __init__(self, setup: Setup, machine: EmulatedMachine) -> None:
+        self.setup = setup
+        self._machine = machine
+        self.exporter = machine.forwarded[PORT]
+        # Where the CPU controller is: of version 1 it has a folder of its own.
+        self._cgroups = self.run("cd /sys/fs/cgroup; [ -d cpu ] && cd cpu; pwd").strip()
+
+    @property
+    def has_cgroup_v1(self) -> bool:
+        """Whether the CPU controller is version 1's."""
+        return self._cgroups.endswith("/cpu")
+
+    def run(self, command: str, timeout: float = LOOK_SECONDS) -> str:
+        """Runs a command that must succeed; returns what it printed. Raises MachineError, with the console."""
+        try:
+            return self._machine.check(command, timeout)
+        except (OSError, http.client.HTTPException) as error:
+            said = f"{self.setup.name} did not answer ({error!r}) to {command!r}"
+            raise MachineError(f"{said}; console:\n{self.console()}") from error
+
+    def console(self) -> str:
+        """The last lines of its console: a kernel that hangs says so there."""
+        return self._machine.console()
+
+    def start_exporter(self, tar: bytes) -> None:
+        """Unpacks tests.xen.package's tar file and starts what is in it; returns once it counts."""
+        unit = "sched-exporter.service"
+        self._machine.put("/root/virtscope.tar", tar)
+        self.run("mkdir -p /opt/virtscope && tar -xf /root/virtscope.tar -C /opt/virtscope")
+        self._machine.put("/opt/virtscope/bin/sched-exporter", PROGRAM.encode())
+        self._machine.put(f"/etc/systemd/system/{unit}", (UNITS / unit).read_bytes())
+        self._machine.put("/etc/virtscope/sched-exporter.env", f"ARGS=--web.listen-address=0.0.0.0:{PORT}\n".encode())
+        self.run(f"chmod 755 /opt/virtscope/bin/sched-exporter; systemctl daemon-reload; systemctl start {unit}")
+        deadline = time.monotonic() + EXPORTER_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(requests.RequestException):
+                if Page.of(self.exporter).all("sched_switches_total"):
+                    return
+            time.sleep(0.5)
+        raise MachineError(f"the exporter does not count; its log:\n{self.log()}")
+
+    def log(self) -> str:
+        return self.run("journalctl --no-pager --unit=sched-exporter --lines=40")
+
+    def start(self, loads: Sequence[Load]) -> None:
+        """Starts all of them, stopped: on an emulated CPU that computes, systemd would take long to start the next."""
+        self._machine.put(COMPUTES, b"kill -STOP $$\nwhile :; do :; done\n")
+        started = ""
+        for load in loads:
+            properties = " ".join(f"--property={text}" for text in load.properties)
+            kind = "--scope --unit" if load.unit.endswith(".scope") else "--unit"
+            started += (
+                f"systemd-run --quiet {kind}={load.unit} --slice=system.slice {properties}"
+                f" taskset --cpu-list {load.cpu} sh {COMPUTES}"
+                f" </dev/null >/run/{load.unit} 2>&1 &\n"
+            )
+        stopped = " && ".join(f"{self._pids(load)} | xargs -r ps -o stat=,args= | grep -q '^T.* sh '" for load in loads)
+        said = " ".join(f"/run/{load.unit}" for load in loads)
+        self.run(
+            f"{started}for i in $(seq {LOADS_SECONDS}); do {stopped} && exit; sleep 1; done; cat {said}; exit 1",
+            LOADS_SECONDS * 2,
+        )
+
+    def stop(self, loads: Sequence[Load]) -> None:
+        """Stops all of them, so that none of their counters moves."""
+        self._signal("STOP", loads)
+        time.sleep(1)  # one that its cap holds stops when that lets it run again
+
+    def look(self, loads: Sequence[Load]) -> Look:
+        """What there is to see of these, which are stopped."""
+        waited, throttled = {}, {}
+        for load in loads:
+            _ran, waited[load], _slices = (
+                int(word) / 1e9 for word in self.run(f"cat /proc/$({self._pids(load)})/schedstat").split()
+            )
+            words = self.run(f"cat {self._cgroups}{load.path}/cpu.stat").split()
+            stat = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+            throttled[load] = stat["throttled_time"] / 1e9 if self.has_cgroup_v1 else stat["throttled_usec"] / 1e6
+        return Look(waited, throttled, Page.of(self.exporter))
+
+    def resume(self, loads: Sequence[Load]) -> None:
+        self._signal("CONT", loads)
+
+    def _signal(self, name: str, loads: Sequence[Load]) -> None:
+        self.run(f"kill -{name} {' '.join(f'$({self._pids(load)})' for load in loads)}")
+
+    def _pids(self, load: Load) -> str:
+        """The command that prints the load's only process."""
+        return f"cat {self._cgroups}{load.path}/cgroup.procs"
+
+
+@contextlib.contextmanager
+def booted(setup: Setup, workdir: Path) -> Iterator[Machine]:
+    """The machine, without the exporter. Raises MachineError, BuildError and chroots.MissingError."""
+    made = image(setup.release)
+    hardware: list[str | Path] = [
+        *HARDWARE,
+        *("-drive", f"file={made.disk},format=raw,if=virtio,snapshot=on"),
+        *("-kernel", made.kernel, "-initrd", made.initramfs, "-append", f"{COMMAND_LINE} {setup.options}"),
+    ]
+    with EmulatedMachine(setup.name, workdir, [PORT], hardware) as machine:
+        yield Machine(setup, machine)

@@ -1,0 +1,129 @@
+"""sched-exporter's committed program in other kernels than this machine's: it loads, and counts as they do.
+
+A container and a service compute without end on one CPU, a container with a cap on the other. All are stopped while
+counters are read, so that nothing moves meanwhile and the kernel's are compared as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.distributions.chroots import DEBIAN_11, DEBIAN_12, DEBIAN_13
+from tests.kernels.machine import Load, Look, Machine, Setup
+
+SETUPS = (
+    Setup("Debian 11", DEBIAN_11, "5.10."),
+    Setup("Debian 12", DEBIAN_12, "6.1."),
+    Setup("Debian 12, cgroups v1", DEBIAN_12, "6.1.", "systemd.unified_cgroup_hierarchy=0"),
+    Setup("Debian 13", DEBIAN_13, "6.12."),
+)
+VICTIM = Load(f"docker-{'a' * 64}.scope", cpu=1)
+ANTAGONIST = Load("backup.service", cpu=1)
+CAPPED = Load(f"docker-{'c' * 64}.scope", cpu=0, properties=("CPUQuota=20%",))
+LOADS = (VICTIM, ANTAGONIST, CAPPED)
+WINDOW_SECONDS = 20
+CHARGED = 0.03  # of the kernel's run_delay
+OF_THE_CAP = 0.05  # of cpu.stat's; an emulated CPU may be away for a moment
+CAP_BPF = 1 << 39
+WAIT = "sched_wait_seconds_total"
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.timeout(3600),  # the first test also builds and boots
+    pytest.mark.parametrize("machine", SETUPS, indirect=True, ids=lambda setup: setup.name, scope="module"),
+]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Two looks, between which the loads ran."""
+
+    first: Look
+    last: Look
+
+    def grown(self, metric: str, **labels: str) -> float:
+        """By how much the sum of these counters has grown."""
+        begun, ended = (
+            sum(sample.value for sample in look.page.all(metric, **labels)) for look in (self.first, self.last)
+        )
+        return ended - begun
+
+    def waited(self, load: Load) -> float:
+        """Seconds, by the kernel."""
+        return self.last.waited[load] - self.first.waited[load]
+
+    def charged(self, load: Load) -> dict[str, float]:
+        """Seconds, by the exporter, by whose tasks ran."""
+        names = {sample.labels["running"] for sample in self.last.page.all(WAIT, cgroup=load.path)}
+        return {name: self.grown(WAIT, cgroup=load.path, running=name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def window(machine: Machine) -> Window:
+    machine.start(LOADS)
+    first = machine.look(LOADS)
+    machine.resume(LOADS)
+    time.sleep(WINDOW_SECONDS)
+    machine.stop(LOADS)
+    return Window(first, machine.look(LOADS))
+
+
+def test_it_is_the_kernel_that_was_wanted(machine: Machine) -> None:
+    assert machine.run("uname -r").startswith(machine.setup.kernel)
+    assert machine.has_cgroup_v1 == bool(machine.setup.options)
+
+
+def test_it_keeps_no_right_that_reading_does_not_need(machine: Machine) -> None:
+    """Where nobody without CAP_BPF may call bpf(), Linux before 5.19 refuses them to read maps too."""
+    status = machine.run("cat /proc/$(systemctl show --property=MainPID --value sched-exporter)/status")
+    rights = {name: int(bits, 16) for name, bits in (line.split() for line in status.splitlines() if "Cap" in line)}
+    needed = CAP_BPF if machine.setup.kernel == "5.10." else 0
+    assert rights["CapEff:"] & ~needed == 0
+    assert rights["CapPrm:"] & ~needed == 0
+
+
+def test_what_a_container_waited_is_the_kernels(
+    machine: Machine, window: Window, report: Callable[[str], None]
+) -> None:
+    waited, charged = window.waited(VICTIM), sum(window.charged(VICTIM).values())
+    report(f"{machine.setup.name}: charged {charged:.3f} s of {waited:.3f} s: {charged / waited:.2%}")
+    assert waited > WINDOW_SECONDS / 4, "the two loads don't compute on one CPU"
+    assert charged == pytest.approx(waited, rel=CHARGED)
+
+
+def test_who_ran_meanwhile_is_named(machine: Machine, window: Window, report: Callable[[str], None]) -> None:
+    charged = window.charged(VICTIM)
+    parts = {name: seconds / sum(charged.values()) for name, seconds in charged.items()}
+    shown = ", ".join(f"{name} {part:.1%}" for name, part in sorted(parts.items(), key=lambda item: -item[1]))
+    report(f"{machine.setup.name}: while running: {shown}")
+    assert parts.get(ANTAGONIST.path, 0) > 0.9
+    assert parts.get(CAPPED.path, 0) < 0.01, "it computes on the other CPU"
+    assert parts.get("(cap)", 0) < 0.01, "it has none"
+
+
+def test_what_a_cap_held_is_no_neighbours(machine: Machine, window: Window, report: Callable[[str], None]) -> None:
+    throttled = window.last.throttled[CAPPED] - window.first.throttled[CAPPED]
+    charged = window.charged(CAPPED)
+    held, total = charged.get("(cap)", 0), sum(charged.values())
+    report(
+        f"{machine.setup.name}: (cap) {held:.3f} s of {throttled:.3f} s in cpu.stat:"
+        f" {held / throttled:.1%}; all it waited: {total:.3f} s of {window.waited(CAPPED):.3f} s"
+    )
+    assert throttled > WINDOW_SECONDS / 2, "the cap doesn't hold"
+    assert held == pytest.approx(throttled, rel=OF_THE_CAP)
+    assert total == pytest.approx(window.waited(CAPPED), rel=CHARGED)
+
+
+def test_hardly_any_waiting_of_the_whole_machine_is_missed(
+    machine: Machine, window: Window, report: Callable[[str], None]
+) -> None:
+    charged, kernel = (window.grown(f"sched_wait_{what}_seconds_total") for what in ("charged", "kernel"))
+    switches = window.grown("sched_switches_total")
+    report(f"{machine.setup.name}: whole machine {charged:.3f} s of {kernel:.3f} s: {charged / kernel:.2%}")
+    assert switches > 0
+    assert charged == pytest.approx(kernel, rel=CHARGED)
+    assert window.grown("sched_wait_lost_seconds_total") == 0

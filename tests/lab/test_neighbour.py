@@ -1,0 +1,62 @@
+"""`make lab SCENARIO=neighbour`, shortened: the job that breaks a site's objective is named, and stopping it helps."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from lab import scenario
+from tests.lab.conftest import require_servers
+from tests.lab.runs import lab, left, start
+from tests.stack.conftest import Checkout, eventually
+from tests.telegraf.agent import telegraf
+
+RUN_SECONDS = 1200
+JOB = "virtscope/batch"
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2400)]  # Telegraf is built first if it isn't in the cache
+
+
+@pytest.fixture(scope="module")
+def scenario_text() -> str:
+    return (scenario.FOLDER / "neighbour.yml").read_text()
+
+
+@pytest.fixture(scope="module", name="scenario")
+def shortened(scenario_text: str) -> str:
+    """Without the step before the job: the alert that is to clear takes as long as it takes."""
+    require_servers()
+    telegraf()
+    shorter = scenario_text.replace("batch: [none, running, stopped]", "batch: [running, stopped]")
+    assert shorter != scenario_text
+    return shorter
+
+
+def test_the_job_is_named_and_the_alert_clears_when_it_is_stopped(checkout: Checkout) -> None:
+    stack = set(checkout.processes())
+    if os.environ.get("CI") != "true" and not eventually(lambda: bool(checkout.query("sched_switches_total")), 30):
+        pytest.skip(f"sched-exporter counts no waits here: {checkout.query('sched_source_info')}")
+    with start(checkout) as run:
+        said, _ = run.communicate(timeout=RUN_SECONDS)
+    assert run.returncode == 0, said
+    assert left(checkout, stack, "batch") == []
+    [name] = [file.parent.name for file in lab(checkout, "runs").glob("*/state.json")]
+
+    def during(step: str, record: str) -> list[dict[str, str]]:
+        """The series of a record while a step was measured."""
+        marks = f'lab_step_info{{run="{name}", step="{step}"}}'
+        found = checkout.query(f"last_over_time(({record} and on (host) {marks})[25m:5s])")
+        return [series["metric"] for series in found]
+
+    beside, after = "batch-running-1x800-1", "batch-stopped-1x800-1"
+    fires = 'ALERTS{alertname="ObjectiveBurnsFast", objective="latency", app="auction-1", alertstate="firing"}'
+    assert {series["by"] for series in during(beside, 'app:neighbour:ratio{app="auction-1"}')} == {JOB}
+    causes = [series["cause"] for series in during(beside, 'app:breach_cause:info{app="auction-1"}')]
+    assert "neighbour" in causes
+    assert during(beside, fires)
+    at_its_end = f'max(timestamp(lab_step_info{{run="{name}", step="{after}"}}))'
+    [end] = checkout.query(f"max_over_time(({at_its_end})[25m:5s])")
+    assert checkout.query(f"{fires} @ {float(end['value'][1]):.0f}") == []
+
+    report = (lab(checkout, "reports") / name / "report.md").read_text()
+    assert f"of that while {JOB} ran" in report

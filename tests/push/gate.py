@@ -1,0 +1,194 @@
+"""The gate of packaging/push/gate and the Prometheus behind it, on loopback ports."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import requests
+import trustme
+import yaml
+
+from tests.live import Prometheus
+from tests.live.endpoints import Group
+from tests.live.program import START_SECONDS, Program, free_port
+from tests.push.remote_write import Labels, request
+from tools.metric_reference import PAGES, VARIES
+from tools.push import FOLDER
+
+PAGE = (PAGES / "kvm-debian12-linux6.1-libvirt9.0-qemu7.2.prom").read_text().replace(VARIES, "1")
+WAIT = 180  # seconds, on a busy machine
+SHIPPED = FOLDER / "gate"
+WINDOW = "30m"  # for samples that come late; docs/push.md says how long it is to be
+PASSWORDS = {"host1": "one", "host1-web01": "guest", "host2": "two"}
+
+
+class _OverTls(Program):
+    """vmauth, whose internal address has its certificate as well."""
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            with contextlib.suppress(requests.RequestException):
+                answer = requests.get(
+                    f"https://127.0.0.1:{self.port}/-/ready", verify=str(self.folder / "ca.pem"), timeout=5
+                )
+                if answer.ok:
+                    return
+            time.sleep(0.1)
+        raise RuntimeError(f"{self.name} did not become ready:\n{self.log_tail()}")
+
+
+class Gate:
+    """vmauth, vmagent and Prometheus 3. `host2` may push too, and so may `host3`, which never does.
+
+    scraped: targets of Prometheus's own jobs.
+    """
+
+    def __init__(self, folder: Path, scraped: Mapping[str, Sequence[Group]]) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"https://127.0.0.1:{self.port}/api/v1/write"
+        self.authority = str(folder / "ca.pem")
+        self._vmagent = Program("vmagent", folder)
+        self._vmauth = _OverTls("vmauth", folder)
+        self._certificates()
+        self._users()
+        self.prometheus = Prometheus(
+            folder, scraped, program="prometheus3", flags=["--web.enable-remote-write-receiver"], alert_for="1s"
+        )
+        self._behind()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.prometheus)
+            stack.callback(self._vmagent.stop)
+            self._vmagent.start(
+                f"-httpListenAddr=127.0.0.1:{self._vmagent.port}",
+                f"-remoteWrite.url={self.prometheus.url}/api/v1/write",
+                f"-remoteWrite.tmpDataPath={self.folder / 'vmagent'}",
+                *documented_flags(),
+            )
+            stack.callback(self._vmauth.stop)
+            self.open()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def open(self) -> None:
+        """Let agents in, as at first."""
+        self._vmauth.start(
+            f"-httpListenAddr=127.0.0.1:{self.port}",
+            f"-httpInternalListenAddr=127.0.0.1:{self._vmauth.port}",
+            "-tls",
+            f"-tlsCertFile={self.folder / 'gate.pem'}",
+            f"-tlsKeyFile={self.folder / 'gate.key'}",
+            f"-auth.config={self.folder / 'vmauth.yml'}",
+        )
+
+    def close(self) -> None:
+        """Let nobody in, as if the network were cut."""
+        self._vmauth.stop()
+
+    def push(self, user: str, series: Sequence[Labels], value: float = 77, *, path: str = "") -> requests.Response:
+        """Send a sample of each series; `path` and query instead of the right ones."""
+        url = f"https://127.0.0.1:{self.port}{path}" if path else self.url
+        return requests.post(
+            url,
+            data=request(series, value, time.time()),
+            auth=(user, PASSWORDS.get(user, "guessed")),
+            verify=self.authority,
+            timeout=30,
+        )
+
+    def series_of(self, host: str, job: str) -> set[frozenset[tuple[str, str]]]:
+        """The labels of a host's series of a job, or with "" of its records. Without those that say which host it is or
+        where it was asked.
+        """
+        # Of guests that wait equally long, the one that waits longest is any.
+        left_out = "scrape_.+|node_.+|vserver:cpu_wait_highest:rate"
+        found = self.prometheus.query(f'{{host="{host}", __name__!~"{left_out}", job="{job}"}}')
+        own = {"host", "instance", "port"}
+        return {
+            frozenset(
+                (name, value if value != host else "itself") for name, value in one["metric"].items() if name not in own
+            )
+            for one in found
+        }
+
+    def wait_until_alike(self, host: str, other: str, *jobs: str) -> None:
+        """Wait until two hosts have the same series of these jobs, and records; AssertionError with what differs."""
+        deadline = time.monotonic() + WAIT
+        while unlike := set[frozenset[tuple[str, str]]]().union(
+            *(self.series_of(host, job) ^ self.series_of(other, job) for job in (*jobs, ""))
+        ):
+            assert time.monotonic() < deadline, unlike
+            time.sleep(1)
+
+    def wait_for_what_is_scraped_while_it_is_away(self, series: str) -> None:
+        """Close it for ten seconds, then wait until a series that is scraped each second has its samples of these."""
+        self.close()
+        try:
+            time.sleep(2)  # what was on its way
+            begun = time.time()
+            time.sleep(10)
+            ended = time.time()
+        finally:
+            self.open()
+        seconds = int(ended - begun)
+        self.prometheus.wait_for(f"count_over_time({series}[{seconds}s] @ {ended:.3f}) >= {seconds - 2}", seconds=WAIT)
+
+    def _certificates(self) -> None:
+        ca = trustme.CA()
+        ca.cert_pem.write_to_path(self.authority)
+        issued = ca.issue_cert("127.0.0.1")
+        issued.private_key_pem.write_to_path(self.folder / "gate.key")
+        issued.cert_chain_pems[0].write_to_path(self.folder / "gate.pem")
+
+    def _users(self) -> None:
+        text = (SHIPPED / "vmauth.yml").read_text()
+        text = text.replace("http://127.0.0.1:8429/", f"{self._vmagent.url}/")
+        for user, password in PASSWORDS.items():
+            text = text.replace(f"%{{{user.upper().replace('-', '_')}_PASSWORD}}", password)
+        users = yaml.safe_load(text)
+        first = users["users"][0]
+        for host in ("host2", "host3"):
+            (way,) = first["url_map"]
+            own = {**way, "url_prefix": way["url_prefix"].replace("host1", host)}
+            password = PASSWORDS.get(host, "three")
+            users["users"].append({**first, "name": host, "username": host, "password": password, "url_map": [own]})
+        (self.folder / "vmauth.yml").write_text(yaml.safe_dump(users))
+
+    def _behind(self) -> None:
+        """What docs/push.md adds to prometheus.yml, with windows that a test can wait for."""
+        gate = (SHIPPED / "prometheus.yml").read_text()
+        gate = gate.replace("127.0.0.1:8426", f"127.0.0.1:{self._vmauth.port}")
+        gate = gate.replace("127.0.0.1:8429", f"127.0.0.1:{self._vmagent.port}")
+        (self.folder / "gate.yml").write_text(gate)
+        rules = (SHIPPED / "rules.yml").read_text()
+        (self.folder / "rules.yml").write_text(re.sub(r"for: 2m", "for: 1s", rules.replace("[3m]", "[20s]")))
+        file = self.prometheus.folder / "prometheus" / "prometheus.yml"
+        configuration = yaml.safe_load(file.read_text())
+        configuration["scrape_config_files"] = [str(self.folder / "gate.yml")]
+        configuration["rule_files"].append(str(self.folder / "rules.yml"))
+        configuration["storage"] = {"tsdb": {"out_of_order_time_window": WINDOW}}
+        file.write_text(yaml.safe_dump(configuration))
+
+
+def documented_flags() -> list[str]:
+    """vmagent's flags as docs/push.md gives them, but for addresses and folders, which are a test's own."""
+    (block,) = re.findall(r"(?ms)^vmagent (.*?)^```", (FOLDER.parents[1] / "docs/push.md").read_text())
+    flags = [flag for flag in block.replace("\\\n", " ").split() if "=" in flag]
+    own = ("-httpListenAddr=", "-remoteWrite.url=", "-remoteWrite.tmpDataPath=")
+    kept = [flag for flag in flags if not flag.startswith(own)]
+    return [flag.replace("relabel.yml", str(SHIPPED / "relabel.yml")) for flag in kept]

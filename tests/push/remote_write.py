@@ -1,0 +1,40 @@
+"""Requests of the remote write protocol 1.0, as an attacker makes them: any labels, twice too."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TypeAlias
+
+Labels: TypeAlias = Sequence[tuple[str, str]]
+"""In the request's order; an honest request has each name once, sorted."""
+
+
+def request(series: Sequence[Labels], value: float, at: float) -> bytes:
+    """The body of a request with a sample of each series: protobuf in a snappy block. `at` is in seconds."""
+    return _snappy(b"".join(_field(1, _time_series(labels, value, at)) for labels in series))
+
+
+def _time_series(labels: Labels, value: float, at: float) -> bytes:
+    pairs = b"".join(_field(1, _field(1, name.encode()) + _field(2, text.encode())) for name, text in labels)
+    sample = b"\x09" + struct.pack("<d", value) + b"\x10" + _varint(int(at * 1000))
+    return pairs + _field(2, sample)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _snappy(content: bytes) -> bytes:
+    """A block without compression: literals of up to 60 bytes each."""
+    parts = [content[start : start + 60] for start in range(0, len(content), 60)]
+    return _varint(len(content)) + b"".join(bytes([(len(part) - 1) << 2]) + part for part in parts)

@@ -1,0 +1,99 @@
+"""What docs/push.md says of OpenTelemetry's Collector, by the real one with the shipped file, through the gate."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.live import Exposition
+from tests.live.program import START_SECONDS, Program, program_path
+from tests.push.gate import PAGE, WAIT, Gate
+from tools.push import FOLDER
+
+pytestmark = pytest.mark.timeout(900)
+
+# A sensor's, with an edge that Prometheus 3 writes as 1.0 and the Collector as 1.
+ANSWERS = """\
+# TYPE app_request_duration_seconds histogram
+app_request_duration_seconds_bucket{app="shop",tier="web",method="GET",status="2xx",le="0.3"} 3
+app_request_duration_seconds_bucket{app="shop",tier="web",method="GET",status="2xx",le="1"} 4
+app_request_duration_seconds_bucket{app="shop",tier="web",method="GET",status="2xx",le="+Inf"} 5
+app_request_duration_seconds_sum{app="shop",tier="web",method="GET",status="2xx"} 6
+app_request_duration_seconds_count{app="shop",tier="web",method="GET",status="2xx"} 5
+"""
+
+
+class _Collector(Program):
+    """It listens nowhere: its log says when it is ready."""
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while "Everything is ready" not in self.log.read_text(errors="replace"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} did not become ready:\n{self.log_tail()}")
+            time.sleep(0.1)
+
+
+def configuration(gate: Gate, folder: Path) -> str:
+    """The shipped file, with what an operator changes."""
+    document = yaml.safe_load((FOLDER / "otelcol.yml").read_text())
+    (folder / "password").write_text("two")
+    client = document["extensions"]["basicauth/gate"]["client_auth"]
+    client.update(username="host2", password_file=str(folder / "password"))
+    document["exporters"]["prometheus_remote_write"]["http"].update(endpoint=gate.url, tls={"ca_file": gate.authority})
+    document["receivers"]["prometheus"]["config"]["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    (folder / "otelcol.yml").write_text(yaml.safe_dump(document))
+    return str(folder / "otelcol.yml")
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """It scrapes one host, `scraped`, and is pushed to by `host2`, whose Collector has the same exporter and sensor."""
+    program_path("otelcol")
+    folder = tmp_path_factory.mktemp("collector")
+    (folder / "targets").mkdir()
+    with Exposition(PAGE) as exporter, Exposition(ANSWERS) as sensor:
+        scraped = {"kvm": [exporter.group("scraped", "kvm")], "telegraf": [sensor.group("scraped", "kvm")]}
+        with Gate(folder, scraped) as gate:
+            for job, address in (("kvm", exporter.address), ("telegraf", sensor.address)):
+                # It claims to be another host, which the gate corrects.
+                targets = [{"targets": [address], "labels": {"host": "scraped", "platform": "kvm"}}]
+                (folder / "targets" / f"{job}.yml").write_text(yaml.safe_dump(targets))
+            collector = _Collector("otelcol", folder)
+            try:
+                collector.start(f"--config=file:{configuration(gate, folder)}")
+                yield gate
+            finally:
+                collector.stop()
+
+
+def test_the_collector_takes_the_shipped_file() -> None:
+    command = [str(program_path("otelcol")), "validate", f"--config=file:{FOLDER / 'otelcol.yml'}"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_the_shipped_file_has_no_settings_that_are_about_to_go(gate: Gate) -> None:
+    """The Collector says so when it starts."""
+    log = (gate.folder / "otelcol.log").read_text()
+    assert "Everything is ready" in log
+    assert [line for line in log.splitlines() if "deprecated" in line] == []
+
+
+def test_a_host_whose_collector_pushes_is_as_one_that_is_scraped(gate: Gate) -> None:
+    gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
+    gate.prometheus.wait_for('vserver:cpu_usage:rate{host="host2", role="guest"}', seconds=WAIT)
+    gate.prometheus.wait_for('requests:duration_seconds_bucket:rate1m{host="host2"}', seconds=WAIT)
+    gate.wait_until_alike("host2", "scraped", "kvm")
+    edges = {dict(labels)["le"] for labels in gate.series_of("host2", "telegraf") if "le" in dict(labels)}
+    assert edges == {"0.3", "1", "+Inf"}  # which the rules take for 1.0, too
+
+
+def test_what_a_collector_scrapes_while_the_gate_is_away_comes_later(gate: Gate) -> None:
+    gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
+    gate.wait_for_what_is_scraped_while_it_is_away('up{host="host2", job="kvm"}')

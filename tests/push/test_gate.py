@@ -1,0 +1,195 @@
+"""What docs/push.md says of the gate: who may push what, and who is missed. With the real programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.live import Exposition
+from tests.live.program import Program
+from tests.push.gate import PAGE, WAIT, Gate
+from tests.push.remote_write import Labels
+from tools.push import FOLDER
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """It scrapes one host, `scraped`, which has the same exporter as those that push."""
+    folder = tmp_path_factory.mktemp("push")
+    with Exposition(PAGE) as exporter, Gate(folder, {"kvm": [exporter.group("scraped", "kvm")]}) as gate:
+        yield gate
+
+
+def series(name: str, job: str = "node", **labels: str) -> Labels:
+    return sorted({"__name__": name, "job": job, "instance": "a", "platform": "kvm", **labels}.items())
+
+
+HOSTILE: dict[str, Labels] = {
+    "another host": series("node_hostile", host="host2"),
+    "another host, after its own": [*series("node_hostile", host="host1"), ("host", "host2")],
+    "another host, before its own": [("host", "host2"), *series("node_hostile", host="host1")],
+    "another host, by the gate's label": series("node_hostile", __gate_host="host2"),
+    "another host, by the gate's own label": series("node_hostile", __from_host="host2"),
+    "a record": series("hostile:cpu_usage:rate"),
+    "a record, of a sensor": series("hostile:cpu_usage:rate", job="telegraf"),
+    "an alert": series("ALERTS", job="app", alertname="hostile", alertstate="firing"),
+    "an alert, after an empty name": [("__name__", ""), *series("ALERTS", job="app", alertname="hostile")],
+    "an alert, after another name": [("__name__", "hostile_x"), *series("ALERTS", job="app", alertname="hostile")],
+    "another job's metric": series("kvm_hostile", job="node"),
+    "another job's metric, of an application": series("kvm_hostile", job="app"),
+    "Prometheus's own": series("up", job="prometheus"),
+    "no job": series("node_hostile", job=""),
+    "two jobs": [("job", "node"), *series("kvm_hostile", job="kvm")],
+    "a guest's cgroups": series("perf_cgroup_hostile", job="guest", vserver="web02"),
+    "a guest without a name": series("node_hostile_guest", job="guest"),
+    "no name": [("job", "node"), ("instance", "a")],
+}
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+def test_what_an_agent_may_not_write_is_not_stored(gate: Gate, attack: str) -> None:
+    marker = f"node_after_{list(HOSTILE).index(attack)}"
+    before = hosts_and_names(gate)
+    gate.push("host1", [HOSTILE[attack]])
+    # One by one behind the other: what came later is stored, and so would be what came before.
+    assert gate.push("host2", [series(marker)]).ok
+    gate.prometheus.wait_for(f'{marker}{{host="host2"}}', seconds=WAIT)
+    new = hosts_and_names(gate) - before - {("host2", marker)}
+    assert new <= {("host1", "node_hostile")}  # of itself, under its own name
+
+
+def hosts_and_names(gate: Gate) -> set[tuple[str, str]]:
+    """What is stored of hosts that push, and all that is hostile."""
+    found = gate.prometheus.query('{host=~"host.*", __name__=~"node_.+|.*hostile.*"}')
+    found += gate.prometheus.query('{alertname="hostile"} or {__name__=~".*hostile.*"} or up{job="prometheus"}')
+    return {(one["metric"].get("host", ""), one["metric"]["__name__"]) for one in found}
+
+
+def test_one_agent_s_refused_samples_take_no_other_s_with_them(gate: Gate) -> None:
+    """vmagent sends what came at the same time in one request, which Prometheus answers as bad."""
+    twice = [("a", "1"), ("a", "2"), *series("node_refused")]
+    for _ in range(20):
+        gate.push("host1", [twice])
+        assert gate.push("host2", [series("node_beside")]).ok
+    gate.prometheus.wait_for('node_beside{host="host2"}', seconds=WAIT)
+    assert gate.prometheus.query("node_refused") == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "stored"),
+    [
+        (series("node_load1", job="guest"), True),
+        (series("app_x_total", job="app"), True),
+        (series("node_load1", job="node"), False),
+        (series("kvm_hostile", job="kvm"), False),
+        ([("__gate_vserver", ""), *series("node_load5", job="node")], False),
+        ([("__gate_vserver", "web02"), *series("node_load5", job="node")], False),
+    ],
+)
+def test_an_agent_in_a_guest_is_that_guest(gate: Gate, labels: Labels, stored: bool) -> None:
+    name = dict(labels)["__name__"]
+    job = dict(labels)["job"]
+    sent = [*labels, ("vserver", "db01")]
+    assert gate.push("host1-web01", [sent], 99).ok
+    ended = float(time.time_ns() // 1_000_000)  # not what another case has sent in the same second
+    assert gate.push("host1-web01", [series("app_after_total", job="app")], ended).ok
+    gate.prometheus.wait_for(f'app_after_total{{vserver="web01"}} >= {ended}', seconds=WAIT)
+    found = gate.prometheus.query(f'{name}{{job="{job}", instance="a"}} == 99')
+    assert [(one["metric"]["host"], one["metric"]["vserver"]) for one in found] == [("host1", "web01")] * stored
+
+
+@pytest.mark.parametrize("user", ["host3", "nobody", ""])
+def test_without_the_password_nothing_is_taken(gate: Gate, user: str) -> None:
+    assert gate.push(user, [series("node_hostile_stranger")]).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/metrics",
+        "/-/reload",
+        "/api/v1/import/prometheus",
+        "/api/v1/write/../../-/reload",
+        "/targets",
+        "/debug/pprof/",
+    ],
+)
+def test_nothing_else_of_the_gate_is_reached(gate: Gate, path: str) -> None:
+    assert gate.push("host1", [series("node_hostile_path")], path=path).status_code in {400, 401, 404}
+
+
+def test_the_address_can_t_name_another_host(gate: Gate) -> None:
+    path = "/api/v1/write?extra_label=__gate_host=host2&extra_label=host=host2"
+    assert gate.push("host1", [series("node_by_address")], path=path).ok
+    found = gate.prometheus.wait_for("node_by_address", seconds=WAIT)
+    assert [one["metric"]["host"] for one in found] == ["host1"]
+
+
+def agent_configuration(gate: Gate, folder: Any, user: str) -> str:
+    """The shipped file, with what an operator changes."""
+    text = (FOLDER / "prometheus.yml").read_text()
+    password = folder / "password"
+    password.write_text({"host1": "one", "host2": "two"}[user])
+    text = text.replace("https://gate.example.org:8427/api/v1/write", gate.url).replace(
+        "username: host1", f"username: {user}"
+    )
+    text = text.replace("/etc/virtscope/push-password", str(password))
+    text = text.replace("    queue_config:", f"    tls_config: {{ca_file: {gate.authority}}}\n    queue_config:")
+    text = text.replace("scrape_interval: 15s", "scrape_interval: 1s").replace(
+        "scrape_timeout: 10s", "scrape_timeout: 1s"
+    )
+    (folder / "prometheus.yml").write_text(text)
+    return str(folder / "prometheus.yml")
+
+
+@pytest.fixture(scope="module")
+def agent(gate: Gate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """Prometheus in agent mode on host2, with the exporter that is scraped too."""
+    folder = tmp_path_factory.mktemp("agent")
+    (folder / "targets").mkdir()
+    program = Program("prometheus3", folder)
+    with Exposition(PAGE) as exporter:
+        # It claims to be another host, which the gate corrects.
+        (folder / "targets" / "kvm.yml").write_text(f"[{{targets: ['{exporter.address}'], labels: {{host: scraped}}}}]")
+        configuration = agent_configuration(gate, folder, "host2")
+        listens = f"--web.listen-address=127.0.0.1:{program.port}"
+        try:
+            program.start(
+                "--agent", f"--config.file={configuration}", listens, f"--storage.agent.path={folder / 'data'}"
+            )
+            yield program
+        finally:
+            program.stop()
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_host_that_pushes_is_as_one_that_is_scraped(gate: Gate) -> None:
+    gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
+    gate.prometheus.wait_for('vserver:cpu_usage:rate{host="host2", role="guest"}', seconds=WAIT)
+    gate.wait_until_alike("host2", "scraped", "kvm")
+    names = {dict(labels)["__name__"] for labels in gate.series_of("host2", "")}
+    assert {"vserver:cpu_usage:rate", "host:cpu_usage:rate"} <= names
+    assert "up" in {dict(labels)["__name__"] for labels in gate.series_of("host2", "kvm")}
+
+
+@pytest.mark.usefixtures("agent")
+def test_what_is_scraped_while_the_gate_is_away_comes_later(gate: Gate) -> None:
+    gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
+    gate.wait_for_what_is_scraped_while_it_is_away('up{host="host2", job="kvm"}')
+
+
+def test_an_agent_that_dies_or_never_came_is_alerted_on(gate: Gate, agent: Program) -> None:
+    silent = 'ALERTS{alertname="HostSilent", alertstate="firing"}'
+    gate.prometheus.wait_for(f'{silent[:-1]}, host="host3"}}', seconds=WAIT)
+    gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
+    gate.prometheus.wait_for(f'absent({silent[:-1]}, host="host2"}})', seconds=WAIT)
+    agent.stop()
+    (alert,) = gate.prometheus.wait_for(f'{silent[:-1]}, host="host2"}}', seconds=WAIT)
+    assert (alert["metric"]["severity"], alert["metric"].get("vserver")) == ("critical", None)
+    assert gate.prometheus.query('up{host="host2"} == 0') == []  # no other alert has anything to go by

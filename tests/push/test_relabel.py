@@ -1,0 +1,54 @@
+"""The files of packaging/push: the agents' are fresh, and the gate keeps what prometheus.yml keeps of a target."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from tools import push
+
+GATE = yaml.safe_load((push.FOLDER / "gate/relabel.yml").read_text())
+OF_JOBS = re.compile(r'\{job(=~?)"(?P<jobs>[\w|]+)",__name__(?P<operator>=~|!~)"(?P<names>.+)"\}')
+BY_AGENTS = {"up", "scrape_duration_seconds"}  # which say these themselves
+NAMES = [f"{prefix}_x" for prefix in re.findall(r"[a-z]+", (push.FOLDER / "gate/relabel.yml").read_text())]
+NAMES += ["a:b:c", "xen_domain:x", "ALERTS", "ALERTS_FOR_STATE", "UP", "xen", "x_xen_x", "other_total", "perf_cgroup_x"]
+NAMES += ["app_request_duration_seconds_bucket", "app_log_lines_total", "app_x"]
+
+
+def test_the_agents_files_are_fresh() -> None:
+    assert (push.FOLDER / "prometheus.yml").read_text() == push.prometheus(), "run: python -m tools.push"
+    assert (push.FOLDER / "otelcol.yml").read_text() == push.otelcol(), "run: python -m tools.push"
+
+
+def test_the_gate_lets_in_the_jobs_that_agents_have() -> None:
+    (kept,) = (re.fullmatch(r'\{job=~"(.+)"\}', rule["if"]) for rule in GATE if rule["action"] == "keep")
+    assert kept is not None
+    assert set(kept[1].split("|")) == {job["job_name"].removesuffix("_in_guests") for job in push.jobs()}
+
+
+@pytest.mark.parametrize("job", push.jobs(), ids=lambda job: str(job["job_name"]))
+def test_the_gate_keeps_the_names_that_a_scrape_keeps(job: push.Yaml) -> None:
+    of_a_scrape = {name for name in NAMES if kept_of_a_scrape(job, name)}
+    at_the_gate = {name for name in NAMES if kept_at_the_gate(job["job_name"].removesuffix("_in_guests"), name)}
+    assert at_the_gate - {"scrape_x"} == of_a_scrape
+    assert 1 < len(of_a_scrape) < len(NAMES)
+    assert all(kept_at_the_gate(job["job_name"].removesuffix("_in_guests"), name) for name in BY_AGENTS)
+
+
+def kept_of_a_scrape(job: push.Yaml, name: str) -> bool:
+    rules = [rule for rule in job["metric_relabel_configs"] if rule.get("source_labels") == ["__name__"]]
+    return all((re.fullmatch(rule["regex"], name) is not None) == (rule["action"] == "keep") for rule in rules)
+
+
+def kept_at_the_gate(job: str, name: str) -> bool:
+    """By the rules that drop names of a job; what each of these expressions matches is VictoriaMetrics's selector."""
+    for rule in GATE:
+        found = OF_JOBS.fullmatch(rule.get("if", ""))
+        if found and job in found["jobs"].split("|"):
+            assert rule["action"] == "drop"
+            matches = re.fullmatch(found["names"].replace("\\\\", "\\"), name) is not None
+            if matches == (found["operator"] == "=~"):
+                return False
+    return True

@@ -1,0 +1,57 @@
+"""compose.fleet.yaml is what is generated, and runs the same parts with the same command lines as `make fleet`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from fleet import compose, settings
+from fleet.parts import Part, parts
+
+SHIPPED = settings.read()
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(compose.FILE.read_text())["services"]
+STACK: dict[str, Any] = yaml.safe_load((settings.CHECKOUT / "compose.yaml").read_text())
+
+
+def test_the_file_is_what_is_generated() -> None:
+    assert compose.FILE.read_text() == compose.text(SHIPPED), "run `make fleet-files`"
+
+
+def test_there_is_a_service_for_each_part_and_grafana() -> None:
+    assert set(SERVICES) == {part.name for part in parts(SHIPPED)} | {"grafana"}
+
+
+@pytest.mark.parametrize("part", parts(SHIPPED), ids=lambda part: part.name)
+def test_a_service_is_a_part_with_the_rights_of_the_stacks(part: Part) -> None:
+    service = SERVICES[part.name]
+    assert {name: service[name] for name in STACK["x-service"]} == STACK["x-service"]
+    differing = [
+        (own, of_part) for own, of_part in zip(service["command"], part.arguments, strict=True) if own != of_part
+    ]
+    volumes = dict(volume.split(":")[:2] for volume in service["volumes"])
+    data = volumes.get(f"{part.name}-data")
+    assert differing == [(of_part.replace(part.data, str(data)), of_part) for _, of_part in differing]
+    assert len(differing) == (0 if part.kind == "query" else 1)
+    assert not any("$" in word for word in service["command"])  # compose would fill it in
+
+
+def test_paths_in_containers_lead_to_what_is_mounted() -> None:
+    """Configurations name the targets relative to .stack/fleet, which is where it is in the checkout."""
+    service = SERVICES["prometheus-0-a"]
+    mounted = dict(volume.split(":")[:2] for volume in service["volumes"])
+    assert mounted["./.stack/fleet"] == service["working_dir"] == "/etc/virtscope/.stack/fleet"
+    assert mounted["./prometheus"] == "/etc/virtscope/prometheus"
+
+
+def test_images_are_the_stacks_and_a_pinned_thanos() -> None:
+    images = {part.program: SERVICES[part.name]["image"] for part in parts(SHIPPED)}
+    assert images["prometheus"] == STACK["services"]["prometheus"]["image"]
+    assert images["alertmanager"] == STACK["services"]["alertmanager"]["image"]
+    assert re.fullmatch(r".+:v\d+\.\d+\.\d+", images["thanos"])
+
+
+def test_grafana_asks_the_first_query() -> None:
+    assert SERVICES["grafana"]["environment"]["PROMETHEUS_URL"] == "http://127.0.0.1:19220"

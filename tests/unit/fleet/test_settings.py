@@ -1,0 +1,84 @@
+"""fleet.yml: what it may say, and what is refused, with the offending text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fleet import FleetError, settings
+
+SHIPPED = yaml.safe_load(settings.FILE.read_text())
+
+
+def written(folder: Path, **changed: object) -> Path:
+    file = folder / "fleet.yml"
+    file.write_text(yaml.safe_dump({**SHIPPED, **changed}))
+    return file
+
+
+def test_the_shipped_file_is_a_small_fleet_on_this_machine() -> None:
+    shipped = settings.read()
+    assert (shipped.shards, shipped.receivers, shipped.alertmanagers) == (2, 3, 2)
+    assert set(shipped.machines.values()) == {"127.0.0.1"}
+    assert shipped.targets.is_dir()
+
+
+def test_machines_are_named_by_their_place() -> None:
+    pattern = {**SHIPPED["machines"], "prometheus": "p-{shard}{replica}.example.org"}
+    changed = settings.Settings(**{**vars(settings.read()), "machines": pattern})
+    assert changed.machine("prometheus", shard=3, replica="b") == "p-3b.example.org"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"shards": 0}, "shards: 0 is not a number from 1 to 100"),
+        ({"shards": True}, "shards: True is not"),
+        ({"shards": "two"}, "shards: 'two' is not"),
+        ({"receivers": 2}, "receivers: 2 is not a number from 3"),
+        ({"store": "influxdb"}, "store: 'influxdb' is not"),
+        ({"scrape_interval": "15"}, "scrape_interval: '15' is not a duration"),
+        ({"scrape_interval": "30s"}, "scrape_interval: '30s' is more than 20s"),
+        ({"evaluation_interval": "2m"}, "evaluation_interval: '2m' is more than 60s"),
+        ({"evaluation_interval": 60}, "evaluation_interval: 60 is not a duration"),
+        ({"retention": "a while"}, "retention: 'a while' is not"),
+        ({"machines": {"prometheus": "127.0.0.1"}}, "machines: prometheus is not prometheus, receive"),
+        ({"machines": {**SHIPPED["machines"], "query": "q-{shard}"}}, "machines: query: 'q-{shard}' has {shard}"),
+        ({"machines": {**SHIPPED["machines"], "query": "q 1"}}, "machines: query: 'q 1' is not a host name"),
+        ({"machines": "here"}, "machines: 'here' is not a dict"),
+        ({"listen": "all of them"}, "listen: 'all of them' is not an address"),
+        ({"first_port": 65500}, "first_port: 65500 is not a number"),
+        ({"raw": ["xen_("]}, "raw: 'xen_(' is not a regular expression"),
+        ({"raw": "xen_.+"}, "raw: 'xen_.+' is not a list"),
+        ({"shard": 3}, "unknown setting: shard"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, changed: dict[str, object], said: str) -> None:
+    file = written(tmp_path, **changed)
+    with pytest.raises(FleetError) as refused:
+        settings.read(file)
+    assert str(refused.value).startswith(f"{file}: {said}")
+
+
+def test_a_setting_that_is_missing_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yml"
+    file.write_text(yaml.safe_dump({name: value for name, value in SHIPPED.items() if name != "raw"}))
+    with pytest.raises(FleetError, match="missing setting: raw"):
+        settings.read(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("shards: [", "is not YAML"), ("- shards", "is not a mapping"), (None, "No such file")]
+)
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "fleet.yml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(FleetError, match=said):
+        settings.read(file)
+
+
+def test_durations_are_counted_in_seconds() -> None:
+    assert [settings.seconds(text) for text in ("15s", "4m", "30d")] == [15, 240, 30 * 86400]

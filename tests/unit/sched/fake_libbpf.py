@@ -1,0 +1,132 @@
+"""A libbpf with a kernel below it that takes the program, or refuses it as a real one does."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from typing import Any
+
+MAPS = {b"waits.rodata": 1, b"pairs": 2, b"cpus": 3, b"throttles": 4}
+OBJECT, PROGRAM, LINK = 100, 101, 102
+WORDS = 20  # of struct cpu
+
+Pair = tuple[int, int]
+
+
+class FakeLibbpf:
+    """What is called of the library; all of it is as ctypes gives it: pointers are integers, and None is NULL."""
+
+    def __init__(self, *, version: int = 1, refuses: int = 0, said: str = "", without: str = "") -> None:
+        """`refuses` is the errno with which the kernel refuses the program, `without` a function that isn't there."""
+        self.version, self.refuses, self.said, self.without = version, refuses, said, without
+        self.constants = b""
+        self.pairs: dict[Pair, list[tuple[int, int]]] = {}  # ns and waits on each of two CPUs
+        self.cpus = [[0] * WORDS, [0] * WORDS]
+        self.throttles: set[int] = set()
+        self.closed: list[int] = []
+        self.unreadable = 0  # the errno with which maps are refused
+        self.batch = 3  # pairs that it gives at once
+        self.functions: dict[str, Any] = {}
+
+    def open(self, name: str, *, use_errno: bool) -> FakeLibbpf:
+        """What ctypes.CDLL does."""
+        assert use_errno
+        if name != f"libbpf.so.{self.version}":
+            raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.without:
+            raise AttributeError(f"undefined symbol: {name}")
+        if name not in self.functions:
+            method = getattr(type(self), f"_{name.replace('__', '_')}")
+
+            def function(*arguments: Any) -> Any:  # which takes restype and argtypes
+                return method(self, *arguments)
+
+            self.functions[name] = function
+        return self.functions[name]
+
+    def _failed_pointer(self, number: int) -> int | None:
+        if self.version == 0:
+            return 2**64 - number
+        ctypes.set_errno(number)
+        return None
+
+    def _libbpf_num_possible_cpus(self) -> int:
+        return len(self.cpus)
+
+    def _bpf_object_open_file(self, path: bytes, _options: None) -> int | None:
+        return OBJECT if os.path.exists(path) else self._failed_pointer(errno.ENOENT)  # noqa: PTH110
+
+    def _bpf_object_find_map_by_name(self, _object: int, name: bytes) -> int | None:
+        return MAPS[name]
+
+    def _bpf_map_set_initial_value(self, _map: int, data: Any, size: int) -> int:
+        self.constants = ctypes.string_at(ctypes.addressof(data._obj), size)
+        return 0
+
+    def _bpf_object_load(self, _object: int) -> int:
+        os.write(2, self.said.encode())
+        return -self.refuses
+
+    def _bpf_object_find_program_by_name(self, _object: int, name: bytes) -> int | None:
+        return PROGRAM if name == b"on_switch" else self._failed_pointer(errno.ENOENT)
+
+    def _bpf_program_attach(self, _program: int) -> int:
+        return LINK
+
+    def _bpf_link_destroy(self, link: int) -> None:
+        self.closed.append(link)
+
+    def _bpf_object_close(self, closed: int) -> None:
+        self.closed.append(closed)
+
+    def _bpf_map_value_size(self, _map: int) -> int:
+        return 8 * WORDS
+
+    def _bpf_map_fd(self, number: int) -> int:
+        return number
+
+    def _bpf_map_lookup_elem(self, _fd: int, _key: Any, values: Any) -> int:
+        if self.unreadable:
+            ctypes.set_errno(self.unreadable)
+            return -1
+        for index, word in enumerate(word for words in self.cpus for word in words):
+            values[index] = word
+        return 0
+
+    def _bpf_map_lookup_batch(
+        self, _fd: int, begin: Any, after: Any, keys: Any, values: Any, count: Any, _options: None
+    ) -> int:
+        if self.unreadable:
+            ctypes.set_errno(self.unreadable)
+            return -1
+        at = begin._obj.value if begin else 0
+        given = list(self.pairs.items())[at : at + self.batch]
+        for index, (pair, of_cpus) in enumerate(given):
+            keys[2 * index], keys[2 * index + 1] = pair
+            for word, value in enumerate(value for both in of_cpus for value in both):
+                values[4 * index + word] = value
+        count._obj.value = len(given)
+        after._obj.value = at + len(given)
+        if at + len(given) < len(self.pairs):
+            return 0
+        ctypes.set_errno(errno.ENOENT)
+        return -1
+
+    def _bpf_map_delete_elem(self, fd: int, key: Any) -> int:
+        if self.unreadable:
+            ctypes.set_errno(self.unreadable)
+            return -1
+        found: Any = self.pairs if fd == MAPS[b"pairs"] else self.throttles
+        wanted: Any = tuple(key._obj) if fd == MAPS[b"pairs"] else key._obj.value
+        if wanted not in found:
+            ctypes.set_errno(errno.ENOENT)
+            return -1
+        if fd == MAPS[b"pairs"]:
+            del self.pairs[wanted]
+        else:
+            self.throttles.remove(wanted)
+        return 0

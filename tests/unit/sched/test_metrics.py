@@ -1,0 +1,79 @@
+"""The page: each pair that is named, from counters that only grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client import Metric
+
+from tests.golden_pages import assert_golden, assert_lints
+from virtscope.sched.metrics import Families
+from virtscope.sched.names import HOST, Found, Name
+from virtscope.sched.pairs import Pairs
+from virtscope.sched.program import IDLE, OTHER, STOLEN, THROTTLED, Totals, Waited
+from virtscope.toolkit.exposition import Encoder
+from virtscope.toolkit.families import Blocks
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden/sched.prom"
+
+SECOND = 10**9
+SHOP, BATCH, BACKUP = "/docker/" + "4f2c" * 16, r"/machine.slice/machine-qemu\x2d7\x2dbatch.scope", "backup.service"
+NAMES = {
+    1: Name(HOST, HOST),
+    2: Name(SHOP, SHOP),
+    3: Name(BATCH, BATCH),
+    4: Name(HOST, f"/system.slice/{BACKUP}"),
+}
+FOUND = Found(
+    NAMES, frozenset(name.waiting for name in NAMES.values()), frozenset(name.running for name in NAMES.values())
+)
+KERNEL = {
+    (2, 3): Waited(332 * SECOND, 41_000),
+    (2, 4): Waited(31 * SECOND, 7_000),
+    (2, 1): Waited(2 * SECOND, 9_000),
+    (2, 2): Waited(25 * SECOND // 10, 800),
+    (2, IDLE): Waited(SECOND // 4, 60_000),
+    (2, OTHER): Waited(SECOND // 100, 1),
+    (2, THROTTLED): Waited(12 * SECOND, 130),
+    (3, 2): Waited(9 * SECOND, 1_200),
+    (3, STOLEN): Waited(SECOND // 2, 40),
+    (4, 3): Waited(3 * SECOND, 500),
+    (1, IDLE): Waited(SECOND // 8, 200_000),
+}
+TOTALS = Totals(switches=2_400_000, waited=393 * SECOND, run_delay=394 * SECOND, lost=0)
+
+
+def counted(kernel: dict[tuple[int, int], Waited] = KERNEL) -> Pairs:
+    pairs = Pairs()
+    pairs.add(kernel, FOUND, 0)
+    return pairs
+
+
+def names(families: list[Metric]) -> set[str]:
+    return {family.name for family in families}
+
+
+def test_golden_exposition() -> None:
+    exposed = Encoder().text(Families().of(counted().rows, TOTALS))
+    assert_golden(GOLDEN, exposed)
+    assert_lints(exposed)
+
+
+def test_where_the_kernel_counts_nothing_there_is_no_count_of_it() -> None:
+    families = Families()
+    without = names(families.of(counted().rows, TOTALS._replace(run_delay=0)))
+    assert names(families.of(counted().rows, TOTALS)) - without == {"sched_wait_kernel_seconds"}
+
+
+def test_what_has_changed_is_shown_and_what_has_not_is_kept() -> None:
+    pairs, families = counted(), Families()
+    first, _ = blocks = [each for each in families.of(pairs.rows, TOTALS) if isinstance(each, Blocks)]
+    before = {block.series.labels[0]["cgroup"]: block for block in first.blocks}
+    pairs.add(KERNEL | {(2, 3): Waited(333 * SECOND, 41_001)}, FOUND, 15)
+    second, waits = (each for each in families.of(pairs.rows, TOTALS) if isinstance(each, Blocks))
+    after = {block.series.labels[0]["cgroup"]: block for block in second.blocks}
+    assert {name for name in after if after[name] is not before[name]} == {SHOP}
+    shown = {sample.labels["running"]: sample.value for sample in second.samples if sample.labels["cgroup"] == SHOP}
+    assert shown[BATCH] == 333
+    assert {sample.value for sample in waits.samples if sample.labels["cgroup"] == SHOP} == {117_932}
+    assert len(blocks) == 2

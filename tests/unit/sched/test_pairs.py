@@ -1,0 +1,200 @@
+"""From the kernel's pairs of cgroups to few counters that only grow."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from virtscope.sched.names import HOST, Found, Name
+from virtscope.sched.pairs import MOST, NO_CGROUP, REST, Pairs
+from virtscope.sched.program import IDLE, MOST_PAIRS, OTHER, STOLEN, THROTTLED, Waited
+
+MS = 1_000_000
+BACKUP = "/system.slice/backup.service"
+
+Kernel = dict[tuple[int, int], Waited]
+
+
+def container(number: int) -> str:
+    return f"/docker/{number:064x}"
+
+
+def found(*containers: int, **others: tuple[int, Name]) -> Found:
+    """These containers, the host, whose root is 1, and others by their ids."""
+    names = {1: Name(HOST, HOST)} | {number: Name(container(number), container(number)) for number in containers}
+    names |= dict(others.values())
+    return Found(
+        names,
+        frozenset(name.waiting for name in names.values()),
+        frozenset(name.running for name in names.values()),
+    )
+
+
+def counted(pairs: Pairs) -> dict[str, dict[str, int]]:
+    """What has been counted, without what is 0."""
+    rows = {name: {who: ns for who, ns in row.ns.items() if ns} for name, row in pairs.rows.items()}
+    return {name: row for name, row in rows.items() if row}
+
+
+def named(pairs: Pairs, number: int) -> set[str]:
+    return {who for who in pairs.rows[container(number)].ns if who.startswith("/") and who != container(number)}
+
+
+def test_the_cgroups_of_a_container_are_one() -> None:
+    pairs = Pairs()
+    there = found(2, 4, inner=(3, Name(container(2), container(2))))
+    kernel = {
+        (2, 4): Waited(5 * MS, 3),
+        (3, 4): Waited(7 * MS, 1),
+        (3, 2): Waited(MS, 2),
+        (4, THROTTLED): Waited(9 * MS, 1),
+    }
+    pairs.add(kernel, there, 0)
+    assert counted(pairs) == {
+        container(2): {container(4): 12 * MS, container(2): MS},
+        container(4): {"(cap)": 9 * MS},
+    }
+    assert [pairs.rows[container(number)].waits for number in (2, 4)] == [6, 1]
+
+
+def test_who_is_nobody_has_a_name_too() -> None:
+    pairs = Pairs()
+    ran = (1, 7, IDLE, OTHER, THROTTLED, STOLEN)
+    kernel = {(2, who): Waited(MS * (n + 1), 1) for n, who in enumerate(ran)}
+    unneeded = pairs.add(kernel, found(2, unit=(7, Name(HOST, BACKUP))), 0)
+    assert counted(pairs) == {
+        container(2): {HOST: MS, BACKUP: 2 * MS, "(idle)": 3 * MS, REST: 4 * MS, "(cap)": 5 * MS, "(stolen)": 6 * MS}
+    }
+    assert unneeded == ([], set())
+
+
+def test_a_units_waiting_is_the_hosts() -> None:
+    pairs = Pairs()
+    there = found(2, unit=(7, Name(HOST, BACKUP)))
+    pairs.add({(7, 2): Waited(MS, 1), (1, 2): Waited(2 * MS, 1)}, there, 0)
+    assert counted(pairs) == {HOST: {container(2): 3 * MS}}
+
+
+def test_all_that_are_there_are_shown_from_the_first_read_with_what_is_no_other_one_s_at_0() -> None:
+    pairs = Pairs()
+    pairs.add({}, found(2, 3), 0)
+    assert {name: row.waits for name, row in pairs.rows.items()} == {HOST: 0, container(2): 0, container(3): 0}
+    assert pairs.rows[container(2)].ns == dict.fromkeys((container(2), HOST, *NO_CGROUP.values()), 0)
+    assert pairs.rows[HOST].ns == dict.fromkeys((HOST, *NO_CGROUP.values()), 0)
+
+
+def test_few_are_named_sums_are_exact_and_nothing_falls() -> None:
+    dice, pairs, there = random.Random(1), Pairs(), found(*range(2, 60))
+    kernel: Kernel = {}
+    before: dict[str, dict[str, int]] = {}
+    ended = dict.fromkeys((2, 3, 4), 0)  # of counters that ended for another's
+    for moment in range(300):
+        for _ in range(30):
+            key = dice.choice((2, 3, 4)), dice.randrange(2, 60)
+            ns, waits = kernel.get(key, (0, 0))
+            kernel[key] = Waited(ns + int(dice.expovariate(1e-6)), waits + 1)
+        pairs.add(dict(kernel), there, 15.0 * moment)
+        for number in ended:
+            row = pairs.rows[container(number)].ns
+            ended[number] += sum(ns for who, ns in before.get(container(number), {}).items() if who not in row)
+            assert len(named(pairs, number)) <= MOST
+            kept = before.get(container(number), {}).items()
+            restarted = [who for who, ns in kept if who in row and row[who] < ns]
+            assert not [who for who in restarted if who not in named(pairs, number)]
+            ended[number] += sum(ns for who, ns in kept if who in restarted)
+            true = sum(waited.ns for (waiting, _), waited in kernel.items() if waiting == number)
+            assert sum(row.values()) + ended[number] == true
+            before[container(number)] = dict(row)
+    assert all(pairs.rows[container(number)].ns[REST] for number in ended)
+
+
+def test_who_comes_late_but_matters_takes_the_place_of_who_matters_least() -> None:
+    pairs, there, late = Pairs(), found(*range(2, 60)), 50
+    kernel: Kernel = {(2, other): Waited(2 * MS * other, 1) for other in range(10, 10 + MOST + 4)}
+    pairs.add(kernel, there, 0)
+    assert named(pairs, 2) == {container(other) for other in range(14, 14 + MOST)}  # those that did most
+    pairs.add(kernel | {(2, late): Waited(900 * MS, 9)}, there, 15)
+    assert pairs.rows[container(2)].ns[container(late)] == 900 * MS
+    assert named(pairs, 2) == {container(other) for other in (*range(15, 14 + MOST), late)}
+
+
+def test_who_does_hardly_more_than_the_least_stays_in_the_rest() -> None:
+    pairs, there = Pairs(), found(*range(2, 60))
+    kernel: Kernel = {(2, other): Waited(20 * MS, 1) for other in range(10, 10 + MOST)}
+    pairs.add(kernel, there, 0)
+    first = named(pairs, 2)
+    pairs.add(kernel | {(2, 50): Waited(30 * MS, 1)}, there, 15)
+    assert named(pairs, 2) == first
+    assert pairs.rows[container(2)].ns[REST] == 30 * MS
+
+
+def test_who_mattered_an_hour_ago_makes_room() -> None:
+    pairs, there = Pairs(), found(*range(2, 60))
+    kernel: Kernel = {(2, other): Waited(20 * MS, 1) for other in range(10, 10 + MOST)}
+    pairs.add(kernel, there, 0)
+    pairs.add(kernel | {(2, 50): Waited(3 * MS, 1)}, there, 3600)
+    assert container(50) in named(pairs, 2)
+
+
+def test_who_hardly_does_anything_is_not_named() -> None:
+    pairs = Pairs()
+    pairs.add({(2, 3): Waited(MS // 2, 1)}, found(2, 3), 0)
+    assert counted(pairs) == {container(2): {REST: MS // 2}}
+    assert named(pairs, 2) == set()
+
+
+def test_who_is_gone_ends_and_the_rest_does_not_jump() -> None:
+    pairs = Pairs()
+    kernel: Kernel = {(2, 4): Waited(500 * MS, 1), (4, 2): Waited(5 * MS, 1)}
+    pairs.add(kernel, found(2, 4, 5), 0)
+    unneeded = pairs.add(kernel | {(2, 4): Waited(501 * MS, 2)}, found(2, 5), 15)
+    assert counted(pairs) == {container(2): {REST: MS}}
+    assert container(4) not in pairs.rows
+    assert (set(unneeded.pairs), unneeded.cgroups) == ({(2, 4), (4, 2)}, {4})
+    pairs.forget(unneeded.pairs)
+    assert pairs.add({}, found(2, 5), 30) == ([], set())
+    assert counted(pairs) == {container(2): {REST: MS}}
+
+
+def test_a_cgroup_that_never_waited_is_forgotten_too() -> None:
+    """The kernel may know of its cap."""
+    pairs = Pairs()
+    pairs.add({}, found(2, 4), 0)
+    assert pairs.add({}, found(2), 15).cgroups == {4}
+
+
+def test_one_that_comes_again_under_its_path_begins_at_0() -> None:
+    pairs, again = Pairs(), found(2, new=(9, Name(container(4), container(4))))
+    pairs.add({(4, 2): Waited(5 * MS, 1)}, found(2, 4), 0)
+    pairs.add({}, found(2), 15)
+    pairs.add({(9, 2): Waited(MS, 1)}, again, 30)
+    assert counted(pairs) == {container(4): {container(2): MS}}
+
+
+def test_one_made_and_gone_between_two_reads_takes_nobody_else_s_name() -> None:
+    pairs = Pairs()
+    unneeded = pairs.add({(2, 77): Waited(4 * MS, 1), (78, 2): Waited(9 * MS, 1)}, found(2), 0)
+    assert counted(pairs) == {container(2): {REST: 4 * MS}}
+    assert set(unneeded.pairs) == {(2, 77), (78, 2)}
+
+
+def test_what_the_kernel_has_forgotten_begins_again() -> None:
+    pairs, there = Pairs(), found(2, 4)
+    pairs.add({(2, 4): Waited(500 * MS, 10)}, there, 0)
+    pairs.forget([(2, 4)])
+    pairs.add({(2, 4): Waited(600 * MS, 1)}, there, 15)
+    assert counted(pairs) == {container(2): {container(4): 1100 * MS}}
+    assert pairs.rows[container(2)].waits == 11
+
+
+@pytest.mark.parametrize(("pairs_there", "makes_room"), [(MOST_PAIRS // 2, False), (MOST_PAIRS // 2 + 1, True)])
+def test_where_room_is_scarce_idle_pairs_make_some(pairs_there: int, makes_room: bool) -> None:
+    pairs, there = Pairs(), found(*range(2, 200))
+    keys = [(number // 190 + 2, number % 190 + 2) for number in range(pairs_there)]
+    kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))
+    assert pairs.add(kernel, there, 0).pairs == []
+    kernel[keys[0]] = Waited(2 * MS, 2)
+    unneeded = pairs.add(kernel, there, 15)
+    assert unneeded.pairs == (keys[1:] if makes_room else [])
+    assert unneeded.cgroups == set()

@@ -1,0 +1,134 @@
+"""The program is loaded and read through libbpf, here one that a test can look into; and its object is its source's."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.sched.fake_libbpf import LINK, OBJECT, FakeLibbpf
+from tools import bpf
+from virtscope.sched import program
+from virtscope.sched.program import Program, Totals, Waited
+from virtscope.sched.reasons import Machine
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
+
+MACHINE = Machine("6.1.0-18-amd64", Path("/sys/kernel/btf/vmlinux"), "", 2**41 - 1)
+
+either_libbpf = pytest.mark.parametrize("version", [0, 1])
+
+
+def loaded(lib: FakeLibbpf, hierarchy: int = 2) -> Program:
+    return Program(hierarchy, MACHINE, lib.open)
+
+
+@either_libbpf
+def test_it_knows_which_version_s_cgroups_to_tell_apart(version: int) -> None:
+    lib = FakeLibbpf(version=version)
+    assert loaded(lib, 1).library == f"libbpf.so.{version}"
+    assert lib.constants == bytes([1, 0, 0, 0])
+
+
+def test_pairs_are_those_of_all_cpus_and_of_all_batches() -> None:
+    lib = FakeLibbpf()
+    lib.pairs = {(number, 2**64 - 1): [(number, 1), (2**40, 2)] for number in range(2, 12)}
+    assert loaded(lib).pairs() == {(number, 2**64 - 1): Waited(number + 2**40, 3) for number in range(2, 12)}
+
+
+def test_without_a_pair_there_is_none() -> None:
+    assert loaded(FakeLibbpf()).pairs() == {}
+
+
+def test_totals_are_those_of_all_cpus() -> None:
+    lib = FakeLibbpf()
+    for words in lib.cpus:
+        words[: len(Totals._fields) + 1] = [1, 2**40, 30, 4, 99]
+    assert loaded(lib).totals() == Totals(switches=2, waited=2**41, run_delay=60, lost=8)
+
+
+def test_it_forgets_what_it_has_to_and_what_is_not_there() -> None:
+    lib = FakeLibbpf()
+    lib.pairs = {(2, 3): [(1, 1), (1, 1)], (3, 2): [(1, 1), (1, 1)]}
+    lib.throttles = {2, 3}
+    loaded(lib).forget([(2, 3), (9, 9)], [3, 9])
+    assert list(lib.pairs) == [(3, 2)]
+    assert lib.throttles == {2}
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(errno.EPERM, "unprivileged_bpf_disabled"), (errno.EFAULT, "can't be read: Bad address")]
+)
+def test_what_can_no_longer_be_read_is_an_error(number: int, words: str) -> None:
+    lib = FakeLibbpf()
+    running = loaded(lib)
+    lib.unreadable = number
+    for read in (running.pairs, running.totals, lambda: running.forget([(2, 3)], [])):
+        with pytest.raises(SourceError, match=words) as raised:
+            read()
+        assert not isinstance(raised.value, SourceUnavailable)
+
+
+def test_closed_it_is_detached_once() -> None:
+    lib = FakeLibbpf()
+    running = loaded(lib)
+    running.close()
+    running.close()
+    assert lib.closed == [LINK, OBJECT]
+
+
+@either_libbpf
+def test_what_libbpf_printed_is_in_the_error_and_not_in_the_log(
+    version: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = "libbpf: prog 'on_switch': BPF program load failed: Invalid argument\nlibbpf: failed to load object\n"
+    lib = FakeLibbpf(version=version, refuses=errno.EINVAL, said=said)
+    with pytest.raises(SourceError, match="prog 'on_switch': BPF program load failed: Invalid argument"):
+        loaded(lib)
+    assert capfd.readouterr().err == ""
+    assert lib.closed == [OBJECT]
+
+
+@either_libbpf
+def test_an_object_that_can_t_be_opened_is_an_error(
+    version: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(program, "OBJECT", tmp_path / "waits.bpf.o")
+    with pytest.raises(SourceError, match="No such file or directory"):
+        loaded(FakeLibbpf(version=version))
+
+
+def test_without_libbpf_there_is_a_word_about_each_and_what_to_install() -> None:
+    with pytest.raises(SourceUnavailable, match=r"^libbpf\.so\.1: .*; libbpf\.so\.0: .*: install libbpf \(Debian: lib"):
+        loaded(FakeLibbpf(version=7))
+
+
+def test_a_library_that_lacks_a_function_is_too_old() -> None:
+    with pytest.raises(SourceUnavailable, match=r"libbpf\.so\.0 is too old \(undefined symbol: bpf_map_lookup_batch\)"):
+        loaded(FakeLibbpf(version=0, without="bpf_map_lookup_batch"))
+
+
+# --- Its object -------------------------------------------------------------------------------------------------------
+
+
+def test_the_object_is_what_clang_makes_of_its_source(tmp_path: Path) -> None:
+    """Byte for byte with the clang of Debian 12, which `make bpf` wants too."""
+    if not shutil.which(bpf.CLANG) or not shutil.which(bpf.STRIP):
+        pytest.skip(f"{bpf.CLANG} or {bpf.STRIP} is absent: install what tests/packages.txt lists")
+    built = tmp_path / program.OBJECT.name
+    bpf.build(built)
+    assert built.read_bytes() == program.OBJECT.read_bytes(), "waits.bpf.c has changed since: run `make bpf`"
+
+
+def test_the_object_carries_no_path_and_says_its_licence() -> None:
+    data = program.OBJECT.read_bytes()
+    assert b"\0Dual BSD/GPL\0" in data
+    assert not re.search(rb"\0/[a-z]+/", data)
+
+
+def test_the_kernel_has_room_for_as_many_pairs_as_the_reader_believes() -> None:
+    """By which it decides when to have idle ones forgotten."""
+    (rooms,) = re.findall(r"max_entries, (\d+)\);\s*__type\(key, struct pair\)", bpf.SOURCE.read_text())
+    assert int(rooms) == program.MOST_PAIRS

@@ -1,0 +1,54 @@
+"""A xentrace of a test's own: notes what it is asked, and does what the test wants."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_SCRIPT = """#!/bin/sh
+folder=$(dirname "$0")
+echo "$*" >> "$folder/asked"
+while [ $# -gt 1 ]; do shift; done
+file=$1
+. "$folder/does.sh"
+"""
+# As the real one, it ends by itself or, from before it writes, by SIGTERM, and only then switches tracing off.
+_ENDS = "trap 'echo ended > \"$folder/ended\"; exit 0' TERM"
+_WAITS = 'touch "$folder/waits"; while :; do sleep 0.02; done'
+
+
+class FakeXentrace:
+    """A folder for PATH with a program `xentrace` that writes a file, or what else a shell script does with $file."""
+
+    def __init__(self, folder: Path, trace: bytes) -> None:
+        self.folder = folder / "fake-xentrace"
+        self.folder.mkdir()
+        program = self.folder / "xentrace"
+        program.write_text(_SCRIPT)
+        program.chmod(0o755)
+        self.writes(trace)
+        self.does('cat "$folder/trace" > "$file"')
+
+    @property
+    def path(self) -> str:
+        """PATH with the fake first."""
+        return os.pathsep.join([str(self.folder), os.environ["PATH"]])
+
+    def writes(self, trace: bytes) -> None:
+        (self.folder / "trace").write_bytes(trace)
+
+    def does(self, script: str) -> None:
+        (self.folder / "does.sh").write_text(f"{script}\n")
+
+    def writes_and_waits(self) -> None:
+        """Have it write its file, and then go on until it is asked to end."""
+        self.does(f'{_ENDS}; cat "$folder/trace" > "$file"; {_WAITS}')
+
+    def waits(self) -> bool:
+        return (self.folder / "waits").exists()
+
+    def ended_when_asked(self) -> bool:
+        return (self.folder / "ended").exists()
+
+    def asked(self) -> list[str]:
+        return (self.folder / "asked").read_text().splitlines()

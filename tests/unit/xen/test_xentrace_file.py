@@ -1,0 +1,236 @@
+"""xentrace's files: its records, and who waited while who ran."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.unit.xen.traced import BLOCKED, IDLE, OFFLINE, RUNNABLE, RUNNING, change, goes_on, lost, on, record
+from virtscope.toolkit.collect import SourceMalformed
+from virtscope.xen import model
+from virtscope.xen.xentrace_file import Trace, charge, parse
+
+# A second of Xen 4.17 with credit2 on one CPU, with Dom0 and three guests, of which d3 computes all the time.
+REAL = Path(__file__).resolve().parents[2] / "fixtures/xentrace/one-cpu-three-guests.bin"
+HERTZ = 2_599_997_000
+
+
+def anywhere(_domid: int, _vcpu: int) -> None:
+    return None
+
+
+def waits(data: bytes, *allowed: int) -> dict[tuple[int, int], float]:
+    """Who waited while who ran, if all may run on these CPUs alone."""
+    return charge(parse(data), (lambda _domid, _vcpu: frozenset(allowed)) if allowed else anywhere).waits
+
+
+def test_a_second_of_a_real_host() -> None:
+    trace = parse(REAL.read_bytes())
+    assert (len(trace.changes), trace.lost, trace.gaps) == (937, 0, [])
+    charged = charge(trace, anywhere)
+    assert charged.cycles / HERTZ == pytest.approx(0.987, abs=0.001)
+    # xenalyze says of the same file that d1 was runnable for 0.21 s.
+    of_d1 = {other: cycles / HERTZ for (domid, other), cycles in charged.waits.items() if domid == 1}
+    assert of_d1 == pytest.approx({3: 0.181, 0: 0.023, 2: 0.008, model.IDLE: 0.0004}, abs=0.0005)
+    assert charge(trace, lambda _domid, _vcpu: frozenset({0})) == charged
+
+
+def test_a_wait_is_charged_to_who_ran_and_before_and_after_to_nobody() -> None:
+    data = on(
+        0,
+        change(100, 1, BLOCKED, RUNNABLE),
+        change(100, 1, RUNNABLE, RUNNING),
+        change(200, 2, BLOCKED, RUNNABLE),
+        change(250, 1, RUNNING, BLOCKED),
+        change(250, 3, RUNNABLE, RUNNING),
+        change(300, 3, RUNNING, RUNNABLE),
+        change(310, 2, RUNNABLE, RUNNING),
+        change(400, 2, RUNNING, BLOCKED),
+        change(400, IDLE, RUNNABLE, RUNNING),
+    )
+    # d3 had waited since before the trace, and waits to its end; from 300 on the CPU was between two vCPUs.
+    assert waits(data) == {(2, 1): 50, (2, 3): 50, (2, IDLE): 10, (3, 1): 150, (3, 2): 90, (3, IDLE): 10}
+
+
+def test_those_that_run_on_several_cpus_have_equal_parts() -> None:
+    data = on(0, change(0, 1, BLOCKED, RUNNING), goes_on(1000, 1)) + on(
+        1, change(0, 2, BLOCKED, RUNNING), change(300, 3, BLOCKED, RUNNABLE), goes_on(900, 2)
+    )
+    assert waits(data) == {(3, 1): 350, (3, 2): 350}
+
+
+def test_one_that_runs_all_the_time_is_known_by_going_on() -> None:
+    assert waits(on(0, change(0, 2, BLOCKED, RUNNABLE), goes_on(600, 1), goes_on(1000, 1))) == {(2, 1): 1000}
+
+
+def test_while_a_cpu_is_idle_no_domain_is_charged() -> None:
+    first = on(0, change(0, 1, BLOCKED, RUNNING), goes_on(1000, 1))
+    second = on(1, change(100, 2, BLOCKED, RUNNABLE), change(130, 2, RUNNABLE, RUNNING), goes_on(900, 2))
+    assert waits(first + second) == {(2, IDLE): 30}
+    # CPU 2 has no record: it had nothing to do.
+    busy = on(1, change(0, 2, BLOCKED, RUNNING), change(500, 3, BLOCKED, RUNNABLE), goes_on(900, 2))
+    assert waits(first + busy, 0, 1) == {(3, 1): 250, (3, 2): 250}
+    assert waits(first + busy, 0, 1, 2) == {(3, IDLE): 500}
+
+
+def test_only_who_runs_where_it_may_run_is_charged() -> None:
+    """By hard affinity, or as its CPU pool has no other CPUs; another CPU that is idle doesn't help it either."""
+    data = on(0, change(0, 1, BLOCKED, RUNNING), goes_on(1000, 1)) + on(
+        1, change(0, 2, BLOCKED, RUNNING), change(400, 3, BLOCKED, RUNNABLE), goes_on(900, 2)
+    )
+    assert waits(data, 0) == {(3, 1): 600}
+    assert waits(data, 1) == {(3, 2): 600}
+    assert waits(data + on(2, change(0, IDLE, RUNNING, RUNNABLE)), 1) == {(3, 2): 600}
+    each = {(3, 0): frozenset({1}), (3, 1): frozenset({0})}
+    both = data + on(2, change(400, 3, BLOCKED, RUNNABLE, vcpu=1))
+    assert charge(parse(both), lambda domid, vcpu: each[domid, vcpu]).waits == {(3, 1): 600, (3, 2): 600}
+
+
+def test_a_vcpu_that_may_run_nowhere_waits_for_no_domain() -> None:
+    data = on(0, change(0, 1, BLOCKED, RUNNING), change(0, 2, BLOCKED, RUNNABLE), goes_on(50, 1))
+    assert charge(parse(data), lambda _domid, _vcpu: frozenset()).waits == {(2, IDLE): 50}
+
+
+def test_a_domain_can_wait_for_itself_and_once_for_each_vcpu() -> None:
+    data = on(
+        0,
+        change(0, 1, BLOCKED, RUNNING, vcpu=0),
+        change(100, 1, BLOCKED, RUNNABLE, vcpu=1),
+        change(200, 1, BLOCKED, RUNNABLE, vcpu=2),
+        change(300, 1, RUNNING, BLOCKED, vcpu=0),
+        change(300, 1, RUNNABLE, RUNNING, vcpu=1),
+        goes_on(400, 1, vcpu=1),
+    )
+    assert waits(data) == {(1, 1): 200 + 200}
+
+
+def test_who_moves_from_cpu_to_cpu_is_charged_where_it_runs() -> None:
+    first = on(0, change(0, 1, BLOCKED, RUNNING), change(100, 1, RUNNING, RUNNABLE), change(300, 2, RUNNABLE, RUNNING))
+    second = on(1, change(100, 1, RUNNABLE, RUNNING), change(400, 1, RUNNING, BLOCKED))
+    # On CPU 0, where d2 may run, d1 ran to 100; then it was idle.
+    assert waits(first + second, 0) == {(2, 1): 100, (2, IDLE): 200}
+
+
+def test_paused_and_offline_is_not_waiting() -> None:
+    data = on(0, change(0, 1, BLOCKED, RUNNING), change(0, 2, OFFLINE, BLOCKED), change(500, 2, BLOCKED, OFFLINE))
+    assert waits(data + on(0, goes_on(900, 1))) == {}
+
+
+def test_records_of_cpus_are_put_in_order_and_those_at_the_same_time_stay_in_theirs() -> None:
+    data = on(1, change(500, 2, RUNNABLE, RUNNING), change(500, 2, RUNNING, BLOCKED)) + on(
+        0, change(0, 1, BLOCKED, RUNNING), change(500, 1, RUNNING, BLOCKED)
+    )
+    assert [record[0] for record in parse(data).changes] == [0, 500, 500, 500]
+    assert waits(data, 0) == {(2, 1): 500}
+
+
+def test_time_in_which_records_were_lost_counts_for_nothing() -> None:
+    data = on(
+        0,
+        change(0, 1, BLOCKED, RUNNING),
+        change(100, 2, BLOCKED, RUNNABLE),
+        goes_on(200, 1),
+        lost(700, 41, since=200),
+        change(700, 3, RUNNING, BLOCKED),
+        change(700, 2, RUNNABLE, RUNNING),
+        change(800, 2, RUNNING, BLOCKED),
+    )
+    trace = parse(data)
+    assert (trace.lost, trace.gaps) == (41, [(200, 700)])
+    charged = charge(trace, anywhere)
+    assert charged.waits == {}  # d2 waited from 100 on, but to when isn't known
+    assert charged.cycles == 100 + 100
+    kept = on(0, change(0, 1, BLOCKED, RUNNING), change(50, 2, BLOCKED, RUNNABLE), goes_on(150, 1))
+    assert charge(parse(kept + on(0, lost(700, 1, since=200), goes_on(700, 3), goes_on(900, 3))), anywhere) == (
+        {(2, 1): 100},
+        150 + 200,
+    )
+
+
+def test_records_lost_before_the_trace_began_cost_nothing_of_it() -> None:
+    """As tracing goes on after a reader that was killed, into a full buffer."""
+    data = on(0, lost(1000, 9, since=5), change(1000, 1, BLOCKED, RUNNING), change(1100, 2, BLOCKED, RUNNABLE))
+    assert charge(parse(data + on(0, goes_on(1500, 1))), anywhere) == ({(2, 1): 400}, 500)
+
+
+def test_what_is_no_change_of_state_is_passed_over() -> None:
+    data = on(
+        0,
+        record(0x1F002, 1, 2, 3, 4, 5, 6, 7, tsc=1 << 60),  # what fills a buffer's end has any time stamp
+        record(0x28001, 7),
+        change(0, 1, BLOCKED, RUNNING),
+        record(0x2800E, 1, 2, 3, tsc=10),
+        record(0, tsc=None),
+    )
+    assert parse(data) == Trace([(0, 0, BLOCKED, RUNNING, 1, 0)], [], 0)
+    assert parse(b"") == Trace([], [], 0)
+    assert charge(parse(b""), anywhere) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (REAL.read_bytes()[:-3], "byte 15096 is cut off"),
+        (b"\x01\x10", "byte 0 is cut off: 0110"),
+        (change(5, 1, BLOCKED, RUNNING), "byte 0 lacks CPU, vCPU or time: "),
+        (on(0, record(0x21001, 1 << 16)), "byte 12 lacks"),
+        (on(0, record(0x21001, tsc=9)), "byte 12 lacks"),
+    ],
+)
+def test_what_is_no_trace_is_refused_with_its_bytes(data: bytes, words: str) -> None:
+    with pytest.raises(SourceMalformed, match=words):
+        parse(data)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_what_going_through_all_vcpus_at_each_change_gives(seed: int) -> None:
+    """Random hosts of up to four CPUs and six vCPUs, each with an affinity of its own."""
+    chance = random.Random(seed)
+    cpus = range(chance.randint(1, 4))
+    vcpus = [(chance.randint(0, 3), number) for number in range(6)]
+    may_run = {vcpu: frozenset(chance.sample(cpus, chance.randint(1, len(cpus)))) for vcpu in vcpus}
+    states = dict.fromkeys(vcpus, BLOCKED)
+    running: dict[int, tuple[int, int]] = {}
+    changes = []
+    tsc = 0
+    for _ in range(400):
+        tsc += chance.choice((0, 1, 7))
+        vcpu = chance.choice(vcpus)
+        held = next((cpu for cpu, other in running.items() if other == vcpu), None)
+        free = [cpu for cpu in cpus if cpu not in running]
+        new = chance.choice((RUNNABLE, BLOCKED, RUNNING) if free or held is not None else (RUNNABLE, BLOCKED))
+        cpu = held if held is not None else chance.choice(free) if new == RUNNING else chance.choice(cpus)
+        if held is not None and new != RUNNING:
+            del running[held]
+        if new == RUNNING:
+            running[cpu] = vcpu
+        changes.append((tsc, cpu, states[vcpu], new, *vcpu))
+        states[vcpu] = new
+    charged = charge(Trace(changes, [], 0), lambda domid, number: may_run[domid, number])
+    assert charged.waits == pytest.approx(slowly(changes, may_run))
+    assert charged.cycles == changes[-1][0] - changes[0][0]
+
+
+def slowly(
+    changes: list[tuple[int, int, int, int, int, int]], may_run: dict[tuple[int, int], frozenset[int]]
+) -> dict[tuple[int, int], float]:
+    states: dict[tuple[int, int], tuple[int, int]] = {}  # and on which CPU
+    for _, cpu, old, _, *vcpu in changes:
+        states.setdefault((vcpu[0], vcpu[1]), (old, cpu))
+    found: dict[tuple[int, int], float] = defaultdict(float)
+    before = changes[0][0]
+    for tsc, cpu, _, new, *vcpu in changes:
+        running = {where: domid for (domid, _), (state, where) in states.items() if state == RUNNING}
+        for waiting, (state, _) in states.items():
+            if state == RUNNABLE and tsc > before:
+                allowed = may_run[waiting]
+                idle = allowed.difference(running)
+                for one in allowed:
+                    other = IDLE if idle else running[one]
+                    found[waiting[0], other] += (tsc - before) / len(allowed)
+        states[vcpu[0], vcpu[1]] = new, cpu
+        before = tsc
+    return found

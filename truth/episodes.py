@@ -1,0 +1,267 @@
+"""The plan of a run: for each episode who computes when and where, and so who is to be named. Pure, from a seed.
+
+The victim computes for some milliseconds and sleeps for some, again and again, as a server does. Culprits and decoys
+compute in square waves of the same length and share of the time, so that nobody can tell them apart by what CPU they
+use; only a culprit does so where the victim wants to run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+LEAD_SECONDS = 5.0  # the victim without its culprits
+WITHOUT_SECONDS = 25.0  # an episode that has none
+CAPPED_CPUS = 0.25
+GUEST = "guest"
+"""The application whose only virtual server is a KVM guest; it is the same one in all such episodes."""
+GUESTS_TENTHS = 4  # of the time in which it computes, as tests.kvm.guests.duty has it
+BUSY_GUEST = "busy-guest"
+_NAMES = ("batch", "blog", "mail", "wiki")
+_STAY, _FREE = 0.0, -1.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a container computes, as worker.c has it; `cpus` are places in the list of those that a run uses.
+
+    Attributes:
+        work, nap: CPU seconds of work, then seconds of sleep, again and again while the wave is on; `nap` 0: never.
+        move: 0: each thread stays on its CPU; more: all go to the next one each so many seconds; less: on any of them.
+    """
+
+    work: float
+    nap: float
+    period: float
+    duty: float
+    phase: float
+    cpus: tuple[int, ...]
+    threads: int = 1
+    move: float = _STAY
+
+    def words(self, cpus: Sequence[int]) -> list[str]:
+        """The arguments of worker.c, with the machine's CPUs in place of ours."""
+        numbers = (self.work, self.nap, self.threads, self.period, self.duty, self.phase, self.move)
+        return [*map(str, numbers), *(str(cpus[cpu]) for cpu in self.cpus)]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Who computes in an episode.
+
+    Attributes:
+        victim: its load; None for the guest, whose load never changes.
+        culprits, decoys: loads by name; culprits begin after `LEAD_SECONDS`, all others at once.
+        cap: the victim's, in CPUs.
+        busy_guest: the other guest runs too, and is a culprit.
+        blamed: whether the culprits are to be named: of many, each of whom has a small part, nobody is.
+    """
+
+    victim: Load | None
+    culprits: Mapping[str, Load]
+    decoys: Mapping[str, Load]
+    cap: float | None = None
+    busy_guest: bool = False
+    blamed: bool = True
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One of a run; `app` is the victim's application, whose only virtual server is the victim."""
+
+    number: int
+    kind: str
+    app: str
+    scene: Scene
+
+    @property
+    def to_name(self) -> frozenset[str]:
+        """The culprits who are to be named, by their names in the scene."""
+        if not self.scene.blamed:
+            return frozenset()
+        return frozenset({*self.scene.culprits, *([BUSY_GUEST] if self.scene.busy_guest else [])})
+
+    @property
+    def guests(self) -> tuple[str, ...]:
+        """The guests that run in it."""
+        return (*([] if self.scene.victim else [GUEST]), *([BUSY_GUEST] if self.scene.busy_guest else []))
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether anybody is in the victim's way."""
+        return bool(self.scene.culprits) or self.scene.busy_guest
+
+    def seconds(self, limit: float) -> float:
+        """How long it lasts, if culprits have `limit` seconds to be named."""
+        return LEAD_SECONDS + limit + 2 if self.disturbed else WITHOUT_SECONDS
+
+
+# --- The kinds ---
+
+OTHER, VICTIMS = 0, 1  # places of the CPUs
+BOTH = (OTHER, VICTIMS)
+
+
+@dataclass(frozen=True)
+class _Dice:
+    """What an episode throws: the wave that its culprits and decoys have in common, and phases."""
+
+    thrown: random.Random
+    period: float
+    duty: float
+
+    def wave(self, cpu: int, phase: float | None = None, duty: float | None = None) -> Load:
+        at = self.thrown.random() if phase is None else phase
+        return Load(0.001, 0.0, self.period, duty or self.duty, round(at, 3), (cpu,))
+
+    def names(self, count: int) -> list[str]:
+        return self.thrown.sample(_NAMES, count)
+
+
+_SERVES = Load(0.002, 0.004, 1.0, 1.0, 0.0, (VICTIMS,))
+# It wants most of a CPU, so that its cap holds it all the time.
+_WANTS_MORE = Load(0.004, 0.001, 1.0, 1.0, 0.0, (VICTIMS,))
+
+
+def _undisturbed(dice: _Dice) -> Scene:
+    return Scene(_SERVES, {}, {name: dice.wave(OTHER) for name in dice.names(2)})
+
+
+def _capped(dice: _Dice) -> Scene:
+    return replace(_undisturbed(dice), victim=_WANTS_MORE, cap=CAPPED_CPUS)
+
+
+def _own_threads(dice: _Dice) -> Scene:
+    """More of them than it has CPUs: it waits for itself."""
+    return replace(_undisturbed(dice), victim=replace(_SERVES, threads=4))
+
+
+def _many(dice: _Dice) -> Scene:
+    """Four, a quarter of a period apart, so that none has more than another."""
+    waves = {name: dice.wave(VICTIMS, place / 4, 0.25) for place, name in enumerate(dice.names(4))}
+    return Scene(_SERVES, waves, {}, blamed=False)
+
+
+def _one(dice: _Dice) -> Scene:
+    culprit, *decoys = dice.names(3)
+    return Scene(_SERVES, {culprit: dice.wave(VICTIMS)}, {name: dice.wave(OTHER) for name in decoys})
+
+
+def _in_phase(dice: _Dice) -> Scene:
+    culprit, in_phase, decoy = dice.names(3)
+    wave = dice.wave(VICTIMS)
+    return Scene(_SERVES, {culprit: wave}, {in_phase: dice.wave(OTHER, wave.phase), decoy: dice.wave(OTHER)})
+
+
+def _two(dice: _Dice) -> Scene:
+    one, other, decoy = dice.names(3)
+    return Scene(_SERVES, {one: dice.wave(VICTIMS), other: dice.wave(VICTIMS)}, {decoy: dice.wave(OTHER)})
+
+
+# On both CPUs and in the same half of each second as the victim, or in the other half.
+_HALF = Load(0.002, 0.004, 1.0, 0.5, 0.0, BOTH, threads=2)
+_IN_THE_WAY = Load(0.001, 0.0, 1.0, 0.42, 0.0, BOTH)
+_WHILE_IT_RESTS = Load(0.001, 0.0, 1.0, 0.4, 0.46, BOTH, threads=2)
+
+
+def _moving(dice: _Dice) -> Scene:
+    culprit, decoy = dice.names(2)
+    moves = replace(_IN_THE_WAY, move=float(dice.thrown.randint(1, 3)))
+    return Scene(_HALF, {culprit: moves}, {decoy: _WHILE_IT_RESTS})
+
+
+def _free(dice: _Dice) -> Scene:
+    """All of them where the scheduler puts them."""
+    culprit, *decoys = dice.names(3)
+    return Scene(
+        replace(_HALF, nap=0.002, move=_FREE),
+        {culprit: replace(_IN_THE_WAY, threads=2, move=_FREE)},
+        {name: replace(_WHILE_IT_RESTS, move=_FREE) for name in decoys},
+    )
+
+
+def _one_beside_a_cap(dice: _Dice) -> Scene:
+    return replace(_one(dice), victim=_WANTS_MORE, cap=CAPPED_CPUS)
+
+
+def _of_a_guest(dice: _Dice) -> Scene:
+    return replace(_one(dice), victim=None)
+
+
+def _of_a_guest_by_another(dice: _Dice) -> Scene:
+    return replace(_undisturbed(dice), victim=None, busy_guest=True)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of episodes: how its scenes come about, and how many of `ALL` episodes it has."""
+
+    scene: Callable[[_Dice], Scene]
+    share: int
+
+
+KINDS: Mapping[str, Kind] = {
+    "nobody": Kind(_undisturbed, 40),
+    "nobody, capped": Kind(_capped, 8),
+    "nobody, own threads": Kind(_own_threads, 4),
+    "many, none of them for half": Kind(_many, 4),
+    "one culprit": Kind(_one, 10),
+    "one, a decoy in phase": Kind(_in_phase, 8),
+    "two culprits": Kind(_two, 8),
+    "one that moves between CPUs": Kind(_moving, 8),
+    "one, all free on both CPUs": Kind(_free, 4),
+    "one, the victim capped": Kind(_one_beside_a_cap, 6),
+    "one, the victim a KVM guest": Kind(_of_a_guest, 4),
+    "a KVM guest, by another": Kind(_of_a_guest_by_another, 4),
+}
+ALL = sum(kind.share for kind in KINDS.values())
+SHORT = ("one culprit", "nobody", "two culprits", "nobody, capped")
+
+
+def counts(episodes: int) -> dict[str, int]:
+    """How many of each kind, in proportion to their shares; the largest remainders get one more."""
+    exact = {name: kind.share * episodes / ALL for name, kind in KINDS.items()}
+    found = {name: int(value) for name, value in exact.items()}
+    by_remainder = sorted(KINDS, key=lambda name: found[name] - exact[name])
+    for name in by_remainder[: episodes - sum(found.values())]:
+        found[name] += 1
+    return found
+
+
+def plan(seed: int, episodes: int) -> list[Episode]:
+    """That many episodes in the order in which they run.
+
+    Between two of the same guest there is another one, until its window of rates is over.
+    """
+    thrown = random.Random(seed)
+    kinds = [name for name, count in counts(episodes).items() for _ in range(count)]
+    thrown.shuffle(kinds)
+    return [_episode(number, kind, thrown) for number, kind in enumerate(_apart(kinds), 1)]
+
+
+def short(seed: int) -> list[Episode]:
+    """One of each of some kinds."""
+    thrown = random.Random(seed)
+    return [_episode(number, kind, thrown) for number, kind in enumerate(SHORT, 1)]
+
+
+def _apart(kinds: Sequence[str]) -> list[str]:
+    """The same kinds, those with the guest spread evenly among the others."""
+    guests = [kind for kind in kinds if _is_of_guests(kind)]
+    others = [kind for kind in kinds if not _is_of_guests(kind)]
+    if len(guests) > len(others):
+        raise ValueError(f"{len(guests)} episodes of one guest need as many others between them, not {len(others)}")
+    for place, kind in enumerate(guests):
+        others.insert(place * len(kinds) // len(guests), kind)
+    return others
+
+
+def _is_of_guests(kind: str) -> bool:
+    return KINDS[kind].scene in {_of_a_guest, _of_a_guest_by_another}
+
+
+def _episode(number: int, kind: str, thrown: random.Random) -> Episode:
+    dice = _Dice(thrown, round(thrown.uniform(0.6, 2.0), 3), round(thrown.uniform(0.3, 0.5), 3))
+    app = GUEST if _is_of_guests(kind) else str(number)
+    return Episode(number, kind, app, KINDS[kind].scene(dice))
