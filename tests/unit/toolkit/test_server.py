@@ -367,7 +367,7 @@ def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
         many = []
         for number in range(MOST_CONNECTIONS):
             many.append(clients.enter_context(connect(running, f"127.0.{number}.2", SCRAPE)))
-            assert status(many[-1]) == b"200"  # before the next asks: which of two that ask at once is idle first is open
+            assert status(many[-1]) == b"200"  # before the next asks: nothing orders two at once
         many[0].sendall(SCRAPE)
         assert status(many[0]) == b"200"
         late = clients.enter_context(connect(running, "127.1.0.2", SCRAPE))
