@@ -43,6 +43,7 @@ PASSWORD = "correct horse"
 TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds: 50"
 NAME = "host.example.org"  # in the man page's commands
 START_SECONDS = 300  # of systemd, and of an exporter, in emulation
+STOP_SECONDS = 120
 # In Dom0: unpack what this machine serves, and make it the root of a systemd.
 START = """\
 set -e
@@ -111,6 +112,11 @@ class Debian:
             assert time.monotonic() < deadline, self.xen.dom0("cat /var/log/debian")
             time.sleep(1)
 
+    def stop(self) -> None:
+        """End systemd, and with it all that it has started: Dom0 is as it was."""
+        self.xen.dom0(f"kill -KILL {self.init}; while [ -e /proc/{self.init} ]; do sleep 1; done", STOP_SECONDS)
+        self.xen.dom0("umount /debian; rmdir /debian; rm /debian-init")
+
 
 @pytest.fixture(scope="module")
 def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debian]:
@@ -146,13 +152,15 @@ def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFa
     assert set(states.split()) == {"enabled", "active"}
     started.must(f"systemctl stop {' '.join(EXPORTERS)}", 300)
     # Above 2, Debian's kernel asks for CAP_SYS_ADMIN where others are content with CAP_PERFMON.
-    xen.dom0("echo 2 >/proc/sys/kernel/perf_event_paranoid")
+    paranoid = xen.dom0("cat /proc/sys/kernel/perf_event_paranoid; echo 2 >/proc/sys/kernel/perf_event_paranoid")
     page = started.must("dpkg-deb --fsys-tarfile /srv/xentop-exporter_*.deb | tar -xO ./usr/share/man/man1/*.gz | zcat")
     started.must(f"printf '%s\\n' '{PASSWORD}' >/srv/password")
     commands = block_of(page, '.SH "LISTENING ON A NETWORK"')
     started.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nsetsid sh /srv/commands </srv/password")
     started.certificate = started.must("cat /etc/virtscope/exporter.crt")
     yield started
+    started.stop()
+    xen.dom0(f"echo {paranoid.strip()} >/proc/sys/kernel/perf_event_paranoid")
     shutil.rmtree(served)
 
 
