@@ -87,11 +87,12 @@ def xen(
             report(f"The console:\n{machine.console()}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def prometheus(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """The project's Prometheus, which has scraped the host for long enough to compute rates.
 
-    It scrapes more often than the shipped configuration does, as tests wait for scrapes.
+    It scrapes more often than the shipped configuration does, as tests wait for scrapes. That keeps an emulated Dom0
+    busy, for which its guests wait: so it ends with the tests that use it.
     """
     with Prometheus(tmp_path_factory.mktemp("prometheus"), {"xentop": [xen.target]}, interval="2s") as server:
         server.wait_for("host:overhead:ratio", seconds=120)
