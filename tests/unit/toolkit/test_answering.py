@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from http import HTTPStatus
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
         answering.ask(number, "greedy", b"its")
     answering.ask(many, "other", b"other's")
     answers.wait_for(MOST_REQUESTS_OF_A_CLIENT + 1)
-    assert answers.asked == ["greedy"] * MOST_REQUESTS_OF_A_CLIENT + ["other"]
+    assert Counter(answers.asked) == {"greedy": MOST_REQUESTS_OF_A_CLIENT, "other": 1}  # whichever thread was the first
     for _ in range(many + 1):
         answers.let.release()
     assert finished(answering, many + 1) == {**dict.fromkeys(range(many), b"its"), many: b"other's"}

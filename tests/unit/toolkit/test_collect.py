@@ -325,9 +325,15 @@ def test_a_read_slower_than_its_interval_is_served_until_it_hangs(start: Start, 
 
 def test_the_first_read_may_take_what_it_takes_by_design(clock: Clock) -> None:
     """A profile of half a minute is no hang after twenty seconds."""
-    let_go = threading.Event()
-    background = Background("first", lambda: let_go.wait(30), 60, takes=30)
+    begun, let_go = threading.Event(), threading.Event()
+
+    def read() -> bool:
+        begun.set()
+        return let_go.wait(30)
+
+    background = Background("first", read, 60, takes=30)
     background.start()
+    assert begun.wait(30)
     clock.now += 49
     with pytest.raises(SourceUnavailable, match="not read yet"):
         background.latest()

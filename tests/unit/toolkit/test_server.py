@@ -251,12 +251,11 @@ def test_an_answer_that_many_share_counts_once(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_request_that_waits_too_long_is_asked_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering, "MOST_REQUESTS_OF_A_CLIENT", 1)
-    monkeypatch.setattr(server, "TURN_SECONDS", 0.2)
     scraped = Scraped()
     scraped.let.clear()
     with serving(scraped) as running, connect(running, sends=SCRAPE) as first:
-        wait_until_open(running, 1)
-        time.sleep(0.1)
+        within_a_minute(lambda: scraped.asked == 1)
+        monkeypatch.setattr(server, "TURN_SECONDS", 0.2)  # now that it is the first's
         with connect(running, sends=SCRAPE) as second:
             assert status(second) == b"503"
         scraped.let.set()
