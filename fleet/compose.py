@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fleet.parts import Kind, Part, parts, queries
+from fleet.parts import RUNNING, Kind, Part, parts, queries
 from fleet.settings import CHECKOUT, Settings
 
 FILE = CHECKOUT / "compose.fleet.yaml"
@@ -49,10 +49,13 @@ def _service(shipped: dict[str, Any], part: Part) -> dict[str, Any]:
     if part.program == "thanos":
         service["user"] = "0:0"
     service["working_dir"] = f"{_PLACE}/{_FOLDER}"
+    if part.starter:
+        service["entrypoint"] = [*(word.replace(part.data, data) for word in part.starter), f"/bin/{part.program}"]
     service["command"] = [argument.replace(part.data, data) for argument in part.arguments]
     service["volumes"] = [f"./{_FOLDER}:{_PLACE}/{_FOLDER}:ro"]
     if part.kind == "prometheus":
         service["volumes"].append(f"./prometheus:{_PLACE}/prometheus:ro")
+        service["tmpfs"] = [f"{_PLACE}/{_FOLDER}/{RUNNING}"]
     if any(part.data in argument for argument in part.arguments):
         service["volumes"].append(f"{part.name}-data:{data}")
     service["mem_limit"] = _MEMORY[part.kind]

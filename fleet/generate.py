@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from fleet import rules, scraping
-from fleet.parts import Part, parts, prometheus, receivers
+from fleet.parts import RUNNING, STARTER, Part, parts, prometheus, receivers
 from fleet.settings import CHECKOUT, Settings
 
 INSTALLED = "/srv/virtscope-fleet"  # where units expect the folder
@@ -32,7 +32,7 @@ Wants=network-online.target
 [Service]
 User=virtscope-fleet
 WorkingDirectory={folder}
-ExecStart=/usr/local/bin/{command}
+ExecStart={command}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=always
 TimeoutStopSec=75
@@ -40,14 +40,14 @@ NoNewPrivileges=true
 PrivateTmp=true
 ProtectHome=true
 ProtectSystem=strict
-ReadWritePaths={folder}/data
+ReadWritePaths={folder}/data {folder}/running
 LimitNOFILE=65536
 
 [Install]
 WantedBy=multi-user.target
 """
 # Folders of which nothing stays that was written before and isn't any more, as an application's rules.
-_WHOLE = ("rules", "alerts/templates", "consoles", "docs", "systemd")
+_WHOLE = ("prometheus", "starting", "rules", "alerts/templates", "consoles", "docs", "systemd")
 
 
 def generate(settings: Settings, folder: Path) -> None:
@@ -55,6 +55,7 @@ def generate(settings: Settings, folder: Path) -> None:
 
     Files change in one step each, and those that stay the same aren't touched: parts may be running.
     """
+    (folder / RUNNING).mkdir(parents=True, exist_ok=True)
     wanted = contents(settings, folder)
     for name, text in wanted.items():
         _write(folder / name, text)
@@ -66,11 +67,14 @@ def generate(settings: Settings, folder: Path) -> None:
 
 def contents(settings: Settings, folder: Path) -> dict[str, str]:
     """The text of each file, by its path in `folder`."""
-    found = {"hashring.json": json.dumps([{"endpoints": [part.grpc for part in receivers(settings)]}], indent=2) + "\n"}
+    found = {STARTER.name: STARTER.read_text()}
+    found["hashring.json"] = json.dumps([{"endpoints": [part.grpc for part in receivers(settings)]}], indent=2) + "\n"
     for part in parts(settings):
         found[f"systemd/{part.name}.service"] = _HEADER + _unit(part)
         if part.kind == "prometheus":
-            found[f"{part.name}.yml"] = _yaml(scraping.configuration(settings, part, folder))
+            whole = scraping.configuration(settings, part, folder)
+            found[f"prometheus/{part.name}.yml"] = _yaml(whole)
+            found[f"starting/{part.name}.yml"] = _yaml({key: whole[key] for key in whole if key != "remote_write"})
     for file in rules.of_shards():
         found[f"rules/{file.relative_to(CHECKOUT)}"] = file.read_text()
     runbooks = prometheus(settings, 0, "a").url
@@ -84,7 +88,7 @@ def contents(settings: Settings, folder: Path) -> dict[str, str]:
 
 def _unit(part: Part) -> str:
     """A part's unit, for the machine that it runs on. systemd takes a word in quotes as a shell does."""
-    command = shlex.join([part.program, *part.arguments]).replace("%", "%%")
+    command = shlex.join([*part.starter, f"/usr/local/bin/{part.program}", *part.arguments]).replace("%", "%%")
     return _UNIT.format(name=part.name, folder=INSTALLED, command=command)
 
 

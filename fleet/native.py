@@ -17,7 +17,7 @@ from typing import Any
 
 from fleet import FleetError, programs
 from fleet.generate import generate
-from fleet.parts import Part, parts, queries
+from fleet.parts import RUNNING, Part, parts, queries
 from fleet.settings import CHECKOUT, Settings
 from tools import privileges
 from tools.stack import alone, print_table, step
@@ -147,7 +147,15 @@ def configuration(settings: Settings) -> str:
     """supervisord.conf for all parts, each with nobody's rights where root starts the fleet."""
     text = _CONFIGURATION
     for priority, part in enumerate(parts(settings)):
-        words = ["setpriv", "--pdeathsig", "TERM", *privileges.setpriv(), f"bin/{part.program}", *part.arguments]
+        words = [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            *privileges.setpriv(),
+            *part.starter,
+            f"bin/{part.program}",
+            *part.arguments,
+        ]
         command = shlex.join(words).replace("%", "%%")
         text += _PROGRAM.format(name=part.name, command=command, priority=priority)
     return text
@@ -174,6 +182,7 @@ def _install(settings: Settings, folder: Path) -> None:
         new = target.with_suffix(".new")
         shutil.copy2(source, new)
         new.replace(target)  # a running one goes on with the file that it has
+    privileges.hand_over(folder / RUNNING)
     for part in parts(settings):
         (folder / part.data).mkdir(parents=True, exist_ok=True)
         privileges.hand_over(folder / part.data)

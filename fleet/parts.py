@@ -8,9 +8,14 @@ firewall can tell one part from another.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from fleet.settings import MOST, REPLICAS, REPLICATION, Settings
+from fleet.settings import MOST, REPLICAS, REPLICATION, Settings, seconds
+
+# Starts a Prometheus, which reads its configuration by a link in RUNNING; in the fleet's folder by the same name.
+STARTER = Path(__file__).with_name("prometheus.sh")
+RUNNING = "running"
 
 Kind = Literal["prometheus", "receive", "query", "rule", "alertmanager"]
 
@@ -30,7 +35,8 @@ COPY_LABELS = ("replica", "shard", "receive", "tenant_id")
 class Part:
     """A program of the fleet. `address` is that of its HTTP API, as others reach it; `grpc` that of its Store API.
 
-    `program` is one of fleet.programs, `arguments` are what follows it on its command line.
+    `program` is one of fleet.programs, `arguments` are what follows it on its command line, `starter` comes before it:
+    what starts it, and is replaced by it.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Part:
     gossip: str = ""  # where an Alertmanager talks with the others
     shard: int | None = None
     replica: str = ""
+    starter: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -84,7 +91,7 @@ def prometheus(settings: Settings, shard: int, replica: str) -> Part:
     host = settings.machine("prometheus", shard=shard, replica=replica)
     address = _at(settings, host, port)
     arguments = (
-        f"--config.file={name}.yml",
+        f"--config.file={RUNNING}/{name}.yml",
         f"--storage.tsdb.path=data/{name}",
         f"--storage.tsdb.retention.time={settings.retention}",
         f"--web.listen-address={_at(settings, settings.listen, port)}",
@@ -97,7 +104,10 @@ def prometheus(settings: Settings, shard: int, replica: str) -> Part:
         "--web.user-assets=docs",
         "--web.console.templates=consoles",
     )
-    return Part(name, "prometheus", "prometheus", arguments, address, shard=shard, replica=replica)
+    # Rates are over a minute and what was scraped in it, and records that follow from others come an evaluation later.
+    too_low = 60 + seconds(settings.scrape_interval) + 2 * seconds(settings.evaluation_interval)
+    starter = ("/bin/sh", STARTER.name, name, f"data/{name}", str(too_low))
+    return Part(name, "prometheus", "prometheus", arguments, address, shard=shard, replica=replica, starter=starter)
 
 
 def receivers(settings: Settings) -> tuple[Part, ...]:
@@ -164,6 +174,9 @@ def _query(settings: Settings, number: int) -> Part:
         f"--grpc-address={_at(settings, settings.listen, _QUERY_GRPC + number)}",
         *(f"--endpoint={store}" for store in stores),
         *(f"--query.replica-label={label}" for label in COPY_LABELS),
+        # All samples that any copy has, each time once. The default goes on with one copy for as long as that has some,
+        # and skips up to twice the gap before when it must go on with another: of a guest that was away, minutes.
+        "--deduplication.func=chain",
     )
     address, grpc = _at(settings, host, _QUERY + number), _at(settings, host, _QUERY_GRPC + number)
     return Part(f"query-{number}", "query", "thanos", arguments, address, grpc)

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from fleet import rules
-from fleet.parts import Kind, Part, alertmanagers, parts, prometheus, writes_to
+from fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
 from fleet.settings import REPLICAS, Settings, seconds
 from fleet.sharing import BUCKETS, shares
 from tools import targets
@@ -36,7 +36,7 @@ def external_labels(part: Part) -> dict[str, str]:
 
 
 def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any]:
-    """What prometheus.yml of one Prometheus says, in a file in `folder`; `targets` may be anywhere else."""
+    """What prometheus.yml of one Prometheus says, as a file in a folder of `folder`; `targets` may be anywhere else."""
     config: dict[str, Any] = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
     config["global"] = {
         "scrape_interval": settings.scrape_interval,
@@ -44,7 +44,7 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
         "evaluation_interval": settings.evaluation_interval,
         "external_labels": external_labels(part),
     }
-    config["rule_files"] = [f"rules/{pattern}" for pattern in rules.patterns()]
+    config["rule_files"] = [f"../rules/{pattern}" for pattern in rules.patterns()]
     config["alerting"] = {
         "alert_relabel_configs": _one_alert_of_a_pair(part),
         "alertmanagers": [{"static_configs": [{"targets": [other.address for other in alertmanagers(settings)]}]}],
@@ -55,7 +55,7 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
             {"source_labels": ["__name__"], "regex": r"(thanos|prometheus|process|go)_\w+", "action": "keep"}
         ]
     }
-    watched = os.path.relpath(settings.targets, folder)
+    watched = os.path.relpath(settings.targets, folder / RUNNING)
     assert part.shard is not None
     share = shares(settings.shards)[part.shard]
     config["scrape_configs"] = [_job(settings, name, job, share, watched) for name, job in jobs.items()]

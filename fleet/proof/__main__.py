@@ -37,7 +37,7 @@ RESULTS = CHECKOUT / ".stack" / "fleet-test"
 HOSTS = 12
 SCRAPES, EVALUATIONS = "5s", "10s"
 DRAINED_SECONDS = 120  # the bar for a backlog of ten minutes
-_COUNTS = ("equal", "shifted", "partial", "late", "delayed", "lingering", "missing", "extra", "different")
+_COUNTS = ("equal", "shifted", "partial", "late", "delayed", "missing", "extra", "different")
 # What rules read of the last five minutes are rates over a minute, at full minutes too, and baselines are evaluated
 # each 40 s. Before that is whole, a Prometheus that had its first sample five seconds earlier has other values.
 _WARM_UP_SECONDS = 300 + 60 + 60 + 40 + 30
@@ -232,8 +232,7 @@ def _say_step(step: Step, tally: Tally, say: Callable[[str], None]) -> None:
     drained = "never" if step.drained is None else f"{step.drained:.0f} s"
     say(
         f"{step.name}: {tally.compared} samples, {tally.missing} missing, {tally.extra} extra, {tally.different} "
-        f"different ({tally.shifted} shifted, {tally.partial} partial, {tally.late} late, {tally.delayed} delayed, "
-        f"{tally.lingering} lingering); "
+        f"different ({tally.shifted} shifted, {tally.partial} partial, {tally.late} late, {tally.delayed} delayed); "
         f"backlog drained in {drained}, at most {step.most_pending:.0f} samples in a queue; memory of a Prometheus "
         f"{before:.0f} MB before, {most:.0f} MB at most, {after:.0f} MB after."
     )

@@ -15,9 +15,6 @@ the next one there. A sample is
 - delayed: another value, where one of the two scraped the host late, as its own timestamps show (DELAYED), or another
   or none, where a scrape failed (FAILED): what a busy machine does to a rate is no fault of the fleet's, but proves
   nothing either;
-- lingering: what it was before, while or after a part was dead (KILLED). When one copy of a series ends, Thanos Query
-  goes on with another, but skips two intervals of it, or three: for so long the last value is answered, and if the mark
-  of the series' end is in them, for Query's lookback, five minutes;
 - missing, extra, or different otherwise, which proves the answers unequal.
 """
 
@@ -50,7 +47,6 @@ class Why(Flag):
     MOVED = auto()
     DELAYED = auto()
     FAILED = auto()
-    KILLED = auto()
 
 
 Explained = Callable[[Mapping[str, str], int], Why]
@@ -67,7 +63,6 @@ class Tally:
     partial: int = 0
     late: int = 0
     delayed: int = 0
-    lingering: int = 0
     missing: int = 0
     extra: int = 0
     different: int = 0
@@ -77,7 +72,7 @@ class Tally:
     @property
     def compared(self) -> int:
         """Samples that either has."""
-        return self.equal + self.shifted + self.partial + self.late + self.delayed + self.lingering + self.wrong
+        return self.equal + self.shifted + self.partial + self.late + self.delayed + self.wrong
 
     @property
     def wrong(self) -> int:
@@ -86,7 +81,7 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Take another's counts, too."""
-        for name in ("equal", "shifted", "partial", "late", "delayed", "lingering", "missing", "extra", "different"):
+        for name in ("equal", "shifted", "partial", "late", "delayed", "missing", "extra", "different"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.largest = max(self.largest, other.largest)
         self.examples += other.examples[: _EXAMPLES - len(self.examples)]
@@ -109,12 +104,9 @@ def compare(
     explained: Explained,
     *,
     slack: int = 1,
-    skipped: int = 3,
-    lookback: int = 30,
     margin: int = 0,
 ) -> dict[int, Tally]:
-    """Compare at each evaluation, by its number. Changes may show by `slack` evaluations earlier or later; while parts
-    are dead, a value may be there for `skipped` more, and that of a series that ends for `lookback` more. Both answers
+    """Compare at each evaluation, by its number. Changes may show by `slack` evaluations earlier or later. Both answers
     have `margin` evaluations more on either side.
     """
     tallies = {evaluation: Tally() for evaluation in evaluations}
@@ -128,8 +120,6 @@ def compare(
                 continue
             near = range(max(evaluation - slack, asked.start), min(evaluation + slack + 1, asked.stop))
             verdict = _verdict(here, near, evaluation, found, partial(explained, labels, evaluation))
-            if verdict in ("extra", "different") and Why.KILLED in explained(labels, evaluation):
-                verdict = "lingering" if _lingers(here, evaluation, found, skipped, lookback) else verdict
             setattr(tally, verdict, getattr(tally, verdict) + 1)
             if verdict == "equal" and expected is not None and found is not None:
                 tally.largest = max(tally.largest, difference(expected, found))
@@ -169,15 +159,6 @@ def _verdict(
         },
     }[wrong]
     return next((verdict for reason, verdict in excuses.items() if reason in why), wrong)
-
-
-def _lingers(here: Mapping[int, float], evaluation: int, found: float | None, skipped: int, lookback: int) -> bool:
-    """Whether the answer is what the large Prometheus had shortly before; of a series that has ended, anything."""
-    assert found is not None
-    if evaluation not in here:
-        return any(evaluation - lookback <= number < evaluation for number in here)
-    before = [here[number] for number in range(evaluation - skipped, evaluation) if number in here]
-    return any(difference(value, found) <= TOLERANCE for value in before)
 
 
 def _is_shifted(here: Mapping[int, float], near: Sequence[int], found: float | None) -> bool:

@@ -47,7 +47,6 @@ class Step:
     most_pending: float = 0
     memory: tuple[int, int, int] = (0, 0, 0)
     shards: tuple[int, ...] = ()  # whose Prometheus were started again, or which got hosts of others
-    kills: bool = False  # parts
     moves: bool = False  # hosts from one shard to another
 
 
@@ -77,12 +76,14 @@ class Queues:
         return self._memory()
 
     def _lag(self, name: str) -> float:
-        """Seconds from the newest sample that was appended to the newest that was sent."""
+        """Seconds from the newest sample that was appended to the newest that was sent; 0 while it writes nothing."""
         try:
             found = metrics(self._running.processes[name].address)
         except OSError:
             return float("inf")
-        appended = found.get("prometheus_remote_storage_queue_highest_timestamp_seconds", 0.0)
+        if "prometheus_remote_storage_queue_highest_timestamp_seconds" not in found:
+            return 0
+        appended = found["prometheus_remote_storage_queue_highest_timestamp_seconds"]
         sent = found.get("prometheus_remote_storage_queue_highest_sent_timestamp_seconds", 0.0)
         return appended - sent if appended and sent else float("inf")
 
@@ -121,13 +122,13 @@ def steps(running: Running, plan: Plan) -> Iterator[Step]:
     for kind, name in first.items() if plan.each else ():
         fault = Fault(f"{name} killed for {plan.down:.0f} s", every, plan.down, *_killing(running, [name]))
         killed = _step(running, plan, fault)
-        killed.kills, killed.shards = True, (0,) if kind == "prometheus" else ()
+        killed.shards = (0,) if kind == "prometheus" else ()
         yield killed
 
     last = [running.parts(kind)[-1].name for kind in KINDS]
     fault = Fault(f"one of each kind killed for {plan.down:.0f} s", every, plan.down, *_killing(running, last))
     killed = _step(running, plan, fault)
-    killed.kills, killed.shards = True, (running.settings.shards - 1,)
+    killed.shards = (running.settings.shards - 1,)
     yield killed
 
     pair = [part.name for part in running.parts("prometheus") if part.shard == 0]

@@ -23,7 +23,6 @@ from fleet.rules import CENTRAL, ELSEWHERE
 _REACH_SECONDS = 330
 # That of rates, once more as guests that have just started are told by what was a minute ago, and an evaluation.
 _DELAY_REACH_SECONDS = 130
-_LOOKBACK_SECONDS = 300  # of Thanos Query
 _PUNCTUAL_SECONDS = 0.001
 # Thanos Rule evaluates at times of its own, and reads what the shards' newest evaluation has sent by then. A shard has
 # what another one has evaluated once it has scraped that.
@@ -140,18 +139,7 @@ def judge(
                 query_range(address, rule.selector, begin, end, span.step) for address in (running.oracle, answering)
             )
         )
-        lookback = round(_LOOKBACK_SECONDS / span.step)
-        tallies = compare(
-            oracle,
-            fleet,
-            span.evaluations,
-            explained(rule),
-            slack=slack,
-            skipped=3 * interval,
-            lookback=lookback,
-            margin=margin,
-        )
-        yield rule, tallies
+        yield rule, compare(oracle, fleet, span.evaluations, explained(rule), slack=slack, margin=margin)
 
 
 def scrapes(
@@ -212,10 +200,8 @@ def explaining(hosts: Sequence[Host], zero: float, span: Span, observed: Observe
             if place < len(known) and known[place] <= now + span.step:
                 why |= flag
         for step in observed.done:
-            if not step.begin <= now <= step.repaired + _REACH_SECONDS:
+            if not step.begin <= now <= step.repaired + _REACH_SECONDS + rule.holds:
                 continue
-            if step.kills:
-                why |= Why.KILLED
             own = "host" not in labels or observed.shard_of[labels["host"]] & set(step.shards)
             if step.moves and (of_several or own):
                 why |= Why.MOVED

@@ -244,7 +244,7 @@ class Running:
                 link = Link(writes_to(self.settings, part.shard, part.replica).write)
                 self._stack.callback(link.close)
                 self.links[part.name] = link
-            file = self.folder / f"{part.name}.yml"
+            file = self.folder / "prometheus" / f"{part.name}.yml"
             config = yaml.safe_load(file.read_text())
             config["remote_write"][0]["url"] = f"http://{self.links[part.name].address}/api/v1/receive"
             file.write_text(yaml.safe_dump(config, sort_keys=False))
@@ -265,7 +265,7 @@ class Running:
     def _add(self, part: Part) -> None:
         more = _PROMETHEUS_FLAGS if part.kind == "prometheus" else ()
         (self.folder / part.data).mkdir(parents=True, exist_ok=True)
-        command = [str(programs.path(part.program)), *part.arguments, *more]
+        command = [*part.starter, str(programs.path(part.program)), *part.arguments, *more]
         host = ""
         if part.kind == "prometheus":
             host = phases.host_name(scraping.external_labels(part), phases.seed(ORACLE, {}))
@@ -278,7 +278,7 @@ class Running:
     def _add_oracle(self) -> None:
         """The shipped prometheus.yml, in the fleet's folder so that groups of rules are evaluated at the same times."""
         config = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
-        config["global"] = yaml.safe_load((self.folder / "prometheus-0-a.yml").read_text())["global"]
+        config["global"] = yaml.safe_load((self.folder / "prometheus/prometheus-0-a.yml").read_text())["global"]
         del config["global"]["external_labels"]
         for file in rules.CENTRAL:
             place = self.folder / _ORACLE_RULES / file.name

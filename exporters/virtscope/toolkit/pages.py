@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 from virtscope import __version__
 from virtscope.toolkit.answering import Answer
 from virtscope.toolkit.exposition import Format
+from virtscope.toolkit.moment import Moments
 from virtscope.toolkit.webconfig import TooManyGuesses, WebConfig
 
 log = logging.getLogger(__name__)
@@ -188,6 +189,7 @@ class Pages:
         self._web = web
         self._exporter = exporter
         self._probes = probes
+        self._moments = Moments()
 
     def answer(self, head: bytes, client: str) -> Answer:
         """Return the answer to the request with this head; requests from one `client` share its limits."""
@@ -240,12 +242,20 @@ class Pages:
 
     def _metrics(self, exporter: Scrapes, asked: dict[str, str]) -> Page:
         form = negotiate(asked.get("accept", ""))
-        seconds = time_for_sources(asked.get("x-prometheus-scrape-timeout-seconds"))
+        timeout = asked.get("x-prometheus-scrape-timeout-seconds")
+        seconds = time_for_sources(timeout)
         gzipped = accepts_gzip(asked.get("accept-encoding", ""))
         headers = {"Content-Type": form.content_type, "Vary": "Accept, Accept-Encoding"}
         if gzipped:
             headers["Content-Encoding"] = "gzip"
-        return Page(HTTPStatus.OK, exporter.scrape(form, seconds, gzipped=gzipped), headers)
+
+        def scrape() -> bytes:
+            return exporter.scrape(form, seconds, gzipped=gzipped)
+
+        if timeout is None:  # no Prometheus
+            return Page(HTTPStatus.OK, scrape(), headers)
+        exposition = self._moments.exposition((exporter, form, gzipped), seconds, scrape)
+        return Page(HTTPStatus.OK, exposition, headers)
 
     def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> tuple[bytes, ...]:
         headers = {

@@ -35,7 +35,10 @@ def test_a_service_is_a_part_with_the_rights_of_the_stacks(part: Part) -> None:
     data = volumes.get(f"{part.name}-data")
     assert differing == [(of_part.replace(part.data, str(data)), of_part) for _, of_part in differing]
     assert len(differing) == (0 if part.kind == "query" else 1)
-    assert not any("$" in word for word in service["command"])  # compose would fill it in
+    starter = [word.replace(part.data, str(data)) for word in part.starter]
+    assert service.get("entrypoint", [])[:-1] == starter
+    words = [*service.get("entrypoint", []), *service["command"]]
+    assert not any("$" in word for word in words)  # compose would fill it in
 
 
 def test_paths_in_containers_lead_to_what_is_mounted() -> None:

@@ -30,11 +30,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(fleet: Path, name: str) -> Any:
-    return yaml.safe_load((fleet / f"{name}.yml").read_text())
+    return yaml.safe_load((fleet / "prometheus" / f"{name}.yml").read_text())
 
 
 def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
-    said = {file.stem: config(fleet, file.stem)["global"]["external_labels"] for file in fleet.glob("prometheus-*.yml")}
+    said = {
+        file.stem: config(fleet, file.stem)["global"]["external_labels"] for file in (fleet / "prometheus").iterdir()
+    }
     assert said == {f"prometheus-{s}-{r}": {"shard": s, "replica": r} for s in "01" for r in "ab"}
 
 
@@ -61,7 +63,7 @@ def test_every_job_is_the_shipped_one_with_a_share_of_its_hosts(fleet: Path) -> 
 def test_the_hosts_to_watch_are_those_of_the_checkout(fleet: Path) -> None:
     jobs = config(fleet, "prometheus-0-b")["scrape_configs"]
     files = [file for job in jobs for found in job.get("file_sd_configs", []) for file in found["files"]]
-    assert {(fleet / file).resolve().parent for file in files} == {
+    assert {(fleet / "running" / file).resolve().parent for file in files} == {
         CHECKOUT / "prometheus/targets",
         CHECKOUT / "prometheus/targets/local",
     }
@@ -122,6 +124,12 @@ def test_what_is_read_of_other_shards_is_not_written_again(fleet: Path) -> None:
     assert dropped == {"source_labels": ["job"], "regex": scraping.OTHER_SHARDS, "action": "drop"}
 
 
+def test_the_configuration_of_a_start_is_the_whole_one_but_for_what_it_writes(fleet: Path) -> None:
+    whole = config(fleet, "prometheus-1-a")
+    assert whole.pop("remote_write")
+    assert yaml.safe_load((fleet / "starting/prometheus-1-a.yml").read_text()) == whole
+
+
 def test_the_pair_of_a_shard_differs_by_its_replica_and_where_it_writes_alone(fleet: Path) -> None:
     a, b = config(fleet, "prometheus-1-a"), config(fleet, "prometheus-1-b")
     for one in (a, b):
@@ -174,8 +182,9 @@ def test_files_that_stay_the_same_are_not_touched(tmp_path: Path) -> None:
     before = {file: file.stat().st_ino for file in tmp_path.rglob("*") if file.is_file()}
     generate.generate(dataclasses.replace(SHIPPED, shards=3), tmp_path)
     changed = {str(file.relative_to(tmp_path)) for file, inode in before.items() if file.stat().st_ino != inode}
-    assert changed == {f"{part.name}.yml" for part in parts(SHIPPED) if part.kind == "prometheus"}
-    assert (tmp_path / "prometheus-2-b.yml").exists()
+    own = [part.name for part in parts(SHIPPED) if part.kind == "prometheus"]
+    assert changed == {f"{folder}/{name}.yml" for folder in ("prometheus", "starting") for name in own}
+    assert (tmp_path / "prometheus/prometheus-2-b.yml").exists()
 
 
 def test_central_rules_link_to_runbooks_that_are_served(fleet: Path) -> None:
@@ -190,5 +199,5 @@ def test_each_part_has_a_unit_with_its_command_line(fleet: Path) -> None:
     units = {file.stem: file.read_text() for file in (fleet / "systemd").glob("*.service")}
     assert set(units) == {part.name for part in parts(SHIPPED)}
     for part in parts(SHIPPED):
-        (command,) = re.findall(r"(?m)^ExecStart=/usr/local/bin/(.+)$", units[part.name])
-        assert shlex.split(command) == [part.program, *part.arguments]
+        (command,) = re.findall(r"(?m)^ExecStart=(/.+)$", units[part.name])
+        assert shlex.split(command) == [*part.starter, f"/usr/local/bin/{part.program}", *part.arguments]

@@ -102,27 +102,8 @@ def test_a_late_scrape_explains_other_values_but_none_that_only_one_has() -> Non
 def test_a_failed_scrape_explains_what_is_missing_and_nothing_else_does() -> None:
     values: dict[Series, dict[int, float]] = {OF_HOST: dict.fromkeys(range(5), 1.0)}
     assert _compared(values, {}, Why.FAILED).delayed == 5
-    for why in (Why.NOTHING, Why.RESTARTED, Why.DELAYED, Why.KILLED):
+    for why in (Why.NOTHING, Why.RESTARTED, Why.DELAYED):
         assert _compared(values, {}, why).missing == 5, why
-
-
-def test_what_has_ended_may_linger_after_a_part_died_but_nothing_may_appear() -> None:
-    ended: dict[Series, dict[int, float]] = {OF_HOST: {0: 1}}
-    lingers: dict[Series, dict[int, float]] = {OF_HOST: {0: 1, 1: 1, 2: 1}}
-    tally = _compared(ended, lingers, Why.KILLED)
-    assert (tally.lingering, tally.wrong) == (2, 0)
-    assert _compared(ended, lingers).extra == 2
-    assert _compared({}, lingers, Why.KILLED).extra == 3
-
-
-def test_a_value_may_linger_for_three_evaluations_after_a_part_died_and_no_other_may() -> None:
-    falls: dict[Series, dict[int, float]] = {OF_HOST: {0: 5, 1: 4, 2: 3, 3: 2, 4: 1}}
-    older: dict[Series, dict[int, float]] = {OF_HOST: dict.fromkeys(range(5), 5.0)}
-    tally = _compared(falls, older, Why.KILLED)
-    assert (tally.equal, tally.lingering, tally.different) == (1, 3, 1)
-    assert _compared(falls, older).different == 4
-    assert _compared(falls, {OF_HOST: {0: 5, 1: 4, 2: 3.5, 3: 2, 4: 1}}, Why.KILLED).different == 1
-    assert _compared(falls, {OF_HOST: {0: 5, 1: 3, 2: 3, 3: 2, 4: 1}}, Why.KILLED).different == 1
 
 
 def test_labels_that_only_a_fleet_has_are_not_compared() -> None:
@@ -219,6 +200,9 @@ def test_changes_and_restarts_explain_differences_of_their_own_hosts_for_a_while
     # An alert that waits ten minutes changes ten minutes later, too.
     assert explaining(replace(record, holds=600))({"host": "host0"}, span.number(2300)) == Why.CHANGED
     assert explained({"host": "host0"}, span.number(2300)) == Why.NOTHING
+    # One that was dead when it began to wait, or to go on firing, knows nothing of that.
+    assert explaining(replace(record, holds=600))({"host": "host1"}, span.number(2600)) == Why.RESTARTED
+    assert explained({"host": "host1"}, span.number(2600)) == Why.NOTHING
 
 
 def test_alerts_and_what_reads_them_change_later_than_what_they_follow_from() -> None:
