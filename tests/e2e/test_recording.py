@@ -129,12 +129,12 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     environment = {**xen.environment(), "PATH": xl.path}
     flags = ["--source=libxenstat", *xen.flags, "--xl.interval=1s"]
     with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
-        live = page_with(exporter, "xen_domain_scheduler_weight{")
+        live = page_with(exporter, "xen_domain_scheduler_weight{", "xen_cpupool_info{", "xen_domain_runnable")
     file = tmp_path / "xen.jsonl.gz"
-    done = record("xen", file, *flags, "--for=3s", "--interval=0.5s", environment=environment)
+    done = record("xen", file, *flags, "--for=6s", "--interval=0.5s", environment=environment)
     assert "what xl tells" in done.stdout
     with replaying(tmp_path, "xen", file) as exporter:
-        replayed = page_with(exporter, "xen_domain_scheduler_weight{")
+        replayed = page_with(exporter, "xen_domain_scheduler_weight{", "xen_cpupool_info{", "xen_domain_runnable")
     series = [line.rpartition(" ")[0] for line in samples(live, "xen_")]
     assert [line.rpartition(" ")[0] for line in samples(replayed, "xen_")] == series
     assert samples(replayed, "xen_domain_runnable") == samples(live, "xen_domain_runnable") != []

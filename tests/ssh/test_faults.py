@@ -179,9 +179,11 @@ def test_a_session_that_ended_between_two_scrapes_costs_neither(sshd: Sshd) -> N
 def test_a_host_that_hangs_costs_its_own_metrics_and_leaves_nothing_behind(sshd: Sshd, tmp_path: Path) -> None:
     hanging_command = f"tail -f {tmp_path}/hang"
     slow = programs(tmp_path / "slow", grep=f'[ -e {tmp_path}/hang ] && exec {hanging_command}; exec /bin/grep "$@"')
-    (tmp_path / "hang").touch()
     sshd.add_host("vz3", authorized_key.command(script(tmp_path / "vz1", programs=slow)))
     with over_ssh(sshd, "vz1", "vz2", "vz3", flags=["--vzlist.interval=0"]) as exporter:
+        # Connected by then: a handshake takes seconds on a busy machine.
+        assert "\nvestat_up 1.0\n" in exporter.get("/probe?module=openvz&target=vz3").text
+        (tmp_path / "hang").touch()
         answers: list[tuple[int, str]] = []
 
         def probe_hanging() -> None:

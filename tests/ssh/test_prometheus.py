@@ -43,7 +43,7 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
                 "vestat": [{"targets": [vestat.address], "labels": {"host": "local"}}],
                 "ssh": [over_ssh_too("xen"), over_ssh_too("openvz")],
             }
-            with Prometheus(tmp_path, watched, interval="2s", group_interval="2s", alert_for="2s") as prometheus:
+            with Prometheus(tmp_path, watched, interval="5s", group_interval="2s", alert_for="2s") as prometheus:
 
                 def vocabulary(host: str) -> set[tuple[str, ...]]:
                     series = prometheus.query(f'{{__name__=~".+:.+", __name__!~"{OF_A_PROCESS}", host="{host}"}}')

@@ -102,7 +102,7 @@ class SourceReader(Generic[T]):
         self._lock = threading.Lock()
         self._next: Read[T] | None = None  # asked for, not begun
         self._queue: SimpleQueue[Read[T]] = SimpleQueue()  # holds no more than that one
-        self._begun_at = 0.0
+        self._begun_at = time.monotonic()  # the last read, or this: a scrape may give up before the thread has begun
         self._reading = False
         threading.Thread(target=self._serve, name=f"source {name}", daemon=True).start()
 

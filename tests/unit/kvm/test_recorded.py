@@ -19,6 +19,8 @@ from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import encode
 
+pytestmark = pytest.mark.usefixtures("same_stand_ins")
+
 Samples = dict[str, list[tuple[Mapping[str, str], float]]]
 
 

@@ -17,6 +17,8 @@ from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import encode
 
+pytestmark = pytest.mark.usefixtures("same_stand_ins")
+
 HOSTS = sorted((FIXTURES / "openvz").iterdir())
 ADDRESS = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+|[0-9a-f]*:[0-9a-f:]+")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

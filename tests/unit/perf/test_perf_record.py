@@ -232,7 +232,10 @@ def test_no_perf_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         PerfRecord([CLOCK], 1, 99).read()
 
 
-def test_a_round_that_fails_adds_nothing_and_is_counted(perf: FakePerf, sysfs: Path) -> None:
+def test_a_round_that_fails_adds_nothing_and_is_counted(
+    perf: FakePerf, sysfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("virtscope.toolkit.collect.OLDEST", 6000)  # rounds, of 0.2 s
     profiler = Profiler(PerfRecord([CLOCK], 0.1, 99, "/proc", str(sysfs)), interval=0.2, symbols=10)
     profiler.start()
     try:

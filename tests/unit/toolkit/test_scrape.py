@@ -54,8 +54,9 @@ def raising(error: Exception) -> Callable[[], list[Metric]]:
 GOOD = Source("good", giving, lambda: "here")
 
 
-def test_scrapes_that_come_together_share_a_page() -> None:
+def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is being read for, the others wait for the read behind it: there are two reads and two pages in memory."""
+    monkeypatch.setattr(scrape, "MOST_HELD_BACK_SECONDS", 30.0)
     reading, let = threading.Semaphore(0), threading.Event()
 
     def slowly() -> list[Metric]:

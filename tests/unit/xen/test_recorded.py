@@ -22,6 +22,8 @@ from virtscope.xen.xentop_text import parse, whole_iterations, with_names
 from virtscope.xen.xl import Answer, RawToolstack
 from virtscope.xen.xl_domains import parse_details
 
+pytestmark = pytest.mark.usefixtures("same_stand_ins")
+
 TEXTS = sorted((FIXTURES / "xentop").glob("*.txt"))
 RUNSTATES = (RawRunstate(0, 1, 2, (1, 2, 3, 4, 5, 6), 7), RawRunstate(1, 1, 2, (1, 2, 3, 4, 5, 6), None))
 

@@ -131,6 +131,7 @@ def test_what_would_be_read_in_part_is_refused_with_its_reason(
     child: Xentop, program: Path, monkeypatch: pytest.MonkeyPatch, says: str, said: str
 ) -> None:
     monkeypatch.setattr(xentop, "HUNG", 2.0)
+    monkeypatch.setattr(xentop, "INTERVAL", 60)  # so that none is over, however busy the machine is
     (program.parent / "says").write_text(says)
     child.start()
     within_a_minute(lambda: isinstance(failure(child), SourceMalformed))
