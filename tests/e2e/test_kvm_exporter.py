@@ -103,7 +103,7 @@ def test_a_recording_of_it_shows_the_same(tmp_path: Path) -> None:
 
 def test_a_recording_begins_when_libvirt_has_answered(tmp_path: Path) -> None:
     flags = [*host_folder(tmp_path), "--libvirt.interval=1s"]
-    slow = f'case "$*" in *domstats*) sleep 0.3;; esac'
+    slow = 'case "$*" in *domstats*) sleep 0.3;; esac'
     environment = virsh(tmp_path, f"{slow}\n{libvirt_of(captured.DEBIAN_12)}")
     record = [sys.executable, "-m", "virtscope.kvm", "record", str(tmp_path / "host.jsonl.gz"), "--for=0.1s", *flags]
     done = subprocess.run(

@@ -56,9 +56,11 @@ def exporters_of_everybody(*packages: ModuleType) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="exporters") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        shutil.copytree(UNITS.parent / "virtscope", folder / "virtscope")
+        # Others' caches of bytecode come and go meanwhile.
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(UNITS.parent / "virtscope", folder / "virtscope", ignore=without)
         for package in packages:
-            shutil.copytree(Path(str(package.__file__)).parent, folder / package.__name__)
+            shutil.copytree(Path(str(package.__file__)).parent, folder / package.__name__, ignore=without)
         yield folder
 
 

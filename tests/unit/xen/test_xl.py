@@ -202,9 +202,9 @@ def test_one_that_refuses_says_why(fake: FakeXl) -> None:
 
 def test_one_domain_under_change_does_not_cost_the_others_values(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     """`xl list -l` waits for each domain's lock."""
-    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
     source = Xl()
     source.read()
+    monkeypatch.setattr(xl, "TIMEOUT", 3.0)  # the other commands' too
     fake.hang("list -l")
     fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))
     known = understand(source.read())
