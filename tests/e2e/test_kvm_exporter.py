@@ -63,9 +63,11 @@ def shown(folder: Path, host: str) -> str:
         deadline = time.monotonic() + 30
         # Of two sources that take what libvirt has answered, the one may look just before it does.
         wanted = ('device="vda"', 'kvm_source_up{source="libvirt"} 1.0') if host in TITLED else ()
-        while not all(one in (page := exporter.get().text) for one in wanted):
+        page = exporter.get().text
+        while not all(one in page for one in wanted):
             assert time.monotonic() < deadline, page
             time.sleep(0.1)
+            page = exporter.get().text
     return page.replace(str(folder), "FOLDER")
 
 

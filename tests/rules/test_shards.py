@@ -228,7 +228,7 @@ def test_shards_and_the_central_pair_evaluate_every_rule_once(tmp_path: Path) ->
                 found.append((group["name"], names))
         return sorted(found)
 
-    config = yaml.safe_load((tmp_path / "prometheus-1-b.yml").read_text())
-    shards = [file for pattern in config["rule_files"] for file in tmp_path.glob(pattern)]
+    config = yaml.safe_load((tmp_path / "prometheus/prometheus-1-b.yml").read_text())
+    shards = [file for pattern in config["rule_files"] for file in (tmp_path / "running").glob(pattern)]
     assert groups([*shards, *(tmp_path / "rules/central").glob("*.yml")]) == groups(rules.files())
     assert groups(shards)
