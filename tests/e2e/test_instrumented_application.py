@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Histogram, Metric, start_http_server
 
 from alerts.generator import build
 from tests.live import Prometheus
@@ -33,10 +33,22 @@ low_traffic: 0.2
 """
 
 
+class Consistent(CollectorRegistry):
+    """A registry that shows no request whose time is in its histogram and that isn't counted yet, with `lock`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def collect(self) -> Iterable[Metric]:
+        with self.lock:
+            return list(super().collect())
+
+
 @pytest.fixture
 def shop() -> Iterator[str]:
     """Address of an application that answers nine of ten requests in 0.03 s each, and fails the tenth after 5 s."""
-    registry = CollectorRegistry()
+    registry = Consistent()
     durations = Histogram(
         "http_request_duration_seconds",
         "Time to answer a request, in seconds.",
@@ -49,9 +61,10 @@ def shop() -> Iterator[str]:
 
     def work() -> None:
         while not over.wait(0.05):
-            for _ in range(9):
-                answered.observe(0.03)
-            failed.observe(5)
+            with registry.lock:
+                for _ in range(9):
+                    answered.observe(0.03)
+                failed.observe(5)
 
     worker = threading.Thread(target=work)
     server, serving = start_http_server(0, "127.0.0.1", registry)

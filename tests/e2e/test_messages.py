@@ -143,7 +143,10 @@ def messages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         page["slack_configs"][0]["api_url_file"] = str(folder / "slack-url")
         ticket["email_configs"][0] |= {"smarthost": mailbox.address, "require_tls": False}
         watchdog["webhook_configs"][0]["url"] = chat.url
-        with Alertmanager(folder, [page, ticket, watchdog, nobody], program=request.param) as alertmanager:
+        # Once a message is here, there are three seconds to tell the next one's alerts before it is sent.
+        intervals = {"group_wait": "3s", "group_interval": "3s"}
+        receivers = [page, ticket, watchdog, nobody]
+        with Alertmanager(folder, receivers, program=request.param, **intervals) as alertmanager:
             yield Messages(alertmanager, mailbox, chat)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.ssh.xen_tools import XenTools
 from tests.unit.openvz import fake_host
 from tests.unit.waiting import within_a_minute
 from virtscope.ssh import authorized_key
+from virtscope.toolkit import moment
 
 VZ1 = "/probe?module=openvz&target=vz1"
 VZ2 = "/probe?module=openvz&target=vz2"
@@ -170,6 +172,7 @@ def test_a_session_that_ended_between_two_scrapes_costs_neither(sshd: Sshd) -> N
             if "while IFS= read -r request" in command_of(pid):
                 os.kill(pid, signal.SIGKILL)
         within_a_minute(lambda: not any("while IFS= read -r request" in command_of(pid) for pid in sshd.pids()))
+        time.sleep(moment.SECONDS)  # before, this would be given the same page
         page = exporter.get(VZ1)
         assert page.status_code == 200
         assert 'vestat_source_up{source="vestat"} 1.0\n' in page.text
@@ -184,6 +187,7 @@ def test_a_host_that_hangs_costs_its_own_metrics_and_leaves_nothing_behind(sshd:
         # Connected by then: a handshake takes seconds on a busy machine.
         assert "\nvestat_up 1.0\n" in exporter.get("/probe?module=openvz&target=vz3").text
         (tmp_path / "hang").touch()
+        time.sleep(moment.SECONDS)  # before, the next probe would be given the same page
         answers: list[tuple[int, str]] = []
 
         def probe_hanging() -> None:
@@ -280,16 +284,18 @@ def test_an_xl_that_hangs_costs_no_scrape(tmp_path: Path) -> None:
     with Sshd(tmp_path) as sshd:
         sshd.add_host("dom0", authorized_key.command(script(sys=tools.sysfs, programs=tools.folder)))
         with over_ssh(sshd, "dom0", flags=["--xl.interval=1s"]) as exporter:
+            exporter.get("/probe?module=openvz&target=dom0")  # connected by then, without xl
             pages = []
 
             def failed() -> bool:
-                # xl alone is waited for longer than that.
-                page = exporter.get("/probe?module=xen&target=dom0", X_Prometheus_Scrape_Timeout_Seconds="9").text
+                # xl gives way after half of that, before its own ten seconds are over; the rest is to connect again.
+                page = exporter.get("/probe?module=xen&target=dom0", X_Prometheus_Scrape_Timeout_Seconds="16").text
                 pages.append(page)
                 return 'xentop_source_background_errors_total{reason="timeout",source="xl"} 2.0\n' in page
 
             within_a_minute(failed)
             assert [page for page in pages if 'xentop_source_up{source="xentop"} 1.0\n' not in page] == []
+            assert "gave way to a scrape that waited for it" in exporter.log()
             own = exporter.get().text
             assert 'ssh_failures_total{reason="error",target="dom0"} 0.0\n' in own
             assert not exporter.log_lines("host can't be reached")

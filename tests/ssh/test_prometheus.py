@@ -60,7 +60,10 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
                 assert itself["metric"]["instance"] == ssh.address
                 assert prometheus.value('ssh_connected{job="ssh", target="xen"}') == 1
                 assert prometheus.query('{__name__=~"ssh_.+", job!="ssh"}') == []
-                assert not [alert for alert in prometheus.alerts() if alert["labels"].get("host") == "over ssh"]
+                # On a busy machine, a scrape may have failed just now.
+                within_a_minute(
+                    lambda: "over ssh" not in [alert["labels"].get("host") for alert in prometheus.alerts()]
+                )
                 sshd.stop()
                 prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing", instance="xen"}', 60)
                 prometheus.wait_for('ALERTS{alertname="HostDown", alertstate="firing", host="over ssh"}', 60)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import random
 import re
+import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -40,9 +41,12 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
     A failure is in the log when it begins. Exits with 1 and one line where the file exists already or can't be written,
     and where every reading failed.
     """
-    stopped = threading.Event()
+    # No Event: a handler runs in the main thread, which may just hold the Event's lock to wait for it.
+    came, wake_up = os.pipe()
+    os.set_blocking(wake_up, False)
+    signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stopped.set())
+        signal.signal(number, lambda _number, _frame: None)
     program, path = f"{exporter}-exporter", given.file
     readers = [SourceReader(source.name, source.read) for source in sources]
     header = Header(
@@ -64,7 +68,7 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
                 if given.anonymise
                 else "Names and addresses are as they are; --anonymise replaces them."
             )
-            readings, failed = _record(writer, list(zip(sources, readers)), given, stopped)
+            readings, failed = _record(writer, list(zip(sources, readers)), given, came)
         size = path.stat().st_size
     except FileExistsError:
         sys.exit(f"{program}: {path} exists already; choose another file")
@@ -80,16 +84,20 @@ def _record(
     writer: Writer,
     sources: Sequence[tuple[Recordable, SourceReader[Any]]],
     given: argparse.Namespace,
-    stopped: threading.Event,
+    came: int,
 ) -> tuple[int, int]:
-    """Return how many readings were written, and how many of them are failures."""
+    """Return how many readings were written, and how many of them are failures.
+
+    `came` is the descriptor of a pipe into which a signal is written when it comes.
+    """
     stand_ins = StandIns() if given.anonymise else None
     begun = time.monotonic()
     readings = failed = 0
     last: dict[str, object] = {}
     said: dict[str, Failed] = {}  # in the log, by source
     due = 0.0  # seconds since the beginning
-    while not stopped.is_set() and due < given.seconds:
+    stopped = False
+    while not stopped and due < given.seconds:
         asked = [reader.ask() for _, reader in sources]
         seconds = time.monotonic() - begun
         for (source, reader), read in zip(sources, asked):
@@ -112,7 +120,8 @@ def _record(
             writer.write(seconds, source.name, outcome)
             readings += 1
         due = max(due + given.interval, time.monotonic() - begun)
-        stopped.wait(min(due, given.seconds) - (time.monotonic() - begun))
+        left = min(due, given.seconds) - (time.monotonic() - begun)
+        stopped = bool(select.select([came], [], [], max(left, 0))[0])
     return readings, failed
 
 

@@ -241,11 +241,10 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(
     try:
         within_a_minute(lambda: profiler.background.cost.reads >= 1)
         perf.record("exit 7")
-        begun = profiler.background.cost.reads
         within_a_minute(lambda: profiler.background.failures["error"] >= 1)
         perf.record('echo data > "$data"')
-        failed = profiler.background.failures["error"]
-        within_a_minute(lambda: profiler.background.cost.reads >= begun + failed + 1)
+        reads = profiler.background.cost.reads
+        within_a_minute(lambda: profiler.background.cost.reads >= reads + 2)  # the one under way may still fail
         families = {sample.name: sample.value for family in profiler.read() for sample in family.samples}
         rounds = profiler.background.cost.reads - profiler.background.failures["error"]
         assert abs(families["perf_profile_lost_samples_total"] - 3 * rounds) <= 3  # another may be under way

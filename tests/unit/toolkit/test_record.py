@@ -29,6 +29,7 @@ def _signals_as_they_were() -> Iterator[None]:
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
+    signal.set_wakeup_fd(-1)
 
 
 def script(*outcomes: object) -> Callable[[], object]:
