@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import requests
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.ssh.sshd import Sshd
+from virtscope.toolkit import moment
 
 
 class OverSsh(RunningExporter):
-    """The exporter, asked with the patience of a busy machine, on which sshd takes long to start a session."""
+    """The exporter, asked with the patience of a busy machine, on which sshd takes long to start a session.
+
+    It is asked as Prometheus asks, and for the same page not twice in a moment, in which it would give the same again.
+    """
+
+    def __init__(self, folder: Path, *flags: str, environment: Mapping[str, str]) -> None:
+        super().__init__(folder, *flags, environment=environment, package="virtscope.ssh")
+        self._answered: dict[str, float] = {}  # when, by path
 
     def get(self, path: str = "/metrics", timeout: float = 90, **headers: str) -> requests.Response:
-        return super().get(path, timeout, **{"X_Prometheus_Scrape_Timeout_Seconds": "60", **headers})
+        time.sleep(max(0, self._answered.get(path, 0) + moment.SECONDS - time.monotonic()))
+        try:
+            return super().get(path, timeout, **{"X_Prometheus_Scrape_Timeout_Seconds": "60", **headers})
+        finally:
+            self._answered[path] = time.monotonic()
 
 
 def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> OverSsh:
@@ -26,7 +39,7 @@ def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> OverSsh:
     write_hosts(sshd, *hosts)
     given = (f"--hosts.file={folder}/hosts", f"--ssh.config.file={sshd.config}", *flags)
     environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
-    return OverSsh(folder, *given, environment=environment, package="virtscope.ssh")
+    return OverSsh(folder, *given, environment=environment)
 
 
 def write_hosts(sshd: Sshd, *hosts: str) -> Path:
