@@ -9,6 +9,7 @@ import yaml
 
 from fleet.parts import RUNNING, Kind, Part, parts, queries
 from fleet.settings import CHECKOUT, Settings
+from tools.privileges import NOBODY
 
 FILE = CHECKOUT / "compose.fleet.yaml"
 THANOS_IMAGE = "quay.io/thanos/thanos:v0.42.3"
@@ -55,7 +56,8 @@ def _service(shipped: dict[str, Any], part: Part) -> dict[str, Any]:
     service["volumes"] = [f"./{_FOLDER}:{_PLACE}/{_FOLDER}:ro"]
     if part.kind == "prometheus":
         service["volumes"].append(f"./prometheus:{_PLACE}/prometheus:ro")
-        service["tmpfs"] = [f"{_PLACE}/{_FOLDER}/{RUNNING}"]
+        # Its mode is that of the folder below it, in which its owner alone may write: the image's user nobody.
+        service["tmpfs"] = [f"{_PLACE}/{_FOLDER}/{RUNNING}:uid={NOBODY}"]
     if any(part.data in argument for argument in part.arguments):
         service["volumes"].append(f"{part.name}-data:{data}")
     service["mem_limit"] = _MEMORY[part.kind]

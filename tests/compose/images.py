@@ -125,7 +125,7 @@ def make_stand_ins(engine: Engine, services: Iterable[Mapping[str, Any]], folder
             (root / directory).mkdir(parents=True, exist_ok=True)
         (root / "etc/passwd").write_text(PASSWD)
         _add(root, Path(shutil.which("busybox") or "/bin/busybox"), "bin/busybox")
-        for applet in ("cat", "mkdir", "sh", "wget"):
+        for applet in ("cat", "ln", "mkdir", "sh", "sleep", "wget"):
             (root / "bin" / applet).symlink_to("busybox")
         for path, program in stand_in.programs.items():
             _add(root, program_path(program), path)
