@@ -24,6 +24,13 @@ time.sleep(120)
 WHOLE, STARTING = "../prometheus/p.yml", "../starting/p.yml"
 
 
+def _folder_of(pid: str) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink()
+    except OSError:  # it has just ended
+        return None
+
+
 class Started:
     """The program, started in a folder; so many seconds of what it records are too low."""
 
@@ -51,8 +58,7 @@ class Started:
     def waits(self) -> bool:
         """Whether what waits for it is still there."""
         found = subprocess.run(["pgrep", "-f", f"{STARTER} p data/p"], capture_output=True, text=True, check=False)
-        here = [pid for pid in found.stdout.split() if Path(f"/proc/{pid}/cwd").resolve() == self.folder.resolve()]
-        return here != []
+        return any(_folder_of(pid) == self.folder.resolve() for pid in found.stdout.split())
 
 
 @pytest.fixture
