@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 
 from tests.unit.waiting import within_a_minute
 from virtscope.toolkit import moment
-from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.moment import Moments
 from virtscope.toolkit.pages import NotScraped, Pages
 
@@ -35,7 +35,7 @@ class Counter:
         self.let = threading.Event()
         self.let.set()
 
-    def scrape(self, form: Format = Format.TEXT, seconds: float = 5, *, gzipped: bool = False) -> bytes:  # noqa: ARG002
+    def scrape(self, *_asked: Any, **_named: Any) -> bytes:
         self.scrapes += 1
         own = self.scrapes
         assert self.let.wait(30)
