@@ -48,17 +48,20 @@ import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=op
 	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
 ##@ Test
-.PHONY: test nightly lint types test-fast test-xen fuzz soak faults truth mutants bench bench-rules
+.PHONY: test test-system test-all lint types test-fast test-xen fuzz soak faults truth mutants bench bench-rules
 # These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel: by files, in the order
 # of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
 ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/truth tests/kvm tests/xen
-test: lint types ## Everything that CI runs: lint, types, unit, rules, dashboards, end to end, real Xen; of `nightly`, what has changed
+# Of the tests that take minutes, those that CI runs: a fixed list, so that every machine judges a change alike.
+SYSTEM := tests/ssh tests/stack tests/e2e tests/mixin tests/compose tests/rules
+test: lint types ## Lint, types, unit, rules, dashboards, end to end, a real Xen: half an hour, longer on a new machine
 	$(BIN)/python -m tools.go_programs
-	$(BIN)/pytest -m "not nightly" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
-	$(BIN)/pytest -m "not nightly" --durations 10 $(ALONE)
-	$(BIN)/python -m tools.nightly --changed
-nightly: $(READY) ## Tests that take minutes each: a busy Dom0 and a second scheduler of Xen, objectives that break, packages, full disks
-	$(BIN)/python -m tools.nightly
+	$(BIN)/pytest -m "not long" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
+	$(BIN)/pytest -m "not long" --durations 10 $(ALONE)
+test-system: $(READY) ## Tests that take minutes each and that CI runs as well: fleet, Docker, attacks, full disks, churn: half an hour
+	for folder in $(SYSTEM); do $(BIN)/pytest -m long --durations 5 $$folder || exit; done
+test-all: $(READY) ## All tests that take minutes each, for hours: also other schedulers, kernels, distributions, packages, faults, mutants
+	for folder in $(sort $(dir $(wildcard tests/*/test_*.py))); do $(BIN)/pytest -m long $$folder || [ $$? = 5 ] || exit; done
 lint: $(READY) ## Check format, code, layers, spelling and wording
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -69,7 +72,7 @@ lint: $(READY) ## Check format, code, layers, spelling and wording
 types: $(READY) ## mypy --strict over everything
 	$(BIN)/mypy
 test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
-	$(BIN)/pytest -m "not nightly" tests/unit tests/rules tests/dashboards
+	$(BIN)/pytest -m "not long" tests/unit tests/rules tests/dashboards
 test-xen: $(READY) ## Boot a real Xen under QEMU, with credit2 and credit, and test from the hypervisor to the alert
 	$(BIN)/pytest tests/xen
 fuzz: $(READY) ## Fuzz every parser and server on all CPUs for FUZZ_MINUTES (10), and save inputs that fail

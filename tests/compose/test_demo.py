@@ -18,7 +18,7 @@ from tools.parts import GRAFANA, OVERVIEW, PROMETHEUS
 HOSTS = {"demo-xen", "demo-openvz", "demo-base"}
 
 # The first run builds two images.
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

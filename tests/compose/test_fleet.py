@@ -23,7 +23,7 @@ SHIPPED = settings.read()
 HOSTS = [f"host-{number}" for number in range(6)]  # in each of two shards are some of them
 
 # The first run builds the programs of the images.
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.live.program import free_port
 TAG = "virtscope/exporters:under-test"
 
 # The first build installs Python and Xen's libraries.
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def ports(building_engine: Engine, tmp_path: Path) -> Iterator[dict[str, int]]:
         building_engine.clear()
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(BUILD_SECONDS + 600)
 def test_pages_come_and_a_dead_database_is_an_error(building_engine: Engine, ports: dict[str, int]) -> None:
     item = {instance: f"http://127.0.0.1:{port}/item?id=5" for instance, port in ports.items()}

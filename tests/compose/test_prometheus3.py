@@ -48,7 +48,7 @@ def test_the_configuration_and_its_rule_files_are_valid() -> None:
 ABOUT_2 = {"churn_ended_guests.yml"}
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", ["prometheus", "alerts"])
 def test_the_rules_unit_tests_pass(part: str) -> None:
@@ -58,7 +58,7 @@ def test_the_rules_unit_tests_pass(part: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "path", {"prometheus": program_path("prometheus3")}.__getitem__)
@@ -71,7 +71,7 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path, monkeypatch: pytes
     assert set(health.values()) == {"ok"}
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_it_makes_and_plays_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As compose.yaml's demo does: its promtool makes the blocks, and its ranges leave out the sample they begin at."""
     monkeypatch.setattr(programs, "path", lambda name: program_path(f"{name}3"))

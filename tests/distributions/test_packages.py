@@ -13,7 +13,7 @@ from tests.distributions.machine import HOME
 RELEASES = [DEBIAN_12, DEBIAN_13, UBUNTU_24_04, UBUNTU_26_04]
 
 pytestmark = [
-    pytest.mark.nightly,
+    pytest.mark.long,
     pytest.mark.timeout(1800),  # the first time a release is downloaded and installed
     pytest.mark.parametrize("checkout", RELEASES, indirect=True, ids=lambda release: release.suite, scope="module"),
 ]

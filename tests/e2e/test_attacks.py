@@ -42,7 +42,7 @@ MANY = Sources("many", ("127.16.0.0/12", "127.32.0.0/12"))  # each connection an
 IPV6 = Sources("own of IPv6", ("::1", "::1"))
 ALWAYS = ("silent", "dribble", "large heads", "requests", "requests, never reading")
 ON_TLS = ("handshakes, byte by byte", "handshakes, one after the other")
-NIGHTLY = ("a body without end", "HTTP/2", "requests ahead", "requests, then gone")
+SELDOM = ("a body without end", "HTTP/2", "requests ahead", "requests, then gone")
 
 
 def peak_bytes(exporter: RunningExporter) -> int:
@@ -72,10 +72,10 @@ def attack(exporter: RunningExporter, how: str, *sources: str) -> Iterator[None]
     ("how", "sources"),
     [
         *((how, sources) for how in ALWAYS for sources in (OTHERS, OWN)),
-        *(pytest.param(how, OTHERS, marks=pytest.mark.nightly) for how in NIGHTLY),
-        *(pytest.param(how, MANY, marks=pytest.mark.nightly) for how in (*ALWAYS, *NIGHTLY)),
-        pytest.param("silent", IPV6, marks=pytest.mark.nightly),
-        pytest.param("requests", IPV6, marks=pytest.mark.nightly),
+        *(pytest.param(how, OTHERS, marks=pytest.mark.long) for how in SELDOM),
+        *(pytest.param(how, MANY, marks=pytest.mark.long) for how in (*ALWAYS, *SELDOM)),
+        pytest.param("silent", IPV6, marks=pytest.mark.long),
+        pytest.param("requests", IPV6, marks=pytest.mark.long),
     ],
     ids=str,
 )
@@ -98,8 +98,8 @@ def test_it_is_scraped_all_the_same(tmp_path: Path, how: str, sources: Sources) 
     ("how", "sources"),
     [
         ("requests", MANY),
-        pytest.param("requests", OWN, marks=pytest.mark.nightly),
-        pytest.param("requests, never reading", MANY, marks=pytest.mark.nightly),
+        pytest.param("requests", OWN, marks=pytest.mark.long),
+        pytest.param("requests, never reading", MANY, marks=pytest.mark.long),
     ],
     ids=str,
 )
@@ -123,7 +123,7 @@ def test_a_page_of_many_guests_is_scraped_all_the_same(tmp_path: Path, how: str,
         ("silent", OTHERS),
         ("guesses", OTHERS),
         ("guesses", MANY),
-        *(pytest.param(how, sources, marks=pytest.mark.nightly) for how in ON_TLS for sources in (OTHERS, MANY)),
+        *(pytest.param(how, sources, marks=pytest.mark.long) for how in ON_TLS for sources in (OTHERS, MANY)),
     ],
     ids=str,
 )

@@ -46,7 +46,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         yield server
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.parametrize("platform", DENSE)
 def test_nothing_of_it_is_refused(prometheus: Prometheus, platform: str) -> None:
     of_host = f'{{host="dense-{platform}"}}'
@@ -55,7 +55,7 @@ def test_nothing_of_it_is_refused(prometheus: Prometheus, platform: str) -> None
     assert prometheus.value(f"scrape_samples_scraped{of_host}") >= 300_000
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.parametrize("platform", DENSE)
 def test_each_guest_of_it_is_recorded(prometheus: Prometheus, platform: str) -> None:
     guests = f'{{host="dense-{platform}", role="guest"}}'

@@ -66,7 +66,7 @@ def wait_until_over(prometheus: Prometheus, name: str, seconds: float) -> None:
         time.sleep(0.5)
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_on_a_full_disk_no_alert_is_resolved(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:

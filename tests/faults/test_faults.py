@@ -11,7 +11,7 @@ import pytest
 from tests.stack.conftest import ROOT
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(2400)
 def test_no_fault_misses_a_bar() -> None:
     if os.geteuid() != 0:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_when_one_of_each_kind_dies_or_a_shard_is_cut_off_or_added() -> None:
     proof = subprocess.run(

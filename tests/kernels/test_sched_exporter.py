@@ -32,7 +32,7 @@ CAP_BPF = 1 << 39
 WAIT = "sched_wait_seconds_total"
 
 pytestmark = [
-    pytest.mark.nightly,
+    pytest.mark.long,
     pytest.mark.timeout(3600),  # the first test also builds and boots
     pytest.mark.parametrize("machine", SETUPS, indirect=True, ids=lambda setup: setup.name, scope="module"),
 ]

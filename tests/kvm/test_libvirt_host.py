@@ -17,7 +17,7 @@ from tests.live.pages import Page
 from tests.xen.package import exporter_as_tar
 from virtscope.kvm.guests import COUNTERS
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]  # the first test also builds and boots
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test also builds and boots
 
 SECONDS = 240  # for slow operations, in emulation
 TICK = 0.01

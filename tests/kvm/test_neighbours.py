@@ -20,7 +20,7 @@ from tests.live.pages import Page
 from tests.xen.package import exporter_as_tar
 from virtscope.kvm.guests import COUNTERS
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]  # the first test also builds and boots
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test also builds and boots
 
 ON_ONE_CPU = (
     "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='1'/>"

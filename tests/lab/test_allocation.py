@@ -42,7 +42,7 @@ def scenario() -> str:
     return SCENARIO
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_caps_are_switched_and_nothing_is_left_however_it_ends(checkout: Checkout) -> None:
     stack = set(checkout.processes())
 
@@ -151,7 +151,7 @@ target:
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_each_host_of_a_list_has_its_run_and_one_that_is_away_is_run_later(checkout: Checkout, tmp_path: Path) -> None:
     for name, script in (("ssh", _SSH), ("virsh", _VIRSH)):
         (tmp_path / name).write_text(script)

@@ -28,7 +28,7 @@ from tests.live import Alertmanager, Prometheus, Webhook
 from tests.live.endpoints import Group
 from tests.live.program import free_port, program_path
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(420)]
 
 HOST = "labhost"
 # Numbers of clients: one, few that are answered in time, enough to use a fifth of the CPU, too many to serve.

@@ -62,7 +62,7 @@ def scenario() -> str:
     return SCENARIO
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_cases_are_measured_and_nothing_is_left_however_it_ends(checkout: Checkout) -> None:
     stack = set(checkout.processes())
 

@@ -14,7 +14,7 @@ from tests.telegraf.agent import telegraf
 
 RUN_SECONDS = 1200
 JOB = "virtscope/batch"
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2400)]  # Telegraf is built first if it isn't in the cache
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]  # Telegraf is built first if it isn't in the cache
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def namespaces() -> set[str]:
     return found
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.usefixtures("iperf3", "tapped")
 def test_configurations_are_measured_and_nothing_is_left_however_it_ends(
     tmp_path_factory: pytest.TempPathFactory,
@@ -162,7 +162,7 @@ def _killed_resumed_interrupted(checkout: Checkout) -> None:
     assert eventually(lambda: not namespaces() - before)
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.usefixtures("iperf3")
 class TestPaths:
     @pytest.fixture
@@ -251,7 +251,7 @@ def folders(guest: Guest) -> str:
     return guest.run(["ls", "/tmp"], timeout=60)
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.usefixtures("iperf3")
 class TestGuest:
     @pytest.mark.parametrize("direction", ["send", "receive"])

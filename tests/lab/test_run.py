@@ -36,7 +36,7 @@ def scenario() -> str:
     return SCENARIO
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkout: Checkout) -> None:
     stack = set(checkout.processes())
 

@@ -48,7 +48,7 @@ def scenario() -> str:
     return SCENARIO
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_suites_run_in_each_environment_and_nothing_is_left_however_it_ends(checkout: Checkout) -> None:
     stack, there_before = set(checkout.processes()), HELLO.exists()
 

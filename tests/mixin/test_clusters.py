@@ -20,7 +20,7 @@ from tests.live.program import free_port, program_path
 from tests.mixin.rendered import Mixin, groups, rendered
 from tests.rules.test_rules import ROOT, TEST_FILES, from_root, run
 
-# Enough for every commit: many joins, and alerts. The others are nightly.
+# Enough for every commit: many joins, and alerts. The others are long.
 OFTEN = {"events.yml", "monitor.yml", "virtual_servers.yml"}
 
 OF_NO_SITE = {"SamplesNotStored"}  # it is about Prometheus, and about the newest sample of all
@@ -79,7 +79,7 @@ def test_every_aggregation_and_join_is_by_site(of_sites: Mixin) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        pytest.param(file, marks=[] if file.name in OFTEN else pytest.mark.nightly, id=from_root(file))
+        pytest.param(file, marks=[] if file.name in OFTEN else pytest.mark.long, id=from_root(file))
         for file in TEST_FILES
     ],
 )

@@ -33,7 +33,7 @@ EXPORTER = "vestat-exporter"
 PASSWORD = 'correct horse: "it\'s" {{ a }} staple\\'  # quoted in YAML and in a file of flags, and no template
 START_SECONDS = 60
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]  # the first time, Ansible and a release are downloaded
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # the first time, Ansible and a release are downloaded
 on_debian = pytest.mark.parametrize("host", [DEBIAN_12, DEBIAN_13], indirect=True, ids=lambda release: release.suite)
 on_bookworm = pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
 

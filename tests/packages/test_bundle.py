@@ -35,7 +35,7 @@ C_LIBRARY = (
 )
 START_SECONDS = 60
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 on_an_old_system = pytest.mark.parametrize("host", [UBUNTU_16_04], indirect=True, ids=lambda release: release.suite)
 
 

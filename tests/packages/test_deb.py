@@ -21,7 +21,7 @@ FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-n
 PASSWORD = "correct horse"
 START_SECONDS = 60
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]  # the first time a release is downloaded and installed
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # the first time a release is downloaded and installed
 on_the_oldest_of_each = pytest.mark.parametrize(
     "host", [DEBIAN_12, UBUNTU_22_04], indirect=True, ids=lambda release: release.suite
 )

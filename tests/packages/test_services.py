@@ -25,7 +25,7 @@ PAGE = (ROOT / "docs/watched-hosts.md").read_text()
 PASSWORD = "correct horse"
 START_SECONDS = 60
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]  # the first time a release is downloaded
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # the first time a release is downloaded
 on_each_release = pytest.mark.parametrize(
     "host",
     [DEBIAN_12, DEBIAN_13, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04],

@@ -18,7 +18,7 @@ import yaml
 from tests.live import Exposition, Prometheus
 from tests.rules import churn
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 PATIENCE_SECONDS = 90  # a rate is over a minute, in which a busy machine may have scraped late
 FIVE_MINUTES = 300.0

@@ -27,7 +27,7 @@ BEANCOUNTERS = (
 )
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     names = [f"vz{number}" for number in range(HOSTS)]

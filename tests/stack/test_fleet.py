@@ -23,7 +23,7 @@ from fleet.settings import REPLICAS, Settings
 from tests.live.endpoints import Exposition
 from tests.live.program import program_path
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 SECONDS = 240  # until something is everywhere, on a busy machine
 HOSTS = [f"host-{number}" for number in range(6)]  # in each of two, and of three, shards are some of them

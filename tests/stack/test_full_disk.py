@@ -37,7 +37,7 @@ def resize(folder: Path, size: int) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size}", folder], check=True)
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_a_disk_that_gets_full_is_seen_by_status(fresh: Checkout) -> None:
     with disk(fresh.folder / ".stack" / "data" / "prometheus", 600) as data:
         up = fresh.make("up")

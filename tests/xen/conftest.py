@@ -29,9 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chosen = metafunc.definition.get_closest_marker("hosts")
         plans: tuple[HostPlan, ...] = chosen.args if chosen else (CREDIT2,)
         # Each run uses one host; the other runs only where what it tests has changed.
-        hosts = [
-            pytest.param(plan, id=plan.name, marks=[pytest.mark.nightly] if plan is CREDIT else []) for plan in plans
-        ]
+        hosts = [pytest.param(plan, id=plan.name, marks=[pytest.mark.long] if plan is CREDIT else []) for plan in plans]
         metafunc.parametrize("xen", hosts, indirect=True, scope="session")
 
 

@@ -30,7 +30,7 @@ class CpuSeconds:
     prometheus: dict[str, float]
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_cpu_seconds_over_a_minute_are_those_of_xl_list(
     xen: XenHost, prometheus: Prometheus, report: Callable[[str], None]
 ) -> None:

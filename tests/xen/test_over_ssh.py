@@ -25,7 +25,7 @@ from virtscope.ssh.child import Room
 from virtscope.ssh.connection import Connection
 from virtscope.toolkit.collect import SourceError
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]  # the first test also builds and boots
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test also builds and boots
 
 READINGS = 5  # even with all guests paused, Dom0 itself may send them a packet while we look
 ROUNDS = 12

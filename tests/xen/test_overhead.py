@@ -47,7 +47,7 @@ def busy_dom0(xen: XenHost) -> Iterator[None]:
         xen.dom0(f"kill {pid}")
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 def test_a_busy_dom0_raises_the_overhead_and_a_notification_is_sent(
     xen: XenHost, prometheus: Prometheus, tmp_path: Path, report: Callable[[str], None]
 ) -> None:

@@ -21,7 +21,7 @@ from tests.unit.waiting import within_a_minute
 from tests.xen.dom0_sshd import sshd_in
 from tests.xen.host import CREDIT, CREDIT2, XenHost
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900), pytest.mark.hosts(CREDIT2, CREDIT)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900), pytest.mark.hosts(CREDIT2, CREDIT)]
 CAP = 0.05
 SECONDS = 20.0  # of the host's clock; xl says CPU times to 0.1 s
 

@@ -17,7 +17,7 @@ from tests.stack.conftest import Checkout
 from tests.xen.benchmark_guest import LMBENCH, NAME, guest_in
 from tests.xen.host import XenHost
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]  # the first test also builds and boots
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]  # the first test also builds and boots
 
 GUEST = Guest("guest", NAME, "xen", emulated=True)
 ENVIRONMENT = f"{{name: guest, ssh: {NAME}, platform: xen, emulated: true}}"

@@ -86,7 +86,7 @@ FORBIDDEN = {
     "map writable code": "python3 -c 'import mmap; mmap.mmap(-1, 4096, prot=7)'",
 }
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 class Debian:

@@ -11,7 +11,7 @@ from tests.xen.host import CREDIT, Guest, XenHost
 from tests.xen.pages import Page
 from tests.xen.second_exporter import LOG, SecondExporter, second_exporter_in
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]  # the first test also builds and boots
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]  # the first test also builds and boots
 
 FLAGS = "--source=libxenstat --xl.interval=60s --xentrace.interval=10s"
 INTERVAL = 10
