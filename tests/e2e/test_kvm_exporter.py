@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.golden_pages import assert_golden, assert_lints
 from tests.unit.kvm import captured
+from virtscope.kvm import command_line
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 # A guest of Debian's two hosts, which OpenStack has made.
@@ -44,9 +45,11 @@ def virsh(folder: Path, script: str) -> dict[str, str]:
 def libvirt_of(host: str) -> str:
     """A script that answers as the host's virsh did; OpenStack has made one of its guests."""
     uuid = TITLED[host]
+    lines = [command_line.parse(text) for path, text in captured.files(host).items() if path.endswith("/cmdline")]
+    listed = "\n".join(f"{line.uuid} {line.name}" for line in lines if line)
     return f"""case "$*" in
       *domstats*) cat '{captured.FIXTURES / host / "domstats-t0.txt"}';;
-      *list*) echo '{uuid} instance-0000002a';;
+      *list*) echo '{listed}';;
       *) of=$(expr "$*" : ".*== \\([0-9a-f]* {uuid}\\) title")
          echo "== $of metadata ==<instance><name>web01.example.org</name></instance>== $of title ==";;
     esac"""

@@ -1,8 +1,8 @@
-"""QEMU's command line: whether a process is a guest, and what it says of it.
+"""Command lines of virtual machine monitors: which program it is, and what its options say of the guest.
 
-Options: `man qemu-system`, the formats of their values docs/qemu-option-wiki and util/qemu-option.c in QEMU's source:
-key=value, separated by commas, a comma within a value doubled, the first key of some options implied. Since 6.0 some
-take JSON instead.
+QEMU's options: `man qemu-system`, the formats of their values docs/qemu-option-wiki and util/qemu-option.c in QEMU's
+source: key=value, separated by commas, a comma within a value doubled, the first key of some options implied. Since 6.0
+some take JSON instead. Firecracker: docs/jailer.md; Cloud Hypervisor and crosvm: `--help`.
 """
 
 from __future__ import annotations
@@ -12,25 +12,50 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-# Debian's and Fedora's, RHEL's, Proxmox's. A user-mode emulator (qemu-x86_64) and tools (qemu-img) are none of them.
-_PROGRAM = re.compile(r"(?:qemu-system-[\w.-]+|qemu-kvm|kvm|qemu)(?: \(deleted\))?", re.ASCII)
+from virtscope.kvm.labels import clean
+
+# Programs by name, or by what the kernel keeps of it: 15 characters. User-mode emulators (qemu-x86_64) and tools
+# (qemu-img, qemu-storage-daemon) run no guest. "qemu:NAME" is libvirt's set_process_name.
+_PROGRAMS = {
+    "qemu": re.compile(r"\.?qemu-system-[\w.-]+|qemu-kvm|kvm|qemu|qemu:.*", re.ASCII),
+    "firecracker": re.compile(r"firecracker[\w.-]*", re.ASCII),
+    "cloud-hypervisor": re.compile(r"cloud-hyperviso[\w.-]*", re.ASCII),
+    "crosvm": re.compile(r"crosvm"),
+}
 # Options that a guest has, whoever starts it, and that together no other program has.
 _TYPICAL = frozenset(
     re.findall(
         r"\S+",
         "accel blockdev boot cdrom chardev cpu daemonize device display drive enable-kvm global hda id incoming kernel "
         "m M machine mon monitor msg name netdev nic no-shutdown no-user-config nodefaults nographic object overcommit "
-        "pidfile qmp rtc S sandbox serial smbios smp uuid vga vnc",
+        "pidfile qmp readconfig rtc S sandbox serial smbios smp uuid vga vnc",
     )
 )
 _LEAST_TYPICAL = 3  # of a program of another name
-# Of these the value is not the next word.
+# Options of QEMU 0.9 to 10 and of qemu-kvm without a value.
 _WITHOUT_VALUE = frozenset(
     re.findall(
         r"\S+",
-        "daemonize enable-kvm full-screen h help mem-prealloc no-acpi no-fd-bootchk no-hpet no-quit no-reboot "
-        "no-shutdown no-user-config nodefaults nographic only-migratable preconfig S s semihosting singlestep snapshot "
-        "usb version win2k-hack xen-attach xen-domid-restrict",
+        "alt-grab async-teardown audio-help cirrusvga ctrl-grab curses daemonize enable-fips enable-hax enable-kvm "
+        "enable-nesting enable-sync-profile full-screen h help jitdump kernel-kqemu localtime mem-prealloc no-acpi "
+        "no-fd-bootchk no-frame no-hpet no-kqemu no-kvm no-kvm-irqchip no-kvm-pit no-kvm-pit-reinjection no-quit "
+        "no-reboot no-shutdown no-user-config nodefaults nodefconfig nographic old-param only-migratable perfmap "
+        "portrait preconfig rtc-td-hack S s sdl semihosting show-cursor singlestep snapshot std-vga tdf usb version "
+        "vmwarevga win2k-hack xen-attach xen-create xen-domid-restrict",
+    )
+)
+# Those with one, which may begin with "-".
+_WITH_VALUE = frozenset(
+    re.findall(
+        r"\S+",
+        "accel acpitable action add-fd append audio audiodev balloon bios blockdev boot bt cdrom chardev chroot clock "
+        "compat cpu D d debugcon device dfilter display drive dtb dump-vmstate echr fda fdb fsdev fw_cfg g "
+        "gdb global hda hdachs hdb hdc hdd icount id incoming initrd iscsi k kernel kvm-shadow-memory L loadvm M m "
+        "machine mem-path mon monitor msg mtdblock name net netdev nic numa nvram object option-rom overcommit "
+        "parallel pcidevice pflash pidfile plugin prom-env qmp qmp-pretty qtest qtest-log readconfig realtime redir "
+        "rotate rtc run-with runas sandbox sd seed semihosting-config serial set shim smb smbios smp soundhw spice "
+        "startdate tb-size tftp tpmdev trace usbdevice uuid vga virtfs virtioconsole vnc watchdog watchdog-action "
+        "writeconfig xen-domid xen-mode",
     )
 )
 _NO_GUEST = frozenset(["version", "help", "h"])
@@ -38,6 +63,11 @@ _UNITS = {"b": 1, "": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 
 _SIZE = re.compile(r"([0-9]{1,18})([bkmgtBKMGT]?)(?:i?[bB])?")
 _DOMAIN_FILES = re.compile(r"/domain-([0-9]{1,9})-")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ACCELERATORS = frozenset(["hax", "hvf", "kvm", "mshv", "nvmm", "qtest", "tcg", "whpx", "xen"])
+# More is no guest's: KVM's vCPUs, the addresses of x86, and network interfaces.
+_MAX_VCPUS = 4096
+_MAX_MEMORY = 1 << 52
+_MAX_TAPS = 256
 
 
 class CommandLine(NamedTuple):
@@ -46,7 +76,7 @@ class CommandLine(NamedTuple):
     name: str
     uuid: str
     id: str  # Proxmox's VMID, libvirt's number of the domain
-    manager: str  # "libvirt", "proxmox" or "qemu"
+    manager: str  # "libvirt", "proxmox", or else the program: "qemu", "firecracker"...; "": another one
     accelerator: str  # where it is certain: "kvm", "tcg"...
     vcpus: int | None
     memory_bytes: int | None
@@ -55,15 +85,37 @@ class CommandLine(NamedTuple):
     hugetlb: bool  # its memory may be in huge pages, which the process's resident size lacks
 
 
-def parse(content: bytes, exe: str = "") -> CommandLine | None:
-    """Return what /proc/PID/cmdline says; None where the process is no guest. `exe` is its program's path, if known.
+UNREAD = CommandLine("", "", "", "", "", None, None, (), (), hugetlb=False)
 
-    Libvirt also runs QEMU without a guest, to ask what it can (-machine none).
+
+def program(path: str) -> str:
+    """Return which virtual machine monitor a program of this path or name is; "": none that is known."""
+    name = path.rpartition("/")[2].replace(" (deleted)", "")
+    return next((known for known, names in _PROGRAMS.items() if names.fullmatch(name)), "")
+
+
+def parse(content: bytes, exe: str = "", *, runs_kvm: bool = False) -> CommandLine | None:
+    """Return what /proc/PID/cmdline says; None where the process is no guest.
+
+    `exe` is its program's path or name, as far as the kernel says; without it the command line's own counts.
+    `runs_kvm`: it is a guest, whatever its name. Libvirt also runs QEMU without a guest, to ask what it can
+    (-machine none).
     """
     words = content.decode("utf-8", "backslashreplace").split("\0")
-    program, arguments = words[0], words[1:]
-    if not _is_qemu(program, arguments, exe):
+    arguments = words[1:]
+    monitor = program(exe or words[0])
+    typical = {word.lstrip("-") for word in arguments if word.startswith("-")} & _TYPICAL
+    # "kvm" and "qemu" may be anything; what is called qemu-system-x86_64 needs no options.
+    if monitor == "qemu" and not typical and "qemu-system" not in exe + words[0]:
         return None
+    if not monitor and not runs_kvm:
+        return None
+    if monitor == "qemu" or (not monitor and len(typical) >= _LEAST_TYPICAL):
+        return _qemu(arguments)
+    return _another(monitor, arguments)
+
+
+def _qemu(arguments: Sequence[str]) -> CommandLine | None:
     options = list(_options(arguments))
     by_name: dict[str, list[str]] = {}
     for option, value in options:
@@ -71,52 +123,85 @@ def parse(content: bytes, exe: str = "") -> CommandLine | None:
     machines = [pairs(value, "type") for option in ("machine", "M") for value in by_name.get(option, [])]
     if _NO_GUEST & by_name.keys() or any(machine.get("type") in {"none", "help", "?"} for machine in machines):
         return None
-    name = pairs(_last(by_name, "name"), "guest").get("guest", "")
     vmid = _last(by_name, "id")  # an option that Proxmox has added
     manager = _manager(by_name, vmid)
     netdevs = [pairs(value, "type") for option in ("netdev", "nic", "net") for value in by_name.get(option, [])]
-    taps = [netdev for netdev in netdevs if netdev.get("type") == "tap"]
+    taps = [netdev for netdev in netdevs if netdev.get("type") == "tap"][:_MAX_TAPS]
+    descriptors = [number for tap in taps for number in f"{tap.get('fd', '')}:{tap.get('fds', '')}".split(":")]
     return CommandLine(
-        name=name,
+        name=clean(pairs(_last(by_name, "name"), "guest").get("guest", "")),
         uuid=_uuid(by_name),
         id=vmid if manager == "proxmox" else _domain_id(options) if manager == "libvirt" else "",
         manager=manager,
         accelerator=_accelerator(by_name, machines),
         vcpus=_vcpus(_last(by_name, "smp")),
-        memory_bytes=size(pairs(_last(by_name, "m"), "size").get("size", "")),
-        taps=tuple(tap["ifname"] for tap in taps if tap.get("ifname")),
+        memory_bytes=_memory(pairs(_last(by_name, "m"), "size").get("size", "")),
+        taps=tuple(clean(tap["ifname"]) for tap in taps if tap.get("ifname")),
         tap_descriptors=tuple(
             int(number)
-            for tap in taps
-            for number in f"{tap.get('fd', '')}:{tap.get('fds', '')}".split(":")
+            for number in descriptors[:_MAX_TAPS]
             if number.isascii() and number.isdigit() and len(number) < 9
         ),
         hugetlb=any("hugepages" in value or "hugetlb" in value for _, value in options),
     )
 
 
-def _is_qemu(program: str, arguments: Sequence[str], exe: str) -> bool:
-    given = {word.lstrip("-") for word in arguments if word.startswith("-")}
-    typical = given & _TYPICAL
-    if any(_PROGRAM.fullmatch(path.rpartition("/")[2]) for path in (exe, program)):
-        # "kvm" and "qemu" may be anything; what is called qemu-system-x86_64 needs no options.
-        return bool(typical) or "qemu-system" in exe + program
-    # Another name, as a build of one's own may have. But no program that runs one (sudo, timeout, ip netns).
-    first = arguments[0] if arguments else ""
-    runs_another = any(_PROGRAM.fullmatch(word.rpartition("/")[2]) for word in arguments if word[:1] == "/")
-    return (
-        first.startswith("-") and first.lstrip("-") in _TYPICAL and not runs_another and len(typical) >= _LEAST_TYPICAL
+def _another(monitor: str, arguments: Sequence[str]) -> CommandLine:
+    """Return what another monitor's command line says; Firecracker's vCPUs and memory come by its API."""
+    given: dict[str, str] = {}
+    taps: list[str] = []
+    for word, following in zip(arguments, [*arguments[1:], ""]):
+        if word[:1] == "-":
+            option, equals, value = word.lstrip("-").partition("=")
+            value = value if equals else following
+            given[option] = value
+            network = pairs(value, "tap") if option == "net" else {}
+            taps += [name for key in ("tap", "tap-name") if (name := network.get(key))]
+    socket = next((given[key] for key in ("api-sock", "api-socket", "socket", "s") if key in given), "")
+    cpus = pairs(given.get("cpus", given.get("c", "")), "cpus")
+    memory = pairs(given.get("memory", given.get("mem", given.get("m", ""))), "size").get("size", "")
+    if monitor == "cloud-hypervisor" and memory.isdigit():
+        memory += "b"
+    return CommandLine(
+        name=clean(given.get("id", "") or given.get("name", "") or _socket_name(pairs(socket, "path").get("path", ""))),
+        uuid="",
+        id="",
+        manager=monitor,
+        accelerator="kvm",
+        vcpus=next((_count(cpus[key]) for key in ("boot", "num-cores", "cpus") if key in cpus), None),
+        memory_bytes=_memory(memory),
+        taps=tuple(map(clean, taps[:_MAX_TAPS])),
+        tap_descriptors=(),
+        hugetlb=False,
     )
+
+
+def _socket_name(path: str) -> str:
+    """Return what tells a guest's API socket from others: its name, or its folder's where all have the same name."""
+    folder, _, file = path.rpartition("/")
+    stem = re.sub(r"\.(?:sock|socket)$", "", file)
+    generic = re.fullmatch(
+        r"(?:clh-)?(?:api|vmm?|control|firecracker|cloud-hypervisor|crosvm|ch)(?:[-_.]sock(?:et)?)?", stem
+    )
+    return folder.rpartition("/")[2] or stem if generic else stem
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each option and its value; words that belong to none, as a disk's image may stand, are passed over."""
-    words = iter(arguments)
-    for word in words:
+    place = 0
+    while place < len(arguments):
+        word = arguments[place]
+        place += 1
         if word[:1] != "-" or word == "-":
             continue
         option = word[2:] if word[:2] == "--" else word[1:]
-        yield option, "" if option in _WITHOUT_VALUE else next(words, "")
+        value = arguments[place] if place < len(arguments) else ""
+        # Of an option of some other version, what looks like the next option is no value.
+        if option in _WITHOUT_VALUE or (option not in _WITH_VALUE and value[:1] == "-" and value != "-"):
+            yield option, ""
+        else:
+            place += 1
+            yield option, value
 
 
 def pairs(value: str, implied: str) -> Mapping[str, str]:
@@ -124,11 +209,11 @@ def pairs(value: str, implied: str) -> Mapping[str, str]:
     if value.startswith("{"):
         try:
             parsed = json.loads(value)
+            if not isinstance(parsed, dict):
+                return {}
+            return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in parsed.items()}
         except (ValueError, RecursionError):
             return {}
-        if not isinstance(parsed, dict):
-            return {}
-        return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in parsed.items()}
     found: dict[str, str] = {}
     # A doubled comma stands for one; NUL is in no command line's word.
     for number, part in enumerate(value.replace(",,", "\0").split(",")):
@@ -148,6 +233,11 @@ def size(text: str) -> int | None:
     return int(found[1]) * _UNITS[found[2].lower()] if found else None
 
 
+def _memory(text: str) -> int | None:
+    found = size(text)
+    return found if found is not None and found <= _MAX_MEMORY else None
+
+
 def _last(by_name: Mapping[str, Sequence[str]], option: str) -> str:
     """Return the value of an option given last, as QEMU takes it."""
     return by_name[option][-1] if option in by_name else ""
@@ -159,7 +249,7 @@ def _uuid(by_name: Mapping[str, Sequence[str]]) -> str:
 
 
 def _manager(by_name: Mapping[str, Sequence[str]], vmid: str) -> str:
-    if vmid.isascii() and vmid.isdigit():
+    if vmid.isascii() and vmid.isdigit() and len(vmid) < 10:
         return "proxmox"
     # Libvirt gives the master key of its secrets to every guest; and its monitor has this name.
     given = (*by_name.get("object", ()), *by_name.get("mon", ()))
@@ -177,7 +267,7 @@ def _accelerator(by_name: Mapping[str, Sequence[str]], machines: Sequence[Mappin
     named += [each for machine in machines for each in machine.get("accel", "").split(":")]
     if "enable-kvm" in by_name:
         named.append("kvm")
-    found = {name for name in named if name}
+    found = {name for name in named if name in _ACCELERATORS}
     return found.pop() if len(found) == 1 else ""
 
 
@@ -190,8 +280,8 @@ def _vcpus(value: str) -> int | None:
     product = 1
     for part in parts:
         product *= part or 0
-    return product or None if parts else None
+    return product if parts and 0 < product <= _MAX_VCPUS else None
 
 
 def _count(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 else None
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) <= _MAX_VCPUS else None

@@ -128,6 +128,7 @@ class HostView:
         self._guests = Guests(files, every_time=recorded_ones)
         self._add = add
         self._taps = Taps(files)
+        self._label_sets = metrics.LabelSets()
 
     def families(self, now: float) -> list[Metric]:
         """Return the families; `now` is a time of any clock, in seconds. Raises as Guests.read() does."""
@@ -135,7 +136,7 @@ class HostView:
         guests = host.guests
         for add in self._add:
             guests = add(guests)
-        return metrics.families(host._replace(guests=self._taps.add_to(guests)))
+        return metrics.families(host._replace(guests=self._taps.add_to(guests)), self._label_sets)
 
 
 def recordable(files: Files) -> Recordable:

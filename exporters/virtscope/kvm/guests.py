@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from virtscope.kvm.command_line import CommandLine
 from virtscope.kvm.host_files import Files
+from virtscope.kvm.labels import clean
 from virtscope.kvm.limits import Cgroups, Found
-from virtscope.kvm.model import Guest, Host, Throttling
-from virtscope.kvm.processes import Processes, Qemu
+from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, Guest, Host, Throttling, owners
+from virtscope.kvm.processes import Monitor, Processes
 from virtscope.kvm.taps import opened
 from virtscope.kvm.threads import KVM, MEMORY, TICKS, VHOST, WORKER, Process, ThreadClocks, Threads, kind, parse_process
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
@@ -32,6 +34,7 @@ _STARTING = 60.0  # seconds in which QEMU may not have its threads yet
 # kvm_pvm, stray ticks are counted; a guest that only makes exits is still some percents of the time in its own code.
 _LEAST_GUEST_TIME = 0.001
 
+_HOST_S_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in include/linux/proc_ns.h
 _CPU_LINE = re.compile(rb"cpu +[0-9]{1,20}(?: [0-9]{1,20}){8,} *\Z")  # with guest
 
 
@@ -48,6 +51,7 @@ class _Counters(NamedTuple):
     """The counters that aren't read of a guest at each look."""
 
     accelerator: str
+    unnamed_vcpus: int
     role_seconds: Mapping[str, float]
     served_ticks: int  # by the kernel's threads
 
@@ -58,15 +62,16 @@ class _Facts(NamedTuple):
     resident_bytes: int | None
     cgroups: Found
     taps: tuple[str, ...]
+    standing: int
 
 
 class _Kept:
     """What is remembered of a guest from one look to the next."""
 
-    def __init__(self, qemu: Qemu, now: float) -> None:
-        self.qemu = qemu
+    def __init__(self, monitor: Monitor, now: float) -> None:
+        self.monitor = monitor
         self.since = now
-        self.clocks = ThreadClocks(str(qemu.pid))
+        self.clocks = ThreadClocks(str(monitor.pid))
         self.counters: _Counters | None = None
         self.counters_due = now
         self.facts: _Facts | None = None
@@ -114,42 +119,56 @@ class Guests:
             raise SourceUnavailable("/proc/stat can't be read; see --path.procfs")
         host = parse_host(stat)
         found = self.processes.find(now)
-        if not found and not self._files.names("proc/1"):
-            raise SourceUnavailable(
-                "/proc hides other users' processes (mount option hidepid): run this as root, or in the group that the "
-                "option gid= names"
-            )
+        if not found:
+            self._check_what_is_seen()
         self._all_counters = self._every_time or now - self._looked_at >= SELDOM
         self._looked_at = now
         last, self._kept = self._kept, {}
         guests = []
-        for qemu in found:
-            key = (qemu.pid, qemu.start)
-            kept = last.get(key) or _Kept(qemu, now)
+        for monitor in found:
+            key = (monitor.pid, monitor.start)
+            kept = last.get(key) or _Kept(monitor, now)
+            if kept.monitor != monitor:  # its command line can be read now
+                kept.monitor, kept.facts = monitor, None
             guest = self._guest(kept, host, now)
             if guest:
                 self._kept[key] = kept
                 guests.append(guest)
             else:
-                self.processes.forget(qemu)
+                self.processes.forget(monitor)
         self._files.looked()
         if not self._tells_guest_time and _guest_time_is_told(guests):
             self._tells_guest_time = True
             guests = [guest._replace(guest_time_absent=self._absent(guest.accelerator)) for guest in guests]
         known = self._tells_guest_time or not guests
-        return Host(host.cpus, host.used / TICKS, host.guest / TICKS if known else None, tuple(guests))
+        return Host(host.cpus, host.used / TICKS, host.guest / TICKS if known else None, _with_own_ids(guests))
+
+    def _check_what_is_seen(self) -> None:
+        """Raise SourceUnavailable where guests may run that can't be seen from here."""
+        if not self._files.names("proc/1"):
+            raise SourceUnavailable(
+                "/proc hides other users' processes (mount option hidepid): run this as root, or in the group that the "
+                "option gid= names"
+            )
+        namespace = self._files.link("proc/self/ns/pid")
+        kernel_s = parse_process(self._files.line("proc/2/stat") or b"")
+        if namespace and namespace != _HOST_S_PIDS and not (kernel_s and kernel_s.kernel_thread):
+            raise SourceUnavailable(
+                "/proc has a container's processes only (a PID namespace): give the container the host's (Docker's "
+                "`pid: host`), or name the host's /proc by --path.procfs"
+            )
 
     def _guest(self, kept: _Kept, host: HostStat, now: float) -> Guest | None:
         """Return the guest; None where its process has ended."""
-        qemu, line, threads = kept.qemu, kept.qemu.command_line, None
+        monitor, line, threads = kept.monitor, kept.monitor.command_line, None
         facts = self._facts(kept, now)
         vcpus = kept.clocks.vcpus(self._files) if now < kept.counters_due and not self._all_counters else None
         if vcpus is None or (not vcpus and now - kept.since < _STARTING):
             threads = kept.clocks.read(self._files)
             vcpus = threads.vcpus
         # After its threads, so that it has all of their time.
-        process = parse_process(self._files.line_again(f"proc/{qemu.pid}/stat") or b"")
-        if process is None or process.start != qemu.start or process.state in {"Z", "X"}:
+        process = parse_process(self._files.line_again(f"proc/{monitor.pid}/stat") or b"")
+        if process is None or process.start != monitor.start or process.state in {"Z", "X"}:
             return None
         used = process.user + process.system
         counters = kept.counters
@@ -160,16 +179,18 @@ class Guests:
                 kept.counters_due += COUNTERS * ((now - kept.counters_due) // COUNTERS + 1)
             threads = threads or kept.clocks.read(self._files)
             counters = kept.counters = self._counters(kept, threads, used)
-        accelerator = counters.accelerator or line.accelerator
+        # Nothing but KVM makes guest time.
+        accelerator = counters.accelerator or ("kvm" if process.guest else line.accelerator)
         return Guest(
-            pid=qemu.pid,
-            name=line.name or f"qemu-{qemu.pid}",
+            pid=monitor.pid,
+            name=line.name
+            or clean(f"{line.manager or process.comm.decode('utf-8', 'backslashreplace')}-{monitor.pid}"),
             uuid=line.uuid,
             id=line.id,
             manager=line.manager,
             accelerator=accelerator,
-            start_time=host.boot_time + qemu.start / TICKS,
-            vcpu_count=_vcpu_count([vcpu.name for vcpu in vcpus], line.vcpus),
+            start_time=host.boot_time + monitor.start / TICKS,
+            vcpu_count=_vcpu_count([vcpu.name for vcpu in vcpus], line.vcpus or counters.unnamed_vcpus or None),
             cpu_seconds=(used + counters.served_ticks) / TICKS,
             guest_seconds=process.guest / TICKS,
             guest_time_absent=self._absent(accelerator),
@@ -180,11 +201,12 @@ class Guests:
             limits=facts.cgroups.limits,
             throttling=self._throttling(kept, facts.cgroups),
             taps=facts.taps,
+            standing=facts.standing,
         )
 
     def _facts(self, kept: _Kept, now: float) -> _Facts:
         """Return what changes rarely of a guest, read again if it is time."""
-        facts, pid, line = kept.facts, kept.qemu.pid, kept.qemu.command_line
+        facts, pid, line = kept.facts, kept.monitor.pid, kept.monitor.command_line
         if facts is None or now >= kept.facts_due or self._every_time:
             kept.facts_due = now + FACTS * (_share(kept) if facts is None else 1)
             held = [int(kib) * 1024 for _, kib in MEMORY.findall(self._files.content(f"proc/{pid}/status") or b"")]
@@ -192,6 +214,7 @@ class Guests:
                 resident_bytes=sum(held) if held else None,
                 cgroups=self._cgroups.find(pid, line.manager),
                 taps=tuple(dict.fromkeys([*line.taps, *opened(self._files, pid, line.tap_descriptors)])),
+                standing=_standing(self._files.content(f"proc/{pid}/cgroup") or b"", line),
             )
         return facts
 
@@ -206,13 +229,14 @@ class Guests:
             roles[role] = roles.get(role, 0) + ticks
         return _Counters(
             accelerator=threads.accelerator,
+            unnamed_vcpus=threads.unnamed_vcpus,
             role_seconds={role: ticks / TICKS for role, ticks in sorted(roles.items())},
             served_ticks=sum(served.values()),
         )
 
     def _served(self, kept: _Kept) -> dict[str, int]:
         """Return what the kernel's threads have used for a guest, those that have ended too, in ticks by role."""
-        now = {process.start: _use(process) for process in self.processes.serving(kept.qemu)}
+        now = {process.start: _use(process) for process in self.processes.serving(kept.monitor)}
         for start, (role, ticks) in kept.serving.items():
             if start not in now:
                 kept.served[role] = kept.served.get(role, 0) + ticks
@@ -237,6 +261,28 @@ class Guests:
         return "" if self._tells_guest_time else "kernel"
 
 
+def _standing(cgroup: bytes, line: CommandLine) -> int:
+    """Return what a guest's /proc/PID/cgroup says of the name and id that its command line claims."""
+    parts = {part for path in cgroup.decode("utf-8", "replace").split("\n") for part in path.split("/")}
+    if "user.slice" in parts:
+        return A_USERS
+    if line.manager == "libvirt":
+        of_its_own = any(part.startswith((f"machine-qemu\\x2d{line.id}\\x2d", f"qemu-{line.id}-")) for part in parts)
+    else:
+        of_its_own = line.manager == "proxmox" and f"{line.id}.scope" in parts and "qemu.slice" in parts
+    return VOUCHED_FOR if of_its_own and line.id else UNKNOWN
+
+
+def _with_own_ids(guests: Sequence[Guest]) -> tuple[Guest, ...]:
+    """Return the guests with the ids that are theirs: each of libvirt's daemons counts its own domains from 1."""
+    vmids = owners((guest.id, guest) for guest in guests if guest.manager == "proxmox")
+
+    def has_its_own(guest: Guest) -> bool:
+        return guest.standing == VOUCHED_FOR or vmids.get(guest.id) == guest.pid
+
+    return tuple([guest if not guest.id or has_its_own(guest) else guest._replace(id="") for guest in guests])
+
+
 def _guest_time_is_told(guests: Iterable[Guest]) -> bool:
     kvm = [guest for guest in guests if guest.accelerator == "kvm"]
     guest_time = sum(guest.guest_seconds for guest in kvm)
@@ -245,7 +291,7 @@ def _guest_time_is_told(guests: Iterable[Guest]) -> bool:
 
 def _share(kept: _Kept) -> float:
     """Return which part of the time to wait first: of guests that are found at once not all are due at once again."""
-    return (kept.qemu.pid % _PORTIONS + 1) / _PORTIONS
+    return (kept.monitor.pid % _PORTIONS + 1) / _PORTIONS
 
 
 def _use(process: Process) -> tuple[str, int]:

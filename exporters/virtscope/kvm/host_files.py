@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-# The longest files are a command line, which may have 2 MiB, and net/dev, which has 150 bytes for each interface.
+# The longest file is net/dev, which has 150 bytes for each interface.
 _LARGEST = 8 << 20
+_BEGINNING = 128 << 10  # of a command line, which may have 2 MiB; libvirt's with 100 disks has 50 KiB
+_PATIENCE = 1.0  # seconds at each look for files that block
+_MAX_BLOCKED = 32  # of them, each of which holds a thread
 _LINE = 1024
 _CHUNK = 1 << 16
 UNREAD_LOOKS = 16  # until a file that isn't read any more is closed
+
+
+class Blocked(Exception):
+    """A file can't be read for now: whoever reads it waits."""
 
 
 class Files(Protocol):
@@ -38,6 +47,14 @@ class Files(Protocol):
         """Return the whole file."""
         ...
 
+    def beginning(self, path: str) -> bytes | None:
+        """Return the first 128 KiB of a file that takes the process's memory to read; raises Blocked."""
+        ...
+
+    def namespace(self, path: str) -> int:
+        """Return what two files below net/ have in common where they are of one network namespace; 0: not known."""
+        ...
+
     def names(self, path: str) -> list[str]:
         """Return what is in a folder, in any order."""
         ...
@@ -56,6 +73,8 @@ class HostFiles:
         self._open: dict[str, tuple[int, int]] = {}  # by path: a descriptor, and the last look at which it was read
         self._look = 0
         self._most_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 3
+        self._patience = _PATIENCE
+        self._reading: dict[str, _Reading] = {}  # what blocked when it was last asked for
 
     def line_again(self, path: str) -> bytes | None:
         """See Files. A descriptor is that process's or thread's own: it shows no later one of the same number."""
@@ -84,6 +103,7 @@ class HostFiles:
     def looked(self) -> None:
         """See Files."""
         self._look += 1
+        self._patience = _PATIENCE
         if self._look % UNREAD_LOOKS == 0:
             last, self._open = self._open, {}
             for path, (descriptor, look) in last.items():
@@ -107,23 +127,36 @@ class HostFiles:
 
     def content(self, path: str) -> bytes | None:
         """See Files; None for more than 8 MiB, too."""
+        found = _read(self._path(path), _LARGEST + 1)
+        return found if found is not None and len(found) <= _LARGEST else None
+
+    def beginning(self, path: str) -> bytes | None:
+        """See Files. Whoever reads a command line waits while another thread of the process changes its memory map.
+
+        That may hang, as on a server of files that is gone; so a thread reads it, which is then left to itself.
+        """
+        before = self._reading.get(path)
+        if before and before.is_alive():
+            raise Blocked
+        self._reading = {each: reading for each, reading in self._reading.items() if reading.is_alive()}
+        if len(self._reading) >= _MAX_BLOCKED:
+            raise Blocked
+        reading = _Reading(self._path(path))
+        began = time.monotonic()
+        reading.start()
+        reading.join(max(self._patience, 0))
+        self._patience -= time.monotonic() - began
+        if reading.is_alive():
+            self._reading[path] = reading
+            raise Blocked
+        return reading.content
+
+    def namespace(self, path: str) -> int:
+        """See Files. Each namespace has its own inodes of /proc/PID/net; unlike PID/ns/net, any user may know them."""
         try:
-            descriptor = os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC)
+            return os.stat(self._path(path)).st_ino  # noqa: PTH116  as above
         except OSError:
-            return None
-        chunks: list[bytes] = []
-        left = _LARGEST
-        try:
-            while chunk := os.read(descriptor, _CHUNK):
-                chunks.append(chunk)
-                left -= len(chunk)
-                if left < 0:
-                    return None
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
-        return b"".join(chunks)
+            return 0
 
     def names(self, path: str) -> list[str]:
         """See Files."""
@@ -144,6 +177,36 @@ class HostFiles:
         return f"{self._roots[root]}/{rest}"
 
 
+class _Reading(threading.Thread):
+    """Reads the beginning of one file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(name=f"read {path}", daemon=True)
+        self.content: bytes | None = None
+        self._path = path
+
+    def run(self) -> None:
+        self.content = _read(self._path, _BEGINNING)
+
+
+def _read(path: str, most: int) -> bytes | None:
+    """Return so many bytes of a file at most; None where it can't be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    chunks: list[bytes] = []
+    try:
+        while most > 0 and (chunk := os.read(descriptor, min(_CHUNK, most))):
+            chunks.append(chunk)
+            most -= len(chunk)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return b"".join(chunks)
+
+
 class NotedFiles:
     """Another's files, with what was read of them noted, so that a recording has just that."""
 
@@ -161,10 +224,19 @@ class NotedFiles:
 
     def looked(self) -> None:
         """See Files."""
+        self._files.looked()
 
     def content(self, path: str) -> bytes | None:
         """See Files."""
         return self._note(path, self._files.content(path))
+
+    def beginning(self, path: str) -> bytes | None:
+        """See Files."""
+        return self._note(path, self._files.beginning(path))
+
+    def namespace(self, path: str) -> int:
+        """See Files."""
+        return self._files.namespace(path)
 
     def names(self, path: str) -> list[str]:
         """See Files; a folder is there again in the recording if a file in it was read."""
@@ -208,6 +280,14 @@ class RecordedFiles:
     def content(self, path: str) -> bytes | None:
         """See Files."""
         return self._content.get(path)
+
+    def beginning(self, path: str) -> bytes | None:
+        """See Files."""
+        return self._content.get(path)
+
+    def namespace(self, path: str) -> int:
+        """See Files. Another one than the host's was recorded with its interfaces."""
+        return hash(path) if path in self._content else 0
 
     def names(self, path: str) -> list[str]:
         """See Files."""

@@ -28,8 +28,9 @@ from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.kvm.model import Block, Domain, Guest, Requests
-from virtscope.toolkit.bounded import Commands, Finished, Programs
+from virtscope.kvm.labels import MAX_CHARACTERS, clean
+from virtscope.kvm.model import A_USERS, VOUCHED_FOR, Block, Domain, Guest, Requests, owners
+from virtscope.toolkit.bounded import Commands, Finished, OutputTooLong, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
 from virtscope.toolkit.families import gauge
 
@@ -39,7 +40,8 @@ MOST_SELDOM = 600.0  # seconds between two calls that hang
 
 # The system's daemon, read only: any user may.
 _CONNECT = ("-q", "-r", "-c", "qemu:///system")
-_NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
+# From Wallaby on, and from Juno to Victoria: an instance keeps what it was made with.
+_NOVA = ("http://openstack.org/xmlns/libvirt/nova/1.1", "http://openstack.org/xmlns/libvirt/nova/1.0")
 _TITLES_AGAIN = 600.0  # seconds; they are changed by people
 _TITLES_AT_ONCE = 200  # guests to a call
 
@@ -49,7 +51,10 @@ _DOMAIN = re.compile(r"Domain: '(.*)'")
 _LISTED = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) +(.*)")
 _NOVA_NAME = re.compile(r"<(?:\w+:)?name>([^<]*)</")
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
-_LONGEST_TITLE = 200
+# Of vCPUs' statistics, 46 lines each, one is read.
+_UNREAD = re.compile(rb"(?m)^ *vcpu\.[0-9]+\.(?!exits\.sum=).*=.*\n")
+_MAX_TITLE = 4 * MAX_CHARACTERS  # bytes
+_MAX_ROUNDS = 50  # of asking for the guests that were not in an answer that was cut
 
 
 class Raw(NamedTuple):
@@ -66,6 +71,7 @@ class Answer(NamedTuple):
 
     asked: float
     domains: Mapping[str, Domain]  # by name
+    names: Mapping[str, str]  # by uuid: who is called as a domain need not be it
     refused: int  # lines that are malformed
 
 
@@ -73,12 +79,13 @@ def understand(raw: Raw) -> Answer:
     """Return what libvirt answered; never fails."""
     stats, refused = parse_domstats(raw.domstats)
     titles = dict(raw.titles)
-    named = {name: titles[uuid] for uuid, name in parse_list(raw.domains) if uuid in titles}
+    names = dict(parse_list(raw.domains))
+    named = {name: titles[uuid] for uuid, name in names.items() if uuid in titles}
     domains = {
-        name: domain(values)._replace(title=named.get(name, b"").decode("utf-8", "backslashreplace"))
+        name: domain(values)._replace(title=clean(named.get(name, b"").decode("utf-8", "backslashreplace")))
         for name, values in stats.items()
     }
-    return Answer(raw.asked, domains, refused)
+    return Answer(raw.asked, domains, names, refused)
 
 
 def parse_domstats(output: bytes) -> tuple[dict[str, dict[str, str]], int]:
@@ -107,7 +114,9 @@ def domain(values: Mapping[str, str]) -> Domain:
         state=_STATES[state] if state is not None and state < len(_STATES) else "",
         balloon_bytes=None if balloon is None else balloon * 1024,
         blocks=_blocks(values),
-        interfaces=tuple(values[key] for number in _numbers(values, "net") if (key := f"net.{number}.name") in values),
+        interfaces=tuple(
+            clean(values[key]) for number in _numbers(values, "net") if (key := f"net.{number}.name") in values
+        ),
         exits={
             str(number): exits
             for number in _numbers(values, "vcpu")
@@ -122,7 +131,7 @@ def _blocks(values: Mapping[str, str]) -> tuple[Block, ...]:
     found: dict[str, Block] = {}
     for number in _numbers(values, "block"):
         key = f"block.{number}"
-        name = values.get(f"{key}.name")
+        name = clean(values.get(f"{key}.name", ""))
         # Those that aren't counted are layers of another one, or the guest's monitor was not asked.
         if name and name not in found and f"{key}.rd.reqs" in values:
             found[name] = Block(name, *(_requests(values, f"{key}.{kind}") for kind in ("rd", "wr", "fl")))
@@ -164,7 +173,7 @@ def parse_titles(output: bytes, secret: str) -> dict[str, bytes]:
         if what == b"metadata":
             title = _nova_name(title)
         key = uuid.decode()
-        found[key] = found.get(key) or title[:_LONGEST_TITLE]
+        found[key] = found.get(key) or title[:_MAX_TITLE]
     return found
 
 
@@ -181,9 +190,12 @@ def title_commands(uuids: Sequence[str], secret: str) -> str:
     `secret` is between them, so that no tenant can give his instance a name that ends in another guest's title.
     """
     return "; ".join(
-        f"echo '== {secret} {uuid} metadata =='; metadata {uuid} --uri {_NOVA}; "
-        f"echo '== {secret} {uuid} title =='; desc {uuid} --title"
+        command
         for uuid in uuids
+        for command in (
+            *[f"echo '== {secret} {uuid} metadata =='; metadata {uuid} --uri {namespace}" for namespace in _NOVA],
+            f"echo '== {secret} {uuid} title =='; desc {uuid} --title",
+        )
     )
 
 
@@ -225,8 +237,10 @@ class Virsh:
             raise SourceTimeout(f"virsh hung {self._hung} times; it is called again later")
         asked = time.time()
         try:
-            stats = self._domstats(virsh)
+            stats, cut = self._domstats(virsh)
             domains = self._run(virsh, "list", "--uuid", "--name")
+            if cut:
+                stats = self._rest(virsh, stats, parse_list(domains))
             self._ask_titles(virsh, [uuid for uuid, _ in parse_list(domains)])
         except SourceTimeout:
             self._hung += 1
@@ -236,13 +250,32 @@ class Virsh:
         self._hung = 0
         return Raw(asked, stats, domains, tuple(self._titles.items()))
 
-    def _domstats(self, virsh: str) -> bytes:
-        if self._nowait:
-            finished = self._commands.run(virsh, *_CONNECT, "domstats", "--raw", "--nowait")
-            if "support option" not in finished.problem():
-                return self._output(finished, "domstats")
+    def _domstats(self, virsh: str, *uuids: str) -> tuple[bytes, bool]:
+        """Return the statistics of these domains, or of all, and whether these are the first ones only."""
+        options = ["domstats", "--raw", *(["--nowait"] if self._nowait else []), *uuids]
+        try:
+            finished = self._commands.run(virsh, *_CONNECT, *options)
+        except OutputTooLong as error:
+            complete, _, _ = error.output.rpartition(b"Domain: '")
+            return _UNREAD.sub(b"", complete), True
+        if self._nowait and "support option" in finished.problem():
             self._nowait = False  # libvirt before 4.5
-        return self._run(virsh, "domstats", "--raw")
+            return self._domstats(virsh, *uuids)
+        return self._output(finished, "domstats"), False
+
+    def _rest(self, virsh: str, stats: bytes, running: Sequence[tuple[str, str]]) -> bytes:
+        """Return the statistics with those of the domains that an answer lacks that was cut."""
+        known = set(parse_domstats(stats)[0])
+        at_once = max(len(known), 1)
+        for _ in range(_MAX_ROUNDS):
+            left = [uuid for uuid, name in running if name not in known]
+            more = _UNREAD.sub(b"", self._domstats(virsh, *left[:at_once])[0]) if left else b""
+            new = parse_domstats(more)[0].keys() - known
+            if not new:
+                break
+            known |= new
+            stats += more
+        return stats
 
     def _run(self, virsh: str, *words: str) -> bytes:
         return self._output(self._commands.run(virsh, *_CONNECT, *words), words[0])
@@ -252,7 +285,10 @@ class Virsh:
         if not problem:
             return finished.output
         if not self.expected:
-            raise SourceUnavailable(f"no guest is libvirt's, and it doesn't answer: virsh {command} {problem}")
+            raise SourceUnavailable(
+                f"no guest is this host's libvirt's (users and pods have their own), and it doesn't answer: "
+                f"virsh {command} {problem}"
+            )
         raise SourceError(f"virsh {command} {problem}")
 
     def _ask_titles(self, virsh: str, uuids: Sequence[str]) -> None:
@@ -270,12 +306,18 @@ class Virsh:
 
 
 def joined(guests: Sequence[Guest], answer: Answer) -> tuple[Guest, ...]:
-    """Return the guests with what libvirt knows of each; of one that was started since it was asked, nothing."""
+    """Return the guests with what libvirt knows of each; of one that was started since it was asked, nothing.
+
+    It is known by its uuid: other daemons, of users and in pods, have guests of the same names.
+    """
+    of_uuids = owners((each.uuid, each) for each in guests if each.manager == "libvirt" and each.standing > A_USERS)
 
     def known(guest: Guest) -> Domain | None:
-        if guest.manager != "libvirt" or guest.start_time > answer.asked:
+        if of_uuids.get(guest.uuid) != guest.pid or guest.start_time > answer.asked:
             return None
-        found = answer.domains.get(guest.name)
+        found = answer.domains.get(answer.names.get(guest.uuid, ""))
+        if found and found.state == "shutoff":
+            return None  # a guest that runs is another one
         # Who polls for a guest is KVM; of others libvirt says 0.
         return found._replace(halt_poll_seconds={}) if found and guest.accelerator != "kvm" else found
 
@@ -296,6 +338,7 @@ class Libvirt:
         """Ask each `interval` seconds, and early when there are new guests; by `virsh`, if it isn't this machine's."""
         self._virsh = virsh or Virsh()
         self._woken_for: set[tuple[int, str]] = set()
+        self._its_own: set[str] = set()  # uuids of guests that run, of those it has listed
         self.background = Background("libvirt", self._ask, interval, self._virsh.cpu_seconds)
 
     def start(self) -> None:
@@ -317,9 +360,11 @@ class Libvirt:
 
     def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
         """Return the guests with what libvirt knows of them, if there is anything young enough."""
-        its_own = [guest for guest in guests if guest.manager == "libvirt"]
-        self._virsh.expected = bool(its_own)
+        managed = [guest for guest in guests if guest.manager == "libvirt"]
         answer = self.background.peek()
+        listed = self._its_own.union(answer.names if answer else ())
+        self._its_own = {guest.uuid for guest in managed if guest.uuid in listed and guest.standing > A_USERS}
+        self._virsh.expected = bool(self._its_own) or any(guest.standing == VOUCHED_FOR for guest in managed)
         if answer is None:
             return tuple(guests)
         found = joined(guests, answer)

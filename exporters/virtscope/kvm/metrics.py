@@ -30,12 +30,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.kvm.model import Block, Domain, Guest, Host, Network, Requests, Throttling, Traffic, Vcpu
+from virtscope.kvm.model import Block, Domain, Guest, Host, Network, Requests, Throttling, Traffic, Vcpu, owners
 from virtscope.toolkit.families import Definition, Labels, info, series
 
 STATES = ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
@@ -63,7 +62,8 @@ GUEST: list[Definition[Guest]] = [
     ),
     Definition(
         "kvm_guest_vcpus",
-        "vCPUs of the guest: its threads that run one, or as configured where QEMU's threads have no names.",
+        "vCPUs of the guest: its threads that run one; where threads have no names, as configured, or else those that "
+        "have run its code.",
         lambda guest: guest.vcpu_count,
     ),
     Definition(
@@ -210,9 +210,15 @@ def _plain(name: str, documentation: str, counted: Sequence[Counted]) -> Iterato
     )
 
 
-def families(host: Host) -> list[Metric]:
-    """Return the families of a host."""
-    guests = list(zip(_labels(host.guests), host.guests))
+def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
+    """Return the families of a host, with the `label_sets` of its last scrape."""
+    sets = label_sets or LabelSets()
+    sets.turn()
+
+    def _with(labels: Labels, label: str, value: str) -> Labels:
+        return sets.get(labels["guest"], labels["pid"], label, value)
+
+    guests = list(zip(sets.of_guests(host.guests), host.guests))
     vcpus = [(_with(labels, "vcpu", vcpu.name), vcpu) for labels, guest in guests for vcpu in guest.vcpus]
     splitting = [
         (_with(labels, "vcpu", vcpu.name), vcpu)
@@ -226,14 +232,15 @@ def families(host: Host) -> list[Metric]:
         info(
             "kvm_guest",
             "The guest's uuid, its id (Proxmox's VMID or libvirt's number), title, what manages it (libvirt, "
-            "proxmox or qemu) and what runs it (kvm, tcg); what isn't known is empty.",
+            "proxmox, or its program: qemu, firecracker, cloud-hypervisor, crosvm) and its accelerator (kvm, tcg); "
+            "what isn't known is empty.",
             [{**labels, **_facts(guest)} for labels, guest in guests],
         ),
         *series(GUEST, guests),
         *_plain(
             "kvm_guest_time_absent",
-            "1 for a guest whose guest time isn't known, by reason: its accelerator doesn't count it (tcg), or the "
-            "kernel can't (kernel).",
+            "1 for a guest whose guest time isn't known, by reason: its accelerator doesn't count it (tcg), the kernel "
+            "can't (kernel), or it has none yet and doesn't say what runs it (accelerator not known).",
             [
                 (_with(labels, "reason", guest.guest_time_absent), 1)
                 for labels, guest in guests
@@ -295,26 +302,47 @@ def families(host: Host) -> list[Metric]:
     ]
 
 
-@lru_cache(maxsize=100_000)
-def _guest_labels(guest: str, pid: str, label: str = "", value: str = "") -> Labels:
-    """Return a set of labels, the same object each time: to compare it with the last scrape's then costs nothing."""
-    return {"guest": guest, "pid": pid, label: value} if label else {"guest": guest, "pid": pid}
+class LabelSets:
+    """Sets of labels, the same object as at the last scrape: to compare it then costs nothing."""
 
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, ...], Labels] = {}
+        self._now: dict[tuple[str, ...], Labels] = {}
 
-def _with(labels: Labels, label: str, value: str) -> Labels:
-    """Return a guest's labels with one more."""
-    return _guest_labels(labels["guest"], labels["pid"], label, value)
+    def turn(self) -> None:
+        """Begin a scrape: what was not used in the last one is forgotten."""
+        self._last, self._now = self._now, {}
 
+    def get(self, guest: str, pid: str, label: str = "", value: str = "") -> Labels:
+        """Return the set of these labels."""
+        key = (guest, pid, label, value)
+        made = self._now.get(key) or self._last.get(key)
+        if made is None:
+            made = {"guest": guest, "pid": pid, label: value} if label else {"guest": guest, "pid": pid}
+        self._now[key] = made
+        return made
 
-def _labels(guests: Sequence[Guest]) -> list[Labels]:
-    """Return each guest's labels; of those that share a name each has its VMID, or its process's number, added."""
-    names = Counter(guest.name for guest in guests)
-    return [
-        _guest_labels(
-            guest.name if names[guest.name] == 1 else f"{guest.name} ({guest.id or guest.pid})", str(guest.pid)
-        )
-        for guest in guests
-    ]
+    def of_guests(self, guests: Sequence[Guest]) -> list[Labels]:
+        """Return each guest's labels.
+
+        Of those that share a name the one keeps it for whom its manager vouches; others have an id added, their VMID or
+        libvirt's number, or else their process's number. What is then still the same has the latter.
+        """
+        names = Counter(guest.name for guest in guests)
+        keeps = owners((guest.name, guest) for guest in guests)
+        shown = {
+            guest.pid: guest.name
+            if names[guest.name] == 1 or keeps.get(guest.name) == guest.pid
+            else f"{guest.name} ({guest.id or guest.pid})"
+            for guest in guests
+        }
+        while len(set(shown.values())) < len(shown):
+            counts = Counter(shown.values())
+            by_standing = owners((shown[guest.pid], guest) for guest in guests)
+            for pid, name in shown.items():
+                if counts[name] > 1 and by_standing.get(name) != pid:
+                    shown[pid] = f"{name} ({pid})"
+        return [self.get(shown[guest.pid], str(guest.pid)) for guest in guests]
 
 
 def _facts(guest: Guest) -> Labels:

@@ -5,7 +5,7 @@ What a source doesn't know is None or empty, never 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -81,14 +81,19 @@ class Domain(NamedTuple):
     halt_poll_seconds: Mapping[str, float] = {}  # by result: "success", "fail"
 
 
+# What a guest's cgroup says of its name and id, which its command line claims: that a user of the host started it, no
+# more than that, or that its manager did.
+A_USERS, UNKNOWN, VOUCHED_FOR = range(3)
+
+
 class Guest(NamedTuple):
-    """A guest: a process of QEMU's, and the kernel's threads that work for it."""
+    """A guest: a virtual machine monitor's process, and the kernel's threads that work for it."""
 
     pid: int
     name: str  # its own; two may have the same
     uuid: str
     id: str  # Proxmox's VMID, or libvirt's number of the domain
-    manager: str  # "libvirt", "proxmox" or "qemu"
+    manager: str  # "libvirt", "proxmox", or else the program: "qemu", "firecracker"...; "": another one
     accelerator: str  # "kvm", "tcg" or another one; "": not known
     start_time: float  # Unix time in seconds
     vcpu_count: int | None
@@ -104,6 +109,7 @@ class Guest(NamedTuple):
     taps: tuple[str, ...] = ()  # names of its interfaces, as far as QEMU's process says
     networks: tuple[Network, ...] = ()
     domain: Domain | None = None
+    standing: int = UNKNOWN  # of its name and id
 
 
 class Host(NamedTuple):
@@ -113,3 +119,20 @@ class Host(NamedTuple):
     cpu_seconds: float  # all that ran on it
     guest_seconds: float | None  # of it guests' code; None where the kernel can't tell
     guests: tuple[Guest, ...]
+
+
+def owners(claims: Iterable[tuple[str, Guest]]) -> dict[str, int]:
+    """Return whose each thing is, as a process's number: of those that claim it, the one of the highest standing.
+
+    What two of the same standing claim is nobody's: whoever may start processes may claim anything.
+    """
+    claimants: dict[str, dict[int, int]] = {}
+    for thing, guest in claims:
+        claimants.setdefault(thing, {})[guest.pid] = guest.standing
+    found: dict[str, int] = {}
+    for thing, standings in claimants.items():
+        highest = max(standings.values())
+        best = [pid for pid, standing in standings.items() if standing == highest]
+        if len(best) == 1:
+            found[thing] = best[0]
+    return found

@@ -21,12 +21,12 @@ from urllib.parse import unquote
 
 from prometheus_client import Metric
 
-from virtscope.kvm.model import Domain, Guest
+from virtscope.kvm.labels import MAX_CHARACTERS, clean
+from virtscope.kvm.model import A_USERS, Domain, Guest, owners
 from virtscope.toolkit.bounded import read_bytes
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 
 FOLDER = Path("/etc/pve/qemu-server")
-_LONGEST_TITLE = 200
 
 
 class Configuration(NamedTuple):
@@ -44,12 +44,12 @@ def parse(content: bytes) -> Configuration:
             break
         key, colon, value = line.partition(":")
         if line.startswith("#"):
-            title = title or unquote(line[1:]).strip()[:_LONGEST_TITLE]
+            title = title or unquote(line[1:]).strip()[:MAX_CHARACTERS]
         elif colon and key == "name":
             name = value.strip()
         elif colon and key == "description":
-            title = title or unquote(value).strip().partition("\n")[0][:_LONGEST_TITLE]
-    return Configuration(name, title)
+            title = title or unquote(value).strip().partition("\n")[0][:MAX_CHARACTERS]
+    return Configuration(clean(name), clean(title))
 
 
 def read(folder: Path = FOLDER) -> dict[str, bytes]:
@@ -82,10 +82,11 @@ def understand(files: Mapping[str, bytes]) -> dict[str, Configuration]:
 
 
 def joined(guests: Sequence[Guest], known: Mapping[str, Configuration]) -> tuple[Guest, ...]:
-    """Return the guests with their names as they are now, and their titles."""
+    """Return the guests with their names as they are now, and their titles; a VMID is one guest's."""
+    of_vmids = owners((guest.id, guest) for guest in guests if guest.manager == "proxmox" and guest.standing > A_USERS)
 
     def named(guest: Guest) -> Guest:
-        found = known.get(guest.id) if guest.manager == "proxmox" else None
+        found = known.get(guest.id) if of_vmids.get(guest.id) == guest.pid else None
         return guest._replace(name=found.name or guest.name, domain=Domain(title=found.title)) if found else guest
 
     return tuple([named(guest) for guest in guests])

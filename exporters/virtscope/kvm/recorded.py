@@ -48,13 +48,18 @@ _PLAIN_CGROUP = re.compile(
     r"(?:machine|system|user|qemu|init|virtualmachines)\.(?:slice|scope|partition)|machine|libvirt|emulator|"
     r"(?:vcpu|iothread)[0-9]+|[0-9]+\.scope|user-[0-9]+\.slice"
 )
+_OF_DOMAIN = re.compile(r"(machine-qemu\\x2d[0-9]+\\x2d|qemu-[0-9]+-)(.+?)(\.scope|\.libvirt-qemu|)")
 _PLAIN_THREAD = re.compile(
-    r"qemu[\w.-]*|kvm[\w./-]*|call_rcu|IO mon_iothread|vnc_worker|worker|vhost-.*|(?:CPU|ALL) .*"
+    r"qemu[\w.-]*|kvm[\w./-]*|call_rcu|IO mon_iothread|vnc_worker|worker|iou-.*|vhost-.*|(?:CPU|ALL) .*|"
+    r"firecracker[\w.-]*|fc_.*|cloud-hyperviso[\w.-]*|vcpu[0-9]+|vmm|crosvm\w*"
 )
 _FILE_OF_CGROUP = re.compile(r"(?:cpu|cgroup|memory)\.[\w.]+")
 _DOMSTATS_KEY = re.compile(
     r"state\..*|balloon\..*|cpu\.haltpoll\..*|vcpu\.[0-9]+\.exits\.sum|block\.[0-9]+\.(?:name|(?:rd|wr|fl)\..*)"
 )
+
+
+_NUL = b"\0"
 
 
 class _Names:
@@ -71,7 +76,13 @@ class _Names:
         return name if _PLAIN_INTERFACE.fullmatch(name) else self(name)
 
     def cgroup(self, path: str) -> str:
-        return "/".join(name if not name or _PLAIN_CGROUP.fullmatch(name) else self(name) for name in path.split("/"))
+        return "/".join(map(self._of_cgroup, path.split("/")))
+
+    def _of_cgroup(self, name: str) -> str:
+        if not name or _PLAIN_CGROUP.fullmatch(name):
+            return name
+        of_domain = _OF_DOMAIN.fullmatch(name)
+        return f"{of_domain[1]}{self(of_domain[2])}{of_domain[3]}" if of_domain else self(name)
 
     def thread(self, comm: str) -> str:
         if _PLAIN_THREAD.fullmatch(comm):
@@ -89,7 +100,7 @@ def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapp
         if root == "sys":
             found[_cgroup_path(path, names)] = content
         elif file == "cmdline":
-            found[path] = _command_line(content, names)
+            found[path] = _command_line(content, names, _program(path.rpartition("/")[0], recorded))
         elif file == "stat" and rest != "stat":
             found[path] = _stat(content, names)
         elif file == "cgroup":
@@ -100,7 +111,9 @@ def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapp
             found[path] = _fdinfo(content, names)
         elif file == "status":
             found[path] = b"".join(b"%s:\t%s kB\n" % pair for pair in threads.MEMORY.findall(content))
-        elif file != "exe":
+        elif file == "exe":
+            found[path] = b"/usr/bin/" + _plain_program(content.decode("utf-8", "replace")).encode()
+        elif "/fd/" not in path or content.startswith(b"anon_inode:kvm-v"):
             found[path] = content
     return found
 
@@ -115,14 +128,31 @@ def _cgroup_path(path: str, names: _Names) -> str:
     return f"{root}{names.cgroup(below)}/{file if _FILE_OF_CGROUP.fullmatch(file) else names(file)}"
 
 
-def _command_line(content: bytes, names: _Names) -> bytes:
+def _plain_program(path: str) -> str:
+    """Return the name of a virtual machine monitor, or one in place of another's."""
+    name = path.rpartition("/")[2].replace(" (deleted)", "")
+    return name if command_line.program(name) else "monitor"
+
+
+def _program(folder: str, recorded: Mapping[str, bytes]) -> str:
+    """Return the program of the process with this folder, as far as the recording says."""
+    exe = recorded.get(f"{folder}/exe", b"") or threads.thread_name(recorded.get(f"{folder}/stat", b""))
+    name = exe.decode("utf-8", "replace")
+    return name if command_line.program(name) else ""
+
+
+def _command_line(content: bytes, names: _Names, program: str) -> bytes:
     """Return a command line that says the same to command_line.parse(), and nothing else."""
-    line = command_line.parse(content, "qemu-system-x86_64")
+    line = command_line.parse(content, program, runs_kvm=True)
     if line is None:
         return b""
-    program = content.partition(b"\0")[0].decode("utf-8", "backslashreplace").rpartition("/")[2]
-    known = program if _PLAIN_THREAD.fullmatch(program) else "qemu-system-x86_64"
-    words = [f"/usr/bin/{known}"]
+    words = [f"/usr/bin/{_plain_program(program or content.partition(_NUL)[0].decode('utf-8', 'replace'))}"]
+    if line.manager not in {"libvirt", "proxmox", "qemu"}:
+        words += ["--id", names(line.name)] if line.name else []
+        words += ["--cpus", f"boot={line.vcpus}"] if line.vcpus is not None else []
+        words += ["--memory", f"size={line.memory_bytes}b"] if line.memory_bytes is not None else []
+        words += [word for tap in line.taps for word in ("--net", f"tap={names.interface(tap)}")]
+        return "\0".join([*words, ""]).encode("utf-8", "backslashreplace")
     if line.name:
         words += ["-name", "guest=" + names(line.name).replace(",", ",,")]
     if line.uuid:

@@ -13,11 +13,12 @@ Format: net/core/net-procfs.c in Linux. By hand: `ip -s link show vnet1`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from virtscope.kvm.host_files import Files
-from virtscope.kvm.model import Guest, Network, Traffic
+from virtscope.kvm.model import Guest, Network, Traffic, owners
 
+_HOST_S = "proc/1/net/dev"
 _COUNTERS = 16  # eight each way, of which the first four are shown
 IFF = re.compile(rb"(?m)^iff:\s*(\S+)$")
 
@@ -62,25 +63,39 @@ class Taps:
         self._files = files
 
     def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        """Return the guests with their networks, where these are known by name."""
-        # Of the network that the host's first process sees: the exporter's own may be a container's.
-        text = self._files.content("proc/1/net/dev") or self._files.content("proc/net/dev") or b""
-        there = parse(text)
-        proxmox = _by_vmid(there)
-        return tuple([self._add(guest, there, proxmox) for guest in guests])
+        """Return the guests with their networks, where these are known by name.
 
-    def _add(self, guest: Guest, there: Mapping[str, Sequence[int]], proxmox: Mapping[str, Sequence[str]]) -> Guest:
-        names = list(guest.taps)
-        names += guest.domain.interfaces if guest.domain else ()
-        if guest.manager == "proxmox":
-            names += proxmox.get(guest.id, ())
-        wanted = dict.fromkeys(names)
-        if not wanted:
-            return guest
-        if not there.keys() >= wanted.keys():  # in a network namespace, as containers and tests have
-            own = parse(self._files.content(f"proc/{guest.pid}/net/dev") or b"", wanted)
-            there = {**there, **own}
-        return guest._replace(networks=tuple(network(name, there[name]) for name in wanted if name in there))
+        A name is one network namespace's: each guest's are looked up in its own, which pods and containers have. An
+        interface of the host that several guests claim is the one's for whom its manager vouches, or nobody's.
+        """
+        # Of the network that the host's first process sees: the exporter's own may be a container's.
+        text = self._files.content(_HOST_S) or self._files.content("proc/net/dev") or b""
+        there = parse(text)
+        here = self._files.namespace(_HOST_S)
+        proxmox = _by_vmid(there)
+        claimed: list[tuple[str, Guest]] = []
+        elsewhere: dict[int, tuple[Network, ...]] = {}
+        for guest in guests:
+            names = {*guest.taps, *(guest.domain.interfaces if guest.domain else ())}
+            own = f"proc/{guest.pid}/net/dev"
+            if names and self._files.namespace(own) not in {0, here}:
+                counters = parse(self._files.content(own) or b"", names)
+                elsewhere[guest.pid] = tuple([network(name, counters[name]) for name in sorted(counters)])
+            else:
+                names.update(proxmox.get(guest.id, ()) if guest.manager == "proxmox" else ())
+                claimed += [(name, guest) for name in sorted(names) if name in there]
+        its_own: dict[int, list[str]] = {}
+        for name, pid in owners(claimed).items():
+            its_own.setdefault(pid, []).append(name)
+        return tuple(
+            [
+                guest._replace(
+                    networks=elsewhere.get(guest.pid)
+                    or tuple([network(name, there[name]) for name in its_own.get(guest.pid, ())])
+                )
+                for guest in guests
+            ]
+        )
 
 
 _PROXMOX = re.compile(r"tap([0-9]+)i[0-9]+")

@@ -7,7 +7,7 @@ Formats: proc_pid_stat(5); Documentation/scheduler/sched-stats.rst. Time in stat
 in most kernels (CONFIG_TICK_CPU_ACCOUNTING). By hand: `ps -L -p PID -o comm,times`.
 
 What a thread is for, its name tells: libvirt and Proxmox give names (-name debug-threads=on), QEMU from 11 on its own.
-Without them nothing here is known but the process's total.
+Without them nothing here is known but the process's total, and how many threads have run the guest's code.
 
 Threads end: QEMU's workers when idle, a vCPU when it is unplugged. A process's total keeps their time, a sum over those
 that are there doesn't. So what was seen of each is added to what the others have, and role "worker" is what remains of
@@ -30,7 +30,11 @@ _NS = 1_000_000_000
 # Of /proc/PID/status, in KiB: resident memory, in which huge pages are not.
 MEMORY = re.compile(rb"(?m)^(VmRSS|HugetlbPages):\s+([0-9]{1,15}) kB$")
 
-_VCPU = re.compile(rb"CPU ([0-9]{1,5})/([A-Z]+)|ALL CPUs/([A-Z]+)")
+_VCPU = re.compile(rb"(?:CPU ([0-9]{1,4})|ALL CPUs)/(KVM|TCG|HVF|WHPX|XEN|NVMM|MSHV|HAX)")
+_VCPU_OF_ANOTHER = re.compile(rb"(?:fc_vcpu |vcpu|crosvm_vcpu)([0-9]{1,4})")  # Firecracker's, Cloud Hypervisor's
+_WORKER = re.compile(rb"worker|iou-(?:wrk|sqp)-[0-9]+")  # QEMU's, the kernel's for io_uring
+# More than any guest of KVM's has; of a process with more only the total is read.
+MAX_THREADS = 2048
 _KERNEL_THREAD = 0x200000  # PF_KTHREAD in include/linux/sched.h
 EMULATOR, IOTHREAD, WORKER, VHOST, KVM = "emulator", "iothread", "worker", "vhost", "kvm"
 
@@ -46,6 +50,7 @@ class Process(NamedTuple):
     system: int
     start: int  # since boot
     guest: int  # of `user`
+    threads: int
 
 
 class Use(NamedTuple):
@@ -75,12 +80,25 @@ def parse_process(stat: bytes) -> Process | None:
         return None
     try:
         state, ppid, flags, start = fields[0].decode(), int(fields[1]), int(fields[6]), int(fields[19])
-        user, system, guest = int(fields[11]), int(fields[12]), int(fields[40])
+        user, system, guest, threads = int(fields[11]), int(fields[12]), int(fields[40]), int(fields[17])
     except ValueError:
         return None
     return Process(
-        stat[opened + 1 : closed], state, ppid, bool(flags & _KERNEL_THREAD), user, system, start, min(guest, user)
+        stat[opened + 1 : closed],
+        state,
+        ppid,
+        bool(flags & _KERNEL_THREAD),
+        user,
+        system,
+        start,
+        min(guest, user),
+        threads,
     )
+
+
+def thread_name(stat: bytes) -> bytes:
+    """Return the name that a thread's stat has; b"" where it has none."""
+    return stat[stat.find(b"(") + 1 : stat.rfind(b")")]
 
 
 @lru_cache(maxsize=4096)  # the same few names again and again
@@ -88,10 +106,13 @@ def kind(comm: bytes) -> Kind:
     """Return what a thread of this name is for."""
     vcpu = _VCPU.fullmatch(comm)
     if vcpu:
-        return Kind("vcpu", (vcpu[1] or b"all").decode(), (vcpu[2] or vcpu[3]).decode().lower())
+        return Kind("vcpu", (vcpu[1] or b"all").decode(), vcpu[2].decode().lower())
+    vcpu = _VCPU_OF_ANOTHER.fullmatch(comm)
+    if vcpu:
+        return Kind("vcpu", vcpu[1].decode(), "kvm")
     if comm.startswith(b"IO ") and comm != b"IO mon_iothread":
         return Kind(IOTHREAD, "", "")
-    if comm == b"worker":
+    if _WORKER.fullmatch(comm):
         return Kind(WORKER, "", "")
     if comm.startswith(b"vhost-"):
         return Kind(VHOST, "", "")
@@ -114,6 +135,7 @@ class Threads(NamedTuple):
     accelerator: str  # "" where the threads have no names
     role_ticks: Mapping[str, int]  # of the other threads but workers, those that have ended included
     vcpu_ticks: int  # of all vCPUs, those that have ended included
+    unnamed_vcpus: int = 0  # threads that ran guests' code without a vCPU's name
 
     def worker_ticks(self, process_ticks: int) -> int:
         """Return what remains of the process's total."""
@@ -151,7 +173,9 @@ class ThreadClocks:
         """Look at all threads now."""
         vcpus: dict[str, tuple[Kind, Use]] = {}
         others: dict[str, tuple[str, int]] = {}
-        for tid in files.names(self._folder):
+        unnamed = 0
+        listed = files.names(self._folder)
+        for tid in listed if len(listed) <= MAX_THREADS else ():
             stat = files.line_again(f"{self._folder}/{tid}/stat") or b""
             closed = stat.rfind(b")")
             try:
@@ -159,8 +183,9 @@ class ThreadClocks:
                 if thread.role == "vcpu":
                     vcpus[tid] = (thread, self._use(files, tid, stat[closed + 1 :]))
                 else:
-                    fields = stat[closed + 1 :].split(None, 13)
+                    fields = stat[closed + 1 :].split(None, 41)
                     others[tid] = (thread.role, int(fields[11]) + int(fields[12]))
+                    unnamed += fields[40] != b"0"
             except (ValueError, IndexError):
                 # Its end, or no more descriptors here: what is still listed at the next look has not ended.
                 if tid in self._vcpus:
@@ -169,7 +194,7 @@ class ThreadClocks:
                     others[tid] = self._others[tid]
         self._bury(vcpus, others)
         self._vcpus, self._others = vcpus, others
-        return self._sum()
+        return self._sum()._replace(unnamed_vcpus=unnamed)
 
     def _use(self, files: Files, tid: str, stat: bytes) -> Use:
         fields = stat.split(None, 41)

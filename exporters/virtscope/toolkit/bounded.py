@@ -42,6 +42,14 @@ def read_text(path: Path, errors: str = "strict") -> str:
     return read_bytes(path).decode(errors=errors)
 
 
+class OutputTooLong(SourceMalformed):
+    """A program wrote more than LARGEST_OUTPUT."""
+
+    def __init__(self, message: str, output: bytes) -> None:
+        super().__init__(message)
+        self.output = output  # the beginning of it
+
+
 class Finished(NamedTuple):
     """A program that ended by itself: its status and what it wrote."""
 
@@ -94,7 +102,7 @@ class Commands:
     def run(self, program: str, *arguments: str) -> Finished:
         """Run a program to its end in the C locale; whatever its status, it is returned.
 
-        Raises SourceTimeout when it takes too long and SourceMalformed when it writes too much, having killed it and
+        Raises SourceTimeout when it takes too long and OutputTooLong when it writes too much, having killed it and
         all that it started; SourceUnavailable when there is no such program.
         """
         with self._lock:
@@ -142,8 +150,8 @@ class Commands:
                     key.data.extend(chunk)
                 del complaints[:-4096]
                 if len(output) > LARGEST_OUTPUT:
-                    raise SourceMalformed(
-                        f"{command} wrote more than {LARGEST_OUTPUT >> 20} MiB: {bytes(output[:200])!r}"
+                    raise OutputTooLong(
+                        f"{command} wrote more than {LARGEST_OUTPUT >> 20} MiB: {bytes(output[:200])!r}", bytes(output)
                     )
         # Both pipes may be closed by a program that goes on. Waiting without reaping leaves its usage to be asked for.
         while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

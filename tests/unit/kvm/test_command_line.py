@@ -79,7 +79,6 @@ def test_the_last_of_two_counts_as_for_qemu() -> None:
         ("/usr/bin/qemu-system-aarch64", ()),
         ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel")),
         ("kvm", ("-m", "16")),
-        ("/opt/vmm/bin/vmm-3.1", ("-name", "guest=a", "-machine", "q35", "-smp", "2")),  # a build of somebody's own
     ],
 )
 def test_what_is_a_guest(program: str, words: tuple[str, ...]) -> None:
@@ -158,3 +157,83 @@ def test_taps_by_name_and_as_open_files() -> None:
 def test_values_of_an_option_in_either_form() -> None:
     assert pairs("a,,b,c=d,e", "name") == {"name": "a,b", "c": "d", "e": "on"}
     assert pairs('{"a": true, "b": 1}', "name") == {"a": "true", "b": "1"}
+
+
+XP = (("-name", "xp"), ("-m", "512"), ("-smp", "2"))
+
+
+@pytest.mark.parametrize("first", range(3))
+@pytest.mark.parametrize(
+    "option",
+    [
+        "localtime",
+        "sdl",
+        "no-kvm-irqchip",
+        "enable-fips",
+        "async-teardown",
+        "perfmap",
+        "xen-create",
+        "option-of-qemu-15",
+    ],
+)
+def test_an_option_without_a_value_takes_no_other_s_place(option: str, first: int) -> None:
+    words = [word for place in range(3) for word in XP[(first + place) % 3]]
+    for line in (parsed(f"-{option}", *words), parsed(*words, f"--{option}")):
+        assert (line.name, line.memory_bytes, line.vcpus) == ("xp", 512 * MIB, 2)
+
+
+def test_a_value_may_look_like_an_option() -> None:
+    line = parsed("-name", "-web", "-serial", "-m", "-append", "-smp", "-m", "16")
+    assert (line.name, line.memory_bytes, line.vcpus) == ("-web", 16 * MIB, None)
+
+
+def test_what_a_command_line_says_is_bounded() -> None:
+    """Any user may start a process of any command line."""
+    line = parsed(
+        *("-name", "n" * 5000, "-accel", "A" * 6000, "-m", "99999t", "-smp", "99999", "-id", "1" * 5000),
+        *[word for number in range(9000) for word in ("-netdev", f"tap,ifname=t{number},fd=7")],
+    )
+    assert line == CommandLine(
+        "n" * 200,
+        "",
+        "",
+        "qemu",
+        "",
+        None,
+        None,
+        tuple(f"t{number}" for number in range(256)),
+        (7,) * 128,
+        hugetlb=False,
+    )
+    assert parsed("-smp", "sockets=99999,cores=99999,threads=99999").vcpus is None
+    assert parsed("-smp", "4096").vcpus == 4096
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ('{"guest": "\\ud800"}', "\\ud800"),
+        ("a\nb\x1b[31m", "a\\nb\\x1b[31m"),
+        ("\u202eevil", "\\u202eevil"),
+        ("Gr\xfcn \u6771\u4eac", "Gr\xfcn \u6771\u4eac"),
+        ('{"guest": ' + "9" * 5000 + "}", ""),
+    ],
+)
+def test_names_can_be_shown(name: str, shown: str) -> None:
+    assert parsed("-name", name).name == shown
+
+
+def test_what_other_monitors_are_started_with() -> None:
+    line = parse(
+        command_line(
+            *("--cpus", "boot=2,max=4", "--memory", "size=1G,shared=on", "--net", "tap=vm7,mac=52:54:00:00:00:01")
+        ),
+        "/usr/bin/cloud-hypervisor",
+    )
+    assert line
+    assert (line.vcpus, line.memory_bytes, line.taps) == (2, 1024 * MIB, ("vm7",))
+    line = parse(
+        command_line("run", "-c", "3", "--mem", "size=512", "--net", "tap-name=vm8", "-s", "/a/b.sock"), "crosvm"
+    )
+    assert line
+    assert (line.name, line.vcpus, line.memory_bytes, line.taps) == ("b", 3, 512 * MIB, ("vm8",))

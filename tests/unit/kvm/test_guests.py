@@ -250,3 +250,60 @@ def test_scrapes_every_five_seconds_get_all_at_once() -> None:
     for number, now in enumerate((1005, 1010, 1015)):
         machine.runs(9, QEMU, stat("qemu", 600 + number), _11=stat("CPU 0/KVM", 100))
         assert roles(machine.look(now)) == pytest.approx(6 + number / 100)
+
+
+def test_guest_time_proves_kvm() -> None:
+    """Proxmox before 7.2 names no accelerator and no threads; Incus gives all by -readconfig."""
+    machine = Machine()
+    machine.runs(
+        9, command_line("-name", "v1", "-readconfig", "/run/qemu.conf"), stat("qemu-system-x86", 500, guest=400)
+    )
+    machine.content["proc/9/task/9/stat"] = stat("qemu-system-x86", 10)
+    machine.content["proc/9/task/11/stat"] = stat("qemu-system-x86", 250, guest=200)
+    machine.content["proc/9/task/12/stat"] = stat("qemu-system-x86", 240, guest=200)
+    (guest,) = machine.look().guests
+    assert (guest.accelerator, guest.guest_time_absent, guest.guest_seconds, guest.vcpu_count) == ("kvm", "", 4, 2)
+
+
+def test_a_guest_of_unknown_accelerator_is_no_measurement_yet() -> None:
+    machine = Machine()
+    machine.runs(9, command_line("-name", "v1", "-readconfig", "/run/qemu.conf"), stat("qemu-system-x86", 500))
+    assert [guest.guest_time_absent for guest in machine.look().guests] == ["accelerator not known"]
+
+
+KTHREADD = process(stat("kthreadd", 0), ppid=0, flags=0x200000)
+
+
+def test_a_container_s_processes_are_not_the_host_s() -> None:
+    machine = Machine()
+    machine.content["proc/self/ns/pid"] = b"pid:[4026532570]"
+    with pytest.raises(SourceUnavailable, match="pid: host"):
+        machine.look()
+    machine.content["proc/2/stat"] = stat("sh", 1)
+    with pytest.raises(SourceUnavailable, match="PID namespace"):
+        machine.look(1)
+    machine.content["proc/2/stat"] = KTHREADD  # the host's /proc, in a container
+    assert machine.names(2) == []
+    del machine.content["proc/2/stat"]
+    machine.content["proc/self/ns/pid"] = b"pid:[4026531836]"
+    assert machine.names(3) == []
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "id_shown"),
+    [
+        ("machine.slice/machine-qemu\\x2d7\\x2dweb.scope/libvirt/vcpu0", "7"),
+        ("../../machine.slice/machine-qemu\\x2d7\\x2dweb.scope", "7"),  # as a container sees it
+        ("machine/qemu-7-web.libvirt-qemu/emulator", "7"),
+        ("production.partition/qemu-7-web.libvirt-qemu", "7"),
+        ("machine.slice/machine-qemu\\x2d71\\x2dweb.scope", ""),
+        ("user.slice/user-1000.slice/user@1000.service/machine-qemu\\x2d7\\x2dweb.scope", ""),
+        ("kubepods.slice/kubepods-pod1.slice/cri-containerd-4f.scope", ""),
+        ("", ""),
+    ],
+)
+def test_libvirt_s_number_is_the_host_s_where_its_cgroup_has_it(cgroup: str, id_shown: str) -> None:
+    machine = Machine()
+    machine.runs(9, command_line("-name", "web", "-mon", "chardev=charmonitor,path=/domain-7-web/"), stat("qemu", 5))
+    machine.content["proc/9/cgroup"] = f"0::/{cgroup}\n".encode()
+    assert [(guest.id, guest.manager) for guest in machine.look().guests] == [(id_shown, "libvirt")]

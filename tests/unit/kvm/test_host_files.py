@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from pathlib import Path
 
-from virtscope.kvm.host_files import UNREAD_LOOKS, HostFiles, NotedFiles, RecordedFiles
+import pytest
+
+from virtscope.kvm.host_files import UNREAD_LOOKS, Blocked, HostFiles, NotedFiles, RecordedFiles
 
 
 def files(folder: Path) -> HostFiles:
@@ -80,3 +84,48 @@ def test_what_is_noted_is_what_was_read(tmp_path: Path) -> None:
     assert recorded.names("proc/a") == ["b"]
     assert sorted(recorded.names("proc")) == ["a", "d", "e"]
     assert recorded.content("proc/a/c") is None
+
+
+def test_a_file_that_blocks_costs_no_other(tmp_path: Path) -> None:
+    """A FIFO in place of a command line: whoever opens it waits."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    os.mkfifo(tmp_path / "1/cmdline")
+    (tmp_path / "2/cmdline").write_bytes(b"tar" * 100_000)
+    host = files(tmp_path)
+    for _ in range(2):
+        with pytest.raises(Blocked):
+            host.beginning("proc/1/cmdline")
+        host.looked()
+    assert host.beginning("proc/2/cmdline") == (b"tar" * 100_000)[: 128 << 10]
+    assert host.beginning("proc/3/cmdline") is None
+    (tmp_path / "1/cmdline").open("wb").close()  # whoever waited goes on
+    (tmp_path / "1/cmdline").unlink()
+    (tmp_path / "1/cmdline").write_bytes(b"web")
+    deadline = time.monotonic() + 60
+    while True:
+        host.looked()
+        try:
+            assert host.beginning("proc/1/cmdline") == b"web"
+        except Blocked:
+            assert time.monotonic() < deadline
+        else:
+            break
+
+
+def test_no_more_than_some_threads_wait_for_files_that_block(tmp_path: Path) -> None:
+    host = files(tmp_path)
+    before = threading.active_count()
+    for number in range(40):
+        os.mkfifo(tmp_path / str(number))
+        with pytest.raises(Blocked):
+            host.beginning(f"proc/{number}")
+    assert threading.active_count() - before == 32
+    for number in range(32):
+        (tmp_path / str(number)).open("wb").close()
+
+
+def test_a_network_namespace_is_known_without_rights() -> None:
+    host = HostFiles({"proc": "/proc"})
+    assert host.namespace("proc/self/net/dev") == host.namespace(f"proc/{os.getpid()}/net/dev") != 0
+    assert host.namespace("proc/self/net/absent") == 0

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.kvm.captured import BOOTED, DEBIAN_12, DEBIAN_13, FIXTURES, files, recorded
+from tests.unit.kvm.captured import BOOTED, DEBIAN_12, DEBIAN_13, FIXTURES, command_line, files, recorded
+from tests.unit.kvm.test_guests import Machine
+from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.guests import Guests
 from virtscope.kvm.libvirt import (
     MOST_SELDOM,
+    Answer,
+    Libvirt,
     Raw,
     Virsh,
     domain,
@@ -20,7 +24,7 @@ from virtscope.kvm.libvirt import (
     understand,
 )
 from virtscope.kvm.model import Block, Guest, Requests
-from virtscope.toolkit.bounded import Finished
+from virtscope.toolkit.bounded import Finished, OutputTooLong
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 
 UUID = "6325b343-01a5-47ab-b796-afc750348cfe"
@@ -33,6 +37,11 @@ def domstats(host: str, moment: str = "t0") -> bytes:
 
 def guests(host: str = DEBIAN_12) -> tuple[Guest, ...]:
     return Guests(recorded(files(host)), every_time=True).read(0).guests
+
+
+def domains(host: str = DEBIAN_12) -> bytes:
+    """What virsh lists of the host."""
+    return "".join(f"{guest.uuid} {guest.name}\n" for guest in guests(host)).encode()
 
 
 @pytest.mark.parametrize(("host", "exits"), [(DEBIAN_12, 175222), (DEBIAN_13, 387585)])
@@ -102,7 +111,7 @@ def test_what_is_between_titles_is_another_each_time() -> None:
 
 
 def test_a_guest_started_since_is_another_one() -> None:
-    found = joined(guests(), understand(Raw(BOOTED + 120, domstats(DEBIAN_12), b"", ())))
+    found = joined(guests(), understand(Raw(BOOTED + 120, domstats(DEBIAN_12), domains(), ())))
     assert {guest.name: guest.domain is not None for guest in found} == {
         "instance-0000002a": True,
         "db_1.prod": True,
@@ -111,7 +120,7 @@ def test_a_guest_started_since_is_another_one() -> None:
 
 
 def test_titles_are_joined_by_uuid() -> None:
-    raw = Raw(2e9, domstats(DEBIAN_12), f"{UUID} instance-0000002a\n".encode(), ((UUID, b"web01"),))
+    raw = Raw(2e9, domstats(DEBIAN_12), domains(), ((UUID, b"web01"),))
     titles = {guest.name: guest.domain.title for guest in joined(guests(), understand(raw)) if guest.domain}
     assert titles == {"instance-0000002a": "web01", "db_1.prod": "", "capped": ""}
 
@@ -213,3 +222,95 @@ def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own(
     with pytest.raises(SourceError, match="failed to connect") as raised:
         virsh.read()
     assert type(raised.value) is error
+
+
+SESSION_S, SYSTEM_S = UUID.replace("6325b343", "22222222"), UUID.replace("6325b343", "99999999")
+
+
+def fedora(*running: tuple[str, str]) -> tuple[Guest, ...]:
+    """Guests of this name and libvirt's number 1, by uuid and cgroup."""
+    machine = Machine()
+    for pid, (uuid, cgroup) in enumerate(running, 9):
+        words = ("-name", "fedora", "-uuid", uuid, "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
+        machine.runs(pid, command_line(*words), stat("qemu", 5))
+        machine.content[f"proc/{pid}/cgroup"] = f"0::/{cgroup}\n".encode()
+    return machine.look().guests
+
+
+def answer(state: int) -> Answer:
+    stats = f"Domain: 'fedora'\n  state.state={state}\n  balloon.current=1024\n".encode()
+    return understand(Raw(2e9, stats, f"{SYSTEM_S} fedora\n".encode(), ((SYSTEM_S, b"payroll"),)))
+
+
+USERS, SYSTEMS = "user.slice/user-1000.slice", "machine.slice/machine-qemu\\x2d1\\x2dfedora.scope"
+
+
+@pytest.mark.parametrize("state", [1, 5])
+def test_a_user_s_guest_gets_nothing_of_a_domain_of_its_name(state: int) -> None:
+    assert [each.domain for each in joined(fedora((SESSION_S, USERS)), answer(state))] == [None]
+    assert [each.domain for each in joined(fedora((SESSION_S, "kubepods.slice/a.scope")), answer(state))] == [None]
+
+
+def test_a_forged_uuid_takes_nothing_of_the_domain_s() -> None:
+    found = joined(fedora((SYSTEM_S, USERS), (SYSTEM_S, SYSTEMS), (SYSTEM_S, "system.slice/cron.service")), answer(1))
+    assert [each.domain.title if each.domain else None for each in found] == [None, "payroll", None]
+    found = joined(fedora((SYSTEM_S, USERS)), answer(1))
+    assert [each.domain for each in found] == [None], "also while the domain's own process is not there"
+
+
+def test_a_domain_that_is_shut_off_is_no_guest_that_runs() -> None:
+    assert [each.domain for each in joined(fedora((SYSTEM_S, "")), answer(5))] == [None]
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "expected"), [(SYSTEMS, True), (USERS, False), ("kubepods.slice/kubepods-pod1.slice/a.scope", False)]
+)
+def test_a_host_s_libvirt_is_missed_where_guests_are_its_own(cgroup: str, expected: bool) -> None:
+    virsh = Virsh(Programs(fine))
+    Libvirt(60, virsh).add_to(fedora((SYSTEM_S, cgroup)))
+    assert virsh.expected is expected
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_each_nova_s_name_is_a_title(version: str) -> None:
+    def nova(words: Sequence[str]) -> Finished:
+        if not words[0].startswith("echo"):
+            return fine(words)
+        printed = ""
+        for command in words[0].split("; "):
+            if command.startswith("echo"):
+                printed += command[6:-1] + "\n"
+            elif command.endswith(f"nova/{version}"):
+                printed += NOVA.decode()
+        return Finished(0, printed.encode(), b"")
+
+    assert Virsh(Programs(nova), lambda: 5.0).read().titles == ((UUID, b"web & shop"),)
+
+
+def test_an_answer_that_is_too_long_is_asked_for_in_parts() -> None:
+    names = [f"vm{number}" for number in range(7)]
+    uuids = {UUID.replace("6325b343", f"0000000{number}"): name for number, name in enumerate(names)}
+    exits = "  vcpu.0.halt_exits.sum=9\n  vcpu.0.exits.sum=5\n"
+
+    def long(words: Sequence[str]) -> Finished:
+        if words[0] == "list":
+            return Finished(0, "".join(f"{uuid} {name}\n" for uuid, name in uuids.items()).encode(), b"")
+        if words[0] != "domstats":
+            return Finished(0, b"", b"")
+        asked = [uuids[word] for word in words if word in uuids] or names
+        printed = "".join(f"Domain: '{name}'\n{exits}\n" for name in asked).encode()
+        if len(printed) > 250:  # each has 62: of the fourth it isn't known whether it is whole
+            raise OutputTooLong("too long", printed[:250])
+        return Finished(0, printed, b"")
+
+    programs = Programs(long)
+    read = understand(Virsh(programs, lambda: 5.0).read())
+    assert {name: dict(each.exits) for name, each in read.domains.items()} == {name: {"0": 5} for name in names}
+    assert read.refused == 0
+    assert sum(words[0] == "domstats" for words in programs.asked) == 3, "for 3, 3 and 1 of them"
+
+
+def test_what_libvirt_names_can_be_shown() -> None:
+    values = {"block.0.name": "v\x1b" + "d" * 999, "block.0.rd.reqs": "1"}
+    assert [len(block.device) for block in domain(values).blocks] == [200]
+    assert domain(values).blocks[0].device.startswith("v\\x1bd")

@@ -7,7 +7,7 @@ from prometheus_client import Metric
 from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
-from virtscope.kvm.metrics import families
+from virtscope.kvm.metrics import LabelSets, families
 
 
 def labels(made: list[Metric], name: str, label: str) -> list[str]:
@@ -40,3 +40,46 @@ def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
     assert not {name for name in names if "guest_seconds" in name}
     assert "kvm_vcpu_system_seconds_total" in names
     assert not {name for name in names if "block" in name or "limit_cpus" in name or "state" in name}
+
+
+def shown(machine: Machine, now: float = 0) -> list[str]:
+    return labels(families(machine.look(now)), "kvm_guest_cpu_seconds_total", "guest")
+
+
+def test_two_libvirts_have_a_domain_1_each() -> None:
+    machine = Machine()
+    for pid in (9, 10):
+        line = command_line("-name", "fedora", "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
+        machine.runs(pid, line, stat("qemu", 5))
+        machine.content[f"proc/{pid}/cgroup"] = f"0::/user.slice/user-{pid}.slice\n".encode()
+    assert shown(machine) == ["fedora (9)", "fedora (10)"]
+
+
+def test_a_name_like_another_s_with_its_id_is_kept_apart() -> None:
+    machine = Machine()
+    for pid, vmid, name in ((9, "101", "web"), (10, "102", "web"), (11, "103", "web (101)")):
+        machine.runs(pid, command_line("-id", vmid, "-name", name), stat("kvm", 5))
+    assert shown(machine) == ["web (101) (9)", "web (102)", "web (101) (11)"]
+
+
+def test_who_takes_a_guest_s_name_gets_another_one() -> None:
+    """Its command line claims to be libvirt's domain 1, whose cgroup it can't enter."""
+    line = command_line("-name", "victim", "-mon", "chardev=charmonitor,path=/domain-1-victim/")
+    machine = Machine()
+    machine.runs(9, line, stat("qemu", 5))
+    machine.content["proc/9/cgroup"] = b"0::/machine.slice/machine-qemu\\x2d1\\x2dvictim.scope/libvirt/emulator\n"
+    machine.runs(10, line, stat("qemu", 5))
+    machine.content["proc/10/cgroup"] = b"0::/user.slice/user-1000.slice/session-1.scope\n"
+    made = families(machine.look())
+    assert labels(made, "kvm_guest_info", "guest") == ["victim", "victim (10)"]
+    assert labels(made, "kvm_guest_info", "id") == ["1", ""]
+
+
+def test_what_ended_guests_were_called_is_forgotten() -> None:
+    machine, sets = Machine(), LabelSets()
+    for pid in range(100, 200):
+        machine.runs(pid, command_line("-name", f"web{pid}"), stat("qemu", 5), _7=stat("CPU 0/KVM", 5))
+        families(machine.look(pid), sets)
+        machine.ends(pid)
+    held = {key for generation in (sets._now, sets._last) for key in generation}
+    assert {pid for _, pid, _, _ in held} == {"198", "199"}

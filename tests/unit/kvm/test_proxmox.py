@@ -46,3 +46,20 @@ def test_a_guest_that_was_renamed_has_its_new_name() -> None:
         ("web01", "web shop of: sales"),
         ("web", None),
     ]
+
+
+def test_a_forged_vmid_gets_no_other_guest_s_name() -> None:
+    machine = Machine()
+    machine.runs(9, command_line("-id", "100", "-name", "forged"), stat("kvm", 5))
+    machine.content["proc/9/cgroup"] = b"0::/user.slice/user-1000.slice/session-1.scope\n"
+    known = {"100": Configuration("payroll", "of all")}
+    assert [(guest.name, guest.domain) for guest in joined(machine.look().guests, known)] == [("forged", None)]
+    machine.runs(10, command_line("-id", "100", "-name", "old"), stat("kvm", 5))
+    machine.content["proc/10/cgroup"] = b"0::/qemu.slice/100.scope\n"
+    guests = joined(machine.look(1).guests, known)
+    assert [(guest.name, guest.id) for guest in guests] == [("forged", ""), ("payroll", "100")]
+
+
+def test_a_title_can_be_shown_and_is_bounded() -> None:
+    assert parse(b"#a%00%1b" + b"x" * 999 + b"\nname: " + b"n" * 999).title == "a\\x00\\x1b" + "x" * 191
+    assert len(parse(b"name: " + b"n" * 999).name) == 200

@@ -118,3 +118,22 @@ def test_other_data_is_refused(data: object) -> None:
 def test_other_titles_are_refused(titles: object) -> None:
     with pytest.raises(SourceMalformed):
         libvirt_answer({"asked": 1, "domstats": "", "domains": "", "titles": titles})
+
+
+def test_other_monitors_with_stand_ins() -> None:
+    content = files(DEBIAN_12)
+    firecracker = command_line("--id", "payroll", "--api-sock", "/srv/payroll.sock", program="firecracker")
+    content |= {"proc/70/cmdline": firecracker, "proc/70/stat": stat("firecracker", 500, guest=300)}
+    content |= {"proc/70/task/71/stat": stat("fc_vcpu 0", 400, guest=300)}
+    own = command_line("-name", "payroll", "-m", "16", "-smp", "2", program="/opt/payroll/vmm")
+    content |= {"proc/80/cmdline": own, "proc/80/stat": stat("payroll", 7), "proc/80/exe": b"/opt/payroll/vmm"}
+    content |= {"proc/80/fd/3": b"/home/payroll/disk", "proc/80/fd/9": b"anon_inode:kvm-vm"}
+    reading = recordable(recorded(content)).read()
+    stood_in = anonymised_files(reading, StandIns())
+    assert b"payroll" not in repr(stood_in).encode()
+    was, now = samples(reading), samples(stood_in)
+    for name in ("kvm_guest_cpu_seconds_total", "kvm_guest_vcpus"):
+        assert [value for _, value in now[name]] == [value for _, value in was[name]]
+    managers = [labels["manager"] for labels, _ in was["kvm_guest_info"]]
+    assert sorted(managers) == ["firecracker", "libvirt", "libvirt", "libvirt", "qemu"]
+    assert [labels["manager"] for labels, _ in now["kvm_guest_info"]] == managers

@@ -72,3 +72,32 @@ def test_a_real_file() -> None:
 @pytest.mark.parametrize("line", [b"vnet0: 1 2 3\n", b"vnet0: a b\n", b"vnet0\n", b"vnet0: " + b"-1 " * 16 + b"\n"])
 def test_a_malformed_line_is_passed_over(line: bytes) -> None:
     assert set(parse(HEAD + line + row("vnet1"))) == {"vnet1"}
+
+
+def test_a_name_of_the_host_s_is_another_interface_in_a_pod() -> None:
+    """KubeVirt's guests each have a tap0; the host's is a VPN's."""
+    machine = Machine()
+    machine.runs(9, command_line("-name", "web", "-netdev", "tap,ifname=tap0"), stat("qemu", 5))
+    machine.runs(10, command_line("-name", "db", "-netdev", "tap,ifname=tap0"), stat("qemu", 5))
+    machine.content["proc/1/net/dev"] = HEAD + row("eth0") + row("tap0").replace(b"1000", b"9999")
+    machine.content["proc/9/net/dev"] = HEAD + row("tap0")
+    machine.content["proc/10/net/dev"] = HEAD + row("eth0")
+    web, db = Taps(machine.files).add_to(machine.look().guests)
+    assert web.networks == (Network("tap0", receive=RECEIVED, transmit=SENT),)
+    assert db.networks == ()
+
+
+def test_an_interface_that_several_claim_is_the_one_s_that_its_manager_vouches_for() -> None:
+    machine = Machine()
+    for pid, cgroup in (
+        (9, "qemu.slice/100.scope"),
+        (10, "user.slice/user-7.slice"),
+        (11, "system.slice/cron.service"),
+    ):
+        machine.runs(pid, command_line("-id", "100", "-name", "web"), stat("kvm", 5))
+        machine.content[f"proc/{pid}/cgroup"] = f"0::/{cgroup}\n".encode()
+    machine.content["proc/1/net/dev"] = HEAD + row("tap100i0")
+    assert [len(each.networks) for each in Taps(machine.files).add_to(machine.look().guests)] == [1, 0, 0]
+    machine.ends(9)
+    machine.runs(12, command_line("-id", "100", "-name", "web"), stat("kvm", 5))
+    assert [len(each.networks) for each in Taps(machine.files).add_to(machine.look(1).guests)] == [0, 0, 0]

@@ -46,6 +46,13 @@ class Process:
         ("call_rcu", "emulator", "", ""),
         ("vnc_worker", "emulator", "", ""),
         ("CPU x/KVM", "emulator", "", ""),
+        ("CPU 12345/KVM", "emulator", "", ""),
+        ("CPU 0/FORGED", "emulator", "", ""),
+        ("fc_vcpu 3", "vcpu", "3", "kvm"),
+        ("vcpu11", "vcpu", "11", "kvm"),
+        ("crosvm_vcpu2", "vcpu", "2", "kvm"),
+        ("iou-wrk-390", "worker", "", ""),  # the kernel's, for io_uring
+        ("iou-sqp-390", "worker", "", ""),
     ],
 )
 def test_what_a_thread_is_for(comm: str, role: str, vcpu: str, accelerator: str) -> None:
@@ -142,3 +149,15 @@ def test_a_real_guest_s_threads() -> None:
     threads = ThreadClocks("353").read(recorded(files(DEBIAN_12)))
     assert [(vcpu.name, vcpu.run_seconds) for vcpu in threads.vcpus] == [("0", 43.727357586), ("1", 0.125243028)]
     assert set(threads.role_ticks) == {"emulator", "iothread"}
+
+
+def test_of_a_process_with_more_threads_than_any_guest_only_the_total_is_read() -> None:
+    process = Process()
+    assert len(process.look(**{f"_{number}": stat(f"CPU {number}/KVM", 5) for number in range(2048)}).vcpus) == 2048
+    assert process.look(**{f"_{number}": stat(f"CPU {number}/KVM", 5) for number in range(2049)}).vcpus == ()
+
+
+def test_threads_without_a_name_are_vcpus_by_guest_time() -> None:
+    assert (
+        Process().look(_7=stat("qemu", 5), _8=stat("qemu", 9, guest=4), _9=stat("qemu", 9, guest=1)).unnamed_vcpus == 2
+    )

@@ -1,0 +1,125 @@
+"""Which processes are guests: by what the kernel says of them, not by the words of their command lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.kvm.captured import command_line
+from tests.unit.kvm.test_guests import QEMU, Machine
+from tests.unit.kvm.test_threads import stat
+from virtscope.kvm.host_files import Blocked
+from virtscope.kvm.processes import recorded_paths
+
+WORDS = ("-name", "guest=web", "-machine", "q35", "-m", "16", "-smp", "2")
+
+
+def found(comm: str, line: bytes, files: dict[str, bytes] | None = None, guest: int = 0) -> list[tuple[str, str]]:
+    """Name and manager of the guests on a host where only this process may be one."""
+    machine = Machine()
+    machine.runs(9, line, stat(comm, 500, guest=guest))
+    machine.content |= {f"proc/9/{path}": text for path, text in (files or {}).items()}
+    return [(each.name, each.manager) for each in machine.look().guests]
+
+
+@pytest.mark.parametrize(
+    ("comm", "program", "exe"),
+    [
+        ("qemu-system-x86", "qemu-system-x86_64", b""),  # whose file only root may know
+        ("qemu-kvm", "/usr/libexec/qemu-kvm", b"/usr/libexec/qemu-kvm"),
+        ("kvm", "/usr/bin/kvm", b"/usr/bin/qemu-system-x86_64"),
+        (".qemu-system-x8", "/nix/store/a/bin/qemu-system-x86_64", b""),
+        ("qemu:web", "/usr/bin/qemu-system-x86_64", b""),  # libvirt's set_process_name
+        ("shop", "shop", b"/usr/bin/qemu-system-x86_64 (deleted)"),  # after an upgrade
+    ],
+)
+def test_a_process_that_runs_qemu_is_a_guest(comm: str, program: str, exe: bytes) -> None:
+    assert found(comm, command_line(*WORDS, program=program), {"exe": exe} if exe else {}) == [("web", "qemu")]
+
+
+@pytest.mark.parametrize(
+    ("comm", "program", "exe"),
+    [
+        ("sleep", "qemu-system-x86_64", b""),
+        ("sleep", "/usr/bin/qemu-system-x86_64", b"/usr/bin/sleep"),
+        ("qemu-system-x86", "qemu-system-x86_64", b"/usr/bin/python3.11"),  # a script of this name
+        ("vmm-3.1", "/opt/vmm-3.1", b""),
+        ("qemu-storage-da", "qemu-storage-daemon", b"/usr/bin/qemu-storage-daemon"),
+        ("qemu-nbd", "qemu-nbd", b""),
+        ("virtiofsd", "qemu-system-x86_64", b""),
+    ],
+)
+def test_words_of_qemu_s_make_no_guest(comm: str, program: str, exe: bytes) -> None:
+    assert found(comm, command_line(*WORDS, program=program), {"exe": exe} if exe else {}) == []
+
+
+def test_a_build_of_another_name_is_a_guest_by_guest_time_or_its_open_files() -> None:
+    line = command_line(*WORDS, program="/opt/vmm-3.1")
+    assert found("vmm-3.1", line, guest=1) == [("web", "qemu")]
+    assert found("vmm-3.1", line, {"fd/9": b"/dev/null", "fd/12": b"anon_inode:kvm-vm"}) == [("web", "qemu")]
+    assert found("vmm-3.1", line, {"fd/12": b"/dev/kvm"}) == [], "a tool that only asks what KVM can do"
+    assert found("lkvm", command_line("run", "disk", program="lkvm"), guest=1) == [("lkvm-9", "")]
+
+
+@pytest.mark.parametrize(
+    ("comm", "vcpu", "words", "shown"),
+    [
+        ("firecracker", "fc_vcpu 0", ("--id", "shop-7", "--api-sock", "/run/firecracker.socket"), "shop-7"),
+        ("firecracker", "fc_vcpu 0", ("--api-sock", "/srv/vms/shop-7/firecracker.socket"), "shop-7"),
+        ("cloud-hyperviso", "vcpu0", ("--api-socket", "path=/run/shop-7.sock"), "shop-7"),
+        ("cloud-hyperviso", "vcpu0", ("--api-socket=/run/vc/vm/shop-7/clh-api.sock",), "shop-7"),
+        ("crosvm", "crosvm_vcpu0", ("run", "--socket", "/run/shop-7.sock", "vmlinux"), "shop-7"),
+        ("crosvm", "crosvm_vcpu0", ("run", "vmlinux"), "crosvm-9"),
+    ],
+)
+def test_other_monitors_are_guests_with_their_vcpus(comm: str, vcpu: str, words: tuple[str, ...], shown: str) -> None:
+    machine = Machine()
+    manager = "cloud-hypervisor" if comm == "cloud-hyperviso" else comm
+    machine.runs(9, command_line(*words, program=manager), stat(comm, 500, guest=300), _11=stat(vcpu, 400, guest=300))
+    (guest,) = machine.look().guests
+    assert (guest.name, guest.manager, guest.accelerator, guest.vcpu_count) == (shown, manager, "kvm", 1)
+    assert (guest.cpu_seconds, guest.guest_seconds, guest.guest_time_absent) == (5, 3, "")
+
+
+def test_a_monitor_without_a_vcpu_serves_or_waits() -> None:
+    """Crosvm's devices are processes of its program, too; Firecracker waits for its API's caller."""
+    assert found("crosvm", command_line("run", "vmlinux", program="crosvm")) == []
+    assert found("firecracker", command_line("--id", "a", program="firecracker")) == []
+
+
+class Blocking:
+    """Files of a host of whose processes some block whoever reads their command lines."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.blocked: set[str] = set()
+        self._read = machine.files.beginning
+        machine.files.beginning = self.beginning  # type: ignore[method-assign]
+
+    def beginning(self, path: str) -> bytes | None:
+        if path in self.blocked:
+            raise Blocked
+        return self._read(path)
+
+
+def test_a_command_line_that_blocks_costs_a_guest_s_name_until_it_can_be_read() -> None:
+    machine = Machine()
+    files = Blocking(machine)
+    files.blocked.add("proc/9/cmdline")
+    machine.runs(9, QEMU, stat("qemu-system-x86", 500, guest=300))
+    machine.runs(10, command_line("-name", "db"), stat("qemu-system-x86", 700))
+    assert [(each.name, each.cpu_seconds) for each in machine.look().guests] == [("qemu-9", 5), ("db", 7)]
+    assert machine.names(1) == ["qemu-9", "db"]
+    files.blocked.clear()
+    assert machine.names(2) == ["web", "db"]
+
+
+def test_other_processes_command_lines_are_not_read() -> None:
+    machine = Machine()
+    files = Blocking(machine)
+    files.blocked.add("proc/9/cmdline")
+    machine.runs(9, b"tar\0-x\0", stat("tar", 500))
+    assert machine.names() == []
+
+
+def test_of_other_processes_nothing_is_recorded() -> None:
+    paths = ["proc/stat", "proc/1/net/dev", "proc/1/stat", "proc/9/stat", "proc/20/stat", "sys/fs/cgroup/cpu.max"]
+    assert recorded_paths(paths, [9], ["20"]) == [path for path in paths if path != "proc/1/stat"]
