@@ -125,11 +125,15 @@ def test_vestat_exporter_reads_all_with_the_capabilities_of_its_unit(vz_host: Pa
 
 
 def test_kvm_exporter_sees_other_users_guests_without_any_capability(tmp_path: Path) -> None:
-    """This machine's own /proc: a process of root's that calls itself as QEMU does."""
+    """This machine's own /proc: a process of root's that the kernel calls as it calls QEMU."""
     name = f"guest-of-{os.getpid()}"
+    named_as_qemu = (
+        "import pathlib, time; pathlib.Path('/proc/self/comm').write_text('qemu-system-x86'); print(flush=True); "
+        "time.sleep(600)"
+    )
     with exporters_of_everybody(prometheus_client) as folder:
         guest = subprocess.Popen(
-            ["qemu-system-x86_64", "-c", "import time; print(flush=True); time.sleep(600)", "-name", name],
+            ["qemu-system-x86_64", "-c", named_as_qemu, "-name", name],
             executable=sys.executable,
             stdout=subprocess.PIPE,
         )

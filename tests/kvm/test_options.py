@@ -1,0 +1,54 @@
+"""QEMU's options: which take a value, as this machine's QEMU says itself."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.unit.kvm.captured import command_line
+from virtscope.kvm.command_line import parse
+
+OPTION = re.compile(r"--?([\w-]+(?:/-[\w-]+)*(?: or -\w+)?)(\s.*)?")
+EXPLANATION = 16  # its column, unless what stands before is longer
+
+
+def options(text: str) -> dict[str, bool]:
+    """Each option of `qemu -help`, and whether it has a value.
+
+    -h or -help     display this help and exit
+    -fda/-fdb file  use 'file' as floppy disk 0/1 image
+    -async-teardown enable asynchronous teardown
+    -xen-domid-restrict     restrict set of available xen operations
+    -watchdog-action reset|shutdown|poweroff
+    """
+    found: dict[str, bool] = {}
+    for line in text.splitlines():
+        option = OPTION.fullmatch(line)
+        if option:
+            end, rest = option.end(1), option[2] or ""
+            has_value = bool(line[end:EXPLANATION].strip()) or (end >= EXPLANATION and bool(re.match(r" \S", rest)))
+            found |= dict.fromkeys(re.split("/-| or -", option[1]), has_value)
+    return found
+
+
+def test_all_options_of_this_qemu_are_known() -> None:
+    qemu = shutil.which("qemu-system-x86_64")
+    if not qemu:
+        pytest.skip("needs: apt-get install --no-install-recommends qemu-system-x86")
+    found = options(subprocess.run([qemu, "-help"], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    assert len(found) > 100
+    assert found["name"]
+    assert not found["S"]
+    wrong = []
+    for option, has_value in found.items():
+        if option in {"h", "help", "version", "name"}:
+            continue
+        # Its value, if it has one, is what looks like a name; else that is the name.
+        line = parse(command_line("-name", "first", f"-{option}", "-name", "second"))
+        assert line
+        if line.name != ("first" if has_value else "second"):
+            wrong.append(option)
+    assert wrong == []
