@@ -63,7 +63,7 @@ _UNITS = {"b": 1, "": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 
 _SIZE = re.compile(r"([0-9]{1,18})([bkmgtBKMGT]?)(?:i?[bB])?")
 _DOMAIN_FILES = re.compile(r"/domain-([0-9]{1,9})-")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_ACCELERATORS = frozenset(["hax", "hvf", "kvm", "mshv", "nvmm", "qtest", "tcg", "whpx", "xen"])
+_ACCELERATORS = frozenset(["kvm", "mshv", "nitro", "qtest", "tcg", "xen"])
 # More is no guest's: KVM's vCPUs, the addresses of x86, and network interfaces.
 _MAX_VCPUS = 4096
 _MAX_MEMORY = 1 << 52

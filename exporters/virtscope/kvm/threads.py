@@ -30,7 +30,7 @@ _NS = 1_000_000_000
 # Of /proc/PID/status, in KiB: resident memory, in which huge pages are not.
 MEMORY = re.compile(rb"(?m)^(VmRSS|HugetlbPages):\s+([0-9]{1,15}) kB$")
 
-_VCPU = re.compile(rb"(?:CPU ([0-9]{1,4})|ALL CPUs)/(KVM|TCG|HVF|WHPX|XEN|NVMM|MSHV|HAX)")
+_VCPU = re.compile(rb"(?:CPU ([0-9]{1,4})|ALL CPUs)/(KVM|TCG|MSHV|DUMMY)")
 _VCPU_OF_ANOTHER = re.compile(rb"(?:fc_vcpu |vcpu|crosvm_vcpu)([0-9]{1,4})")  # Firecracker's, Cloud Hypervisor's
 _WORKER = re.compile(rb"worker|iou-(?:wrk|sqp)-[0-9]+")  # QEMU's, the kernel's for io_uring
 # More than any guest of KVM's has; of a process with more only the total is read.
