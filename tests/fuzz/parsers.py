@@ -257,6 +257,8 @@ def _net_dev(data: bytes) -> None:
 def _kvm_command_line(data: bytes) -> None:
     """Read it as that of a guest, whose name and numbers then go onto a page."""
     command_line.parse(data, "/usr/bin/qemu-system-x86_64")
+    command_line.parse(b"kvm\0-m\0001\0", config=data)
+    command_line.parse(data, "cloud-hypervisor")
     _kvm_host({"proc/353/cmdline": data})
 
 

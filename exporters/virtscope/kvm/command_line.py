@@ -58,6 +58,9 @@ _WITH_VALUE = frozenset(
         "writeconfig xen-domid xen-mode",
     )
 )
+_SECTION = re.compile(r"\s*\[\s*([\w-]*)")
+_CONFIGURED = re.compile(r"\s*([\w.-]+)\s*=\s*\"([^\"]*)\"")
+_OF_SECTIONS = {"memory": "m", "smp-opts": "smp"}
 _NO_GUEST = frozenset(["version", "help", "h"])
 _UNITS = {"b": 1, "": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,18})([bkmgtBKMGT]?)(?:i?[bB])?")
@@ -83,6 +86,7 @@ class CommandLine(NamedTuple):
     taps: tuple[str, ...]  # interfaces by name
     tap_descriptors: tuple[int, ...]  # and those that QEMU was given as open files
     hugetlb: bool  # its memory may be in huge pages, which the process's resident size lacks
+    config: str = ""  # absolute path of a file with more options (-readconfig, as Incus has it)
 
 
 UNREAD = CommandLine("", "", "", "", "", None, None, (), (), hugetlb=False)
@@ -94,12 +98,12 @@ def program(path: str) -> str:
     return next((known for known, names in _PROGRAMS.items() if names.fullmatch(name)), "")
 
 
-def parse(content: bytes, exe: str = "", *, runs_kvm: bool = False) -> CommandLine | None:
+def parse(content: bytes, exe: str = "", *, runs_kvm: bool = False, config: bytes = b"") -> CommandLine | None:
     """Return what /proc/PID/cmdline says; None where the process is no guest.
 
     `exe` is its program's path or name, as far as the kernel says; without it the command line's own counts.
-    `runs_kvm`: it is a guest, whatever its name. Libvirt also runs QEMU without a guest, to ask what it can
-    (-machine none).
+    `runs_kvm`: it is a guest, whatever its name. `config` is what its file `config` holds. Libvirt also runs QEMU
+    without a guest, to ask what it can (-machine none).
     """
     words = content.decode("utf-8", "backslashreplace").split("\0")
     arguments = words[1:]
@@ -111,12 +115,11 @@ def parse(content: bytes, exe: str = "", *, runs_kvm: bool = False) -> CommandLi
     if not monitor and not runs_kvm:
         return None
     if monitor == "qemu" or (not monitor and len(typical) >= _LEAST_TYPICAL):
-        return _qemu(arguments)
+        return _qemu([*_configured(config), *_options(arguments)])
     return _another(monitor, arguments)
 
 
-def _qemu(arguments: Sequence[str]) -> CommandLine | None:
-    options = list(_options(arguments))
+def _qemu(options: Sequence[tuple[str, str]]) -> CommandLine | None:
     by_name: dict[str, list[str]] = {}
     for option, value in options:
         by_name.setdefault(option, []).append(value)
@@ -143,6 +146,7 @@ def _qemu(arguments: Sequence[str]) -> CommandLine | None:
             if number.isascii() and number.isdigit() and len(number) < 9
         ),
         hugetlb=any("hugepages" in value or "hugetlb" in value for _, value in options),
+        config=path if (path := _last(by_name, "readconfig")).startswith("/") else "",
     )
 
 
@@ -202,6 +206,19 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         else:
             place += 1
             yield option, value
+
+
+def _configured(config: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the options of a file for -readconfig: sections such as [memory] with lines such as size = "1024M"."""
+    option, values = "", ""
+    for line in [*config.decode("utf-8", "backslashreplace").split("\n"), "[]"]:
+        section, given = _SECTION.match(line), _CONFIGURED.match(line)
+        if section:
+            if option:
+                yield _OF_SECTIONS.get(option, option), values
+            option, values = section[1], ""
+        elif given:
+            values += ("," if values else "") + f"{given[1]}={given[2].replace(',', ',,')}"
 
 
 def pairs(value: str, implied: str) -> Mapping[str, str]:

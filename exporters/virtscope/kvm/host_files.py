@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -48,7 +49,7 @@ class Files(Protocol):
         ...
 
     def beginning(self, path: str) -> bytes | None:
-        """Return the first 128 KiB of a file that takes the process's memory to read; raises Blocked."""
+        """Return the first 128 KiB of a file that others may let whoever reads it wait for; raises Blocked."""
         ...
 
     def namespace(self, path: str) -> int:
@@ -133,7 +134,8 @@ class HostFiles:
     def beginning(self, path: str) -> bytes | None:
         """See Files. Whoever reads a command line waits while another thread of the process changes its memory map.
 
-        That may hang, as on a server of files that is gone; so a thread reads it, which is then left to itself.
+        That may hang, as on a server of files that is gone; so a thread reads it, which is then left to itself. Below
+        PID/root the process chooses what is there: devices, which act when they are opened, aren't.
         """
         before = self._reading.get(path)
         if before and before.is_alive():
@@ -141,7 +143,7 @@ class HostFiles:
         self._reading = {each: reading for each, reading in self._reading.items() if reading.is_alive()}
         if len(self._reading) >= _MAX_BLOCKED:
             raise Blocked
-        reading = _Reading(self._path(path))
+        reading = _Reading(self._path(path), only_regular="/root/" in path)
         began = time.monotonic()
         reading.start()
         reading.join(max(self._patience, 0))
@@ -180,13 +182,25 @@ class HostFiles:
 class _Reading(threading.Thread):
     """Reads the beginning of one file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, only_regular: bool) -> None:
         super().__init__(name=f"read {path}", daemon=True)
         self.content: bytes | None = None
         self._path = path
+        self._only_regular = only_regular
 
     def run(self) -> None:
-        self.content = _read(self._path, _BEGINNING)
+        if not self._only_regular:
+            self.content = _read(self._path, _BEGINNING)
+            return
+        try:
+            handle = os.open(self._path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                self.content = _read(f"/proc/self/fd/{handle}", _BEGINNING)
+        finally:
+            os.close(handle)
 
 
 def _read(path: str, most: int) -> bytes | None:

@@ -121,7 +121,11 @@ class Processes:
         content = b""
         try:
             content = self._files.beginning(f"proc/{pid}/cmdline") or b""
-            parsed = command_line.parse(content, exe or (name if known else ""), runs_kvm=runs_kvm) if content else None
+            named = exe or (name if known else "")
+            parsed = command_line.parse(content, named, runs_kvm=runs_kvm) if content else None
+            if parsed and parsed.config:
+                config = self._files.beginning(f"proc/{pid}/root{parsed.config}") or b""
+                parsed = command_line.parse(content, named, runs_kvm=runs_kvm, config=config)
         except Blocked:
             self._unread.add(pid)
         if parsed:

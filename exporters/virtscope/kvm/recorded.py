@@ -97,10 +97,12 @@ def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapp
     for path, content in recorded.items():
         root, _, rest = path.partition("/")
         file = path.rpartition("/")[2]
+        if "/root/" in path:  # what is read of it is in the command line then
+            continue
         if root == "sys":
             found[_cgroup_path(path, names)] = content
         elif file == "cmdline":
-            found[path] = _command_line(content, names, _program(path.rpartition("/")[0], recorded))
+            found[path] = _command_line(content, names, path.rpartition("/")[0], recorded)
         elif file == "stat" and rest != "stat":
             found[path] = _stat(content, names)
         elif file == "cgroup":
@@ -141,9 +143,13 @@ def _program(folder: str, recorded: Mapping[str, bytes]) -> str:
     return name if command_line.program(name) else ""
 
 
-def _command_line(content: bytes, names: _Names, program: str) -> bytes:
+def _command_line(content: bytes, names: _Names, folder: str, recorded: Mapping[str, bytes]) -> bytes:
     """Return a command line that says the same to command_line.parse(), and nothing else."""
+    program = _program(folder, recorded)
     line = command_line.parse(content, program, runs_kvm=True)
+    if line and line.config:
+        config = recorded.get(f"{folder}/root{line.config}", b"")
+        line = command_line.parse(content, program, runs_kvm=True, config=config)
     if line is None:
         return b""
     words = [f"/usr/bin/{_plain_program(program or content.partition(_NUL)[0].decode('utf-8', 'replace'))}"]

@@ -129,3 +129,14 @@ def test_a_network_namespace_is_known_without_rights() -> None:
     host = HostFiles({"proc": "/proc"})
     assert host.namespace("proc/self/net/dev") == host.namespace(f"proc/{os.getpid()}/net/dev") != 0
     assert host.namespace("proc/self/net/absent") == 0
+
+
+def test_of_what_a_process_names_only_regular_files_are_opened(tmp_path: Path) -> None:
+    """Opening a device may do something, such as start a watchdog; opening a FIFO would wake its writer."""
+    (tmp_path / "1/root").mkdir(parents=True)
+    (tmp_path / "1/root/qemu.conf").write_bytes(b"[memory]")
+    os.mkfifo(tmp_path / "1/root/fifo")
+    (tmp_path / "1/root/device").symlink_to("/dev/zero")
+    host = files(tmp_path)
+    assert host.beginning("proc/1/root/qemu.conf") == b"[memory]"
+    assert [host.beginning(f"proc/1/root/{name}") for name in ("fifo", "device", "absent")] == [None, None, None]

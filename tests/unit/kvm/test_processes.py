@@ -123,3 +123,26 @@ def test_other_processes_command_lines_are_not_read() -> None:
 def test_of_other_processes_nothing_is_recorded() -> None:
     paths = ["proc/stat", "proc/1/net/dev", "proc/1/stat", "proc/9/stat", "proc/20/stat", "sys/fs/cgroup/cpu.max"]
     assert recorded_paths(paths, [9], ["20"]) == [path for path in paths if path != "proc/1/stat"]
+
+
+INCUS_S = b"""# Machine
+[machine]
+type = "q35"
+accel = "kvm"
+[smp-opts]
+cpus = "2"
+[memory]
+size = "1024M"
+[device "dev-qemu_rng"]
+driver = "virtio-rng-pci"
+"""
+
+
+def test_what_incus_gives_by_readconfig_is_known_to_root() -> None:
+    machine = Machine()
+    machine.runs(
+        9, command_line("-S", "-name", "v1", "-readconfig", "/run/incus/v1/qemu.conf"), stat("qemu-system-x86", 5)
+    )
+    machine.content["proc/9/root/run/incus/v1/qemu.conf"] = INCUS_S
+    (guest,) = machine.look().guests
+    assert (guest.name, guest.accelerator, guest.vcpu_count, guest.memory_limit_bytes) == ("v1", "kvm", 2, 1 << 30)

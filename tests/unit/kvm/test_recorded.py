@@ -137,3 +137,14 @@ def test_other_monitors_with_stand_ins() -> None:
     managers = [labels["manager"] for labels, _ in was["kvm_guest_info"]]
     assert sorted(managers) == ["firecracker", "libvirt", "libvirt", "libvirt", "qemu"]
     assert [labels["manager"] for labels, _ in now["kvm_guest_info"]] == managers
+
+
+def test_a_file_of_options_is_in_the_command_line_with_stand_ins() -> None:
+    content = files(DEBIAN_12)
+    content["proc/353/cmdline"] = command_line("-name", "v1", "-readconfig", "/run/payroll/qemu.conf")
+    content["proc/353/root/run/payroll/qemu.conf"] = b'[memory]\nsize = "64M"\n[chardev "payroll"]\n'
+    reading = recordable(recorded(content)).read()
+    stood_in = anonymised_files(reading, StandIns())
+    assert b"payroll" not in repr(stood_in).encode()
+    for shown in (samples(reading), samples(stood_in)):
+        assert 64 << 20 in [value for _, value in shown["kvm_guest_memory_limit_bytes"]]
