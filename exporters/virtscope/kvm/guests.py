@@ -62,6 +62,7 @@ class _Facts(NamedTuple):
     resident_bytes: int | None
     cgroups: Found
     taps: tuple[str, ...]
+    network_namespace: int
     standing: int
 
 
@@ -201,6 +202,7 @@ class Guests:
             limits=facts.cgroups.limits,
             throttling=self._throttling(kept, facts.cgroups),
             taps=facts.taps,
+            network_namespace=facts.network_namespace,
             standing=facts.standing,
         )
 
@@ -214,6 +216,7 @@ class Guests:
                 resident_bytes=sum(held) if held else None,
                 cgroups=self._cgroups.find(pid, line.manager),
                 taps=tuple(dict.fromkeys([*line.taps, *opened(self._files, pid, line.tap_descriptors)])),
+                network_namespace=self._files.namespace(f"proc/{pid}/net/dev"),
                 standing=_standing(self._files.content(f"proc/{pid}/cgroup") or b"", line),
             )
         return facts

@@ -107,6 +107,7 @@ class Guest(NamedTuple):
     limits: Limits = Limits()
     throttling: tuple[Throttling, ...] = ()
     taps: tuple[str, ...] = ()  # names of its interfaces, as far as QEMU's process says
+    network_namespace: int = 0  # that these are in; 0: not known, as where it is the host's in a recording
     networks: tuple[Network, ...] = ()
     domain: Domain | None = None
     standing: int = UNKNOWN  # of its name and id
@@ -126,13 +127,14 @@ def owners(claims: Iterable[tuple[str, Guest]]) -> dict[str, int]:
 
     What two of the same standing claim is nobody's: whoever may start processes may claim anything.
     """
-    claimants: dict[str, dict[int, int]] = {}
+    found: dict[str, Guest | None] = {}
+    contested: dict[str, int] = {}  # the highest standing of those that claim it
     for thing, guest in claims:
-        claimants.setdefault(thing, {})[guest.pid] = guest.standing
-    found: dict[str, int] = {}
-    for thing, standings in claimants.items():
-        highest = max(standings.values())
-        best = [pid for pid, standing in standings.items() if standing == highest]
-        if len(best) == 1:
-            found[thing] = best[0]
-    return found
+        other = found.setdefault(thing, guest)
+        if other is guest:
+            continue
+        highest = contested.get(thing, other.standing if other else guest.standing)
+        if guest.standing >= highest:
+            found[thing] = guest if guest.standing > highest else None
+        contested[thing] = max(guest.standing, highest)
+    return {thing: guest.pid for thing, guest in found.items() if guest}

@@ -77,9 +77,8 @@ class Taps:
         elsewhere: dict[int, tuple[Network, ...]] = {}
         for guest in guests:
             names = {*guest.taps, *(guest.domain.interfaces if guest.domain else ())}
-            own = f"proc/{guest.pid}/net/dev"
-            if names and self._files.namespace(own) not in {0, here}:
-                counters = parse(self._files.content(own) or b"", names)
+            if names and guest.network_namespace not in {0, here}:
+                counters = parse(self._files.content(f"proc/{guest.pid}/net/dev") or b"", names)
                 elsewhere[guest.pid] = tuple([network(name, counters[name]) for name in sorted(counters)])
             else:
                 names.update(proxmox.get(guest.id, ()) if guest.manager == "proxmox" else ())
