@@ -8,12 +8,13 @@ most of the files. Where looks are that close, it is done of some of the guests 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from virtscope.kvm.command_line import CommandLine
-from virtscope.kvm.host_files import Files
+from virtscope.kvm.host_files import Blocked, Files
 from virtscope.kvm.labels import clean
 from virtscope.kvm.limits import Cgroups, Found
 from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, Guest, Host, Throttling, owners
@@ -77,6 +78,7 @@ class _Kept:
         self.counters_due = now
         self.facts: _Facts | None = None
         self.facts_due = now
+        self.opened: list[str] | None = None  # taps, by name
         self.serving: dict[int, tuple[str, int]] = {}  # role and ticks of each of the kernel's threads, by start
         self.served: dict[str, int] = {}  # ticks of those that have ended, by role
         self.worker_ticks = 0
@@ -130,7 +132,7 @@ class Guests:
             key = (monitor.pid, monitor.start)
             kept = last.get(key) or _Kept(monitor, now)
             if kept.monitor != monitor:  # its command line can be read now
-                kept.monitor, kept.facts = monitor, None
+                kept.monitor, kept.facts, kept.opened = monitor, None, None
             guest = self._guest(kept, host, now)
             if guest:
                 self._kept[key] = kept
@@ -212,10 +214,13 @@ class Guests:
         if facts is None or now >= kept.facts_due or self._every_time:
             kept.facts_due = now + FACTS * (_share(kept) if facts is None else 1)
             held = [int(kib) * 1024 for _, kib in MEMORY.findall(self._files.content(f"proc/{pid}/status") or b"")]
+            if kept.opened is None or self._every_time:
+                with contextlib.suppress(Blocked):
+                    kept.opened = opened(self._files, pid, line.tap_descriptors)
             facts = kept.facts = _Facts(
                 resident_bytes=sum(held) if held else None,
                 cgroups=self._cgroups.find(pid, line.manager),
-                taps=tuple(dict.fromkeys([*line.taps, *opened(self._files, pid, line.tap_descriptors)])),
+                taps=tuple(dict.fromkeys([*line.taps, *(kept.opened or ())])),
                 network_namespace=self._files.namespace(f"proc/{pid}/net/dev"),
                 standing=_standing(self._files.content(f"proc/{pid}/cgroup") or b"", line),
             )

@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-# The longest file is net/dev, which has 150 bytes for each interface.
-_LARGEST = 8 << 20
+LARGEST = 8 << 20  # net/dev, which has 150 bytes for each interface, is the longest file
 _BEGINNING = 128 << 10  # of a command line, which may have 2 MiB; libvirt's with 100 disks has 50 KiB
-_PATIENCE = 1.0  # seconds at each look for files that block
+_PATIENCE = 0.5  # seconds at each look for files that block
+_LEAST_PATIENCE = 0.02  # for each of them
 _MAX_BLOCKED = 32  # of them, each of which holds a thread
 _LINE = 1024
 _CHUNK = 1 << 16
@@ -44,8 +44,8 @@ class Files(Protocol):
         """End a look: what isn't read again for some of them won't be."""
         ...
 
-    def content(self, path: str) -> bytes | None:
-        """Return the whole file."""
+    def content(self, path: str, most: int = LARGEST) -> bytes | None:
+        """Return the whole file, where it has so many bytes at most."""
         ...
 
     def beginning(self, path: str) -> bytes | None:
@@ -126,10 +126,10 @@ class HostFiles:
         finally:
             os.close(descriptor)
 
-    def content(self, path: str) -> bytes | None:
-        """See Files; None for more than 8 MiB, too."""
-        found = _read(self._path(path), _LARGEST + 1)
-        return found if found is not None and len(found) <= _LARGEST else None
+    def content(self, path: str, most: int = LARGEST) -> bytes | None:
+        """See Files."""
+        found = _read(self._path(path), most + 1)
+        return found if found is not None and len(found) <= most else None
 
     def beginning(self, path: str) -> bytes | None:
         """See Files. Whoever reads a command line waits while another thread of the process changes its memory map.
@@ -146,9 +146,9 @@ class HostFiles:
         reading = _Reading(self._path(path), only_regular="/root/" in path)
         began = time.monotonic()
         reading.start()
-        reading.join(max(self._patience, 0))
-        self._patience -= time.monotonic() - began
+        reading.join(max(self._patience, _LEAST_PATIENCE))
         if reading.is_alive():
+            self._patience -= time.monotonic() - began
             self._reading[path] = reading
             raise Blocked
         return reading.content
@@ -240,9 +240,9 @@ class NotedFiles:
         """See Files."""
         self._files.looked()
 
-    def content(self, path: str) -> bytes | None:
+    def content(self, path: str, most: int = LARGEST) -> bytes | None:
         """See Files."""
-        return self._note(path, self._files.content(path))
+        return self._note(path, self._files.content(path, most))
 
     def beginning(self, path: str) -> bytes | None:
         """See Files."""
@@ -291,9 +291,10 @@ class RecordedFiles:
     def looked(self) -> None:
         """See Files."""
 
-    def content(self, path: str) -> bytes | None:
+    def content(self, path: str, most: int = LARGEST) -> bytes | None:
         """See Files."""
-        return self._content.get(path)
+        found = self._content.get(path)
+        return found if found is None or len(found) <= most else None
 
     def beginning(self, path: str) -> bytes | None:
         """See Files."""

@@ -19,6 +19,7 @@ from virtscope.kvm.host_files import Files
 from virtscope.kvm.model import Guest, Network, Traffic, owners
 
 _HOST_S = "proc/1/net/dev"
+_MAX_OF_GUEST = 1 << 18  # bytes, of 1,700 interfaces: users may make any number
 _COUNTERS = 16  # eight each way, of which the first four are shown
 IFF = re.compile(rb"(?m)^iff:\s*(\S+)$")
 
@@ -47,10 +48,13 @@ def network(device: str, counters: Sequence[int]) -> Network:
 
 
 def opened(files: Files, pid: int, descriptors: Sequence[int]) -> list[str]:
-    """Return the names of the taps that a process was given as open files; only root may know."""
+    """Return the names of the taps that a process was given as open files; only root may know. Raises Blocked.
+
+    Whoever reads them waits for the lock of all the kernel's interfaces.
+    """
     found = []
     for descriptor in descriptors:
-        name = IFF.search(files.content(f"proc/{pid}/fdinfo/{descriptor}") or b"")
+        name = IFF.search(files.beginning(f"proc/{pid}/fdinfo/{descriptor}") or b"")
         if name:
             found.append(name[1].decode("utf-8", "backslashreplace"))
     return found
@@ -78,7 +82,8 @@ class Taps:
         for guest in guests:
             names = {*guest.taps, *(guest.domain.interfaces if guest.domain else ())}
             if names and guest.network_namespace not in {0, here}:
-                counters = parse(self._files.content(f"proc/{guest.pid}/net/dev") or b"", names)
+                text = self._files.content(f"proc/{guest.pid}/net/dev", _MAX_OF_GUEST) or b""
+                counters = parse(text, names)
                 elsewhere[guest.pid] = tuple([network(name, counters[name]) for name in sorted(counters)])
             else:
                 names.update(proxmox.get(guest.id, ()) if guest.manager == "proxmox" else ())

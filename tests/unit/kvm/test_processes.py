@@ -146,3 +146,14 @@ def test_what_incus_gives_by_readconfig_is_known_to_root() -> None:
     machine.content["proc/9/root/run/incus/v1/qemu.conf"] = INCUS_S
     (guest,) = machine.look().guests
     assert (guest.name, guest.accelerator, guest.vcpu_count, guest.memory_limit_bytes) == ("v1", "kvm", 2, 1 << 30)
+
+
+def test_taps_that_block_cost_a_guest_s_networks_until_they_can_be_read() -> None:
+    machine = Machine()
+    files = Blocking(machine)
+    files.blocked.add("proc/9/fdinfo/36")
+    machine.runs(9, command_line("-name", "web", "-netdev", "tap,fd=36"), stat("qemu", 500))
+    machine.content["proc/9/fdinfo/36"] = b"iff:\tvnet7\n"
+    assert [(each.taps, each.cpu_seconds) for each in machine.look().guests] == [((), 5)]
+    files.blocked.clear()
+    assert [each.taps for each in machine.look(60).guests] == [("vnet7",)]

@@ -101,3 +101,11 @@ def test_an_interface_that_several_claim_is_the_one_s_that_its_manager_vouches_f
     machine.ends(9)
     machine.runs(12, command_line("-id", "100", "-name", "web"), stat("kvm", 5))
     assert [len(each.networks) for each in Taps(machine.files).add_to(machine.look(1).guests)] == [0, 0, 0]
+
+
+def test_a_namespace_full_of_interfaces_costs_no_more_than_some() -> None:
+    machine = Machine()
+    machine.runs(9, command_line("-name", "web", "-netdev", "tap,ifname=tap0"), stat("qemu", 5))
+    machine.content["proc/9/net/dev"] = HEAD + row("tap0") + row("tap1") * 6000
+    (found,) = Taps(machine.files).add_to(machine.look().guests)
+    assert found.networks == ()
