@@ -298,7 +298,8 @@ class RecordedFiles:
 
     def beginning(self, path: str) -> bytes | None:
         """See Files."""
-        return self._content.get(path)
+        found = self._content.get(path)
+        return found if found is None else found[:_BEGINNING]
 
     def namespace(self, path: str) -> int:
         """See Files. Another one than the host's was recorded with its interfaces."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from prometheus_client import Metric
 
 from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.metrics import LabelSets, families
+from virtscope.toolkit.exposition import Encoder
 
 
 def labels(made: list[Metric], name: str, label: str) -> list[str]:
@@ -83,3 +86,34 @@ def test_what_ended_guests_were_called_is_forgotten() -> None:
         machine.ends(pid)
     held = {key for generation in (sets._now, sets._last) for key in generation}
     assert {pid for _, pid, _, _ in held} == {"198", "199"}
+
+
+def page(machine: Machine, now: float) -> list[str]:
+    return Encoder().text(families(machine.look(now))).decode().splitlines()
+
+
+def test_a_process_of_any_command_line_changes_nothing_of_a_guest_s() -> None:
+    """The job refuses a host with a label of more than 4,096 bytes, and the page a label that is no UTF-8."""
+    machine = Machine()
+    machine.runs(9, command_line("-name", "honest", "-m", "16", "-smp", "2"), stat("qemu", 5), _10=stat("CPU 0/KVM", 5))
+    alone = page(machine, 0)
+    for pid, words in enumerate(
+        [
+            ("-name", "n" * 5000, "-accel", "A" * 6000, "-uuid", "u" * 6000, "-id", "1" * 6000),
+            ("-name", "\u6771" * 5000, "-m", "9" * 18 + "t", "-smp", "99999"),
+            ("-name", '{"guest": "\\ud800"}'),
+            ("-name", "a\x01\n\x7f", "-netdev", "tap,ifname=" + "t" * 5000),
+            *[("-name", f"big{number}", *["-x" + "y" * 126] * 1000) for number in range(60)],
+        ],
+        20,
+    ):
+        machine.runs(pid, command_line(*words), stat("qemu", 5))
+    forged = {f"_{tid}": stat(f"CPU {tid}/KVM", 5) for tid in range(3000)}
+    machine.runs(100, command_line("-name", "threads"), stat("qemu", 5), **forged)
+    together = page(machine, 1)
+    honest = [line for line in alone if '"honest"' in line]
+    assert len(honest) == 9
+    assert [line for line in together if '"honest"' in line] == honest
+    assert max(len(value.encode()) for line in together for value in re.findall(r'="([^"]*)"', line)) <= 600
+    assert "kvm_host_guests 66.0" in together
+    assert len(together) < 700, "3,000 threads have no series"
