@@ -182,8 +182,8 @@ def _another(monitor: str, arguments: Sequence[str]) -> CommandLine:
 
 def _socket_name(path: str) -> str:
     """Return what tells a guest's API socket from others: its name, or its folder's where all have the same name."""
-    folder, _, file = path.rpartition("/")
-    stem = re.sub(r"\.(?:sock|socket)$", "", file)
+    folder, _, last = path.rpartition("/")
+    stem = re.sub(r"\.(?:sock|socket)$", "", last)
     generic = re.fullmatch(
         r"(?:clh-)?(?:api|vmm?|control|firecracker|cloud-hypervisor|crosvm|ch)(?:[-_.]sock(?:et)?)?", stem
     )
@@ -208,10 +208,10 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield option, value
 
 
-def _configured(config: bytes) -> Iterator[tuple[str, str]]:
+def _configured(content: bytes) -> Iterator[tuple[str, str]]:
     """Yield the options of a file for -readconfig: sections such as [memory] with lines such as size = "1024M"."""
     option, values = "", ""
-    for line in [*config.decode("utf-8", "backslashreplace").split("\n"), "[]"]:
+    for line in [*content.decode("utf-8", "backslashreplace").split("\n"), "[]"]:
         section, given = _SECTION.match(line), _CONFIGURED.match(line)
         if section:
             if option:
