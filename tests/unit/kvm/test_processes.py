@@ -80,6 +80,20 @@ def test_other_monitors_are_guests_with_their_vcpus(comm: str, vcpu: str, words:
     assert (guest.cpu_seconds, guest.guest_seconds, guest.guest_time_absent) == (5, 3, "")
 
 
+def test_a_vcpu_that_has_not_run_yet_makes_a_known_monitor_a_guest_and_no_other_program() -> None:
+    threads = {"task/9/stat": stat("main", 5), "task/11/stat": stat("vcpu0", 0)}
+    line = command_line("--api-socket", "/run/a.sock", program="cloud-hypervisor")
+    assert found("cloud-hyperviso", line, threads) == [("a", "cloud-hypervisor")]
+    assert found("sleep", line, threads) == []
+
+
+def test_kvm_s_are_among_the_first_open_files() -> None:
+    line = command_line(*WORDS, program="/opt/vmm-3.1")
+    for before, seen in ((255, [("web", "qemu")]), (256, [])):
+        files = {f"fd/{number}": b"/dev/null" for number in range(before)}
+        assert found("vmm-3.1", line, {**files, "fd/999": b"anon_inode:kvm-vm"}) == seen
+
+
 def test_a_monitor_without_a_vcpu_serves_or_waits() -> None:
     """Crosvm's devices are processes of its program, too; Firecracker waits for its API's caller."""
     assert found("crosvm", command_line("run", "vmlinux", program="crosvm")) == []
