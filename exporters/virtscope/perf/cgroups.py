@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from virtscope.toolkit.hierarchy import Folders, hierarchy
+from virtscope.toolkit.hierarchy import Folders, hierarchy, label
 
 CONTROLLER = "perf_event"
 
@@ -24,7 +24,7 @@ class Cgroup(NamedTuple):
     The inode stays its own for as long as a counter of the cgroup is open, whatever happens to its folder.
     """
 
-    path: str  # below the mount point, such as "/machine.slice/web.scope"; what isn't UTF-8 is escaped
+    path: str  # below the mount point, such as "/machine.slice/web.scope"; as label() makes it
     inode: int
 
 
@@ -46,7 +46,7 @@ class Cgroups:
         if not self._any:
             return []
         found = self._chosen.walk(hierarchy(self._procfs, CONTROLLER).root)
-        self._folders = {Cgroup(each.path, each.inode): each.folder for each in found}
+        self._folders = {Cgroup(label(each.path), each.inode): each.folder for each in found}
         # A name may be what another one, which isn't UTF-8, is escaped to. Their series would be the same.
         first: dict[str, Cgroup] = {}
         for cgroup in sorted(self._folders):

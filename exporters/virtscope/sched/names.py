@@ -6,39 +6,38 @@ hand: `find /sys/fs/cgroup -type d -printf '%i %P\\n'`.
 
 from __future__ import annotations
 
+import logging
 import re
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.toolkit.collect import SourceUnavailable
-from virtscope.toolkit.hierarchy import Folders
+from virtscope.toolkit.hierarchy import Folders, label
+from virtscope.toolkit.layouts import VCPU, begins
+
+log = logging.getLogger(__name__)
 
 HOST = "(host)"
+REST = "(rest)"
 
-# The outermost container, as container:cgroup:info in prometheus/rules/cgroup.yml knows it, and Proxmox's guests.
-_CONTAINER = re.compile(
-    r"/(?:.*/)?(?:"
-    r"(?:(?:docker|libpod|nerdctl|cri-containerd|crio)-)?[0-9a-f]{64}(?:[.]scope)?|"
-    r"lxc/[^/]+|lxc[.]payload[./][^/]+|"
-    r"machine[.]slice/(?:machine-[^/]+[.]scope|systemd-nspawn@[^/]+[.]service)|machine/[^/]+[.]libvirt-[a-z]+|"
-    r"kubepods(?:[.]slice)?/(?:[^/]+/)?(?:kubepods-(?:[a-z]+-)?)?pod[^/]+|"
-    r"virtscope/[^/]+|"
-    r"qemu[.]slice/[^/]+[.]scope"
-    r")",
-    re.DOTALL,
-)
 # A unit of systemd, all that a user runs being one; a slice is none.
 _UNIT = re.compile(
     r"/user[.]slice/user-[^/]+[.]slice|/(?:[^/]+[.]slice/)*[^/]+[.](?:service|scope|socket|mount|swap)", re.DOTALL
 )
-# A vCPU of a KVM guest of libvirt's, which has a cgroup for each thread that is one.
-_VCPU = re.compile(r"(/.*(?:/machine-qemu[^/]+[.]scope|[.]libvirt-qemu))(?:/libvirt)?/vcpu[0-9]+", re.DOTALL)
+
+# Whoever may make cgroups can make any number that look like containers. Each shown one has up to 15 series, most of
+# them with its name and some with another's: at most 30,000 series, 15 MB.
+MOST_SHOWN = 2_000
+MOST_NAMES_BYTES = 500_000
 
 
 class Name(NamedTuple):
     """Whose a cgroup is."""
 
-    waiting: str  # to whom what its tasks wait is counted: the path of a container or chosen cgroup, or HOST
+    # To whom what its tasks wait is counted: the path of a container or chosen cgroup, HOST, or REST, for which there
+    # are too many.
+    waiting: str
     running: str  # as what it is named to those who wait meanwhile: these, or the path of a systemd unit
 
 
@@ -46,7 +45,7 @@ class Found(NamedTuple):
     """The cgroups that there are."""
 
     names: dict[int, Name]  # by id
-    shown: frozenset[str]  # the containers and chosen cgroups, and HOST
+    shown: frozenset[str]  # the containers and chosen cgroups, HOST, and REST if some of them are left out
     running: frozenset[str]  # all names of those that may run
 
 
@@ -61,6 +60,7 @@ class Names:
         """`root` is where the hierarchy is mounted; all its `folders` are walked, and choose some beside containers."""
         self._root = root
         self._folders = folders
+        self._crowded = False  # as it was logged
 
     def find(self) -> Found:
         """Return the cgroups that there are; raises SourceUnavailable where the hierarchy is no longer mounted."""
@@ -68,25 +68,52 @@ class Names:
             names = {self._root.stat().st_ino: _OF_HOST}
         except OSError as error:
             raise SourceUnavailable(f"{error.filename}: {error.strerror}") from None
-        by_path = {"": _OF_HOST}
+        beside: dict[
+            str, list[Name]
+        ] = {}  # the containers by the unit that they are in, or the first name of their path
         vcpus: dict[str, set[int]] = {}  # by guest
-        for path, inode, _, chosen in self._folders.walk(self._root):
-            name = by_path[path[: path.rindex("/")]]  # of the cgroup above, which comes first
+        for path, inode, above, _, chosen in self._folders.walk(self._root):
+            name = names[above]  # which comes first
             if name.waiting is HOST:  # else it is inside of a container
-                if chosen or _CONTAINER.fullmatch(path):
-                    name = Name(path, path)
+                if chosen or begins(path):
+                    unit = path.split("/", 2)[1] if name.running is HOST else name.running
+                    name = Name(label(path), label(path))
+                    beside.setdefault(unit, []).append(name)
                 elif name.running is HOST and _UNIT.fullmatch(path):
-                    name = Name(HOST, path)
-            elif "/vcpu" in path and (vcpu := _VCPU.fullmatch(path)) and vcpu[1] == name.waiting:
+                    name = Name(HOST, label(path))
+            elif "/vcpu" in path and (vcpu := VCPU.fullmatch(path)) and label(vcpu[1]) == name.waiting:
                 vcpus.setdefault(name.waiting, set()).add(inode)
-            by_path[path] = names[inode] = name
+            names[inode] = name
         if vcpus:
             _count_vcpus_alone(names, vcpus)
-        return Found(
-            names,
-            frozenset(name.waiting for name in by_path.values()),
-            frozenset(name.running for name in by_path.values()),
-        )
+        self._leave_out(names, _too_many(beside))
+        there = set(names.values())
+        return Found(names, frozenset(name.waiting for name in there), frozenset(name.running for name in there))
+
+    def _leave_out(self, names: dict[int, Name], left_out: set[str]) -> None:
+        if left_out and not self._crowded:
+            log.warning(
+                "too many containers: some are in (rest); a user may have made cgroups that look like containers",
+                extra={"fields": {"left_out": len(left_out), "shown": MOST_SHOWN}},
+            )
+        self._crowded = bool(left_out)
+        if left_out:
+            for inode, name in names.items():
+                if name.running in left_out:
+                    names[inode] = Name(REST, REST)
+
+
+def _too_many(beside: dict[str, list[Name]]) -> set[str]:
+    """Return those for which there is no room. All units have the same room, so that none takes that of others."""
+    left_out = set()
+    names, size = 0, 0
+    for of_each in zip_longest(*beside.values()):
+        for name in filter(None, of_each):
+            names += 1
+            size += len(name.running.encode())
+            if names > MOST_SHOWN or size > MOST_NAMES_BYTES:
+                left_out.add(name.running)
+    return left_out
 
 
 def _count_vcpus_alone(names: dict[int, Name], vcpus: dict[str, set[int]]) -> None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from virtscope.sched.names import HOST, NONE, Found
+from virtscope.sched.names import HOST, NONE, REST, Found
 from virtscope.sched.program import IDLE, MOST_PAIRS, OTHER, STOLEN, THROTTLED, Pair, Waited
 
-REST = "(rest)"
 NO_CGROUP = {IDLE: "(idle)", OTHER: REST, THROTTLED: "(cap)", STOLEN: "(stolen)"}
 
 MOST = 8  # others that are named of each that waits, containers and units together

@@ -6,6 +6,7 @@ two. By hand: `find /sys/fs/cgroup -type d`.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 # Whoever may make cgroups, as root in a container may, can make any number. The deepest are left out.
 MOST_FOLDERS = 20_000
+_MOST_LABEL = 512  # bytes of a path in a label; whoever may make cgroups can make paths of 4,095
 
 _LEAF_LINKS = 2  # a folder's own name and its "."; each folder in it adds one. (Some file systems always say 1.)
 
@@ -45,8 +47,9 @@ class Hierarchy(NamedTuple):
 class Folder(NamedTuple):
     """A cgroup's folder."""
 
-    path: str  # below the mount point, such as "/machine.slice/web.scope"; what isn't UTF-8 is escaped
+    path: str  # below the mount point, such as "/machine.slice/web.scope"; for label()
     inode: int  # since Linux 5.5 the cgroup's id, where a word has 64 bits: another cgroup never has it again
+    above: int  # the inode of the folder that it is in
     folder: str  # where it is
     chosen: bool  # by the globs
 
@@ -73,27 +76,29 @@ class Folders:
 
         Only folders are read that a glob may choose from, unless all are walked.
         """
-        waiting = deque([("", self._include, self._exclude)])
+        # The path above, which those beside it share: many paths may be long.
+        waiting = deque([("", "", root.stat().st_ino, self._include, self._exclude)])
         problem = ""
         for _ in range(MOST_FOLDERS):
             if not waiting:
                 break
-            path, include, exclude = waiting.popleft()
+            above, name, inode, include, exclude = waiting.popleft()
+            path = f"{above}/{name}" if name else ""
             try:
                 below = _below(f"{root}{path}")
             except OSError as error:  # its owner may have closed it, or made it too deep for a path
-                problem = problem or f"{error.filename}: {error.strerror}"
+                problem = problem or f"{label(str(error.filename))}: {error.strerror}"
                 continue
-            for name, inode in below:
+            for name, found in below:
                 wanted = _after(include, name) if include else include
                 unwanted = _after(exclude, name) if exclude else exclude
                 cgroup = f"{path}/{name}"
                 chosen = () in wanted and () not in unwanted
                 if chosen or self._all:
-                    yield Folder(_escaped(cgroup), inode, f"{root}{cgroup}", chosen)
+                    yield Folder(cgroup, found, inode, f"{root}{cgroup}", chosen)
                 # Below it may be one that is chosen.
                 if self._all or (any(wanted) and (None,) not in unwanted):
-                    waiting.append((cgroup, wanted, unwanted))
+                    waiting.append((path, name, found, wanted, unwanted))
         if waiting:
             problem = f"there are more than {MOST_FOLDERS}" + (
                 "" if self._all else " where the globs may choose from: give globs without **"
@@ -103,8 +108,13 @@ class Folders:
         self._problem = problem
 
 
-def _escaped(path: str) -> str:
-    return path if path.isascii() else os.fsencode(path).decode(errors="backslashreplace")
+def label(path: str) -> str:
+    """Return a path as it is in labels: what isn't UTF-8 is escaped, and the end of a long one is its hash."""
+    text = path if path.isascii() else os.fsencode(path).decode(errors="backslashreplace")
+    if len(text.encode()) <= _MOST_LABEL:
+        return text
+    end = f"...{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+    return text.encode()[: _MOST_LABEL - len(end)].decode(errors="ignore") + end
 
 
 def _below(folder: str) -> list[tuple[str, int]]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-import re
+import os
 from pathlib import Path
 
 import pytest
 
-from virtscope.sched.names import HOST, Name, Names
+from virtscope.sched.names import HOST, REST, Name, Names
 from virtscope.toolkit import hierarchy
 from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import Folders
 
-RULES = Path(__file__).resolve().parents[3] / "prometheus/rules/cgroup.yml"
 ID = "4f2c" * 16
 GUEST = r"/machine.slice/machine-qemu\x2d1\x2dweb.scope"
 
@@ -30,37 +29,15 @@ def names(root: Path, *paths: str, include: tuple[str, ...] = (), exclude: tuple
     return {path: found[(root / path.strip("/")).stat().st_ino] for path in paths}
 
 
-CONTAINERS = (
-    (f"/docker/{ID}", f"/docker/{ID}"),
-    (f"/docker/{ID}/system.slice/cron.service", f"/docker/{ID}"),
-    (f"/system.slice/docker-{ID}.scope/init", f"/system.slice/docker-{ID}.scope"),
-    (f"/machine.slice/libpod-{ID}.scope", f"/machine.slice/libpod-{ID}.scope"),
-    ("/lxc/101/ns/user.slice", "/lxc/101"),
-    ("/lxc.payload.web/init.scope", "/lxc.payload.web"),
-    ("/machine.slice/systemd-nspawn@a.service/payload", "/machine.slice/systemd-nspawn@a.service"),
-    (f"{GUEST}/libvirt", GUEST),
-    ("/machine/qemu-1-web.libvirt-qemu/vcpu0", "/machine/qemu-1-web.libvirt-qemu"),
-    ("/qemu.slice/100.scope", "/qemu.slice/100.scope"),
-    (
-        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7.slice/crio-{ID}.scope",
-        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7.slice",
-    ),
-    ("/virtscope/shop-web", "/virtscope/shop-web"),
-)
-
-
-@pytest.mark.parametrize(("path", "whose"), CONTAINERS)
-def test_containers_and_guests_are_the_outermost(tmp_path: Path, path: str, whose: str) -> None:
-    assert names(tmp_path, path)[path] == Name(whose, whose)
-
-
-@pytest.mark.parametrize(("path", "whose"), [each for each in CONTAINERS if "qemu.slice" not in each[0]])
-def test_the_rules_know_the_same_containers(path: str, whose: str) -> None:
-    """So that what waits is joined with what cAdvisor has; guests of Proxmox are joined by kvm-exporter's metrics."""
-    (written,) = re.findall(r"'part', 'container\$1', 'id',\s*'(/.*?)'\n", RULES.read_text(), re.DOTALL)
-    found = re.fullmatch(re.sub(r"\\\n\s*", "", written), path)
-    assert found
-    assert path.removesuffix(found[1] or "") == whose
+def test_containers_and_guests_are_the_outermost(tmp_path: Path) -> None:
+    pod = f"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod7.slice/crio-{ID}.scope"
+    found = names(tmp_path, f"/docker/{ID}/lxc/web", pod, "/default/web", "/default/web/in")
+    assert [name.waiting for name in found.values()] == [
+        f"/docker/{ID}",
+        pod.rpartition("/")[0],
+        *["/default/web"] * 2,
+    ]
+    assert all(name.running == name.waiting for name in found.values())
 
 
 UNITS = (
@@ -112,6 +89,42 @@ def test_what_is_not_utf_8_is_escaped(tmp_path: Path) -> None:
     (folder / "in").mkdir(parents=True)
     found = there(tmp_path).find().names
     assert found[folder.stat().st_ino].waiting == found[(folder / "in").stat().st_ino].waiting == r"/lxc/gr\xf6\xdfe"
+
+
+def test_a_long_name_is_cut_and_stays_one_of_its_own(tmp_path: Path) -> None:
+    """To a shell's argument 250 bytes that aren't UTF-8 are 1,000, and four of these are more than Prometheus takes."""
+    deep = os.fsdecode(b"/user.slice" + 3 * (b"/" + b"\xff" * 250))
+    found = names(tmp_path, f"{deep}/lxc/a", f"{deep}/lxc/b", f"{deep}/lxc/a/in")
+    a, b, inside = (name.waiting for name in found.values())
+    assert a == inside != b
+    assert len(a.encode()) == len(b.encode()) == 512
+    assert a.startswith(r"/user.slice/\xff\xff")
+
+
+def test_a_user_s_many_containers_are_in_the_rest_and_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of 4 places the user, who has 6, gets those that are left: the 2 others are shown."""
+    monkeypatch.setattr("virtscope.sched.names.MOST_SHOWN", 4)
+    flood = [f"/user.slice/user-1000.slice/{folder}/{number:064x}" for folder in "xyz" for number in (1, 2)]
+    others = [f"/docker/{ID}", "/user.slice/user-1001.slice/app.slice/lxc.payload.web"]
+    with caplog.at_level(logging.WARNING):
+        found = names(tmp_path, *flood, f"{flood[-1]}/in", *others)
+        again = there(tmp_path).find()
+    assert [found[path] for path in others] == [Name(path, path) for path in others]
+    assert sorted(found[path].waiting for path in flood)[:4] == [REST] * 4
+    assert found[f"{flood[-1]}/in"] == found[flood[-1]]
+    assert len(again.shown - {HOST, REST}) == 4
+    assert [record.__dict__["fields"]["left_out"] for record in caplog.records] == [4, 4]
+
+
+def test_long_names_of_a_user_are_in_the_rest_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for 400 bytes: the short one's 9, and 1 of 211."""
+    monkeypatch.setattr("virtscope.sched.names.MOST_NAMES_BYTES", 400)
+    long = [f"/user.slice/user-1000.slice/{'w' * 178}/lxc/{number}" for number in range(3)]
+    found = names(tmp_path, *long, "/lxc/shop")
+    assert found["/lxc/shop"].waiting == "/lxc/shop"
+    assert sorted(found[path].waiting == REST for path in long) == [False, True, True]
 
 
 def test_the_root_is_the_hosts(tmp_path: Path) -> None:

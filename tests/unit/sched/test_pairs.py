@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from virtscope.sched.names import HOST, Found, Name
-from virtscope.sched.pairs import MOST, NO_CGROUP, REST, Pairs
+from virtscope.sched.names import HOST, REST, Found, Name
+from virtscope.sched.pairs import MOST, NO_CGROUP, Pairs
 from virtscope.sched.program import IDLE, MOST_PAIRS, OTHER, STOLEN, THROTTLED, Waited
 
 MS = 1_000_000
