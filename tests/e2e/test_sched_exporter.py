@@ -6,6 +6,7 @@ What runs is stopped while counters are read, so that nothing moves meanwhile an
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.golden_pages import assert_lints
 from virtscope.sched import privileges
-from virtscope.sched.program import Program
+from virtscope.sched.program import MOST_PAIRS, OTHER, THROTTLED, Program
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
@@ -257,13 +258,69 @@ def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
         try:
             end = time.monotonic() + WINDOW_SECONDS
             while time.monotonic() < end:
-                program.forget(program.pairs(), [])
+                program.forget(program.pairs())
         finally:
             for each in busy:
                 each.kill()
                 each.wait(30)
         assert program.totals().waited > 0
         assert program.totals().lost == 0
+
+
+def fill(program: Program, name: bytes, rooms: int, key_words: int, value_words: int) -> None:
+    """Fill a map of the program's as a user with many cgroups does, who have ids that no cgroup of this machine has."""
+    update = program._lib.bpf_map_update_elem
+    values = (ctypes.c_uint64 * (value_words * program._lib.libbpf_num_possible_cpus()))(1)
+    for number in range(rooms):
+        key = (ctypes.c_uint64 * key_words)(2**40 + number)
+        if update(program._lib.bpf_map__fd(program._map(name)), key, values, ctypes.c_uint64(0)):
+            return  # it is full: pairs of this machine are in it too
+
+
+def waited_by(program: Program, container: Container) -> dict[int, float]:
+    """Seconds that a container has waited, by the id of who ran."""
+    cgroup = container.folder.stat().st_ino
+    return {running: waited.ns / 1e9 for (waiting, running), waited in program.pairs().items() if waiting == cgroup}
+
+
+def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
+    mounted: Hierarchy, containers: list[Container]
+) -> None:
+    shop, batch = containers
+    shop.cap(0.01)
+    privileges.raise_memory_lock()
+    with contextlib.closing(Program(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
+        fill(program, b"throttles", 2048, key_words=1, value_words=4)
+        batch.burn()
+        shop.burn()
+        deadline = time.monotonic() + 60
+        while shop.throttled() < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        shop.stop()
+        waited, throttled = waited_by(program, shop), shop.throttled()
+    # What was held when the program saw the cap for the first time, a turn on each CPU, isn't known.
+    assert waited[THROTTLED] == pytest.approx(throttled, rel=0.2)
+    assert waited.get(batch.folder.stat().st_ino, 0) < throttled / 10
+
+
+def test_what_finds_no_room_among_the_pairs_is_counted_and_in_the_rest(
+    mounted: Hierarchy, containers: list[Container]
+) -> None:
+    shop, batch = containers
+    privileges.raise_memory_lock()
+    with contextlib.closing(Program(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
+        fill(program, b"pairs", MOST_PAIRS, key_words=2, value_words=2)
+        batch.burn()
+        shop.burn()
+        deadline = time.monotonic() + 60
+        while waited_by(program, shop).get(OTHER, 0) < 0.5:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        shop.stop()
+        waited, lost = waited_by(program, shop), program.totals().lost
+    assert set(waited) == {OTHER}
+    assert waited[OTHER] <= lost / 1e9
 
 
 def _every_call_takes_it() -> bool:

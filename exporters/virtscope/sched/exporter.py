@@ -72,8 +72,8 @@ def _counting(procfs: Path, sysfs: Path, folders: Folders) -> tuple[Callable[[],
     def read() -> list[Metric]:
         waited, totals = program.pairs(), program.totals()
         unneeded = pairs.add(waited, names.find(), time.monotonic())
-        program.forget(*unneeded)
-        pairs.forget(unneeded.pairs)
+        program.forget(unneeded)
+        pairs.forget(unneeded)
         return families.of(pairs.rows, totals)
 
     return read, lambda: f"{program.library}, cgroup v{version} at {root}", _needed(program)

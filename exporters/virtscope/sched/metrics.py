@@ -60,7 +60,8 @@ class Families:
             ),
             family(
                 "sched_wait_lost_seconds_total",
-                "Time that tasks waited for a CPU and that is in no pair, for want of room for more pairs, in seconds.",
+                "Time that tasks waited for a CPU and for which the kernel had no room for another pair, in seconds; "
+                "it is in (rest) of the cgroup that waited.",
                 [({}, totals.lost / 1e9)],
             ),
         ]

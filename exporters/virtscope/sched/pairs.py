@@ -8,7 +8,6 @@ its waiting.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from virtscope.sched.names import HOST, NONE, REST, Found
 from virtscope.sched.program import IDLE, MOST_PAIRS, OTHER, STOLEN, THROTTLED, Pair, Waited
@@ -63,13 +62,6 @@ class Row:
         del self.ns[name]
 
 
-class Unneeded(NamedTuple):
-    """What the kernel may forget, to have room."""
-
-    pairs: list[Pair]
-    cgroups: set[int]  # that have gone
-
-
 class Pairs:
     """Adds up what the kernel's pairs grow by."""
 
@@ -79,7 +71,7 @@ class Pairs:
         self._found = NONE
         self._added = 0.0
 
-    def add(self, pairs: dict[Pair, Waited], found: Found, now: float) -> Unneeded:
+    def add(self, pairs: dict[Pair, Waited], found: Found, now: float) -> list[Pair]:
         """Add what is new in `pairs`, read before the cgroups were found, at this moment of a clock in seconds.
 
         Returns what the kernel may forget: pairs of which a cgroup has gone, and idle ones where it has little room.
@@ -103,10 +95,8 @@ class Pairs:
         fade = 0.5 ** ((now - self._added) / _HALF_LIFE)
         for name, row in self.rows.items():
             row.add(grown.get(name, {}), found.running, fade)
-        gone_cgroups = self._found.names.keys() - found.names.keys()
-        gone_cgroups |= {waiting for waiting, _ in unneeded if waiting not in found.names}
         self._found, self._added = found, now
-        return Unneeded(unneeded, gone_cgroups)
+        return unneeded
 
     def _count(self, pair: Pair, waited: Waited, found: Found, grown: dict[str, dict[str, int]]) -> None:
         """Count what a pair grew by, by names; a cgroup that has just gone still has its own."""

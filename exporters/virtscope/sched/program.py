@@ -48,7 +48,7 @@ class Totals(NamedTuple):
     switches: int
     waited: int  # ns that were charged to whoever ran
     run_delay: int  # ns that tasks waited by the kernel's own count; 0 where it has none
-    lost: int  # ns for which there was no room
+    lost: int  # ns for which there was no room among the pairs
 
 
 class Program:
@@ -71,7 +71,7 @@ class Program:
                 raise why(Refused(error.errno or 0, said(), self.library), machine) from None
         self._cpus = lib.libbpf_num_possible_cpus()
         self._words = lib.bpf_map__value_size(self._map(b"cpus")) // 8
-        self._fds = {name: lib.bpf_map__fd(self._map(name)) for name in (b"pairs", b"cpus", b"throttles")}
+        self._fds = {name: lib.bpf_map__fd(self._map(name)) for name in (b"pairs", b"rests", b"cpus")}
         self._keys = (c_uint64 * (2 * _BATCH))()
         self._values = (c_uint64 * (2 * self._cpus * _BATCH))()
         self._total = (c_uint64 * (self._words * self._cpus))()
@@ -101,24 +101,32 @@ class Program:
         self._link = self._object = 0
 
     def pairs(self) -> dict[Pair, Waited]:
-        """Return what was added up for each pair; raises SourceError."""
-        found: dict[Pair, Waited] = {}
+        """Return what was added up for each pair, with OTHER also for pairs that found no room; raises SourceError."""
+        found = {(words[0], words[1]): waited for words, waited in self._entries(b"pairs", 2)}
+        for (waiting,), (ns, waits) in self._entries(b"rests", 1):
+            known = found.get((waiting, OTHER), Waited(0, 0))
+            found[waiting, OTHER] = Waited(known.ns + ns, known.waits + waits)
+        return found
+
+    def _entries(self, name: bytes, key_words: int) -> Iterator[tuple[list[int], Waited]]:
+        """Yield each key of a map, which has so many words, with what was added up for it on all CPUs."""
         after, count = c_uint64(), c_uint32()
         begin = None
         width = 2 * self._cpus
         while True:
             count.value = _BATCH
             failed = self._lib.bpf_map_lookup_batch(
-                self._fds[b"pairs"], begin, ctypes.byref(after), self._keys, self._values, ctypes.byref(count), None
+                self._fds[name], begin, ctypes.byref(after), self._keys, self._values, ctypes.byref(count), None
             )
             if failed and ctypes.get_errno() != errno.ENOENT:  # which says that these were the last
                 raise _unreadable()
-            keys, words = _integers(self._keys, 2 * count.value), _integers(self._values, width * count.value)
-            for at, pair in enumerate(zip(keys[0::2], keys[1::2])):
+            keys, words = _integers(self._keys, key_words * count.value), _integers(self._values, width * count.value)
+            for at in range(count.value):
                 of_cpus = words[at * width : (at + 1) * width]
-                found[pair] = Waited(sum(of_cpus[0::2]), sum(of_cpus[1::2]))
+                key = keys[at * key_words : (at + 1) * key_words]
+                yield key, Waited(sum(of_cpus[0::2]), sum(of_cpus[1::2]))
             if failed:
-                return found
+                return
             begin = ctypes.byref(after)
 
     def totals(self) -> Totals:
@@ -129,12 +137,12 @@ class Program:
         words = _integers(self._total, len(self._total))
         return Totals(*(sum(words[at :: self._words]) for at in range(len(Totals._fields))))
 
-    def forget(self, pairs: Iterable[Pair], cgroups: Iterable[int]) -> None:
-        """Make room: forget these pairs, and what was held of these cgroups by their caps; raises SourceError."""
-        for pair in pairs:
-            self._delete(b"pairs", (c_uint64 * 2)(*pair))
-        for cgroup in cgroups:
-            self._delete(b"throttles", c_uint64(cgroup))
+    def forget(self, pairs: Iterable[Pair]) -> None:
+        """Make room: forget these pairs; raises SourceError."""
+        for waiting, running in pairs:
+            self._delete(b"pairs", (c_uint64 * 2)(waiting, running))
+            if running == OTHER:
+                self._delete(b"rests", c_uint64(waiting))
 
     def _delete(self, name: bytes, key: ctypes.Array[c_uint64] | c_uint64) -> None:
         failed = self._lib.bpf_map_delete_elem(self._fds[name], ctypes.byref(key))

@@ -24,6 +24,7 @@ typedef __u32 __wsum;
 enum {
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_PERCPU_HASH = 10,
 	BPF_ANY = 0,
 };
 #include <bpf/bpf_helpers.h>
@@ -54,7 +55,7 @@ enum cgroup_subsys_id { cpu_cgrp_id = 1 };      // relocated too: which controll
 #define SLOTS 4          // cgroups that ran, summed up before the map is touched
 // Names that no cgroup has: the root's id is 1, others are larger.
 #define IDLE 0ull                 // nobody ran: the time to wake an idle CPU up
-#define OTHER (~0ull)             // the log didn't reach so far back
+#define OTHER (~0ull)             // not known: the log is too short, or a map is full
 #define THROTTLED (~0ull - 1)     // its own cap, cpu.max, held it
 #define STOLEN (~0ull - 2)        // a hypervisor below had the CPU
 
@@ -68,7 +69,7 @@ struct cpu {
 	u64 switches;
 	u64 waited;               // what was charged, ns
 	u64 run_delay;            // what the kernel counted in all, ns: coverage is waited / run_delay
-	u64 lost;                 // ns that found no room in the map
+	u64 lost;                 // ns that found no room in the map of pairs
 	u64 before;               // run_delay when the program was loaded
 	u64 exec_pid, exec;       // of the task that runs: what it had run when it began
 	struct sum sum[SLOTS];
@@ -77,7 +78,7 @@ struct cpu {
 };
 struct pair { u64 waiting, running; };
 struct value { u64 ns, waits; };
-struct throttle { u64 total, from, to; };
+struct throttle { u64 total, from, to, who; };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -93,8 +94,17 @@ struct {
 	__type(value, struct value);
 } pairs SEC(".maps");
 
+// What a cgroup waited that found no room among the pairs, by whoever ran.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 2048);
+	__type(key, u64);
+	__type(value, struct value);
+} rests SEC(".maps");
+
+// The least recently used entry makes room: a user who makes many capped cgroups can't keep others out.
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_PERCPU_HASH);
 	__uint(max_entries, 2048);
 	__type(key, u64);
 	__type(value, struct throttle);
@@ -115,6 +125,21 @@ static __always_inline u64 cgroup_of(struct task_struct *task)
 	return cgroups->dfl_cgrp->kn->id;
 }
 
+// For a pair that found no room. Not static: so the verifier follows it once, not from each place that charges.
+__attribute__((noinline)) int charge_rest(u64 waiting, u64 ns, u64 waits)
+{
+	struct value *v = bpf_map_lookup_elem(&rests, &waiting);
+
+	if (v) {
+		v->ns += ns;
+		v->waits += waits;
+	} else {
+		struct value first = {ns, waits};
+		bpf_map_update_elem(&rests, &waiting, &first, BPF_ANY);
+	}
+	return 0;
+}
+
 // Adds to a pair; `waits` is 1 for one of the pairs of each wait, so that each is counted once.
 static __always_inline void charge(struct cpu *c, u64 waiting, u64 running, u64 ns, u64 waits)
 {
@@ -127,8 +152,10 @@ static __always_inline void charge(struct cpu *c, u64 waiting, u64 running, u64 
 	} else {
 		struct value first = {ns, waits};
 		// Where another CPU has put the pair in meanwhile, this sets what is this CPU's, which is nothing yet.
-		if (bpf_map_update_elem(&pairs, &key, &first, BPF_ANY))
+		if (bpf_map_update_elem(&pairs, &key, &first, BPF_ANY)) {
 			c->lost += ns;
+			charge_rest(waiting, ns, waits);
+		}
 	}
 }
 
@@ -219,24 +246,27 @@ int on_switch(u64 *ctx)
 	total = held(next->se.cfs_rq);
 	if (total) {
 		struct throttle *t = bpf_map_lookup_elem(&throttles, &waiting);
-		if (!t) {
-			struct throttle first = {total, 0, 0};
+		if (!t || !t->total) {
+			// How much of it is new isn't known: nobody else is charged for this wait, nor for those during it.
+			struct throttle first = {total, queued, now, OTHER};
 			bpf_map_update_elem(&throttles, &waiting, &first, BPF_ANY);
-		} else {
-			if (t->total != total) {
-				t->from = queued;
-				t->to = queued + (total - t->total);
-				if (t->to > now)
-					t->to = now;
-				t->total = total;
-			}
-			if (queued >= t->from && queued < t->to) {
-				charge(c, waiting, THROTTLED, t->to - queued, once);
-				once = 0;
-				queued = t->to;
-				if (queued >= now)
-					return 0;
-			}
+			charge(c, waiting, OTHER, now - queued, once);
+			return 0;
+		}
+		if (t->total != total) {
+			t->from = queued;
+			t->to = queued + (total - t->total);
+			if (t->to > now)
+				t->to = now;
+			t->total = total;
+			t->who = THROTTLED;
+		}
+		if (queued >= t->from && queued < t->to) {
+			charge(c, waiting, t->who, t->to - queued, once);
+			once = 0;
+			queued = t->to;
+			if (queued >= now)
+				return 0;
 		}
 	}
 

@@ -7,7 +7,7 @@ import errno
 import os
 from typing import Any
 
-MAPS = {b"waits.rodata": 1, b"pairs": 2, b"cpus": 3, b"throttles": 4}
+MAPS = {b"waits.rodata": 1, b"pairs": 2, b"cpus": 3, b"rests": 4}
 OBJECT, PROGRAM, LINK = 100, 101, 102
 WORDS = 20  # of struct cpu
 
@@ -23,7 +23,7 @@ class FakeLibbpf:
         self.constants = b""
         self.pairs: dict[Pair, list[tuple[int, int]]] = {}  # ns and waits on each of two CPUs
         self.cpus = [[0] * WORDS, [0] * WORDS]
-        self.throttles: set[int] = set()
+        self.rests: dict[int, list[tuple[int, int]]] = {}  # what found no room among the pairs, by who waited
         self.closed: list[int] = []
         self.unreadable = 0  # the errno with which maps are refused
         self.batch = 3  # pairs that it gives at once
@@ -97,21 +97,23 @@ class FakeLibbpf:
             values[index] = word
         return 0
 
-    def _bpf_map_lookup_batch(
-        self, _fd: int, begin: Any, after: Any, keys: Any, values: Any, count: Any, _options: None
-    ) -> int:
+    def _bpf_map_lookup_batch(self, fd: int, begin: Any, after: Any, keys: Any, values: Any, *rest: Any) -> int:
         if self.unreadable:
             ctypes.set_errno(self.unreadable)
             return -1
         at = begin._obj.value if begin else 0
-        given = list(self.pairs.items())[at : at + self.batch]
-        for index, (pair, of_cpus) in enumerate(given):
-            keys[2 * index], keys[2 * index + 1] = pair
+        entries: Any = self._entries(fd)
+        given = list(entries.items())[at : at + self.batch]
+        for index, (key, of_cpus) in enumerate(given):
+            if fd == MAPS[b"pairs"]:
+                keys[2 * index], keys[2 * index + 1] = key
+            else:
+                keys[index] = key
             for word, value in enumerate(value for both in of_cpus for value in both):
                 values[4 * index + word] = value
-        count._obj.value = len(given)
+        rest[0]._obj.value = len(given)  # count
         after._obj.value = at + len(given)
-        if at + len(given) < len(self.pairs):
+        if at + len(given) < len(entries):
             return 0
         ctypes.set_errno(errno.ENOENT)
         return -1
@@ -120,13 +122,13 @@ class FakeLibbpf:
         if self.unreadable:
             ctypes.set_errno(self.unreadable)
             return -1
-        found: Any = self.pairs if fd == MAPS[b"pairs"] else self.throttles
+        entries = self._entries(fd)
         wanted: Any = tuple(key._obj) if fd == MAPS[b"pairs"] else key._obj.value
-        if wanted not in found:
+        if wanted not in entries:
             ctypes.set_errno(errno.ENOENT)
             return -1
-        if fd == MAPS[b"pairs"]:
-            del self.pairs[wanted]
-        else:
-            self.throttles.remove(wanted)
+        del entries[wanted]
         return 0
+
+    def _entries(self, fd: int) -> Any:
+        return self.pairs if fd == MAPS[b"pairs"] else self.rests

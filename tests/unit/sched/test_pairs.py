@@ -66,7 +66,7 @@ def test_who_is_nobody_has_a_name_too() -> None:
     assert counted(pairs) == {
         container(2): {HOST: MS, BACKUP: 2 * MS, "(idle)": 3 * MS, REST: 4 * MS, "(cap)": 5 * MS, "(stolen)": 6 * MS}
     }
-    assert unneeded == ([], set())
+    assert unneeded == []
 
 
 def test_a_units_waiting_is_the_hosts() -> None:
@@ -151,17 +151,10 @@ def test_who_is_gone_ends_and_the_rest_does_not_jump() -> None:
     unneeded = pairs.add(kernel | {(2, 4): Waited(501 * MS, 2)}, found(2, 5), 15)
     assert counted(pairs) == {container(2): {REST: MS}}
     assert container(4) not in pairs.rows
-    assert (set(unneeded.pairs), unneeded.cgroups) == ({(2, 4), (4, 2)}, {4})
-    pairs.forget(unneeded.pairs)
-    assert pairs.add({}, found(2, 5), 30) == ([], set())
+    assert set(unneeded) == {(2, 4), (4, 2)}
+    pairs.forget(unneeded)
+    assert pairs.add({}, found(2, 5), 30) == []
     assert counted(pairs) == {container(2): {REST: MS}}
-
-
-def test_a_cgroup_that_never_waited_is_forgotten_too() -> None:
-    """The kernel may know of its cap."""
-    pairs = Pairs()
-    pairs.add({}, found(2, 4), 0)
-    assert pairs.add({}, found(2), 15).cgroups == {4}
 
 
 def test_one_that_comes_again_under_its_path_begins_at_0() -> None:
@@ -176,7 +169,7 @@ def test_one_made_and_gone_between_two_reads_takes_nobody_else_s_name() -> None:
     pairs = Pairs()
     unneeded = pairs.add({(2, 77): Waited(4 * MS, 1), (78, 2): Waited(9 * MS, 1)}, found(2), 0)
     assert counted(pairs) == {container(2): {REST: 4 * MS}}
-    assert set(unneeded.pairs) == {(2, 77), (78, 2)}
+    assert set(unneeded) == {(2, 77), (78, 2)}
 
 
 def test_what_the_kernel_has_forgotten_begins_again() -> None:
@@ -193,8 +186,7 @@ def test_where_room_is_scarce_idle_pairs_make_some(pairs_there: int, makes_room:
     pairs, there = Pairs(), found(*range(2, 200))
     keys = [(number // 190 + 2, number % 190 + 2) for number in range(pairs_there)]
     kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))
-    assert pairs.add(kernel, there, 0).pairs == []
+    assert pairs.add(kernel, there, 0) == []
     kernel[keys[0]] = Waited(2 * MS, 2)
     unneeded = pairs.add(kernel, there, 15)
-    assert unneeded.pairs == (keys[1:] if makes_room else [])
-    assert unneeded.cgroups == set()
+    assert unneeded == (keys[1:] if makes_room else [])

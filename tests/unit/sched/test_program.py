@@ -12,7 +12,7 @@ import pytest
 from tests.unit.sched.fake_libbpf import LINK, OBJECT, FakeLibbpf
 from tools import bpf
 from virtscope.sched import program
-from virtscope.sched.program import Program, Totals, Waited
+from virtscope.sched.program import OTHER, Program, Totals, Waited
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
@@ -49,13 +49,21 @@ def test_totals_are_those_of_all_cpus() -> None:
     assert loaded(lib).totals() == Totals(switches=2, waited=2**41, run_delay=60, lost=8)
 
 
+def test_what_found_no_room_among_the_pairs_is_in_the_rest_of_who_waited() -> None:
+    lib = FakeLibbpf()
+    lib.pairs = {(2, 3): [(5, 1), (0, 0)], (2, OTHER): [(7, 1), (1, 1)]}
+    lib.rests = {2: [(30, 4), (2, 1)], 9: [(0, 0), (6, 2)]}
+    assert loaded(lib).pairs() == {(2, 3): Waited(5, 1), (2, OTHER): Waited(40, 7), (9, OTHER): Waited(6, 2)}
+
+
 def test_it_forgets_what_it_has_to_and_what_is_not_there() -> None:
     lib = FakeLibbpf()
-    lib.pairs = {(2, 3): [(1, 1), (1, 1)], (3, 2): [(1, 1), (1, 1)]}
-    lib.throttles = {2, 3}
-    loaded(lib).forget([(2, 3), (9, 9)], [3, 9])
+    nothing = [(1, 1), (1, 1)]
+    lib.pairs = {(2, 3): nothing, (3, 2): nothing, (2, OTHER): nothing}
+    lib.rests = {2: nothing, 3: nothing}
+    loaded(lib).forget([(2, 3), (9, 9), (2, OTHER), (9, OTHER)])
     assert list(lib.pairs) == [(3, 2)]
-    assert lib.throttles == {2}
+    assert list(lib.rests) == [3]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +73,7 @@ def test_what_can_no_longer_be_read_is_an_error(number: int, words: str) -> None
     lib = FakeLibbpf()
     running = loaded(lib)
     lib.unreadable = number
-    for read in (running.pairs, running.totals, lambda: running.forget([(2, 3)], [])):
+    for read in (running.pairs, running.totals, lambda: running.forget([(2, 3)])):
         with pytest.raises(SourceError, match=words) as raised:
             read()
         assert not isinstance(raised.value, SourceUnavailable)
