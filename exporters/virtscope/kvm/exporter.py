@@ -113,7 +113,7 @@ def live(files: Files, procfs: str, beside: Mapping[str, Beside]) -> list[Source
     """Return what shows this host, with the sources by name that know more of its guests."""
     host = HostView(files, [source.add_to for source in beside.values()])
     return [
-        Source("procfs", lambda: host.families(time.monotonic()), lambda: procfs),
+        Source("procfs", lambda: host.families(time.monotonic()), lambda: host.origin(procfs)),
         *[
             Source(name, source.read, source.origin, required=False, background=source.background)
             for name, source in beside.items()
@@ -129,6 +129,11 @@ class HostView:
         self._add = add
         self._taps = Taps(files)
         self._label_sets = metrics.LabelSets()
+
+    def origin(self, procfs: str) -> str:
+        """Return where what was read is from, with what can't be seen there."""
+        unseen = self._guests.cgroups.unseen
+        return f"{procfs}; {unseen}" if unseen else procfs
 
     def families(self, now: float) -> list[Metric]:
         """Return the families; `now` is a time of any clock, in seconds. Raises as Guests.read() does."""

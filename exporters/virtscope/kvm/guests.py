@@ -108,7 +108,7 @@ class Guests:
         self._every_time = every_time
         self._looked_at = 0.0
         self._all_counters = True  # are read at this look
-        self._cgroups = Cgroups(files)
+        self.cgroups = Cgroups(files)
         self._kept: dict[tuple[int, int], _Kept] = {}
         self._tells_guest_time = False  # once it has, for good: it is the kernel's property
 
@@ -202,6 +202,7 @@ class Guests:
             memory_resident_bytes=facts.resident_bytes,
             memory_limit_bytes=line.memory_bytes,
             limits=facts.cgroups.limits,
+            cgroup=facts.cgroups.cgroup,
             throttling=self._throttling(kept, facts.cgroups),
             taps=facts.taps,
             network_namespace=facts.network_namespace,
@@ -219,7 +220,7 @@ class Guests:
                     kept.opened = opened(self._files, pid, line.tap_descriptors)
             facts = kept.facts = _Facts(
                 resident_bytes=sum(held) if held else None,
-                cgroups=self._cgroups.find(pid, line.manager),
+                cgroups=self.cgroups.find(pid),
                 taps=tuple(dict.fromkeys([*line.taps, *(kept.opened or ())])),
                 network_namespace=self._files.namespace(f"proc/{pid}/net/dev"),
                 standing=_standing(self._files.content(f"proc/{pid}/cgroup") or b"", line),
@@ -256,7 +257,7 @@ class Guests:
 
     def _throttling(self, kept: _Kept, cgroups: Found) -> tuple[Throttling, ...]:
         """Return what quotas have throttled; where a vCPU's group has gone with its vCPU, what it was before."""
-        for now in self._cgroups.throttling(cgroups.throttles):
+        for now in self.cgroups.throttling(cgroups.throttles):
             was = kept.throttled.get(now.part)
             if was is None or now.throttled_seconds >= was.throttled_seconds:
                 kept.throttled[now.part] = now

@@ -1,12 +1,13 @@
 """The cgroups of a guest: caps where they really stand, weight, and what a quota has throttled.
 
-    machine.slice/machine-qemu\\x2d1\\x2dweb.scope/            shares: cpu.weight
+    machine.slice/machine-qemu\\x2d1\\x2dweb.scope/            shares: cpu.weight; or machine/qemu-1-web.libvirt-qemu/
         libvirt/          global_quota: cpu.max
             vcpu0/        quota: cpu.max of each
             emulator/     emulator_quota
     qemu.slice/100.scope/                                     Proxmox: cpulimit is cpu.max, cpuunits cpu.weight
 
-With version 1 there is no level libvirt, and a group's files are cpu.cfs_quota_us, cpu.cfs_period_us and cpu.shares.
+The level libvirt is there with systemd, since libvirt 7.1 or with version 2, else its groups are the guest's. Files of
+version 1 are cpu.cfs_quota_us, cpu.cfs_period_us and cpu.shares.
 Throttling is counted where the quota stands, not above. Formats: Documentation/admin-guide/cgroup-v2.rst,
 Documentation/scheduler/sched-bwc.rst. By hand: `systemd-cgls`, `virsh schedinfo GUEST`.
 
@@ -15,16 +16,19 @@ Names of guests are never taken from here: systemd's names of scopes lack charac
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from virtscope.kvm.host_files import Files
 from virtscope.kvm.model import Limits, Throttling
+from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.hierarchy import Hierarchy, label, own_names, parse_mounts
+from virtscope.toolkit.layouts import GUEST, outermost
 
 _ROOT = "sys/fs/cgroup"
 _PART = re.compile(r"(vcpu|iothread)[0-9]+|emulator")
-_MANAGED = frozenset(["libvirt", "proxmox"])  # they give each guest a cgroup of its own
 
 
 class Own(NamedTuple):
@@ -39,33 +43,27 @@ class Found(NamedTuple):
 
     limits: Limits
     throttles: Own
+    cgroup: str  # the path of the container or guest that it is, as in labels; "" where it shares one with others
 
 
-NOTHING = Found(Limits(), Own((), version_1=False))
+NOTHING = Found(Limits(), Own((), version_1=False), "")
 
 
 def parse_path(cgroup: bytes) -> tuple[str, bool] | None:
     """Return the path that /proc/PID/cgroup has for the CPU controller, and whether it is version 1's; None: none.
 
-    The root of a hierarchy is "". To a container the kernel shows paths from its own cgroup on, so that others' begin
-    with as many /.. as lead to the root.
+    The root of a hierarchy is "". To a container the kernel shows paths from its own cgroup on: others' begin with as
+    many ".." as lead to the cgroup that both are in.
     """
     version_2 = None
     for line in cgroup.decode("utf-8", "surrogateescape").split("\n"):
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if "cpu" in controllers.split(","):
-            return _from_root(path), True
+            return path.strip("/"), True
         if line.startswith("0::"):
-            version_2 = _from_root(path)
+            version_2 = path.strip("/")
     return None if version_2 is None else (version_2, False)
-
-
-def _from_root(path: str) -> str:
-    names = [name for name in path.split("/") if name]
-    while names and names[0] == "..":
-        del names[0]
-    return "/".join(names)
 
 
 def parse_quota(text: bytes) -> float | None:
@@ -97,21 +95,27 @@ class Cgroups:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._mounted: Hierarchy | None = None
+        self._own: list[str] | None = None  # names from the mount to the root of this process's cgroup namespace
+        self.unseen = ""  # why some guest's cgroup can't be seen
 
-    def find(self, pid: int, manager: str) -> Found:
+    def find(self, pid: int) -> Found:
         """Return what stands over the guest with this process."""
         parsed = parse_path(self._files.content(f"proc/{pid}/cgroup") or b"")
         if parsed is None:
             return NOTHING
         path, version_1 = parsed
         hierarchy = self._hierarchy(version_1=version_1)
-        names = path.split("/") if path else []
-        if names and _PART.fullmatch(names[-1]):
+        names = self._names(path)
+        if names is None:
+            return NOTHING
+        divided = bool(names) and _PART.fullmatch(names[-1]) is not None  # by libvirt, which gave it a cgroup
+        if divided:
             del names[-1]
-            if names and names[-1] == "libvirt":
-                del names[-1]
-        top = "/".join([hierarchy, *names])
-        own = bool(names) and (manager in _MANAGED or self._alone(top, pid))
+        if names and names[-1] == "libvirt":
+            del names[-1]
+        top, path = "/".join([hierarchy, *names]), "".join([f"/{name}" for name in names])
+        own = bool(names) and (divided or GUEST.fullmatch(path) is not None or self._alone(top, pid))
         quotas = [self._quota("/".join([hierarchy, *names[:depth]]), version_1) for depth in range(1, len(names) + 1)]
         throttles = [("all", top)] if own and quotas[-1] is not None else []
         if own:
@@ -120,7 +124,34 @@ class Cgroups:
             throttles += groups
         standing = [quota for quota in quotas if quota is not None]
         weight = self._number(f"{top}/{'cpu.shares' if version_1 else 'cpu.weight'}") if own else None
-        return Found(Limits(min(standing, default=None), weight), Own(tuple(throttles), version_1))
+        cgroup = outermost(path) or (path if own else "")
+        return Found(Limits(min(standing, default=None), weight), Own(tuple(throttles), version_1), label(cgroup))
+
+    def _names(self, path: str) -> list[str] | None:
+        """Return the names below the mount of a path of /proc/PID/cgroup; None where it can't be seen from here."""
+        names = [name for name in path.split("/") if name]
+        levels = names.count("..")
+        del names[:levels]
+        mounted = self._hierarchy_seen()
+        if mounted is None or levels == mounted.above:
+            return names
+        if self._own is None and levels < mounted.above:
+            own = parse_path(self._files.content("proc/self/cgroup") or b"")
+            self._own = own_names(mounted, own[0] if own else "")
+        if levels < mounted.above and self._own:
+            return self._own[: mounted.above - levels] + names
+        self.unseen = (
+            "cgroups of guests can't be seen: the exporter is in a cgroup namespace of its own; give its container the "
+            "host's (--cgroupns=host) and the host's /sys/fs/cgroup"
+        )
+        return None
+
+    def _hierarchy_seen(self) -> Hierarchy | None:
+        """Return what is mounted; None in a recording, which has no mounts."""
+        if self._mounted is None and (mountinfo := self._files.content("proc/self/mountinfo")) is not None:
+            with contextlib.suppress(SourceError):
+                self._mounted = parse_mounts(mountinfo.decode("utf-8", "surrogateescape"), "cpu")
+        return self._mounted
 
     def throttling(self, own: Own) -> tuple[Throttling, ...]:
         """Return what the quotas have throttled so far, of each part."""
@@ -136,20 +167,18 @@ class Cgroups:
         """Return the cap that libvirt's groups in the guest's make together, and those of them with a quota."""
         caps: list[float] = []
         with_quota: list[tuple[str, str]] = []
-        level = top
-        if not version_1:
-            level = f"{top}/libvirt"
-            quota = self._quota(level, version_1)
-            if quota is not None:
-                caps.append(quota)
-                with_quota.append(("all", level))
+        quota = self._quota(f"{top}/libvirt", version_1)
+        if quota is not None:
+            caps.append(quota)
+            with_quota.append(("all", f"{top}/libvirt"))
         vcpus: list[float | None] = []
-        for name, part in self._parts(level):
-            quota = self._quota(f"{level}/{name}", version_1)
-            if quota is not None:
-                with_quota.append((part, f"{level}/{name}"))
-            if part == "vcpu":
-                vcpus.append(quota)
+        for level in (top, f"{top}/libvirt"):
+            for name, part in self._parts(level):
+                quota = self._quota(f"{level}/{name}", version_1)
+                if quota is not None:
+                    with_quota.append((part, f"{level}/{name}"))
+                if part == "vcpu":
+                    vcpus.append(quota)
         with_quotas = [quota for quota in vcpus if quota is not None]
         if vcpus and len(with_quotas) == len(vcpus):
             caps.append(sum(with_quotas))

@@ -13,6 +13,7 @@ What it exposes, with the command that shows the same by hand:
     # systemd-cgls; virsh schedinfo web; qm config 100
     kvm_guest_cpu_limit_cpus{guest="web",pid="390"} 0.4
     kvm_guest_throttled_seconds_total{guest="web",pid="390",part="all"} 88.0
+    kvm_guest_cgroup_info{guest="web",pid="390",cgroup="/qemu.slice/100.scope"} 1
 
     # ip -s link show vnet0: RX there is transmit here
     kvm_guest_network_receive_bytes_total{guest="web",pid="390",device="vnet0"} 90
@@ -219,6 +220,7 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         return sets.get(labels["guest"], labels["pid"], label, value)
 
     guests = list(zip(sets.of_guests(host.guests), host.guests))
+    cgroups = Counter(guest.cgroup for guest in host.guests if guest.cgroup)
     vcpus = [(_with(labels, "vcpu", vcpu.name), vcpu) for labels, guest in guests for vcpu in guest.vcpus]
     splitting = [
         (_with(labels, "vcpu", vcpu.name), vcpu)
@@ -235,6 +237,11 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
             "proxmox, or its program: qemu, firecracker, cloud-hypervisor, crosvm) and its accelerator (kvm, tcg); "
             "what isn't known is empty.",
             [{**labels, **_facts(guest)} for labels, guest in guests],
+        ),
+        info(
+            "kvm_guest_cgroup",
+            "The guest's cgroup as a path, by which other exporters know it; absent where it shares one with others.",
+            [{**labels, "cgroup": guest.cgroup} for labels, guest in guests if cgroups[guest.cgroup] == 1],
         ),
         *series(GUEST, guests),
         *_plain(

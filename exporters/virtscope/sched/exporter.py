@@ -63,7 +63,7 @@ def _counting(procfs: Path, sysfs: Path, folders: Folders) -> tuple[Callable[[],
     reason = before_loading(machine)
     if reason:
         raise reason
-    root, version = hierarchy(procfs, CONTROLLER)
+    root, version, _ = hierarchy(procfs, CONTROLLER)
     names = Names(root, folders)
     privileges.raise_memory_lock()
     program = Program(version, machine)

@@ -6,6 +6,7 @@ two. By hand: `find /sys/fs/cgroup -type d`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -42,6 +43,7 @@ class Hierarchy(NamedTuple):
 
     root: Path  # its mount point
     version: int  # 1 or 2
+    above: int  # levels that it begins above what belongs to this process's cgroup namespace
 
 
 class Folder(NamedTuple):
@@ -172,11 +174,42 @@ def _with_nothing_for_stars(places: set[_Glob]) -> _Places:
 
 
 def hierarchy(procfs: Path, controller: str) -> Hierarchy:
-    """Return the hierarchy that a controller, such as "perf_event", counts by; raises as parse_mounts()."""
+    """Return the hierarchy that a controller, such as "perf_event", counts by.
+
+    Raises as parse_mounts(), and SourceUnavailable where the mount has only a part of what process 1 is in.
+    """
     try:
-        return parse_mounts(read_text(procfs / "self/mountinfo", "surrogateescape"), controller)
+        found = parse_mounts(read_text(procfs / "self/mountinfo", "surrogateescape"), controller)
     except FileNotFoundError as error:
         raise SourceUnavailable(f"{error.filename} is absent: no cgroup can be found") from None
+    with contextlib.suppress(OSError):  # there may be no process 1 to be seen
+        for line in read_text(procfs / "1/cgroup", "surrogateescape").split("\n"):
+            _, controllers, path = [*line.split(":", 2), "", "", ""][:3]
+            mine = not controllers if found.version == 2 else controller in controllers.split(",")
+            if mine and path.split("/").count("..") > found.above:
+                raise SourceUnavailable(
+                    f"{found.root} has only this container's cgroups, as it has a cgroup namespace of its own: give it "
+                    "the host's (--cgroupns=host, in compose cgroup: host) and the host's /sys/fs/cgroup"
+                )
+    return found
+
+
+def own_names(mounted: Hierarchy, own: str) -> list[str]:
+    """Return the names from the mount to the root of this process's cgroup namespace; none where they aren't found.
+
+    `own` is this process's path in the namespace. The kernel doesn't say more: it is looked for.
+    """
+    names = [name for name in own.split("/") if name]
+    pid = str(os.getpid())
+    for each in Folders((), (), all_of_them=True).walk(mounted.root):
+        depth = each.path.count("/")
+        if depth > mounted.above + len(names):
+            break
+        if depth == mounted.above + len(names):
+            with contextlib.suppress(OSError):
+                if pid in (Path(each.folder) / "cgroup.procs").read_text().split():
+                    return each.path.split("/")[1 : mounted.above + 1]
+    return []
 
 
 def parse_mounts(mountinfo: str, controller: str) -> Hierarchy:
@@ -205,7 +238,8 @@ def parse_mounts(mountinfo: str, controller: str) -> Hierarchy:
             f"no cgroup2 is mounted, nor the {controller} controller of version 1: no cgroup can be counted"
         )
     best = min(mounts, key=mounts.__getitem__)
-    return Hierarchy(Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), best)), mounts[best][0])
+    version, depth = mounts[best][0], mounts[best][1]
+    return Hierarchy(Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), best)), version, max(0, -depth))
 
 
 def _depth(root: str) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from tests.unit.kvm.captured import DEBIAN_12, DEBIAN_13, VERSION_1, files, recorded
@@ -21,7 +24,7 @@ def cgroups(content: dict[str, bytes]) -> Cgroups:
 def test_libvirt_s_quotas_of_each_kind(host: str, pids: tuple[int, int, int]) -> None:
     """`virsh schedinfo`: db_1.prod has 20 % for each of two vCPUs and half the shares, capped 40 % in all."""
     groups = Cgroups(recorded(files(host)))
-    plain, of_vcpus, of_all = (groups.find(pid, "libvirt") for pid in pids)
+    plain, of_vcpus, of_all = (groups.find(pid) for pid in pids)
     assert plain.limits == (None, 100)
     assert groups.throttling(plain.throttles) == ()
     assert of_vcpus.limits == (0.4, 512)
@@ -32,13 +35,13 @@ def test_libvirt_s_quotas_of_each_kind(host: str, pids: tuple[int, int, int]) ->
 
 def test_throttling_is_read_where_the_quota_stands() -> None:
     groups = Cgroups(recorded(files(DEBIAN_12, "t1")))
-    (throttling,) = groups.throttling(groups.find(415, "libvirt").throttles)
+    (throttling,) = groups.throttling(groups.find(415).throttles)
     assert throttling == ("all", 1665, 1526, 87.959195)
 
 
 def test_version_1_without_systemd() -> None:
     groups = Cgroups(recorded(files(VERSION_1)))
-    capped = groups.find(712, "libvirt")
+    capped = groups.find(712)
     assert capped.limits == (0.4, 1024)
     (throttling,) = groups.throttling(capped.throttles)
     assert (throttling.part, throttling.throttled_periods) == ("vcpu", 208)
@@ -54,7 +57,7 @@ def test_proxmox_s_scope() -> None:
             f"{SCOPE}/cpu.stat": b"usage_usec 1\nnr_periods 7\nnr_throttled 3\nthrottled_usec 250000\n",
         }
     )
-    found = groups.find(9, "proxmox")
+    found = groups.find(9)
     assert found.limits == (1.5, 100)
     assert groups.throttling(found.throttles) == (("all", 7, 3, 0.25),)
 
@@ -67,7 +70,128 @@ def test_the_smallest_cap_counts_those_above_too() -> None:
             f"{SCOPE}/cpu.max": b"150000 100000\n",
         }
     )
-    assert groups.find(9, "proxmox").limits.cpus == 0.5
+    assert groups.find(9).limits.cpus == 0.5
+
+
+@pytest.mark.parametrize(
+    ("top", "inner"),
+    [
+        (r"machine.slice/machine-qemu\x2d1\x2dweb.scope", "/libvirt"),
+        ("machine.slice/machine-rt.slice/machine-qemu-web.scope", ""),
+        ("machine/qemu-1-web.libvirt-qemu", "/libvirt"),
+        ("machine/rt.partition/qemu-1-web.libvirt-qemu", ""),
+        ("libvirt/qemu/web", ""),
+        ("a/cgroup/of/its/own", "/libvirt"),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_libvirt_s_vcpus_with_and_without_a_level_between(top: str, inner: str, version: int) -> None:
+    """Two vCPUs of 0.25 CPUs, each throttled for 3 s."""
+    root = "sys/fs/cgroup" if version == 2 else "sys/fs/cgroup/cpu"
+    content = {f"{root}/{top}/cpu.{'weight' if version == 2 else 'shares'}": b"512\n"}
+    for vcpu in (0, 1):
+        folder = f"{root}/{top}{inner}/vcpu{vcpu}"
+        if version == 2:
+            content[f"{folder}/cpu.max"] = b"25000 100000\n"
+            content[f"{folder}/cpu.stat"] = b"nr_periods 100\nnr_throttled 40\nthrottled_usec 3000000\n"
+        else:
+            content[f"{folder}/cpu.cfs_quota_us"], content[f"{folder}/cpu.cfs_period_us"] = b"25000\n", b"100000\n"
+            content[f"{folder}/cpu.stat"] = b"nr_periods 100\nnr_throttled 40\nthrottled_time 3000000000\n"
+    line = f"0::/{top}{inner}/emulator\n" if version == 2 else f"5:cpu,cpuacct:/{top}{inner}/emulator\n0::/x\n"
+    groups = cgroups({"proc/9/cgroup": line.encode(), **content})
+    found = groups.find(9)
+    assert found.limits == (0.5, 512)
+    assert groups.throttling(found.throttles) == (("vcpu", 200, 80, 6.0),)
+    assert found.cgroup == f"/{top}"
+
+
+def test_guests_that_share_a_cgroup_have_its_cap_and_nothing_else() -> None:
+    """A user's libvirt makes no cgroups: all guests are in its service, as is libvirtd."""
+    service = "user.slice/user-1000.slice/user@1000.service/session.slice/libvirtd.service"
+    folder = f"sys/fs/cgroup/{service}"
+    groups = cgroups(
+        {
+            "proc/800/cgroup": f"0::/{service}\n".encode(),
+            "proc/810/cgroup": f"0::/{service}\n".encode(),
+            f"{folder}/cgroup.procs": b"700\n800\n810\n",
+            f"{folder}/cpu.weight": b"100\n",
+            f"{folder}/cpu.max": b"200000 100000\n",
+            f"{folder}/cpu.stat": b"nr_periods 100\nnr_throttled 40\nthrottled_usec 3000000\n",
+        }
+    )
+    for pid in (800, 810):
+        found = groups.find(pid)
+        assert found.limits == (2.0, None)
+        assert groups.throttling(found.throttles) == ()
+        assert found.cgroup == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "cgroup"),
+    [
+        ("/kubepods.slice/kubepods-pod7.slice/cri-containerd-1.scope", "/kubepods.slice/kubepods-pod7.slice"),
+        ("/qemu.slice/100.scope", "/qemu.slice/100.scope"),
+        ("/system.slice/web.service", "/system.slice/web.service"),  # alone in it
+        (f"/system.slice/{'w' * 600}.service", f"/system.slice/{'w' * 479}...46bd6febd36d455e"),
+    ],
+)
+def test_its_cgroup_is_called_as_other_exporters_call_it(path: str, cgroup: str) -> None:
+    content = {"proc/9/cgroup": f"0::{path}\n".encode(), f"sys/fs/cgroup{path}/cgroup.procs": b"9\n"}
+    assert cgroups(content).find(9).cgroup == cgroup
+
+
+# --- Seen from a cgroup namespace of its own --------------------------------------------------------------------------
+
+
+def in_a_namespace(tmp_path: Path, mount_begins: str, guest: str) -> Cgroups:
+    """As an exporter sees it that is in /vs.slice/exporter.scope, of which its namespace begins, in a folder below."""
+    own = tmp_path / "vs.slice/exporter.scope/in"
+    other = tmp_path / "other.slice/exporter.scope/in"
+    for folder, processes in ((own, os.getpid()), (other, 1)):
+        folder.mkdir(parents=True)
+        (folder / "cgroup.procs").write_text(f"{processes}\n")
+    scope = "sys/fs/cgroup/vs.slice/guest.scope"
+    return cgroups(
+        {
+            "proc/self/mountinfo": f"31 23 0:28 {mount_begins} {tmp_path} rw - cgroup2 cgroup2 rw\n".encode(),
+            "proc/self/cgroup": b"0::/in\n",
+            "proc/9/cgroup": f"0::{guest}\n".encode(),
+            f"{scope}/cgroup.procs": b"9\n",
+            f"{scope}/cpu.weight": b"512\n",
+            f"{scope}/cpu.max": b"50000 100000\n",
+            "sys/fs/cgroup/vs.slice/exporter.scope/guest/cpu.max": b"70000 100000\n",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("guest", "limits"),
+    [
+        ("/../guest.scope", (0.5, 512)),
+        ("/../../vs.slice/guest.scope", (0.5, 512)),
+        ("/guest", (0.7, None)),  # in the exporter's own cgroup
+    ],
+)
+def test_a_guest_is_found_from_where_the_namespace_begins(
+    tmp_path: Path, guest: str, limits: tuple[float, int | None]
+) -> None:
+    groups = in_a_namespace(tmp_path, "/../..", guest)
+    assert groups.find(9).limits == limits
+    assert groups.unseen == ""
+
+
+@pytest.mark.parametrize(("mount_begins", "guest"), [("/", "/../guest.scope"), ("/..", "/../../vs.slice/guest.scope")])
+def test_what_the_mount_does_not_show_is_said(tmp_path: Path, mount_begins: str, guest: str) -> None:
+    groups = in_a_namespace(tmp_path, mount_begins, guest)
+    assert groups.find(9) == NOTHING
+    assert "cgroup namespace" in groups.unseen
+
+
+def test_where_the_exporter_s_own_cgroup_is_not_found_nothing_is_guessed(tmp_path: Path) -> None:
+    groups = in_a_namespace(tmp_path, "/../..", "/../guest.scope")
+    (tmp_path / "vs.slice/exporter.scope/in/cgroup.procs").write_text("")
+    assert groups.find(9) == NOTHING
+    assert "cgroup namespace" in groups.unseen
 
 
 def test_of_quotas_for_some_vcpus_none_is_the_guest_s() -> None:
@@ -79,7 +203,7 @@ def test_of_quotas_for_some_vcpus_none_is_the_guest_s() -> None:
             f"{top}/libvirt/vcpu1/cpu.max": b"max 100000\n",
         }
     )
-    found = groups.find(9, "libvirt")
+    found = groups.find(9)
     assert found.limits.cpus is None
     assert [part for part, _ in found.throttles.groups] == ["vcpu"]
 
@@ -94,14 +218,14 @@ def test_a_weight_is_the_guest_s_own_or_none(processes: bytes, weight: int | Non
         f"{folder}/cpu.weight": b"300\n",
         f"{folder}/cpu.max": b"50000 100000\n",
     }
-    found = cgroups(content).find(9, "qemu")
+    found = cgroups(content).find(9)
     assert found.limits == (0.5, weight)
     assert bool(found.throttles.groups) == (weight is not None)
 
 
 def test_without_cgroups_there_is_nothing() -> None:
-    assert cgroups({}).find(9, "qemu") == NOTHING
-    assert cgroups({"proc/9/cgroup": b"0::/\n"}).find(9, "qemu").limits == (None, None)
+    assert cgroups({}).find(9) == NOTHING
+    assert cgroups({"proc/9/cgroup": b"0::/\n"}).find(9).limits == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +235,9 @@ def test_without_cgroups_there_is_nothing() -> None:
         (b"4:cpu,cpuacct:/v1\n1:name=systemd:/x\n0::/v2\n", ("v1", True)),
         (b"3:cpuset:/x\n0::/v2\n", ("v2", False)),
         (b"3:cpuset:/x\n", None),
-        (b"0::/../../machine.slice/a.scope\n", ("machine.slice/a.scope", False)),  # to a container
-        (b"0::/..\n", ("", False)),
-        (b"0::/..//b.scope\n", ("b.scope", False)),
+        (b"0::/../../machine.slice/a.scope\n", ("../../machine.slice/a.scope", False)),  # to a container
+        (b"0::/..\n", ("..", False)),
+        (b"0::/\n", ("", False)),
         (b"", None),
     ],
 )

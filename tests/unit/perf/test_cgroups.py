@@ -211,6 +211,27 @@ def test_the_hierarchy_that_perf_event_counts_by(tmp_path: Path, lines: list[str
     assert hierarchy.hierarchy(host.procfs, "perf_event").root == Path(chosen)
 
 
+@pytest.mark.parametrize(
+    ("mount", "process_1", "partial"),
+    [
+        ("/", "0::/init.scope", False),
+        ("/", "0::/../../init.scope", True),  # a container's own part
+        ("/../..", "0::/../../init.scope", False),  # the host's, mounted into a container
+        ("/", "4:cpu:/../../init.scope\n0::/", False),  # of another hierarchy
+    ],
+)
+def test_what_shows_only_a_part_of_the_host_is_said(host: Host, mount: str, process_1: str, partial: bool) -> None:
+    (host.procfs / "1").mkdir()
+    (host.procfs / "1/cgroup").write_text(f"{process_1}\n")
+    escaped = str(host.root).replace(" ", "\\040")
+    host.mounts(f"31 23 0:28 {mount} {escaped} rw,nosuid shared:4 - cgroup2 cgroup2 rw")
+    if partial:
+        with pytest.raises(SourceUnavailable, match="cgroup namespace of its own: give it the host's"):
+            host.found("/lxc/*")
+    else:
+        assert host.found("/lxc/*") == ["/lxc/größe mit leer"]
+
+
 @pytest.mark.parametrize("lines", [[], [V1.format(root="/", at="/c/cpu", controllers="cpu")]])
 def test_no_such_hierarchy(tmp_path: Path, lines: list[str]) -> None:
     host = Host(tmp_path)
