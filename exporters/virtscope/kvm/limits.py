@@ -25,7 +25,7 @@ from virtscope.kvm.host_files import Files
 from virtscope.kvm.model import Limits, Throttling
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.hierarchy import Hierarchy, label, own_names, parse_mounts
-from virtscope.toolkit.layouts import GUEST, outermost
+from virtscope.toolkit.layouts import GUEST, pod_of
 
 _ROOT = "sys/fs/cgroup"
 _PART = re.compile(r"(vcpu|iothread)[0-9]+|emulator")
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
     limits: Limits
     throttles: Own
-    cgroup: str  # the path of the container or guest that it is, as in labels; "" where it shares one with others
+    cgroup: str  # its path, or its pod's, as in labels; "" where it shares one with others
 
 
 NOTHING = Found(Limits(), Own((), version_1=False), "")
@@ -124,7 +124,7 @@ class Cgroups:
             throttles += groups
         standing = [quota for quota in quotas if quota is not None]
         weight = self._number(f"{top}/{'cpu.shares' if version_1 else 'cpu.weight'}") if own else None
-        cgroup = outermost(path) or (path if own else "")
+        cgroup = pod_of(path) or (path if own else "")  # KubeVirt has a pod for each guest
         return Found(Limits(min(standing, default=None), weight), Own(tuple(throttles), version_1), label(cgroup))
 
     def _names(self, path: str) -> list[str] | None:

@@ -105,7 +105,7 @@ class Guest(NamedTuple):
     memory_resident_bytes: int | None
     memory_limit_bytes: int | None  # what QEMU was started to give
     limits: Limits = Limits()
-    cgroup: str = ""  # the path of the container or guest that it is; "" where it shares one with others
+    cgroup: str = ""  # its path, or its pod's; "" where it shares one with others
     throttling: tuple[Throttling, ...] = ()
     taps: tuple[str, ...] = ()  # names of its interfaces, as far as QEMU's process says
     network_namespace: int = 0  # that these are in; 0: not known, as where it is the host's in a recording

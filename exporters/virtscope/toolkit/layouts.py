@@ -51,6 +51,7 @@ _ANYWHERE = "|".join(_GUESTS + _CONTAINERS)
 OUTERMOST = rf"/(?:{'|'.join(_AT_TOP)}|(?:.*?/)??(?:{_ANYWHERE}))(/.*)?"
 IN_A_POD = rf"(/(?:.*?/)??(?:{_POD}))/.+"  # the pod is the group 1
 _OUTERMOST = re.compile(OUTERMOST, re.DOTALL)
+_IN_A_POD = re.compile(IN_A_POD, re.DOTALL)
 _MOST_NAMES = 5  # in a pattern, as far as it matters
 
 # The cgroup of a guest, which holds all of it and nothing else.
@@ -61,10 +62,10 @@ VCPU = re.compile(
 )
 
 
-def outermost(path: str) -> str:
-    """Return the path of the outermost container or guest that a cgroup belongs to; "": it belongs to none."""
-    found = _OUTERMOST.fullmatch(path)
-    return path[: found.start(1) if found[1] else None] if found else ""
+def pod_of(path: str) -> str:
+    """Return the path of the pod that a cgroup is in; "": it is in none."""
+    found = _IN_A_POD.fullmatch(path)
+    return found[1] if found else ""
 
 
 def begins(path: str) -> bool:

@@ -131,6 +131,7 @@ def test_guests_that_share_a_cgroup_have_its_cap_and_nothing_else() -> None:
     [
         ("/kubepods.slice/kubepods-pod7.slice/cri-containerd-1.scope", "/kubepods.slice/kubepods-pod7.slice"),
         ("/qemu.slice/100.scope", "/qemu.slice/100.scope"),
+        ("/lxc/shop/system.slice/web.service", "/lxc/shop/system.slice/web.service"),  # the container has more in it
         ("/system.slice/web.service", "/system.slice/web.service"),  # alone in it
         (f"/system.slice/{'w' * 600}.service", f"/system.slice/{'w' * 479}...46bd6febd36d455e"),
     ],

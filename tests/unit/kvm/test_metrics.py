@@ -34,6 +34,16 @@ def test_guests_of_one_name_are_kept_apart() -> None:
     ]
 
 
+def test_a_cgroup_that_two_guests_have_is_neither_s() -> None:
+    machine = Machine()
+    for pid in (9, 10, 11):
+        machine.runs(pid, command_line("-name", f"web{pid}"), stat("qemu", 5))
+        machine.content[f"proc/{pid}/cgroup"] = b"0::/kubepods/pod7/a\n" if pid < 11 else b"0::/qemu.slice/100.scope\n"
+    made = families(machine.look())
+    assert labels(made, "kvm_guest_cgroup_info", "guest") == ["web11"]
+    assert labels(made, "kvm_guest_cgroup_info", "cgroup") == ["/qemu.slice/100.scope"]
+
+
 def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
     machine = Machine()
     machine.runs(9, command_line("-name", "web"), stat("qemu", 500), _11=stat("CPU 0/TCG", 400))

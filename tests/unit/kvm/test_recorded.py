@@ -57,10 +57,11 @@ def test_stand_ins_change_names_and_no_number(host: str) -> None:
     }
     for name, each in was.items():
         kept = [
-            {label: value for label, value in labels.items() if label not in {"guest", "uuid"}} for labels, _ in each
+            {label: value for label, value in labels.items() if label not in {"guest", "uuid", "cgroup"}}
+            for labels, _ in each
         ]
         assert kept == [
-            {label: value for label, value in labels.items() if label not in {"guest", "uuid"}}
+            {label: value for label, value in labels.items() if label not in {"guest", "uuid", "cgroup"}}
             for labels, _ in now[name]
         ]
 
