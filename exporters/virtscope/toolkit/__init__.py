@@ -4,6 +4,7 @@ collect       sources: read under a scrape's deadline by a thread of their own, 
 memory        files in memory, for what takes a path alone
 bounded       what a source reads: files and programs' output, within bounds of size and time
 hierarchy     the cgroups of the machine: where they are mounted, folders that globs choose
+layouts       whose a cgroup is, by its path
 lines         the parts of an exposition's lines
 families      plain values to metric families, of samples or of blocks that are kept
 exposition    families to the bytes of a page: text format or OpenMetrics, and gzip

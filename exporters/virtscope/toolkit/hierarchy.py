@@ -22,8 +22,9 @@ from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
-# Whoever may make cgroups, as root in a container may, can make any number. The deepest are left out.
+# Whoever may make cgroups, as root in a container may, can make any number.
 MOST_FOLDERS = 20_000
+_OF_ONE_TURN = 2  # names that folders have in common which take one turn
 _MOST_LABEL = 512  # bytes of a path in a label; whoever may make cgroups can make paths of 4,095
 
 _LEAF_LINKS = 2  # a folder's own name and its "."; each folder in it adds one. (Some file systems always say 1.)
@@ -56,6 +57,27 @@ class Folder(NamedTuple):
     chosen: bool  # by the globs
 
 
+class _Waiting(NamedTuple):
+    """A folder that is still to be looked at."""
+
+    above: str  # the path of the folder that it is in, which those beside it share: many paths may be long
+    name: str
+    inode: int
+    inode_above: int
+    wanted: _Places
+    unwanted: _Places
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the globs choose it."""
+        return () in self.wanted and () not in self.unwanted
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether the globs may choose one in it."""
+        return any(self.wanted) and (None,) not in self.unwanted
+
+
 # --- Folders ----------------------------------------------------------------------------------------------------------
 
 
@@ -74,34 +96,40 @@ class Folders:
         self._problem = ""  # why some cgroups were not looked at, as it was logged last
 
     def walk(self, root: Path) -> Iterator[Folder]:
-        """Yield each folder that is chosen, or all, those of a level before those below them.
+        """Yield each folder that is chosen, or all, each before those in it.
 
-        Only folders are read that a glob may choose from, unless all are walked.
+        Only folders are read that a glob may choose from, unless all are walked. Those in /a/b take turns with those in
+        other such folders: whoever may make cgroups can't have others' left out.
         """
-        # The path above, which those beside it share: many paths may be long.
-        waiting = deque([("", "", root.stat().st_ino, self._include, self._exclude)])
+        turns = {"": deque([_Waiting("", "", root.stat().st_ino, 0, self._include, self._exclude)])}
         problem = ""
         for _ in range(MOST_FOLDERS):
-            if not waiting:
+            if not turns:
                 break
-            above, name, inode, include, exclude = waiting.popleft()
-            path = f"{above}/{name}" if name else ""
-            try:
-                below = _below(f"{root}{path}")
-            except OSError as error:  # its owner may have closed it, or made it too deep for a path
-                problem = problem or f"{label(str(error.filename))}: {error.strerror}"
-                continue
-            for name, found in below:
-                wanted = _after(include, name) if include else include
-                unwanted = _after(exclude, name) if exclude else exclude
-                cgroup = f"{path}/{name}"
-                chosen = () in wanted and () not in unwanted
-                if chosen or self._all:
-                    yield Folder(cgroup, found, inode, f"{root}{cgroup}", chosen)
-                # Below it may be one that is chosen.
-                if self._all or (any(wanted) and (None,) not in unwanted):
-                    waiting.append((path, name, found, wanted, unwanted))
-        if waiting:
+            turn = next(iter(turns))
+            queue = turns.pop(turn)
+            each = queue.popleft()
+            path = f"{each.above}/{each.name}" if each.name else ""
+            if each.name and (self._all or each.chosen):
+                yield Folder(path, each.inode, each.inode_above, f"{root}{path}", each.chosen)
+            below: list[tuple[str, int]] = []
+            if self._all or each.leads_on:
+                try:
+                    below = _below(f"{root}{path}")
+                except OSError as error:  # its owner may have closed it, or made it too deep for a path
+                    problem = problem or f"{label(str(error.filename))}: {error.strerror}"
+            for name, inode in below:
+                wanted = _after(each.wanted, name) if each.wanted else each.wanted
+                unwanted = _after(each.unwanted, name) if each.unwanted else each.unwanted
+                inner = _Waiting(path, name, inode, each.inode, wanted, unwanted)
+                if self._all or inner.chosen or inner.leads_on:
+                    if path.count("/") < _OF_ONE_TURN:
+                        turns[f"{path}/{name}"] = deque([inner])
+                    else:
+                        queue.append(inner)
+            if queue:
+                turns[turn] = queue
+        if turns:
             problem = f"there are more than {MOST_FOLDERS}" + (
                 "" if self._all else " where the globs may choose from: give globs without **"
             )
@@ -202,10 +230,7 @@ def own_names(mounted: Hierarchy, own: str) -> list[str]:
     names = [name for name in own.split("/") if name]
     pid = str(os.getpid())
     for each in Folders((), (), all_of_them=True).walk(mounted.root):
-        depth = each.path.count("/")
-        if depth > mounted.above + len(names):
-            break
-        if depth == mounted.above + len(names):
+        if each.path.count("/") == mounted.above + len(names):
             with contextlib.suppress(OSError):
                 if pid in (Path(each.folder) / "cgroup.procs").read_text().split():
                     return each.path.split("/")[1 : mounted.above + 1]

@@ -148,3 +148,17 @@ def test_too_many_cgroups_are_left_out_and_said_once(
         assert len(every.find().names) < 42
         every.find()
     assert [record.message for record in caplog.records] == ["not every cgroup was looked at"]
+
+
+def test_a_container_with_too_many_cgroups_has_no_other_one_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        (tmp_path / f"lxc/flood/{number}/inner").mkdir(parents=True)
+    others = ["/user.slice/user-1.slice/user@1.service/app.slice/lxc.payload.a/init", f"/docker/{ID}/a/b/c"]
+    for path in others:
+        (tmp_path / path[1:]).mkdir(parents=True)
+    monkeypatch.setattr(hierarchy, "MOST_FOLDERS", 40)
+    found = there(tmp_path).find().names
+    assert len(found) == 40
+    assert all((tmp_path / path[1:]).stat().st_ino in found for path in others)
