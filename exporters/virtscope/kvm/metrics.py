@@ -220,7 +220,6 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         return sets.get(labels["guest"], labels["pid"], label, value)
 
     guests = list(zip(sets.of_guests(host.guests), host.guests))
-    cgroups = Counter(guest.cgroup for guest in host.guests if guest.cgroup)
     vcpus = [(_with(labels, "vcpu", vcpu.name), vcpu) for labels, guest in guests for vcpu in guest.vcpus]
     splitting = [
         (_with(labels, "vcpu", vcpu.name), vcpu)
@@ -241,7 +240,7 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         info(
             "kvm_guest_cgroup",
             "The guest's cgroup as a path, by which other exporters know it; absent where it shares one with others.",
-            [{**labels, "cgroup": guest.cgroup} for labels, guest in guests if cgroups[guest.cgroup] == 1],
+            [{**labels, "cgroup": guest.cgroup} for labels, guest in _alone_in_a_cgroup(guests)],
         ),
         *series(GUEST, guests),
         *_plain(
@@ -360,3 +359,8 @@ def _facts(guest: Guest) -> Labels:
         "manager": guest.manager,
         "accelerator": guest.accelerator,
     }
+
+
+def _alone_in_a_cgroup(guests: Sequence[tuple[Labels, Guest]]) -> list[tuple[Labels, Guest]]:
+    counts = Counter(guest.cgroup for _, guest in guests)
+    return [(labels, guest) for labels, guest in guests if guest.cgroup and counts[guest.cgroup] == 1]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.kvm.captured import DEBIAN_12, DEBIAN_13, VERSION_1, files, recorded
+from virtscope.kvm.exporter import HostView
 from virtscope.kvm.limits import NOTHING, Cgroups, parse_path, parse_quota, parse_stat
 
 SCOPE = "sys/fs/cgroup/qemu.slice/100.scope"
@@ -186,6 +187,20 @@ def test_what_the_mount_does_not_show_is_said(tmp_path: Path, mount_begins: str,
     groups = in_a_namespace(tmp_path, mount_begins, guest)
     assert groups.find(9) == NOTHING
     assert "cgroup namespace" in groups.unseen
+
+
+def test_the_source_s_detail_says_what_can_not_be_seen(tmp_path: Path) -> None:
+    content = dict(files(DEBIAN_12))
+    content["proc/self/mountinfo"] = f"31 23 0:28 / {tmp_path} rw - cgroup2 cgroup2 rw\n".encode()
+    host = HostView(recorded(content), [])
+    host.families(0)
+    assert host.origin("/proc") == "/proc"
+    content["proc/353/cgroup"] = b"0::/../guest.scope\n"
+    host = HostView(recorded(content), [])
+    host.families(0)
+    assert host.origin("/proc").startswith(
+        "/proc; cgroups of guests can't be seen: the exporter is in a cgroup namespace"
+    )
 
 
 def test_where_the_exporter_s_own_cgroup_is_not_found_nothing_is_guessed(tmp_path: Path) -> None:
