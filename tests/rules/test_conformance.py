@@ -114,6 +114,7 @@ def kvm() -> Feed:
     for pid, server in enumerate(GUESTS, start=100):
         guest, true = f'guest="{NAMES["kvm"][server]}",pid="{pid}"', SERVERS[server]
         yield f"kvm_guest_info{{{guest},{managers[server]}}} 1"
+        yield f'kvm_guest_cgroup_info{{{guest},cgroup="{KVM_CGROUPS[server]}"}} 1'
         yield f"kvm_guest_cpu_seconds_total{{{guest}}} ~{true.cpu + true.overhead}"
         yield f"kvm_guest_guest_seconds_total{{{guest}}} ~{true.cpu}"
         yield f"kvm_guest_vcpus{{{guest}}} {CPUS}"

@@ -50,6 +50,7 @@ kvm_host_cpus 4
 kvm_host_cpu_seconds_total SECONDS
 kvm_host_guest_seconds_total 0
 kvm_guest_info{guest="db_1",pid="10",uuid="u",id="1",title="",manager="libvirt",accelerator="kvm"} 1
+kvm_guest_cgroup_info{guest="db_1",pid="10",cgroup="/machine.slice/machine-qemu\\x2d1\\x2ddb1.scope"} 1
 kvm_guest_cpu_seconds_total{guest="db_1",pid="10"} SECONDS
 kvm_guest_guest_seconds_total{guest="db_1",pid="10"} SECONDS
 kvm_guest_vcpus{guest="db_1",pid="10"} 1

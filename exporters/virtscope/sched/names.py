@@ -68,9 +68,7 @@ class Names:
             names = {self._root.stat().st_ino: _OF_HOST}
         except OSError as error:
             raise SourceUnavailable(f"{error.filename}: {error.strerror}") from None
-        beside: dict[
-            str, list[Name]
-        ] = {}  # the containers by the unit that they are in, or the first name of their path
+        beside: dict[str, list[Name]] = {}  # containers, by the unit that they are in or the first name of the path
         vcpus: dict[str, set[int]] = {}  # by guest
         for path, inode, above, _, chosen in self._folders.walk(self._root):
             name = names[above]  # which comes first

@@ -101,7 +101,10 @@ class Folders:
         Only folders are read that a glob may choose from, unless all are walked. Those in /a/b take turns with those in
         other such folders: whoever may make cgroups can't have others' left out.
         """
-        turns = {"": deque([_Waiting("", "", root.stat().st_ino, 0, self._include, self._exclude)])}
+        top = 0
+        with contextlib.suppress(OSError):  # which reading it says, too
+            top = root.stat().st_ino
+        turns = {"": deque([_Waiting("", "", top, 0, self._include, self._exclude)])}
         problem = ""
         for _ in range(MOST_FOLDERS):
             if not turns:

@@ -15,15 +15,16 @@ _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _POD = r"kubepods/(?:[^/]+/)?pod[^/]+|(?:[^/]+-)?kubepods-(?:[a-z]+-)?pod[^/]+[.]slice"
 
 # The last names of a path, below any parent: libvirt's partitions, --cgroup-parent, a user's own systemd.
+_OF_LIBVIRT = r"machine-qemu[^/]+[.]scope|[^/]+[.]libvirt-qemu|libvirt/qemu/[^/]+"  # systemd, none, before 1.0.5
 _GUESTS = (
-    r"machine-(?:qemu|lxc)[^/]+[.]scope",  # libvirt, by systemd-machined
-    r"[^/]+[.]libvirt-[a-z]+",  # libvirt without systemd: /machine/qemu-1-web.libvirt-qemu
-    r"libvirt/(?:qemu|lxc)/[^/]+",  # libvirt before 1.0.5
-    r"systemd-(?:nspawn|vmspawn)@[^/]+[.]service",
+    _OF_LIBVIRT,
+    r"systemd-vmspawn@[^/]+[.]service",
     r"qemu[.]slice/[^/]+[.]scope",  # Proxmox
     r"firecracker(?:-[^/]*)?/[^/]+",  # Firecracker's jailer
 )
 _CONTAINERS = (
+    r"machine-lxc[^/]+[.]scope|[^/]+[.]libvirt-[a-z]+|libvirt/lxc/[^/]+",
+    r"systemd-nspawn@[^/]+[.]service",
     # Engines with ids of 64 digits; not their monitors, such as libpod-conmon-ID.scope. libpod-payload-: quadlets.
     r"(?:(?:docker|balena|balena-engine|libpod|libpod-payload|nerdctl|cri-containerd|crio)-)?[0-9a-f]{64}(?:[.]scope)?",
     r"lxc/[^/]+|lxc[.]payload[./][^/]+",  # LXC, LXD, Incus, Proxmox; not their lxc.monitor
@@ -36,9 +37,8 @@ _CONTAINERS = (
     r"virtscope/[^/]+",  # a tier of the lab
 )
 # All names of a path: elsewhere they mean nothing.
-_SCOPE = r"[^/]+[.]slice/(?:[^/]+-[^/]+[.]slice/)*machine-[^/]+[.]scope"  # nspawn and others, by systemd-machined
 _AT_TOP = (
-    _SCOPE,
+    r"[^/]+[.]slice/(?:[^/]+-[^/]+[.]slice/)*machine-[^/]+[.]scope",  # nspawn and others, by systemd-machined
     r"default/[^/]+",  # containerd's default namespace, by ctr
     r"mesos/[^/]+",
     r"hadoop-yarn/container_[^/]+",
@@ -55,11 +55,9 @@ _IN_A_POD = re.compile(IN_A_POD, re.DOTALL)
 _MOST_NAMES = 5  # in a pattern, as far as it matters
 
 # The cgroup of a guest, which holds all of it and nothing else.
-GUEST = re.compile(rf"/(?:{_SCOPE}|(?:.*/)?(?:{'|'.join(_GUESTS)}))", re.DOTALL)
+GUEST = re.compile(rf"/(?:.*/)?(?:{'|'.join(_GUESTS)})", re.DOTALL)
 # A vCPU's, where libvirt divides a guest's: since 7.1, or with cgroups v2 and systemd, below another level.
-VCPU = re.compile(
-    r"(.*/(?:machine-qemu[^/]+[.]scope|[^/]+[.]libvirt-qemu|libvirt/qemu/[^/]+))(?:/libvirt)?/vcpu[0-9]+", re.DOTALL
-)
+VCPU = re.compile(rf"(/(?:.*/)?(?:{_OF_LIBVIRT}))(?:/libvirt)?/vcpu[0-9]+", re.DOTALL)
 
 
 def pod_of(path: str) -> str:

@@ -78,7 +78,7 @@ def test_the_smallest_cap_counts_those_above_too() -> None:
     ("top", "inner"),
     [
         (r"machine.slice/machine-qemu\x2d1\x2dweb.scope", "/libvirt"),
-        ("machine.slice/machine-rt.slice/machine-qemu-web.scope", ""),
+        (r"machine.slice/machine-rt.slice/machine-qemu\x2dweb.scope", ""),
         ("machine/qemu-1-web.libvirt-qemu", "/libvirt"),
         ("machine/rt.partition/qemu-1-web.libvirt-qemu", ""),
         ("libvirt/qemu/web", ""),

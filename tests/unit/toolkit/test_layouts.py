@@ -142,6 +142,11 @@ def test_a_vcpu_is_its_guest_s(path: str, guest: str) -> None:
     assert layouts.GUEST.fullmatch(guest)
 
 
+@pytest.mark.parametrize("path", ["/machine.slice/machine-web.scope", "/lxc/a", f"/docker/{ID}", "/kubepods/pod7"])
+def test_a_container_may_have_more_in_it_than_a_guest(path: str) -> None:
+    assert not layouts.GUEST.fullmatch(path)
+
+
 @pytest.mark.parametrize("path", ["/machine.slice/machine-web.scope/vcpu0", f"/docker/{ID}/vcpu0", "/lxc/a/vcpu0"])
 def test_what_a_container_calls_a_vcpu_is_none(path: str) -> None:
     assert not layouts.VCPU.fullmatch(path)
