@@ -54,8 +54,8 @@ class _Scraped:
 
     name = "fuzzed"
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
-        del form, seconds, gzipped
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        del form, seconds, gzipped, shared
         return b"fuzzed_up 1\n" * 500
 
 

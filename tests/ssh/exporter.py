@@ -11,7 +11,7 @@ import requests
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.ssh.sshd import Sshd
-from virtscope.toolkit import moment
+from virtscope.toolkit.scrape import MOMENT_SECONDS
 
 
 class OverSsh(RunningExporter):
@@ -25,7 +25,7 @@ class OverSsh(RunningExporter):
         self._answered: dict[str, float] = {}  # when, by path
 
     def get(self, path: str = "/metrics", timeout: float = 90, **headers: str) -> requests.Response:
-        time.sleep(max(0, self._answered.get(path, 0) + moment.SECONDS - time.monotonic()))
+        time.sleep(max(0, self._answered.get(path, 0) + MOMENT_SECONDS - time.monotonic()))
         try:
             return super().get(path, timeout, **{"X_Prometheus_Scrape_Timeout_Seconds": "60", **headers})
         finally:

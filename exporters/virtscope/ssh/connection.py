@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 CONNECTING = 30.0  # seconds from ssh's start to host.sh's first word, after which the child is killed
 LONGEST_PAUSE = 60.0  # seconds after a failure
+MOST_WAITING = 4.0  # seconds, of a scrape for what is asked in the background: less than half of Prometheus's timeout
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -145,7 +146,7 @@ class Connection:
     def ask(self, request: str, deadline: float, *, gives_way: bool = False) -> Finished:
         """Return the answer to one of host.sh's requests, by `deadline` (a time.monotonic() value).
 
-        `gives_way`: it is of the background, and ends where another request has waited for half of its time.
+        `gives_way`: it is of the background, and ends where another request has waited for a few seconds.
 
         Raises Unreachable where the host can't be connected to, SourceTimeout where it doesn't answer, SourceMalformed
         where it answers something else, SourceError where the host sends too much.
@@ -188,8 +189,7 @@ class Connection:
             self._drop()
 
     def _acquire(self, deadline: float, gives_way: bool) -> bool:
-        now = time.monotonic()
-        if self._wait(deadline if gives_way else now + (deadline - now) / 2):
+        if self._wait(deadline if gives_way else min(time.monotonic() + MOST_WAITING, deadline)):
             return True
         if not gives_way:
             self._giving_way.cut_off()

@@ -11,16 +11,18 @@ import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
+
+from prometheus_client import Metric
 
 from virtscope.ssh import authorized_key
-from virtscope.ssh.connection import Unreachable
+from virtscope.ssh.connection import Connecting, Unreachable
 from virtscope.ssh.hosts import Hosts
 from virtscope.ssh.openvz_host import OpenvzHost
 from virtscope.ssh.xen_host import XenHost
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import interval_or_never
-from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.collect import Outcome, Read, SourceError, SourceReader
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.pages import NotScraped
 from virtscope.toolkit.scrape import Exporter, Source
@@ -28,6 +30,7 @@ from virtscope.toolkit.scrape import Exporter, Source
 log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10295
+FETCH_SECONDS = 30.0  # that a host has to connect, and to answer what one fetch asks, whatever scrapes' timeouts are
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,28 +117,45 @@ def _print_authorized_key(words: Sequence[str]) -> None:
         sys.exit(f"ssh-exporter: {given.key}: {error}")
 
 
-class Target:
-    """A host as a module has it: what is asked at each scrape, and the exporter that shows it."""
+class Target(Exporter):
+    """A host as a module has it: what is fetched for each scrape, and shown.
+
+    It is fetched in a thread of its own, so that no scrape's timeout ends what others wait for.
+    """
 
     def __init__(self, host: OpenvzHost | XenHost) -> None:
+        super().__init__(host.name, host.sources, host.target)
         self._host = host
-        self._exporter = Exporter(host.name, host.sources, host.target)
-        self._lock = threading.Lock()  # one scrape at a time: the sources look at what was fetched for it
-        self.name = host.name
-        self.close = host.close
+        self._fetches = SourceReader(f"{host.name} of {host.target}", self._fetch, FETCH_SECONDS)
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
         """Return the exposition as Exporter.scrape() does; raises NotScraped where the host can't be reached."""
-        deadline = time.monotonic() + seconds
-        if not self._lock.acquire(timeout=seconds):
-            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.target} is still being scraped")
         try:
-            self._host.fetch(deadline)
-            return self._exporter.scrape(form, seconds, gzipped=gzipped)
+            return super().scrape(form, seconds, gzipped=gzipped, shared=shared)
         except Unreachable as error:
             raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.target}: {error!r}") from error
-        finally:
-            self._lock.release()
+
+    def close(self) -> None:
+        """End what asks in the background."""
+        self._host.close()
+        self._fetches.close()
+
+    def _fetch(self) -> list[Read[list[Metric]]]:
+        self._host.fetch(time.monotonic() + FETCH_SECONDS)
+        return super()._ask()  # they look at what was fetched
+
+    def _ask(self) -> list[Read[Any]]:
+        return [self._fetches.ask()]
+
+    def _outcomes(self, reads: list[Read[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
+        fetched = self._fetches.answer(reads[0], deadline)
+        if not isinstance(fetched, Exception):
+            return [read.outcome for read in fetched]
+        if isinstance(fetched, Unreachable):
+            raise type(fetched)(str(fetched))  # a new one each time, as one raised again gathers tracebacks
+        if not self._host.connected():
+            raise Connecting(str(fetched))
+        return [fetched] * len(self._host.sources)
 
 
 class Probed:

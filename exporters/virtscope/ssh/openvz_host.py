@@ -43,6 +43,10 @@ class OpenvzHost:
         except SourceError as error:
             self._failure = error
 
+    def connected(self) -> bool:
+        """Say whether the host has been reached."""
+        return self._connection.account().connected
+
     def close(self) -> None:
         """End what asks in the background."""
         if self._names:

@@ -69,6 +69,10 @@ class XenHost:
         else:
             self._fetch_networks(deadline)
 
+    def connected(self) -> bool:
+        """Say whether the host has been reached."""
+        return self._connection.account().connected
+
     def close(self) -> None:
         """End what asks in the background."""
         if self._keeper:

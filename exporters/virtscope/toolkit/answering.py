@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter, deque
 from http import HTTPStatus
 from queue import SimpleQueue
@@ -13,6 +14,9 @@ log = logging.getLogger(__name__)
 
 MOST_REQUESTS = 40  # answered at once, as node_exporter's --web.max-requests; the others wait
 MOST_REQUESTS_OF_A_CLIENT = 10
+MOST_PROBES = 240
+MOST_PROBES_OF_A_CLIENT = 200  # a Prometheus may have so many hosts that hang
+MOST_PROBES_OF_A_HOST = 4  # of a client: a pair of Prometheus behind one address, each at both modules
 
 T = TypeVar("T")
 
@@ -30,13 +34,21 @@ class Answer(NamedTuple):
 class Answers(Protocol):
     """What answers requests; see virtscope.toolkit.pages.Pages."""
 
-    def answer(self, head: bytes, client: str) -> Answer:
-        """Return the answer to a client's request with this head; called in any thread."""
+    def answer(self, head: bytes, client: str, waited: float) -> Answer:
+        """Return the answer to a client's request with this head, so many seconds after it came; in any thread."""
         ...
 
     def refuse(self, status: HTTPStatus) -> Answer:
         """Return an answer that says no more than its status and ends the connection."""
         ...
+
+
+class _Request(Generic[T]):
+    def __init__(self, asker: T, head: bytes, host: str) -> None:
+        self.asker = asker
+        self.head = head
+        self.host = host
+        self.came = time.monotonic()
 
 
 class Answering(Generic[T]):
@@ -47,42 +59,38 @@ class Answering(Generic[T]):
     """
 
     def __init__(
-        self,
-        answers: Answers,
-        wake_up: Callable[[], None],
-        has_gone: Callable[[T], bool],
-        most_of_a_client: int | None = None,
+        self, answers: Answers, wake_up: Callable[[], None], has_gone: Callable[[T], bool], *, probes: bool = False
     ) -> None:
         """`wake_up` is called, by any thread, whenever `finished` has something to return.
 
         `has_gone` is asked of those that had to wait: with True the request is forgotten.
-        With `most_of_a_client`, that many are answered at once, of one client too.
+        `probes`: requests are for other hosts, and most of the time wait for them.
         """
-        self._most = most_of_a_client or MOST_REQUESTS
-        self._most_of_a_client = most_of_a_client or MOST_REQUESTS_OF_A_CLIENT
+        self._most = MOST_PROBES if probes else MOST_REQUESTS
+        self._most_of_a_client = MOST_PROBES_OF_A_CLIENT if probes else MOST_REQUESTS_OF_A_CLIENT
+        self._most_of_a_host = MOST_PROBES_OF_A_HOST if probes else MOST_REQUESTS_OF_A_CLIENT
         self._answers = answers
         self._wake_up = wake_up
         self._has_gone = has_gone
-        self._waiting: dict[str, deque[tuple[T, bytes]]] = {}  # by client, only those that have a request
+        self._waiting: dict[str, deque[_Request[T]]] = {}  # by client, only those that have a request
         self._being_answered: Counter[str] = Counter()  # by client
-        self._requests: SimpleQueue[tuple[T, str, bytes] | None] = SimpleQueue()
-        self._finished: deque[tuple[T, str, Answer]] = deque()
+        self._of_host: Counter[tuple[str, str]] = Counter()  # likewise, by client and host
+        self._requests: SimpleQueue[tuple[str, _Request[T]] | None] = SimpleQueue()
+        self._finished: deque[tuple[str, _Request[T], Answer]] = deque()
         self._threads = 0
         self._no_thread = False  # the last thread couldn't be started
 
-    def ask(self, asker: T, client: str, head: bytes) -> None:
-        """Have a request answered as soon as it is its turn."""
-        self._waiting.setdefault(client, deque()).append((asker, head))
+    def ask(self, asker: T, client: str, head: bytes, host: str = "") -> None:
+        """Have a request, which may be for a host, answered as soon as it is its turn."""
+        self._waiting.setdefault(client, deque()).append(_Request(asker, head, host))
         self._hand_out(waited=False)
 
     def withdraw(self, asker: T, client: str) -> bool:
         """Take a request back that still waits; returns False if it is being answered."""
-        waiting = self._waiting.get(client, deque())
-        found = next((request for request in waiting if request[0] is asker), None)
+        found = next((request for request in self._waiting.get(client, ()) if request.asker is asker), None)
         if found is None:
             return False
-        waiting.remove(found)
-        self._took_one(client)
+        self._take(client, found)
         return True
 
     def waits(self, client: str) -> bool:
@@ -91,18 +99,20 @@ class Answering(Generic[T]):
 
     def withdraw_newest(self, client: str) -> T:
         """Take the client's request back that would wait longest; returns its asker. One must wait."""
-        asker, _ = self._waiting[client].pop()
-        self._took_one(client)
-        return asker
+        newest = self._waiting[client][-1]
+        self._take(client, newest)
+        return newest.asker
 
     def finished(self) -> list[tuple[T, Answer]]:
         """Return the answers given since the last call."""
         done = []
         while self._finished:
-            asker, client, answer = self._finished.popleft()
+            client, request, answer = self._finished.popleft()
             self._being_answered[client] -= 1
-            done.append((asker, answer))
+            self._of_host[client, request.host] -= 1
+            done.append((request.asker, answer))
         self._being_answered = +self._being_answered  # without clients that have none
+        self._of_host = +self._of_host
         self._hand_out(waited=True)
         return done
 
@@ -112,20 +122,29 @@ class Answering(Generic[T]):
             self._requests.put(None)
 
     def _hand_out(self, *, waited: bool) -> None:
-        while self._waiting and (answered := sum(self._being_answered.values())) < self._most:
-            client = min(self._waiting, key=self._being_answered.__getitem__)
-            if self._being_answered[client] >= self._most_of_a_client:
-                return
+        while (answered := sum(self._being_answered.values())) < self._most and (found := self._next()):
             if answered >= self._threads and not self._start_thread():
                 return  # a later request tries again
-            asker, head = self._waiting[client].popleft()
-            self._took_one(client)
-            if waited and self._has_gone(asker):
+            client, request = found
+            self._take(client, request)
+            if waited and self._has_gone(request.asker):
                 continue
             self._being_answered[client] += 1
-            self._requests.put((asker, client, head))
+            self._of_host[client, request.host] += 1
+            self._requests.put(found)
 
-    def _took_one(self, client: str) -> None:
+    def _next(self) -> tuple[str, _Request[T]] | None:
+        """Return the client with the fewest being answered that may have one more, and its request."""
+        for client in sorted(self._waiting, key=self._being_answered.__getitem__):
+            if self._being_answered[client] >= self._most_of_a_client:
+                break
+            for request in self._waiting[client]:
+                if self._of_host[client, request.host] < self._most_of_a_host:
+                    return client, request
+        return None
+
+    def _take(self, client: str, request: _Request[T]) -> None:
+        self._waiting[client].remove(request)
         if not self._waiting[client]:
             del self._waiting[client]
 
@@ -142,12 +161,12 @@ class Answering(Generic[T]):
         return True
 
     def _work(self) -> None:
-        while request := self._requests.get():
-            asker, client, head = request
+        while found := self._requests.get():
+            client, request = found
             try:
-                answer = self._answers.answer(head, client)
+                answer = self._answers.answer(request.head, client, time.monotonic() - request.came)
             except Exception:  # a fault of ours: say where, and go on with the next request
                 log.exception("request failed", extra={"fields": {"client": client}})
                 answer = self._answers.refuse(HTTPStatus.INTERNAL_SERVER_ERROR)
-            self._finished.append((asker, client, answer))
+            self._finished.append((client, request, answer))
             self._wake_up()

@@ -95,13 +95,15 @@ class SourceReader(Generic[T]):
     at most two reads lie between asking and answering.
     """
 
-    def __init__(self, name: str, read: Callable[[], T]) -> None:
+    def __init__(self, name: str, read: Callable[[], T], hangs: float | None = None) -> None:
+        """`hangs`: seconds after which a read isn't waited for any more, in the place of HANGS."""
         self.name = name
         self.cost = Cost(0, 0.0, 0.0)
         self._read = read
+        self._hangs = hangs
         self._lock = threading.Lock()
         self._next: Read[T] | None = None  # asked for, not begun
-        self._queue: SimpleQueue[Read[T]] = SimpleQueue()  # holds no more than that one
+        self._queue: SimpleQueue[Read[T] | None] = SimpleQueue()  # holds no more than that one, and None for the end
         self._begun_at = time.monotonic()  # the last read, or this: a scrape may give up before the thread has begun
         self._reading = False
         threading.Thread(target=self._serve, name=f"source {name}", daemon=True).start()
@@ -124,15 +126,18 @@ class SourceReader(Generic[T]):
             return read.outcome
         return SourceTimeout(f"no answer for {time.monotonic() - self._begun_at:.1f} s; still waiting for it")
 
+    def close(self) -> None:
+        """End its thread, once what is asked for has been read."""
+        self._queue.put(None)
+
     def _patience(self, deadline: float, a_little: float) -> float:
         """Return until when to wait before this is asked again."""
         with self._lock:
             begun = self._begun_at if self._reading else time.monotonic()
-        return min(deadline, max(begun + HANGS, a_little))
+        return min(deadline, max(begun + (self._hangs or HANGS), a_little))
 
     def _serve(self) -> None:
-        while True:
-            read = self._queue.get()
+        while read := self._queue.get():
             with self._lock:
                 self._next = None
                 self._begun_at = time.monotonic()

@@ -15,7 +15,6 @@ from urllib.parse import parse_qs
 from virtscope import __version__
 from virtscope.toolkit.answering import Answer
 from virtscope.toolkit.exposition import Format
-from virtscope.toolkit.moment import Moments
 from virtscope.toolkit.webconfig import TooManyGuesses, WebConfig
 
 log = logging.getLogger(__name__)
@@ -134,8 +133,11 @@ class Scrapes(Protocol):
 
     name: str
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
-        """Return an exposition, waiting for sources no longer than `seconds`."""
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        """Return an exposition, waiting for sources no longer than `seconds`.
+
+        One that is `shared` may be what another got at this moment.
+        """
         ...
 
 
@@ -189,15 +191,26 @@ class Pages:
         self._web = web
         self._exporter = exporter
         self._probes = probes
-        self._moments = Moments()
 
-    def answer(self, head: bytes, client: str) -> Answer:
-        """Return the answer to the request with this head; requests from one `client` share its limits."""
+    def probed_host(self, head: bytes) -> str | None:
+        """Return the host that the request with this head is a probe of, None if it is none; at once, in any case."""
+        if not self._probes or b" /probe?" not in head[:16]:
+            return None
+        try:
+            return _query(parse_head(head).target)["target"]
+        except (HeadError, NotScraped):
+            return None
+
+    def answer(self, head: bytes, client: str, waited: float = 0.0) -> Answer:
+        """Return the answer to the request with this head; requests from one `client` share its limits.
+
+        `waited`: seconds since it came, which are not left for the sources.
+        """
         try:
             request = parse_head(head)
         except HeadError as error:
             return self.refuse(error.status)
-        page = self._refusal(request, client) or self._page(request)
+        page = self._refusal(request, client) or self._page(request, waited)
         log.debug(
             "request",
             extra={
@@ -221,40 +234,36 @@ class Pages:
             return Page(HTTPStatus.TOO_MANY_REQUESTS, "Too many passwords to check\n", {"Retry-After": "1"})
         return Page(HTTPStatus.UNAUTHORIZED, "Unauthorized\n", {"WWW-Authenticate": "Basic"})
 
-    def _page(self, request: Head) -> Page:
+    def _page(self, request: Head, waited: float) -> Page:
         if request.method not in {"GET", "HEAD"}:
             return Page(HTTPStatus.METHOD_NOT_ALLOWED, "405: use GET\n", {"Allow": "GET, HEAD"})
         if request.path == self._telemetry_path:
-            return self._metrics(self._exporter, request.headers)
+            return self._metrics(self._exporter, request.headers, waited)
         if self._probes and request.path == "/probe":
-            return self._probe(self._probes, request)
+            return self._probe(self._probes, request, waited)
         if request.path == "/-/healthy":
             return Page(HTTPStatus.OK, f"{self._exporter.name}-exporter is healthy.\n")
         if request.path == "/":
             return Page(HTTPStatus.OK, self._landing_page(), {"Content-Type": "text/html; charset=utf-8"})
         return Page(HTTPStatus.NOT_FOUND, f"404: the metrics are at {self._telemetry_path}\n")
 
-    def _probe(self, probes: Probes, request: Head) -> Page:
+    def _probe(self, probes: Probes, request: Head, waited: float) -> Page:
         try:
-            return self._metrics(_probed(probes, request.target), request.headers)
+            query = _query(request.target)
+            return self._metrics(probes.find(query["target"], query["module"]), request.headers, waited)
         except NotScraped as refusal:
             return Page(refusal.status, f"{refusal}\n")
 
-    def _metrics(self, exporter: Scrapes, asked: dict[str, str]) -> Page:
+    def _metrics(self, exporter: Scrapes, asked: dict[str, str], waited: float) -> Page:
         form = negotiate(asked.get("accept", ""))
         timeout = asked.get("x-prometheus-scrape-timeout-seconds")
-        seconds = time_for_sources(timeout)
         gzipped = accepts_gzip(asked.get("accept-encoding", ""))
         headers = {"Content-Type": form.content_type, "Vary": "Accept, Accept-Encoding"}
         if gzipped:
             headers["Content-Encoding"] = "gzip"
-
-        def scrape() -> bytes:
-            return exporter.scrape(form, seconds, gzipped=gzipped)
-
-        if timeout is None:  # no Prometheus
-            return Page(HTTPStatus.OK, scrape(), headers)
-        exposition = self._moments.exposition((exporter, form, gzipped), seconds, scrape)
+        seconds = max(time_for_sources(timeout) - waited, 0.0)
+        # Who looks by curl, and so sends no timeout, twice in a moment sees the second look.
+        exposition = exporter.scrape(form, seconds, gzipped=gzipped, shared=timeout is not None)
         return Page(HTTPStatus.OK, exposition, headers)
 
     def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> tuple[bytes, ...]:
@@ -287,12 +296,12 @@ class Pages:
 """
 
 
-def _probed(probes: Probes, url: str) -> Scrapes:
-    """Return what a request's URL asks to be scraped; raises NotScraped."""
+def _query(url: str) -> dict[str, str]:
+    """Return target and module of a probe's URL; raises NotScraped."""
     try:
         query = parse_qs(url.partition("?")[2], strict_parsing=True, max_num_fields=2)
     except ValueError:
         query = {}
     if set(query) - {"target", "module"} or "target" not in query or any(len(values) > 1 for values in query.values()):
         raise NotScraped(HTTPStatus.BAD_REQUEST, "400: a probe is /probe?target=HOST&module=MODULE")
-    return probes.find(query["target"][0], query.get("module", [""])[0])
+    return {"module": "", **{name: values[0] for name, values in query.items()}}

@@ -9,7 +9,7 @@ import resource
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
@@ -21,9 +21,11 @@ from virtscope.toolkit.collect import (
     Background,
     Cost,
     InlineReader,
+    Outcome,
     Read,
     SourceError,
     SourceReader,
+    SourceTimeout,
     SourceUnavailable,
     reason_of,
 )
@@ -32,6 +34,10 @@ from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
 log = logging.getLogger(__name__)
 
 MOST_HELD_BACK_SECONDS = 1.0  # a round, by the one before
+# By which one of two scrapes may arrive later than it began. A store that has the samples of both Prometheus of a pair
+# orders them by when their scrapes began: if the first arrived last and read a counter later, that counter would go
+# backwards between the two, which rate() takes for a reset. So both get the same values.
+MOMENT_SECONDS = 0.25
 
 
 class Source(NamedTuple):
@@ -54,19 +60,16 @@ class Source(NamedTuple):
 
 
 class _Round:
-    """Scrapes that came while others were under way: their sources are read once, and each page is written once.
+    """Scrapes whose sources are read once: those that come while others are under way, or at the same moment.
 
-    Else forty scrapes at once would have forty values of each source, and as many pages, in memory.
+    Else forty scrapes at once would have forty values of each source, and as many pages, in memory. Each scrape waits
+    for the reads until its own deadline. Those that then have the same sources share a page.
     """
 
-    def __init__(self) -> None:
-        self.begun = threading.Event()
-        self.reads: list[Read[list[Metric]]] = []
-        self.pages: dict[tuple[Format, bool], bytes] = {}
-
-    def begin(self, reads: list[Read[list[Metric]]]) -> None:
-        self.reads = reads
-        self.begun.set()
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.reads: list[Read[Any]] | None = None  # None: not asked for yet
+        self.pages: dict[tuple[Format, bool, tuple[bool, ...]], bytes] = {}
 
 
 class Exporter:
@@ -110,11 +113,9 @@ class Exporter:
         self._gzip = Gzip()
         # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
         self._lock = threading.Lock()
-        self._rounds_lock = threading.Lock()
-        self._next_round: _Round | None = None  # not begun
-        self._under_way = 0  # scrapes whose round has begun
-        self._none_under_way = threading.Event()
-        self._none_under_way.set()
+        self._rounds = threading.Condition()  # over the next two
+        self._newest: _Round | None = None  # until its moment is over
+        self._under_way = 0  # scrapes whose sources are being read, or whose pages are being written
         self._encode_seconds = 0.0
         self._refused: set[str] = set()  # families that could not be written, each said once in the log
         self._refusals = 0
@@ -123,14 +124,26 @@ class Exporter:
         self._absent: dict[str, str] = {}  # why a source that isn't required is absent, as of its last read
         self._origins: dict[str, str | None] = {}  # as of each source's last successful read; None if it raised
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
-        """Return the exposition in `form`, waiting for the sources no longer than `seconds`."""
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        """Return the exposition in `form`, waiting for the sources no longer than `seconds`.
+
+        One that is `shared` has the values that another got at this moment.
+        """
         deadline = time.monotonic() + seconds
-        with self._in_a_round(seconds) as round_:
+        with self._in_a_round(seconds, shared=shared) as round_:
             return self._page(round_, form, deadline, gzipped=gzipped)
 
+    def _ask(self) -> list[Read[Any]]:
+        """Have the sources read."""
+        return [reader.ask() for reader in self._readers]
+
+    def _outcomes(self, reads: list[Read[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
+        """Return what each source gave by `deadline`."""
+        return [reader.answer(read, deadline) for reader, read in zip(self._readers, reads)]
+
     def _page(self, round_: _Round, form: Format, deadline: float, *, gzipped: bool) -> bytes:
-        outcomes = [reader.answer(read, deadline) for reader, read in zip(self._readers, round_.reads)]
+        assert round_.reads
+        outcomes = self._outcomes(round_.reads, deadline)
         with self._lock:
             families: list[Metric] = []
             for source, outcome in zip(self._sources, outcomes):
@@ -142,37 +155,47 @@ class Exporter:
                 else:
                     self._note_success(source)
                     families += outcome
-            in_time = all(outcome is read.outcome for read, outcome in zip(round_.reads, outcomes))
-            pages = round_.pages if in_time else {}
-            if (form, gzipped) not in pages:
-                pages[form, gzipped] = self._encode([*families, *self._about_itself()], form, gzipped=gzipped)
-            return pages[form, gzipped]
+            key = form, gzipped, tuple(isinstance(outcome, SourceTimeout) for outcome in outcomes)
+            if key not in round_.pages:
+                round_.pages[key] = self._encode([*families, *self._about_itself()], form, gzipped=gzipped)
+            return round_.pages[key]
 
     @contextmanager
-    def _in_a_round(self, seconds: float) -> Iterator[_Round]:
+    def _in_a_round(self, seconds: float, *, shared: bool) -> Iterator[_Round]:
         """Have the sources read for a scrape that may take so long; it is under way until the block ends."""
-        with self._rounds_lock:
-            round_, first = self._next_round, self._next_round is None
-            if round_ is None:
-                round_ = self._next_round = _Round()
-        if first:
-            self._none_under_way.wait(min(MOST_HELD_BACK_SECONDS, seconds / 4))
-            with self._rounds_lock:
-                self._next_round = None
-            round_.begin([reader.ask() for reader in self._readers])
-        elif not round_.begun.wait(seconds / 4):
-            round_ = _Round()
-            round_.begin([reader.ask() for reader in self._readers])
-        with self._rounds_lock:
+        now = time.monotonic()
+        with self._rounds:
+            round_ = self._newest
+            if round_ is None or (round_.reads is not None and not (shared and now - round_.began < MOMENT_SECONDS)):
+                round_ = self._newest = _Round(now)
+            self._rounds.wait_for(
+                lambda: round_.reads is not None or not self._under_way, min(MOST_HELD_BACK_SECONDS, seconds / 4)
+            )
+            if round_.reads is None:
+                round_.reads = self._ask()
+                self._rounds.notify_all()
+                self._let_go_after_its_moment(round_)
             self._under_way += 1
-            self._none_under_way.clear()
         try:
             yield round_
         finally:
-            with self._rounds_lock:
+            with self._rounds:
                 self._under_way -= 1
                 if not self._under_way:
-                    self._none_under_way.set()
+                    self._rounds.notify_all()
+
+    def _let_go_after_its_moment(self, round_: _Round) -> None:
+        """Let a round's pages, which may be large, go when nobody can share them any more."""
+
+        def let_go() -> None:
+            with self._rounds:
+                if self._newest is round_:
+                    self._newest = None
+
+        timer = threading.Timer(MOMENT_SECONDS, let_go)
+        timer.daemon = True
+        with suppress(RuntimeError):  # no thread left: they go with the next scrape
+            timer.start()
 
     def _encode(self, families: list[Metric], form: Format, *, gzipped: bool) -> bytes:
         begun = time.thread_time()

@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
 FEW_CONNECTIONS = 2  # of a client: a pair of Prometheus servers behind one address
-MOST_PROBES = 200  # answered at once, for one Prometheus too: most of that time they wait for their hosts
 MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
 MOST_UNSENT_BYTES = 32 << 20  # of all answers together; what they share counts once
 SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's own limits are megabytes, which count as the exporter's memory
@@ -102,10 +101,9 @@ class Server:
         self._listener = _listener(*address)
         self.server_address = self._listener.getsockname()
         self._pages = Pages(telemetry_path, web, exporter, probes)
-        most_of_a_client = MOST_PROBES if probes else None
-        self._answering: Answering[_Connection] = Answering(
-            self._pages, self._wake_up, self._has_gone, most_of_a_client
-        )
+        self._answering: Answering[_Connection] = Answering(self._pages, self._wake_up, self._has_gone)
+        # Hosts that hang leave the exporter's own pages alone.
+        self._probing: Answering[_Connection] = Answering(self._pages, self._wake_up, self._has_gone, probes=True)
         self._woken, self._waker = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         for sock in (self._woken, self._waker):
@@ -133,7 +131,7 @@ class Server:
                             self._woken.recv(4096)
                     else:
                         self._go_on(key.data)
-                for connection, answer in self._answering.finished():
+                for connection, answer in self._answering.finished() + self._probing.finished():
                     self._begin_to_send(connection, answer)
                 self._close_overdue()
         finally:
@@ -150,6 +148,7 @@ class Server:
         for connection in self._connections():
             self._close(connection)
         self._answering.close()
+        self._probing.close()
         self._selector.close()
         for sock in (self._listener, self._woken, self._waker):
             sock.close()
@@ -194,7 +193,7 @@ class Server:
                 self._next_deadline = min(self._next_deadline, connection.deadline)
             elif connection.state is not _State.ANSWERING:
                 self._close(connection)
-            elif self._answering.withdraw(connection, connection.client.address):
+            elif any(each.withdraw(connection, connection.client.address) for each in (self._answering, self._probing)):
                 self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE))
             else:
                 connection.deadline = math.inf  # its turn has come; how long that may take is the scrape's own limit
@@ -212,8 +211,8 @@ class Server:
         """Say whether one more connection may be accepted; else it waits in the kernel's queue."""
         return self._open_connections < MOST_CONNECTIONS or self._next_to_lose() is not None
 
-    def _next_to_lose(self) -> tuple[_Client, _Connection | None] | None:
-        """Return the client that loses a connection next, and which: its newest that waits for its turn if None.
+    def _next_to_lose(self) -> tuple[_Client, _Connection | Answering[_Connection]] | None:
+        """Return the client that loses a connection next, and which: an idle one, or its newest that waits there.
 
         One that waits is lost only by a client that has more than a few, and only if there are others: else all get
         their turn sooner from the kernel's queue.
@@ -224,8 +223,9 @@ class Server:
             for connection in client.idle:
                 if connection.safe_until < now or connection.state is _State.SENDING:
                     return client, connection
-            if len(self._clients) > 1 and self._answering.waits(client.address):
-                return client, None
+            for answering in (self._probing, self._answering):
+                if len(self._clients) > 1 and answering.waits(client.address):
+                    return client, answering
         if any(client.idle for client in greedy):
             return None  # a moment later
         idle = [connection for client in self._clients.values() for connection in client.idle]
@@ -260,9 +260,9 @@ class Server:
         """Close the connection that is the next to lose; False if there is none."""
         if not (found := self._next_to_lose()):
             return False
-        client, connection = found
+        client, lost = found
         self._warn_of_dropping(client)
-        self._close(connection or self._answering.withdraw_newest(client.address))
+        self._close(lost.withdraw_newest(client.address) if isinstance(lost, Answering) else lost)
         return True
 
     def _warn_of_dropping(self, client: _Client) -> None:
@@ -387,7 +387,9 @@ class Server:
         connection.state = _State.ANSWERING
         connection.client.idle.pop(connection, None)
         self._set_deadline(connection, TURN_SECONDS)
-        self._answering.ask(connection, connection.client.address, head)
+        host = self._pages.probed_host(head)
+        answering = self._answering if host is None else self._probing
+        answering.ask(connection, connection.client.address, head, host or "")
 
     def _begin_to_send(self, connection: _Connection, answer: Answer) -> None:
         connection.state = _State.SENDING

@@ -6,10 +6,20 @@ import threading
 import time
 from collections import Counter
 from http import HTTPStatus
+from types import SimpleNamespace
 
 import pytest
 
-from virtscope.toolkit.answering import MOST_REQUESTS, MOST_REQUESTS_OF_A_CLIENT, Answer, Answering
+from virtscope.toolkit import answering as module
+from virtscope.toolkit.answering import (
+    MOST_PROBES,
+    MOST_PROBES_OF_A_CLIENT,
+    MOST_PROBES_OF_A_HOST,
+    MOST_REQUESTS,
+    MOST_REQUESTS_OF_A_CLIENT,
+    Answer,
+    Answering,
+)
 
 
 class Slow:
@@ -17,9 +27,11 @@ class Slow:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.waited: list[float] = []
         self.let = threading.Semaphore(0)
 
-    def answer(self, head: bytes, client: str) -> Answer:
+    def answer(self, head: bytes, client: str, waited: float) -> Answer:
+        self.waited.append(waited)
         self.asked.append(client)
         self.let.acquire()
         if head == b"faulty":
@@ -54,6 +66,7 @@ def finished(answering: Answering[int], count: int) -> dict[int, bytes]:
 
 def test_the_limits_are_those_of_docs_security_md() -> None:
     assert (MOST_REQUESTS, MOST_REQUESTS_OF_A_CLIENT) == (40, 10)
+    assert (MOST_PROBES, MOST_PROBES_OF_A_CLIENT, MOST_PROBES_OF_A_HOST) == (240, 200, 4)
 
 
 def test_every_thread_has_a_name_of_its_own_and_ends_when_it_is_closed() -> None:
@@ -85,6 +98,41 @@ def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
     for _ in range(many + 1):
         answers.let.release()
     assert finished(answering, many + 1) == {**dict.fromkeys(range(many), b"its"), many: b"other's"}
+    answering.close()
+
+
+def test_one_host_that_hangs_takes_few_places_and_one_client_not_all() -> None:
+    """A client asks for one host, and for many; then others ask, and itself for another host."""
+    answers = Slow()
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone, probes=True)
+    for number in range(50):
+        answering.ask(number, "greedy", b"x", "silent")
+    answering.ask(50, "greedy", b"x", "good")
+    answering.ask(51, "other", b"x", "silent")
+    answers.wait_for(MOST_PROBES_OF_A_HOST + 2)
+    assert Counter(answers.asked) == {"greedy": MOST_PROBES_OF_A_HOST + 1, "other": 1}
+    for number in range(MOST_PROBES_OF_A_CLIENT):
+        answering.ask(100 + number, "greedy", b"x", f"host {number}")
+    answering.ask(52, "other", b"x", "good")
+    answers.wait_for(MOST_PROBES_OF_A_CLIENT + 2)
+    assert Counter(answers.asked) == {"greedy": MOST_PROBES_OF_A_CLIENT, "other": 2}
+    answers.let.release(MOST_PROBES_OF_A_CLIENT + 53)
+    assert set(finished(answering, MOST_PROBES_OF_A_CLIENT + 53)) == {*range(53), *range(100, 300)}
+    answering.close()
+
+
+def test_how_long_a_request_has_waited_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    answers = Slow()
+    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
+    for number in range(MOST_REQUESTS_OF_A_CLIENT + 1):
+        answering.ask(number, "client", b"x")
+    answers.wait_for(MOST_REQUESTS_OF_A_CLIENT)
+    clock.now += 3
+    answers.let.release(MOST_REQUESTS_OF_A_CLIENT + 1)
+    finished(answering, MOST_REQUESTS_OF_A_CLIENT + 1)
+    assert answers.waited == [0.0] * MOST_REQUESTS_OF_A_CLIENT + [3.0]
     answering.close()
 
 

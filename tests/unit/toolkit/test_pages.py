@@ -192,10 +192,10 @@ class Scraped:
 
     def __init__(self, name: str = "vestat") -> None:
         self.name = name
-        self.asked: list[tuple[Format, float, bool]] = []
+        self.asked: list[tuple[Format, float, bool, bool]] = []
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
-        self.asked.append((form, seconds, gzipped))
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        self.asked.append((form, seconds, gzipped, shared))
         return self.name.encode()
 
 
@@ -228,7 +228,7 @@ def test_metrics_are_those_that_the_headers_ask_for() -> None:
     plain = get(pages, "/m?collect=xl")
     asked = ("Accept: application/openmetrics-text", "Accept-Encoding: gzip", "X-Prometheus-Scrape-Timeout-Seconds: 5")
     gzipped = get(pages, "/m", *asked, "Connection: close")
-    assert scraped.asked == [(Format.TEXT, 9.5, False), (Format.OPENMETRICS, 4.5, True)]
+    assert scraped.asked == [(Format.TEXT, 9.5, False, False), (Format.OPENMETRICS, 4.5, True, True)]
     assert (plain.status, plain.content, plain.keep) == (200, "vestat", True)
     assert plain.headers["Content-Type"] == Format.TEXT.content_type
     assert plain.headers["Content-Length"] == "6"
@@ -238,6 +238,33 @@ def test_metrics_are_those_that_the_headers_ask_for() -> None:
     assert gzipped.headers["Content-Type"] == Format.OPENMETRICS.content_type
     assert gzipped.headers["Content-Encoding"] == "gzip"
     assert gzipped.headers["Connection"] == "close"
+
+
+def test_what_a_request_waited_for_its_turn_is_not_left_for_the_sources() -> None:
+    scraped = Scraped()
+    pages = Pages("/m", None, scraped, Hosts())
+    head = b"GET /m HTTP/1.1\r\nX-Prometheus-Scrape-Timeout-Seconds: 5\r\n\r\n"
+    for waited in (0.0, 3.0, 4.9):
+        pages.answer(head, "c", waited)
+    assert [seconds for _, seconds, _, _ in scraped.asked] == [4.5, 1.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("line", "host"),
+    [
+        ("GET /probe?target=xen1&module=full", "xen1"),
+        ("HEAD /probe?module=full&target=xen%31", "xen1"),
+        ("GET /probe?target=xen1&target=xen2", None),
+        ("GET /probe?module=full", None),
+        ("GET /probe", None),
+        ("GET /m?target=xen1", None),
+        ("GET /m /probe?target=xen1", None),
+    ],
+)
+def test_whose_places_a_request_takes(line: str, host: str | None) -> None:
+    head = f"{line} HTTP/1.1\r\n\r\n".encode()
+    assert Pages("/m", None, Scraped(), Hosts()).probed_host(head) == host
+    assert Pages("/m", None, Scraped()).probed_host(head) is None
 
 
 def test_the_first_page_leads_to_the_others() -> None:

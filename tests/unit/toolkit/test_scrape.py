@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -21,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from tests.golden_pages import assert_golden
+from tests.unit.waiting import within_a_minute
 from virtscope.toolkit import collect, scrape
 from virtscope.toolkit.collect import Background, Cost, InlineReader, SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Format
@@ -112,6 +114,117 @@ def test_no_read_begins_before_the_pages_of_the_last_are_written(monkeypatch: py
     for thread in scrapes:
         thread.join(30)
     assert events == ["read", "written"] * 2
+
+
+# --- A moment ---------------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """An exporter with a source that counts its reads and another that is always there; each read waits for `let`."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.let = threading.Event()
+        self.let.set()
+        self.exporter = Exporter("demo", [Source("counted", self._read, lambda: "here"), GOOD])
+
+    def _read(self) -> list[Metric]:
+        self.reads += 1
+        self.let.wait(60)
+        return [GaugeMetricFamily("reads", "Reads.", self.reads)]
+
+    def scrape(self, form: Format = Format.TEXT, seconds: float = 60, *, shared: bool = True) -> str:
+        return self.exporter.scrape(form, seconds, shared=shared).decode()
+
+
+@pytest.fixture
+def long_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
+
+
+@pytest.mark.usefixtures("long_moment")
+def test_what_comes_in_the_same_moment_has_the_same_values_in_each_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted()
+    first = counted.scrape()
+    assert counted.scrape() == first
+    assert "\nreads 1.0\n" in counted.scrape(Format.OPENMETRICS)
+    monkeypatch.setattr(scrape, "MOMENT_SECONDS", 0.0)
+    assert "\nreads 2.0\n" in counted.scrape()
+
+
+@pytest.mark.usefixtures("long_moment")
+def test_who_does_not_share_gets_values_of_its_own() -> None:
+    """As somebody who looks twice with curl."""
+    counted = Counted()
+    for turn in ("1", "2", "3"):
+        assert f"\nreads {turn}.0\n" in counted.scrape(shared=False)
+    assert "\nreads 3.0\n" in counted.scrape()
+
+
+@pytest.mark.usefixtures("long_moment")
+def test_a_short_timeout_decides_only_its_own_page() -> None:
+    counted = Counted()
+    counted.let.clear()
+    with ThreadPoolExecutor(1) as pool:
+        impatient = [counted.scrape(form, 0.01) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
+        patient = pool.submit(counted.scrape)
+        within_a_minute(lambda: counted.exporter._under_way)
+        again = counted.scrape(seconds=0.01)
+        counted.let.set()
+        assert "\nreads 1.0\n" in patient.result(60)
+    for page in (*impatient, again):
+        assert "\nreads " not in page
+        assert "\nvalue 1.0\n" in page
+        assert '\ndemo_source_up{source="counted"} 0.0\n' in page
+    assert '\ndemo_source_up{source="counted"} 1.0\n' in patient.result()
+    assert counted.reads == 1
+
+
+@pytest.mark.usefixtures("long_moment")
+def test_one_that_comes_while_another_waits_longer_is_answered_by_its_own_deadline() -> None:
+    counted = Counted()
+    counted.let.clear()
+    with ThreadPoolExecutor(1) as pool:
+        patient = pool.submit(counted.scrape)
+        within_a_minute(lambda: counted.reads)
+        for shared in (True, False):
+            page = counted.scrape(seconds=0.01, shared=shared)
+            assert not patient.done()
+            assert ("\nvalue 1.0\n" in page, "\nreads " in page) == (True, False)
+        counted.let.set()
+        assert "\nreads 1.0\n" in patient.result(60)
+
+
+def test_those_who_miss_the_same_sources_share_a_page() -> None:
+    counted = Counted()
+    counted.let.clear()
+    round_ = scrape._Round(0)
+    round_.reads = counted.exporter._ask()
+    pages = [counted.exporter._page(round_, Format.TEXT, 0, gzipped=False) for _ in range(5)]
+    assert len({id(page) for page in pages}) == 1
+    counted.let.set()
+    whole = counted.exporter._page(round_, Format.TEXT, time.monotonic() + 60, gzipped=False)
+    assert b"\nreads 1.0\n" in whole
+
+
+def test_a_page_is_let_go_of_after_its_moment() -> None:
+    """That of a host with 100,000 series is large, and the next scrape a minute away."""
+    counted = Counted()
+    counted.scrape()
+    within_a_minute(lambda: counted.exporter._newest is None)
+
+
+def test_without_a_thread_to_let_go_of_it_a_page_is_served_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    counted = Counted()
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    assert "\nreads 1.0\n" in counted.scrape(shared=False)
+    assert "\nreads 2.0\n" in counted.scrape(shared=False)
+
+
+# --- Its sources ------------------------------------------------------------------------------------------------------
 
 
 def test_a_source_that_is_not_required_may_be_absent() -> None:

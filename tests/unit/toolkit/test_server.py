@@ -37,16 +37,28 @@ class Scraped:
         self.let = threading.Event()
         self.let.set()
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
-        del form, seconds, gzipped
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        del form, seconds, gzipped, shared
         self.asked += 1
         self.let.wait(30)
         return b"x" * self.size
 
 
+class Hosts:
+    """Probes of hosts: "good" answers, any other when it is let."""
+
+    def __init__(self) -> None:
+        self.good, self.silent = Scraped(), Scraped()
+        self.silent.let.clear()
+
+    def find(self, target: str, module: str) -> Scraped:
+        del module
+        return self.good if target == "good" else self.silent
+
+
 @contextmanager
-def serving(scraped: Scraped | None = None) -> Iterator[Server]:
-    running = Server(("127.0.0.1", 0), "/metrics", None, scraped or Scraped())
+def serving(scraped: Scraped | None = None, probes: Hosts | None = None) -> Iterator[Server]:
+    running = Server(("127.0.0.1", 0), "/metrics", None, scraped or Scraped(), probes)
     thread = threading.Thread(target=running.serve_forever)
     thread.start()
     try:
@@ -239,8 +251,8 @@ def test_an_answer_that_many_share_counts_once(monkeypatch: pytest.MonkeyPatch) 
     page = b"x" * (8 << 20)
 
     class Shared(Scraped):
-        def scrape(self, form: Format, seconds: float, *, gzipped: bool = False) -> bytes:
-            super().scrape(form, seconds, gzipped=gzipped)
+        def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+            super().scrape(form, seconds, gzipped=gzipped, shared=shared)
             return page
 
     last = SCRAPE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -298,6 +310,25 @@ def test_requests_of_one_client_keep_no_other_out() -> None:
         other = clients.enter_context(connect(running, sends=b"GET /-/healthy HTTP/1.1\r\n\r\n"))
         assert status(other) == b"200"
         scraped.let.set()
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_hosts_that_hang_keep_no_other_host_out_and_no_page_of_the_exporter(spread: bool) -> None:
+    hosts = Hosts()
+    with serving(probes=hosts) as running, contextlib.ExitStack() as clients:
+        for number in range(MOST_CONNECTIONS):
+            asked = b"GET /probe?target=silent%d HTTP/1.1\r\n\r\n" % (number if spread else 0)
+            clients.enter_context(connect(running, "127.0.0.2", asked))
+        wait_until_open(running, MOST_CONNECTIONS)
+        taken = answering.MOST_PROBES_OF_A_CLIENT if spread else answering.MOST_PROBES_OF_A_HOST
+        within_a_minute(lambda: hosts.silent.asked == taken)
+        for source in ("127.0.0.1", "127.0.0.2"):
+            for page in (b"/metrics", b"/-/healthy"):
+                client = clients.enter_context(connect(running, source, b"GET %s HTTP/1.1\r\n\r\n" % page))
+                assert status(client) == b"200"
+        client = clients.enter_context(connect(running, sends=b"GET /probe?target=good HTTP/1.1\r\n\r\n"))
+        assert status(client) == b"200"
+        hosts.silent.let.set()
 
 
 def test_one_client_with_many_requests_gets_them_all_answered_in_turn() -> None:
@@ -536,7 +567,6 @@ def test_nonsense_is_answered_or_cut_off(running: Server, sent: bytes) -> None:
 
 def test_the_limits_are_those_of_docs_security_md() -> None:
     assert (MOST_CONNECTIONS, server.MOST_HEAD_BYTES, server.MOST_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
-    assert server.MOST_PROBES == 200
 
 
 def test_it_listens_at_its_address_alone() -> None:
