@@ -19,9 +19,12 @@ answer() {
     complaints=$({
       output=$({ "$@" 3>&- 4>&- 5>&-; echo $? >&4; printf x; } | /usr/bin/head -c 9000000);
       if [ ${#output} -lt 8900000 ]; then output=${output%x}; fi;
-      # Passwords of guests' consoles stay here.
+      # Passwords of guests' consoles stay here: of JSON a string, up to where it is cut; of xend's lists the rest of the
+      # line but for the parentheses that end it, as a password may have some.
       case $request in (*"list -l")
-        output=$(printf %sx "$output" | sed "s/\(passwd\": \"\).*\"/\1\"/; s/passwd [^)]*)/passwd )/");
+        output=$(printf %sx "$output" | sed "
+          s/\(\"[a-zA-Z_]*[pP]assw[a-z]*\"[[:space:]]*:[[:space:]]*\"\)[^\"\\\\]*\(\\\\.[^\"\\\\]*\)*\"\{0,1\}/\1\"/g;
+          s/(\([a-zA-Z_]*[pP]assw[a-z]*\)[[:space:]].*[^)]\()*\)\$/(\1 \2/");
         output=${output%x};;
       esac;
       printf "%s %s\n%s\n" "$request" ${#output} "$output" >&3;
