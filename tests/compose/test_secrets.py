@@ -59,3 +59,16 @@ def test_the_password_of_the_docs_is_such_a_file() -> None:
     [named] = re.findall(r"password_file: ([^}]*)}", docs)
     assert f"prometheus/{named}" in SECRETS
     assert re.search(rf"install -m 640 .* prometheus/{named}", docs)
+
+
+def test_no_file_in_git_asks_for_a_password_to_be_written_into_it() -> None:
+    text = (CHECKOUT / "packaging/push/gate/vmauth.yml").read_text()
+    assert set(re.findall(r"password: (\S+)", text)) == {'"%{HOST1_PASSWORD}"', '"%{HOST1_WEB01_PASSWORD}"'}
+    assert "or write it here" not in text
+
+
+def test_no_password_is_sent_to_whoever_answers() -> None:
+    """Without a check of the certificate, that may be anybody who has taken the port."""
+    for file in CHECKOUT.glob("packaging/ansible/**/*.yml"):
+        for task in re.split(r"(?m)^- name: ", file.read_text()):
+            assert not ("validate_certs: false" in task and "password: " in task), file
