@@ -9,7 +9,7 @@ The stack itself needs none of them. Telegraf runs where an application is watch
 the lab, Sloth when objectives change; mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own
 programs check it; standalone-python brings the bundle's Python where its release can't be reached, and licences reads
 those of all these modules. Prometheus 3 and Alertmanager 0.34 are what compose.yaml runs; the tests run them without
-Docker. Thanos and VictoriaMetrics are the stores of a fleet, and vmauth and vmagent the gate for what hosts push.
+Docker. Thanos is the store of a fleet, and vmauth and vmagent are the gate for what hosts push.
 
     python -m tools.go_programs     build all that are missing, before tests wait for them (make test)
 """
@@ -206,9 +206,7 @@ _THANOS = Module(
 _VICTORIAMETRICS = Module(
     MODULES / "victoriametrics",
     (
-        "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics",
         "github.com/VictoriaMetrics/VictoriaMetrics/app/vmagent",
-        "github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert",
         "github.com/VictoriaMetrics/VictoriaMetrics/app/vmauth",
     ),
     released_in="github.com/VictoriaMetrics/VictoriaMetrics",
@@ -250,9 +248,7 @@ PROGRAMS = {
     "licences": Program(_LICENCES, "licences"),
     "thanos": Program(_THANOS, "thanos"),
     "otelcol": Program(_COLLECTOR, "otelcol"),
-    "victoria-metrics": Program(_VICTORIAMETRICS, "victoria-metrics"),
     "vmagent": Program(_VICTORIAMETRICS, "vmagent"),
-    "vmalert": Program(_VICTORIAMETRICS, "vmalert"),
     "vmauth": Program(_VICTORIAMETRICS, "vmauth"),
 }
 

@@ -3,9 +3,7 @@ module tools/victoriametrics
 go 1.26.2
 
 tool (
-	github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics
 	github.com/VictoriaMetrics/VictoriaMetrics/app/vmagent
-	github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert
 	github.com/VictoriaMetrics/VictoriaMetrics/app/vmauth
 )
 
