@@ -7,11 +7,13 @@ firewall can tell one part from another.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fleet.settings import MOST, REPLICAS, REPLICATION, Settings, seconds
+from fleet.settings import MOST, REPLICAS, REPLICATION, Settings
+from virtscope.toolkit import durations
 
 # Starts a Prometheus, which reads its configuration by a link in RUNNING; in the fleet's folder by the same name.
 STARTER = Path(__file__).with_name("prometheus.sh")
@@ -105,7 +107,9 @@ def prometheus(settings: Settings, shard: int, replica: str) -> Part:
         "--web.console.templates=consoles",
     )
     # Rates are over a minute and what was scraped in it, and records that follow from others come an evaluation later.
-    too_low = 60 + seconds(settings.scrape_interval) + 2 * seconds(settings.evaluation_interval)
+    too_low = math.ceil(
+        60 + durations.parse(settings.scrape_interval) + 2 * durations.parse(settings.evaluation_interval)
+    )
     starter = ("/bin/sh", STARTER.name, name, f"data/{name}", str(too_low))
     return Part(name, "prometheus", "prometheus", arguments, address, shard=shard, replica=replica, starter=starter)
 

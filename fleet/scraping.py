@@ -11,9 +11,10 @@ import yaml
 
 from fleet import rules
 from fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
-from fleet.settings import REPLICAS, Settings, seconds
+from fleet.settings import REPLICAS, Settings
 from fleet.sharing import BUCKETS, shares
 from tools import targets
+from virtscope.toolkit import durations
 
 # The fleet's own parts, by the job that scrapes them.
 OWN_JOBS: dict[str, tuple[Kind, ...]] = {
@@ -40,7 +41,7 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
     config: dict[str, Any] = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
     config["global"] = {
         "scrape_interval": settings.scrape_interval,
-        "scrape_timeout": f"{max(1, seconds(settings.scrape_interval) * 2 // 3)}s",
+        "scrape_timeout": f"{max(1, int(durations.parse(settings.scrape_interval) * 2 / 3))}s",
         "evaluation_interval": settings.evaluation_interval,
         "external_labels": external_labels(part),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,6 +12,7 @@ from typing import Any
 import yaml
 
 from fleet import FleetError
+from virtscope.toolkit import durations
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 FILE = CHECKOUT / "fleet" / "fleet.yml"
@@ -20,9 +22,6 @@ REPLICATION = 3  # of each sample among the receivers
 MOST = {"shards": 100, "receivers": 40, "queries": 10, "alertmanagers": 10}  # what the ports have room for
 _LEAST = {"receivers": REPLICATION}
 _PORTS = 400  # from first_port on
-
-_DURATION = r"([1-9]\d*)(s|m|h|d|w|y)"
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 
 _PLACES = {
     "prometheus": {"shard", "replica"},
@@ -59,13 +58,17 @@ class Settings:
         _require_number("first_port", self.first_port, 1024, 65535 - _PORTS)
         if self.store != "thanos":
             raise FleetError(f"store: {self.store!r} is not a store that is known here: thanos")
-        for name in ("scrape_interval", "evaluation_interval", "retention"):
-            if not re.fullmatch(_DURATION, str(getattr(self, name))):
-                raise FleetError(f"{name}: {getattr(self, name)!r} is not a duration such as 15s")
         # Rates are over a minute, and need two scrapes in it, of which one may fail; rules look two minutes back.
-        for name, most in (("scrape_interval", 20), ("evaluation_interval", 60)):
-            if seconds(getattr(self, name)) > most:
-                raise FleetError(f"{name}: {getattr(self, name)!r} is more than {most}s")
+        for name, longest in (("scrape_interval", 20), ("evaluation_interval", 60), ("retention", math.inf)):
+            value = getattr(self, name)
+            try:
+                found = durations.parse(str(value))
+            except ValueError:
+                raise FleetError(f"{name}: {value!r} is not a duration such as 15s") from None
+            if found < 1:
+                raise FleetError(f"{name}: {value!r} is less than 1s")
+            if found > longest:
+                raise FleetError(f"{name}: {value!r} is more than {longest}s")
         if set(self.machines) != set(_PLACES):
             raise FleetError(f"machines: {', '.join(self.machines)} is not {', '.join(_PLACES)}")
         for kind, pattern in self.machines.items():
@@ -92,14 +95,6 @@ def read(file: Path = FILE) -> Settings:
         return _settings(document)
     except FleetError as error:
         raise FleetError(f"{file}: {error}") from None
-
-
-def seconds(duration: str) -> int:
-    """A duration such as "15s" in seconds."""
-    found = re.fullmatch(_DURATION, duration)
-    if found is None:
-        raise FleetError(f"{duration!r} is not a duration such as 15s")
-    return int(found[1]) * _SECONDS[found[2]]
 
 
 def _settings(document: Any) -> Settings:

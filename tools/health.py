@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tools import StackError, supervision
 from tools.parts import PROMETHEUS, Part
+from virtscope.toolkit import durations
 
 POLL_SECONDS = 0.1
 # Prometheus reads back what it had not yet written into blocks, up to three hours of it.
@@ -146,7 +147,7 @@ def parse_targets(answer: bytes) -> list[Target]:
                     host=printable(target["labels"].get("host", "")),
                     up={"up": True, "down": False}.get(target["health"]),
                     error=printable(target["lastError"]),
-                    interval=_seconds(target["scrapeInterval"]),
+                    interval=durations.parse(target["scrapeInterval"]),
                     platform=printable(target["labels"].get("platform", "")),
                 )
                 for target in json.loads(answer)["data"]["activeTargets"]
@@ -206,12 +207,6 @@ def why_absent(exporter: Part, port: int) -> list[str]:
     page = (_get(port, "/metrics") or b"").decode(errors="replace")
     found = re.findall(rf'^{name}_source_info{{.*detail="absent: ((?:[^"\\]|\\.)*)"', page, re.MULTILINE)
     return [re.sub(r"\\(.)", lambda escaped: {"n": " "}.get(escaped[1], escaped[1]), why) for why in found]
-
-
-def _seconds(duration: str) -> float:
-    """Of a duration as Prometheus writes it, such as "1m30s"."""
-    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 365 * 86400}
-    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", duration))
 
 
 def _get(port: int, path: str) -> bytes | None:

@@ -32,6 +32,7 @@ from fleet.settings import CHECKOUT, Settings
 from fleet.sharing import BUCKETS, shares
 from tools import StackError
 from tools.stack import print_table
+from virtscope.toolkit import durations
 
 RESULTS = CHECKOUT / ".stack" / "fleet-test"
 HOSTS = 12
@@ -52,7 +53,7 @@ def prove(plan: Plan, seed: int, folder: Path, say: Callable[[str], None]) -> li
     length = _WARM_UP_SECONDS + plan.calm + (6 if plan.each else 1) * plan.down + plan.cut + 9 * plan.settle
     hosts = story.tell(seed, names, length, _across_shards(chosen, names), quiet=_WARM_UP_SECONDS)
     with (
-        simulated.Exporters(hosts, settings.seconds(chosen.scrape_interval)) as exporters,
+        simulated.Exporters(hosts, durations.parse(chosen.scrape_interval)) as exporters,
         Running(chosen, folder, exporters.targets()) as running,
     ):
         zero = exporters.begin()
@@ -74,10 +75,10 @@ def prove(plan: Plan, seed: int, folder: Path, say: Callable[[str], None]) -> li
         notified = judging.notified(running.webhook.messages, set(names))
         time.sleep(_NOTIFIED_SECONDS)
         also = judging.notified(running.oracle_webhook.messages, set(names))
-        step = settings.seconds(chosen.evaluation_interval)
+        step = durations.parse(chosen.evaluation_interval)
         span = judging.Span(-(-begin // step) * step, done[-1].end, step)
         shard_of = {name: {_shard(chosen, name), _shard(running.settings, name)} for name in names}
-        interval = settings.seconds(chosen.scrape_interval)
+        interval = durations.parse(chosen.scrape_interval)
         late, failed = judging.scrapes(running, span, interval, hosts, zero)
         explained = judging.explaining(hosts, zero, span, judging.Observed(done, shard_of, late, failed))
         tallies = list(judging.judge(running, span, explained, hosts))
@@ -123,12 +124,12 @@ def _require_all_targets(address: str, wanted: int) -> None:
 
 def _require_same_moments(running: Running) -> None:
     """Raise FleetError if a Prometheus of the fleet scrapes hosts at other moments than the large one."""
-    expr = f'timestamp(up{{instance=~"host.+"}}) % {settings.seconds(SCRAPES)}'
+    expr = f'timestamp(up{{instance=~"host.+"}}) % {durations.parse(SCRAPES)}'
     due = {_target(series): float(series["value"][1]) for series in query(running.oracle, expr)}
     for part in running.parts("prometheus"):
         for series in query(part.address, expr):
             apart = abs(float(series["value"][1]) - due[_target(series)])
-            if min(apart, settings.seconds(SCRAPES) - apart) > SOON_SECONDS:
+            if min(apart, durations.parse(SCRAPES) - apart) > SOON_SECONDS:
                 raise FleetError(
                     f"{part.name} scrapes {_target(series)} {apart:.3f} s apart from the large Prometheus. Has the way "
                     "changed in which Prometheus spreads scrapes? fleet/proof/phases.py follows it."

@@ -16,5 +16,6 @@ server        TCP and TLS, and how much of it each client gets
 recording     the format of recordings
 record        `record`: what sources give, written to a recording
 replay        a recording as a source
+durations     how Prometheus writes them
 cli           flags, log, and a main() that serves until it is to stop
 """

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Callable
 
 from virtscope import __version__
+from virtscope.toolkit import durations
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.pages import Probes
 from virtscope.toolkit.replay import Playback
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 REPLAY = "replay:FILE"  # among the choices of source(): any file
 
-_DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
@@ -189,11 +189,14 @@ def _telemetry_path(text: str) -> str:
 
 
 def duration(text: str) -> float:
-    """Return the seconds of a duration such as "90s", "1.5h" or "10m"."""
+    """Return the seconds of a duration such as "90s" or "1m30s"; "90" and "1.5h" too."""
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd]?)", text, re.ASCII)
-    seconds = float(found[1]) * _DURATION_UNITS[found[2]] if found else 0
+    try:
+        seconds = float(found[1]) * durations.parse(f"1{found[2] or 's'}") if found else durations.parse(text)
+    except ValueError:
+        seconds = 0.0
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0, such as 90s, 10m or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0, such as 90s, 1m30s or 500ms")
     return seconds
 
 

@@ -40,6 +40,8 @@ def test_machines_are_named_by_their_place() -> None:
         ({"receivers": 2}, "receivers: 2 is not a number from 3"),
         ({"store": "influxdb"}, "store: 'influxdb' is not"),
         ({"scrape_interval": "15"}, "scrape_interval: '15' is not a duration"),
+        ({"scrape_interval": "500ms"}, "scrape_interval: '500ms' is less than 1s"),
+        ({"scrape_interval": "1m30s"}, "scrape_interval: '1m30s' is more than 20s"),
         ({"scrape_interval": "30s"}, "scrape_interval: '30s' is more than 20s"),
         ({"evaluation_interval": "2m"}, "evaluation_interval: '2m' is more than 60s"),
         ({"evaluation_interval": 60}, "evaluation_interval: 60 is not a duration"),
@@ -80,5 +82,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None,
         settings.read(file)
 
 
-def test_durations_are_counted_in_seconds() -> None:
-    assert [settings.seconds(text) for text in ("15s", "4m", "30d")] == [15, 240, 30 * 86400]
+@pytest.mark.parametrize("interval", ["15s", "0m15s", "14s1000ms"])
+def test_durations_are_those_of_prometheus(tmp_path: Path, interval: str) -> None:
+    changed = written(tmp_path, scrape_interval=interval, evaluation_interval="1m", retention="1w2d")
+    assert settings.read(changed).scrape_interval == interval

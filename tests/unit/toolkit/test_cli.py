@@ -66,16 +66,30 @@ def test_paths_that_no_request_would_match(path: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("7", 7), ("90s", 90), ("0.25s", 0.25), ("10m", 600), ("1.5h", 5400), ("2d", 172_800)]
+    ("text", "seconds"),
+    [
+        ("7", 7),
+        ("90s", 90),
+        ("0.25s", 0.25),
+        ("10m", 600),
+        ("1.5h", 5400),
+        ("2d", 172_800),
+        ("1m30s", 90),
+        ("500ms", 0.5),
+        ("1w", 604_800),
+        ("1h2m3s4ms", 3723.004),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert cli.duration(text) == cli.interval_or_never(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "0s", "0.0", "-1s", "1w", "1 m", "1h30m", "1e3", "inf", "nan", "\u0663s"])
+@pytest.mark.parametrize(
+    "text", ["", "s", "0s", "0.0", "-1s", "1 m", "30m1h", "1m1m", "1.5h30m", "0w", "ms", "1e3", "inf", "nan", "\u0663s"]
+)
 def test_what_is_no_duration(text: str) -> None:
     for of in (cli.duration, cli.interval_or_never):
-        with pytest.raises(ArgumentTypeError, match="is not a duration above 0, such as 90s, 10m or 1h"):
+        with pytest.raises(ArgumentTypeError, match="is not a duration above 0, such as 90s, 1m30s or 500ms"):
             of(text)
 
 
