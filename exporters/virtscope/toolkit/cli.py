@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
+import ctypes
 import gc
 import json
 import logging
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 
 REPLAY = "replay:FILE"  # among the choices of source(): any file
 
+_M_MMAP_THRESHOLD = -3  # malloc.h
 _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
@@ -258,6 +261,10 @@ def serve_until_stopped(server: Server) -> None:
     # The collector looks for cycles; a scrape makes none, only many objects. The search took up to a fifth of its CPU.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    # Once a large page is freed, glibc takes the next from its heaps, several for many threads, which fragment: under a
+    # flood the exporter of 300 guests had 170 MB instead of 98 MB. Other C libraries have no such setting.
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 << 10)  # its own default, at which it now stays
     threading.Thread(target=server.serve_forever, name="connections", daemon=True).start()
     host, port = server.server_address[:2]
     log.info(

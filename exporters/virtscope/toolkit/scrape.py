@@ -68,7 +68,8 @@ class _Round:
 
     def __init__(self, began: float) -> None:
         self.began = began
-        self.reads: list[Read[Any]] | None = None  # None: not asked for yet
+        self.waiting = 0  # scrapes, until the sources are asked
+        self.reads: list[Read[Any]] | None = None  # None: not asked yet
         self.pages: dict[tuple[Format, bool, tuple[bool, ...]], bytes] = {}
 
 
@@ -168,14 +169,17 @@ class Exporter:
             round_ = self._newest
             if round_ is None or (round_.reads is not None and not (shared and now - round_.began < MOMENT_SECONDS)):
                 round_ = self._newest = _Round(now)
-            self._rounds.wait_for(
-                lambda: round_.reads is not None or not self._under_way, min(MOST_HELD_BACK_SECONDS, seconds / 4)
-            )
+            if round_.reads is not None:
+                self._under_way += 1
+            else:
+                round_.waiting += 1
+                self._rounds.wait_for(
+                    lambda: round_.reads is not None or not self._under_way, min(MOST_HELD_BACK_SECONDS, seconds / 4)
+                )
             if round_.reads is None:
                 round_.reads = self._ask()
+                self._under_way += round_.waiting
                 self._rounds.notify_all()
-                self._let_go_after_its_moment(round_)
-            self._under_way += 1
         try:
             yield round_
         finally:
@@ -183,6 +187,9 @@ class Exporter:
                 self._under_way -= 1
                 if not self._under_way:
                     self._rounds.notify_all()
+                last = not self._under_way and self._newest is round_
+            if last:
+                self._let_go_after_its_moment(round_)
 
     def _let_go_after_its_moment(self, round_: _Round) -> None:
         """Let a round's pages, which may be large, go when nobody can share them any more."""

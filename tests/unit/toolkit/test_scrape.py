@@ -200,6 +200,7 @@ def test_those_who_miss_the_same_sources_share_a_page() -> None:
     counted.let.clear()
     round_ = scrape._Round(0)
     round_.reads = counted.exporter._ask()
+    assert round_.reads[1].wait(60)
     pages = [counted.exporter._page(round_, Format.TEXT, 0, gzipped=False) for _ in range(5)]
     assert len({id(page) for page in pages}) == 1
     counted.let.set()
