@@ -11,7 +11,8 @@
 #
 #     access_log.pl --check LOG...
 #
-# prints how many of the last lines of each log parse, and why others don't. It changes nothing.
+# prints how many of the last lines of each log parse, why others don't, and the smallest, median and largest time, with
+# a warning where these look like another unit. It changes nothing.
 #
 # Totals and positions are in a file for each log in $STATE_DIRECTORY (/var/lib/telegraf), replaced atomically by each
 # run: nothing is lost or counted twice, whatever is killed. docs/sensors.md says why Telegraf's own inputs.tail and
@@ -56,6 +57,14 @@ my $NAMED_LINE = qr{
     $COMMON$OTHER*+
     \ $NAMED_TIME(?|(\d{1,12})(?:\.(\d{3}))?|"(\d{1,12})(?:\.(\d{3}))?")$OTHER*+\r?$
 }x;
+
+# A line is written when its request ends: a duration of more than a day is something else, such as a Unix time ($msec).
+my $MAX_MICROSECONDS  = 86_400 * 1e6;
+my $DAY_MONTH_YEAR    = qr{\[(\d\d)/([A-Z][a-z][a-z])/(\d{4}):};
+my %DAYS_BEFORE_MONTH = (
+    Jan => 0, Feb => 31, Mar => 59, Apr => 90, May => 120, Jun => 151, Jul => 181, Aug => 212, Sep => 243, Oct => 273,
+    Nov => 304, Dec => 334,
+);
 
 my $SECONDS_PER_RUN = 2;         # a backlog takes several runs, as Telegraf kills one that has not ended in 5
 my $BYTES_PER_READ  = 1 << 20;   # also the longest line: a longer one counts as several that don't parse
@@ -194,13 +203,28 @@ sub count_lines {
 sub count_line {
     my ($line, $state) = @_;
     $state->{lines}++;
-    if ($line !~ $LINE and $line !~ $NAMED_LINE) { $state->{unparsed}++; return }
-    my $microseconds = defined $4 ? "$3$4" * 1000 : $3;
-    my $figures = $state->{requests}{($1 // 'other') . " $STATUS_CLASS{$2}"} //= [@NO_REQUESTS];
+    my ($method, $status, $microseconds) = request($line) or do { $state->{unparsed}++; return };
+    my $figures = $state->{requests}{($method // 'other') . " $STATUS_CLASS{$status}"} //= [@NO_REQUESTS];
     my $bucket = 0;
     $bucket++ while $bucket < @EDGES_MICROSECONDS and $microseconds > $EDGES_MICROSECONDS[$bucket];
     $figures->[0] += $microseconds;
     $figures->[1 + $bucket]++;
+}
+
+# Method, first digit of the status, microseconds, and whether they were an integer; nothing of a line that doesn't parse.
+sub request {
+    my ($line) = @_;
+    return if $line !~ $LINE and $line !~ $NAMED_LINE;
+    my @found = ($1, $2, defined $4 ? "$3$4" * 1000 : $3, !defined $4);
+    return if $found[2] >= 1e9 and ($found[2] > $MAX_MICROSECONDS or $found[3] && is_date_of($line, $found[2]));
+    return @found;
+}
+
+# Whether an integer is a line's own date in Unix seconds (%{sec}t), give or take time zones and leap years.
+sub is_date_of {
+    my ($line, $number) = @_;
+    my ($day, $month, $year) = $line =~ $DAY_MONTH_YEAR;
+    return abs($number / 86_400 - ($year - 1970) * 365.2425 - ($DAYS_BEFORE_MONTH{$month} // 0) - $day) < 3;
 }
 
 sub saved_state {
@@ -247,9 +271,18 @@ sub is_understood {
     $text =~ s/[^\n]+\z//;                               # one that is still being written
     my @lines = split /\n/, $text, -1;
     pop @lines;                                          # what is behind the last line's end
-    my @strange = grep { $_ !~ $LINE && $_ !~ $NAMED_LINE } @lines;
-    printf "%s: %d of the last %d lines parse\n", $log, @lines - @strange, scalar @lines;
-    my (%like, %many);
+    my (@strange, @times, %like, %many);
+    my $has_integers = 0;
+    for my $line (@lines) {
+        my (undef, undef, $microseconds, $is_integer) = request($line) or do { push @strange, $line; next };
+        $has_integers ||= $is_integer;
+        push @times, $microseconds;
+    }
+    printf "%s: %d of the last %d lines parse\n", $log, scalar @times, scalar @lines;
+    @times = sort { $a <=> $b } @times;
+    my $median = $times[$#times / 2];
+    printf "  times: smallest %s, median %s, largest %s\n", map { with_unit($_) } $times[0], $median, $times[-1] if @times;
+    print "  warning: $_\n" for @times ? doubts($has_integers, @times) : ();
     for my $line (@strange) {
         my $why = why_not($line);
         $many{$why}++;
@@ -263,6 +296,33 @@ sub is_understood {
     return !@strange;
 }
 
+sub with_unit {
+    my ($microseconds) = @_;
+    return $microseconds < 1e6 ? sprintf('%.3f ms', $microseconds / 1e3) : sprintf('%.3f s', $microseconds / 1e6);
+}
+
+# What is strange about sorted times: what another unit makes of them.
+sub doubts {
+    my ($has_integers, @times) = @_;
+    my $integers = 'integers are read as microseconds (%D), not as seconds (%T) or milliseconds (%{ms}T, %D of Tomcat 9)';
+    my $many     = @times;
+    my $zero     = grep { $_ == 0 } @times;
+    my $tiny     = grep { $_ < 100 } @times;
+    my @doubts;
+    if ($zero == $many) {
+        push @doubts, "all times are 0: " . ($has_integers ? $integers : 'does the log round them?');
+    } elsif (!grep { $_ % 1e6 } @times) {
+        push @doubts, 'all times are whole seconds: does the log round them?';
+    } elsif ($has_integers and $zero || $tiny * 10 >= $many) {
+        push @doubts, "$tiny of $many times are below 0.1 ms: $integers";
+    } elsif ($has_integers and $times[-1] < 5_000) {
+        push @doubts, "no time reaches 5 ms: right for a fast server; $integers";
+    }
+    push @doubts, 'half of the times are above 10 s: are these milliseconds ($request_time has seconds), or nanoseconds (%D has microseconds)?'
+        if $times[$#times / 2] > 10e6;
+    return @doubts;
+}
+
 # Why a line doesn't parse, and what to do.
 sub why_not {
     my ($line) = @_;
@@ -272,8 +332,10 @@ sub why_not {
     my $behind = $line;
     $behind =~ s/^(?:\ $QUOTED)*+//;
     return 'the time has two names: keep rt= or request_time=' if (() = $behind =~ /$NAMED_TIME/g) > 1;
+    return 'not a plausible time: more than a day, or a Unix time ($msec, %{sec}t): log how long the request took'
+        if $behind =~ /(?:^ |$NAMED_TIME"?)(?:\d{10}|\d{5,}\.)/;
     return 'the time has to be whole microseconds (%D), or seconds with three decimals ($request_time)'
-        if $behind =~ /^ -?[\d.]+$|$NAMED_TIME/;
+        if $behind =~ /^ (?:[-+]?[\d.]+(?:e[-+]?\d+)?[a-z]*|[-+]?(?:nan|inf\w*))$|$NAMED_TIME/i;
     return 'the time is in quotes, as a header of a visitor is: write $request_time without them, or rt="$request_time"'
         if $line =~ /"\d+(?:\.\d{3})?"$/;
     return 'other fields without a name stand beside the time: name it (rt=$request_time), or put them into quotes before it'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -24,9 +25,14 @@ def check(*logs: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("form", lines.FORMATS)
 def test_every_format_that_is_counted_passes(tmp_path: Path, form: str) -> None:
     log = tmp_path / "access.log"
-    log.write_bytes(lines.text(lines.some_lines(form, 500, seed=3, garbage=0)))
+    written = lines.some_lines(form, 500, seed=3, garbage=0)
+    log.write_bytes(lines.text(written))
     found = check(log)
-    assert (found.returncode, found.stdout, found.stderr) == (0, f"{log}: 500 of the last 500 lines parse\n", "")
+    parsed, times, *_ = found.stdout.splitlines()
+    assert (found.returncode, parsed, found.stderr) == (0, f"{log}: 500 of the last 500 lines parse", "")
+    microseconds = [line.microseconds for line in written if line.microseconds is not None]
+    median, largest = statistics.median_low(microseconds) / 1e3, max(microseconds) / 1e6
+    assert times == f"  times: smallest 0.000 ms, median {median:.3f} ms, largest {largest:.3f} s"
     assert list(tmp_path.iterdir()) == [log], "it leaves nothing behind"
 
 
@@ -50,6 +56,16 @@ def test_no_garbage_passes(tmp_path: Path, garbage: bytes) -> None:
         (MAIN + b" rt=0.100 rt=0.100", "the time has two names"),
         (MAIN + b" 1.5", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
         (MAIN + b" -5", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
+        (MAIN + b" 2ms", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
+        (MAIN + b" NaN", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
+        (MAIN + b" 1e308", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
+        (MAIN + b' rt="0.100, 0.200"', "whole microseconds (%D), or seconds with three decimals ($request_time)"),
+        (MAIN + b" 1795248953.123", "not a plausible time: more than a day, or a Unix time ($msec, %{sec}t)"),
+        (MAIN + b" 1795248953", "not a plausible time"),
+        (MAIN + b" 1795248953123", "not a plausible time"),
+        (MAIN + b" rt=1795248953.123", "not a plausible time"),
+        (MAIN + b" 86400.001", "not a plausible time"),
+        (MAIN + b" 86400000001", "not a plausible time"),
         (b'{"request_time": 0.123}', "not the common format: client, identity, user, [day/Mon/year:time zone]"),
     ],
 )
@@ -57,12 +73,85 @@ def test_it_says_what_to_do(tmp_path: Path, line: bytes, advice: str) -> None:
     log = tmp_path / "access.log"
     log.write_bytes((MAIN + b" 0.123\n") * 7 + (line + b"\n") * 2)
     found = check(log)
-    first, why, example = found.stdout.splitlines()
+    first, times, why, example = found.stdout.splitlines()
     assert first == f"{log}: 7 of the last 9 lines parse"
+    assert times == "  times: smallest 123.000 ms, median 123.000 ms, largest 123.000 ms"
     assert why.startswith("  2: ")
     assert advice in why
     assert example == f"    {line.decode()}"
     assert (found.returncode, found.stderr) == (1, "")
+
+
+AS_MICROSECONDS = "integers are read as microseconds (%D), not as seconds (%T) or milliseconds (%{ms}T, %D of Tomcat 9)"
+ROUNDED = "all times are whole seconds: does the log round them?"
+OF_ANOTHER_UNIT = (
+    "half of the times are above 10 s: are these milliseconds ($request_time has seconds), or nanoseconds (%D has "
+    "microseconds)?"
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "times", "warnings"),
+    [
+        pytest.param(
+            "40 1270 0",
+            "smallest 0.000 ms, median 0.040 ms, largest 1.270 ms",
+            [f"2 of 3 times are below 0.1 ms: {AS_MICROSECONDS}"],
+            id="%{ms}T",
+        ),
+        pytest.param(
+            "120 340 560",
+            "smallest 0.120 ms, median 0.340 ms, largest 0.560 ms",
+            [f"no time reaches 5 ms: right for a fast server; {AS_MICROSECONDS}"],
+            id="%{ms}T of a slow application",
+        ),
+        pytest.param(
+            "0 0",
+            "smallest 0.000 ms, median 0.000 ms, largest 0.000 ms",
+            [f"all times are 0: {AS_MICROSECONDS}"],
+            id="%T",
+        ),
+        pytest.param(
+            "0 1 0 2",
+            "smallest 0.000 ms, median 0.000 ms, largest 0.002 ms",
+            [f"4 of 4 times are below 0.1 ms: {AS_MICROSECONDS}"],
+            id="%T of a slow application",
+        ),
+        pytest.param(
+            "0.000 0.000",
+            "smallest 0.000 ms, median 0.000 ms, largest 0.000 ms",
+            ["all times are 0: does the log round them?"],
+            id="seconds, rounded down",
+        ),
+        pytest.param(
+            "0.000 2.000 1.000", "smallest 0.000 ms, median 1.000 s, largest 2.000 s", [ROUNDED], id="seconds, rounded"
+        ),
+        pytest.param(
+            "40.500 1270.250",
+            "smallest 40.500 s, median 40.500 s, largest 1270.250 s",
+            [OF_ANOTHER_UNIT],
+            id="milliseconds with decimals",
+        ),
+        pytest.param(
+            "40000001 52000002",
+            "smallest 40.000 s, median 40.000 s, largest 52.000 s",
+            [OF_ANOTHER_UNIT],
+            id="nanoseconds",
+        ),
+        pytest.param("1773.309", "smallest 1773.309 s, median 1773.309 s, largest 1773.309 s", [OF_ANOTHER_UNIT]),
+        pytest.param("0.000 0.001 0.123", "smallest 0.000 ms, median 1.000 ms, largest 123.000 ms", [], id="nginx"),
+        pytest.param("250 12000 90000", "smallest 0.250 ms, median 12.000 ms, largest 90.000 ms", [], id="apache"),
+    ],
+)
+def test_it_says_what_times_it_read_and_warns_of_those_in_another_unit(
+    tmp_path: Path, written: str, times: str, warnings: list[str]
+) -> None:
+    log = tmp_path / "access.log"
+    log.write_bytes(b"".join(MAIN + b" %s\n" % time.encode() for time in written.split()))
+    found = check(log)
+    _, *said = found.stdout.splitlines()
+    assert said == [f"  times: {times}", *(f"  warning: {warning}" for warning in warnings)]
+    assert found.returncode == 0
 
 
 def test_only_whole_lines_at_the_end_are_looked_at(tmp_path: Path) -> None:
@@ -70,7 +159,7 @@ def test_only_whole_lines_at_the_end_are_looked_at(tmp_path: Path) -> None:
     log.write_bytes(COMMON + b"\n" + (MAIN + b" 0.123\n") * 5000 + COMMON)
     found = check(log)
     assert found.returncode == 0
-    assert found.stdout.endswith(" lines parse\n")
+    assert found.stdout.splitlines()[0].endswith(" lines parse")
 
 
 def test_a_line_can_do_nothing_to_a_terminal(tmp_path: Path) -> None:

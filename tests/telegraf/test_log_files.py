@@ -73,6 +73,19 @@ def sensor(tmp_path: Path) -> Sensor:
     return sensor
 
 
+def test_a_time_that_no_request_takes_is_counted_as_unparsed(sensor: Sensor) -> None:
+    """LINE is of 21/Nov/2026, 08:15 (Unix time 1795248900): %{sec}t is no 29 minutes. A day is the longest time."""
+    refused = [b"1795248900.123", b"1795248900", b"1795162501", b"86400.001", b"86400000001", b"1795248900123"]
+    counted = [b"1795.249", b"1895248900", b"86400.000", b"1000"]
+    with sensor.path.open("ab") as log:
+        log.writelines(LINE.replace(b"1000\n", time + b"\n") % (0, 1) for time in refused + counted)
+    found = sensor.totals()
+    assert (found.lines, found.unparsed) == (10, 6)
+    requests = found.requests["GET", "2xx"]
+    assert requests.sum == pytest.approx(1795.249 + 1895.2489 + 86400 + 0.001, abs=1e-6)
+    assert (requests.buckets[0.005], requests.buckets[10], requests.count) == (1, 1, 4)
+
+
 def test_what_a_log_had_before_its_sensor_is_not_counted(tmp_path: Path) -> None:
     sensor = Sensor(tmp_path)
     sensor.write(5)
