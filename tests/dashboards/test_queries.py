@@ -201,22 +201,6 @@ def test_events_are_shown_of_dom0_and_of_the_guests_that_count(prometheus: Prome
     assert series["Counted CPU share"] == {"A": 1}
 
 
-def test_the_cost_ratio_of_a_byte_is_the_instruction_ratio_over_the_traffic_ratio(prometheus: Prometheus) -> None:
-    """A guest that does as much as the machine and moves seven times as many bytes."""
-    answers = run_queries(prometheus.url, FOLDER / "costs.json", {"base_host": "base1", "base_vserver": "base1"})
-    of_guest = {
-        answer.ref_id: float(row["value"][1])
-        for answer in answers
-        if answer.panel == "A byte / baseline"
-        for row in prometheus.query(answer.expr)
-        if row["metric"]["vserver"] == "web 1"
-    }
-    cost, instructions, traffic = (of_guest[ref_id] for ref_id in "ACD")
-    assert traffic == pytest.approx(7, rel=0.05)
-    assert cost == pytest.approx(1 / 7, rel=0.05)
-    assert cost == pytest.approx(instructions / traffic, rel=0.05)
-
-
 def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
     answers = run_queries(prometheus.url, PROFILE, {"host": "xen1", "other_host": "base1"})
     series = series_by_panel(answers)
@@ -234,35 +218,6 @@ def test_a_profile_stands_beside_another_host_s(prometheus: Prometheus) -> None:
         if "vserver" not in row["metric"]
     }
     assert of_dom0["hypervisor_callback"] == pytest.approx(0.3035, abs=0.01)
-
-
-EVERY = ("6 s, static", "6 s, control", "6 s, dynamic")
-
-
-def test_runs_of_the_lab_stand_side_by_side(prometheus: Prometheus) -> None:
-    answers = run_queries(prometheus.url, FOLDER / "experiments.json", {})
-    exprs: dict[str, list[str]] = {}
-    for answer in answers:
-        exprs.setdefault(answer.panel, []).append(answer.expr)
-    relative, mean, deviation, number = (
-        {row["metric"]["environment"]: float(row["value"][1]) for row in prometheus.query(expr)}
-        for expr in exprs["Tests by environment"]
-    )
-    assert relative == pytest.approx({"base": 1, "capped": 2.5})
-    assert mean == pytest.approx({"base": 101.5, "capped": 253.75})
-    assert deviation == pytest.approx({"base": 0.5**0.5, "capped": 2.5 * 0.5**0.5})
-    assert number == {"base": 2, "capped": 2}
-    host, containers, tasks, writing = (
-        {row["metric"]["every"]: float(row["value"][1]) for row in prometheus.query(expr)}
-        for expr in exprs["Caps that are switched"]
-    )
-    assert {row["metric"]["virtualization"] for row in prometheus.query(exprs["Caps that are switched"][0])} == {
-        "xen (emulated)"
-    }
-    assert host == pytest.approx(dict.fromkeys(EVERY, 4 / 36))
-    assert containers == pytest.approx(dict.fromkeys(EVERY, 1))
-    assert tasks == pytest.approx(dict.fromkeys(EVERY, 2000))
-    assert writing == pytest.approx(dict.fromkeys(EVERY, 0.01 / 6))
 
 
 def test_a_host_of_which_nothing_is_known_shows_its_alert(prometheus: Prometheus) -> None:
