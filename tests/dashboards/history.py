@@ -285,20 +285,45 @@ TARGETS: list[tuple[str, str, str, str, Callable[[float], str], int]] = [
     ("ssh", "stack1", "base", "", _platform(SSH, ""), 1),
 ]
 
-# Records of hours and days, which no quarter of an hour has.
-RECORDS = {
-    'host:headroom:apps_p10_1d{host="lab1",platform="cgroup"}': 3.7,
-    'host:headroom_in_a_week:apps{host="lab1",platform="cgroup"}': 1.2,
-    'vserver:llc_misses_per_instruction:ratio_median1w{host="xen1",platform="xen",vserver="web 1",role="guest"}': 0.004,
-    'app:cpu_wait_per_cpu:ratio_median1w{host="lab1",platform="cgroup",app="auction-1"}': 0.9,
-    'app:requests:rate_max1w{host="lab1",platform="cgroup",app="auction-2"}': 60,
-    'app:neighbour_predicted:rate{host="lab1",platform="cgroup",app="auction-1",by="batch"}': 0.33,
-    'app:neighbour_regained:rate{host="lab1",platform="cgroup",app="auction-1",by="batch"}': 0.29,
-    'vserver:ended_cpu_usage:rate{host="xen1",platform="xen",vserver="old 1"}': 0.25,
-    'vserver:ended_cpu_usage:rate{host="xen1",platform="xen",vserver="old 2"}': 0.5,
+_OF_XEN1, _OF_LAB1, _OF_OLD1 = (
+    f'host="{host}",platform="{platform}"'
+    for host, platform in (("xen1", "xen"), ("lab1", "cgroup"), ("old1", "cgroup"))
+)
+# Records of hours and days, which no quarter of an hour has; and of old1, where no exporter is, two applications that
+# differ, and values that have changed since the sixth minute.
+RECORDS: dict[str, float | str] = {
+    f"host:headroom:apps_p10_1d{{{_OF_LAB1}}}": 3.7,
+    f"host:headroom_in_a_week:apps{{{_OF_LAB1}}}": 1.2,
+    f'vserver:llc_misses_per_instruction:ratio_median1w{{{_OF_XEN1},vserver="web 1",role="guest"}}': 0.004,
+    f'app:cpu_wait_per_cpu:ratio_median1w{{{_OF_LAB1},app="auction-1"}}': 0.9,
+    f'app:requests:rate_max1w{{{_OF_LAB1},app="auction-2"}}': 60,
+    f'app:neighbour_predicted:rate{{{_OF_LAB1},app="auction-1",by="batch"}}': 0.33,
+    f'app:neighbour_regained:rate{{{_OF_LAB1},app="auction-1",by="batch"}}': 0.29,
+    f'vserver:ended_cpu_usage:rate{{{_OF_XEN1},vserver="old 1"}}': 0.25,
+    f'vserver:ended_cpu_usage:rate{{{_OF_XEN1},vserver="old 2"}}': 0.5,
+    **{
+        f'app:slo_error:ratio_rate{window}{{{_OF_OLD1},app="shop",objective="latency"}}': errors
+        for window, errors in {"5m": 0.01, "1h": 0.02, "6h": 0.03, "1d": 0.04, "3d": 0.05}.items()
+    },
+    f'app:slo_objective:ratio{{{_OF_OLD1},app="shop",objective="latency"}}': 0.9,
+    **{
+        f'app:{record}{{{_OF_OLD1},app="{app}",{others}}}': value
+        for app, values in {"shop": (0.4, 0.9, 0.02), "blog": (0.7, 0.3, 0.05)}.items()
+        for (record, others), value in zip(
+            [
+                ("slo_response:ratio", 'objective="mean"'),
+                ("slo_budget_left:ratio", 'objective="latency"'),
+                ("errors:ratio", 'tier="web"'),
+            ],
+            values,
+            strict=True,
+        )
+    },
+    f"host:traffic:rate{{{_OF_OLD1}}}": "10x24 20x24",
+    f'perf_profile_samples_total{{{_OF_OLD1},event="cycles",symbol="then"}}': "0+30x24 720x24",
+    f'perf_profile_samples_total{{{_OF_OLD1},event="cycles",symbol="now"}}': "0x24 0+30x24",
 }
 
-_OF_XEN1, _OF_LAB1 = 'host="xen1",platform="xen"', 'host="lab1",platform="cgroup"'
 # Of each state and severity another number: 2 critical ones, 4 warnings, one that is for programs, 1 + 2 pending.
 ALERTS = [
     (f'{_OF_XEN1},alertname="GuestCrashed",severity="critical",vserver="db"', "firing", 0),
@@ -331,7 +356,7 @@ def series() -> dict[str, str]:
         found[f"up{{{own}}}"] = [str(up)] * len(moments)
         found[f"scrape_duration_seconds{{{own}}}"] = ["0.25"] * len(moments)
         found[f"scrape_samples_scraped{{{own}}}"] = ["100"] * len(moments)
-    records = {name: f"{value}x{len(moments)}" for name, value in RECORDS.items()}
+    records = {name: value if isinstance(value, str) else f"{value}x{len(moments)}" for name, value in RECORDS.items()}
     return {name: " ".join(values) for name, values in found.items()} | records | _alerts(len(moments))
 
 

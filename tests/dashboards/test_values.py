@@ -55,18 +55,22 @@ def queries(page: str) -> Iterator[Query]:
                 if override["matcher"]["options"] == row.rpartition(": ")[2]
                 for each in override["properties"]
             }
-            thresholds = own.get("thresholds", defaults.get("thresholds", {}))
-            yield Query(row, target["expr"], labels, own.get("unit") or defaults["unit"], steps(thresholds))
+            unit = own.get("unit") or defaults["unit"]
+            yield Query(row, target["expr"], labels, unit, steps({**defaults, **own}))
 
 
-def steps(thresholds: Mapping[str, Any]) -> str:
+def steps(field: Mapping[str, Any]) -> str:
     """The colours of a value, in words, as "OK, warning from 0.25": none, if it is not judged."""
     words = {palette.FINE: "OK", palette.WARNING: "warning", palette.CRITICAL: "critical", palette.PLAIN: "line"}
     found = [
         words[step["color"]] + (f" from {step['value']:g}" if step["value"] is not None else "")
-        for step in thresholds.get("steps", [])
+        for step in field.get("thresholds", {}).get("steps", [])
         if step["color"] != palette.NONE
     ]
+    for mapping in field.get("mappings", []):
+        if mapping["type"] == "range" and "color" in mapping["options"]["result"]:
+            result = mapping["options"]["result"]
+            found.append(f"{result['text']} ({words[result['color']]}) from {mapping['options']['from']:g}")
     return ", ".join(found)
 
 

@@ -978,8 +978,44 @@ OPENVZ = View(
     },
 )
 
+# --- Applications that differ, and other times (history.RECORDS) ------------------------------------------------------
+
+APPLICATIONS_THAT_DIFFER = View(
+    "applications",
+    on("old1", "cgroup"),
+    {
+        "Mean / target": 0.7,
+        "Min budget left": 0.3,
+        "Max burn rate": 0.01 / (1 - 0.9),
+        "Max error ratio": 0.05,
+        "Objectives: Burn 5 m": {"shop latency": 0.1},
+        "Objectives: 1 h": {"shop latency": 0.2},
+        "Objectives: 6 h": {"shop latency": 0.3},
+        "Objectives: 1 d": {"shop latency": 0.4},
+        "Objectives: 3 d": {"shop latency": 0.5},
+        "Burn rate over 5 minutes": {"shop latency": 0.1},
+        "Burn rate over 1 hour": {"shop latency": 0.2},
+    },
+)
+SIX_MINUTES_AGO = {"base_host": "old1", "base_platform": "cgroup", "base_vserver": "", "base_time": "6m"}
+COSTS_OVER_TIME = View(
+    "costs", {"hosts": "old1", **SIX_MINUTES_AGO}, {"Hosts: a byte / baseline: Traffic ratio": {"old1 cgroup": 2}}
+)
+SAMPLED_THEN = {"other_host": "old1", "other_event": "cycles", "other_vserver": "", "other_time": "6m"}
+PROFILE_OVER_TIME = View(
+    "profile",
+    {**on("old1", "cgroup", event="cycles"), **SAMPLED_THEN, "__range": "300s"},
+    {
+        "Symbols: $event on $host: Share": By(["symbol"], {"now": 1}),
+        "Symbols: $other_event on $other_host, ${other_time:text}: Share": By(["symbol"], {"then": 1}),
+        "Images: $other_event on $other_host, ${other_time:text}: Share": By(["image"], {"": 1}),
+        "Top: $other_event on $other_host, ${other_time:text}": By(["symbol"], {"then": 1}),
+    },
+)
+
 VIEWS = [
     *(FLEET, HOST_XEN, HOST_BASE, HOST_LAB, VIRTUAL_SERVERS, NEIGHBOURS_PAGE, APPLICATIONS),
     *(CONSOLIDATION, CONSOLIDATION_OF_ONE, COSTS, EVENTS, EVENTS_OF_MACHINE, PROFILE),
     *(MONITOR, MONITOR_OF_LAB, EXPERIMENTS, XEN, KVM, OPENVZ),
+    *(APPLICATIONS_THAT_DIFFER, COSTS_OVER_TIME, PROFILE_OVER_TIME),
 ]
