@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette
-from dashboards.signals import on_host, on_hosts
+from dashboards.signals import on_host
 from dashboards.variables import DATASOURCE
 
 _CAP = on_host("vserver:cpu_limit:cpus")
@@ -72,10 +72,9 @@ def changes() -> Marks:
 
 def alerts(*, any_hosts: bool = False) -> Marks:
     """Alerts that began to fire, of the host or of any."""
-    whose = on_hosts("ALERTS") if any_hosts else on_host("ALERTS")
-    # Alerts have a platform where their records do.
-    whose = whose.replace('platform="$host_platform", ', "").replace('platform=~"$platform", ', "")
-    firing = f'{whose[:-1]}, alertstate="firing", severity!="none"}}'
+    # Without the platform, which alerts have only where their records do.
+    whose = 'host=~"$hosts"' if any_hosts else 'host="$host"'
+    firing = f'ALERTS{{{whose}, alertstate="firing", severity!="none"}}'
     began = f"group by (host, alertname) ({firing}) unless group by (host, alertname) ({firing} offset $__interval)"
     named = (
         f'label_join({began}, "what", " ", "host", "alertname")'

@@ -7,6 +7,7 @@ called like it (xen, openvz, exporters) have that, and the pages that are there 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 # A host of containers is known as a bare machine too: `$host_platform` is one of the two, so that nothing counts twice.
@@ -128,7 +129,7 @@ def of_highest(signal: Signal, variable: str) -> Signal:
     """The same series, of the hosts alone that a variable has found (`variables.highest`)."""
     return replace(
         signal,
-        expr=signal.expr.replace('host=~"$hosts"', f'host=~"$hosts", host=~"${variable}"'),
+        expr=swapped(signal.expr, 'host=~"$hosts"', f'host=~"$hosts", host=~"${variable}"'),
         description=f"{signal.description} Of more than {LINES}, the highest over the time shown.",
     )
 
@@ -154,9 +155,19 @@ def _top(signal: Signal) -> str:
 
 def unfiltered(signal: Signal) -> Signal:
     """The signal of all applications and virtual servers, for a page on which these can't be chosen."""
-    return replace(signal, expr=signal.expr.replace(', app=~"$app"', "").replace(', vserver=~"$vserver"', ""))
+    expr = re.sub(r', (app|vserver)=~"\$\1"', "", signal.expr)
+    if expr == signal.expr or "$app" in expr or "$vserver" in expr:
+        raise ValueError(f"unfiltered: the choice of app or vserver isn't in, or stays in: {signal.expr}")
+    return replace(signal, expr=expr)
 
 
 def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:
     """The same signal of all chosen hosts, for a page that shows several."""
-    return replace(signal, expr=signal.expr.replace(ONE_HOST, ANY_HOSTS), legend=legend)
+    return replace(signal, expr=swapped(signal.expr, ONE_HOST, ANY_HOSTS), legend=legend)
+
+
+def swapped(expr: str, old: str, new: str) -> str:
+    """The query with another selector for a selector. If it has none, the panel would silently show other series."""
+    if old not in expr:
+        raise ValueError(f"no {old} in {expr}")
+    return expr.replace(old, new)

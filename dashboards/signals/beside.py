@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, highest, neighbours, vserver
+from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, highest, neighbours, swapped, vserver
 
 _LEGEND = "{{host}}: {{vserver}}"
 _CHOSEN = f'{{{ANY_HOSTS}, vserver=~"$vserver"}}'
@@ -14,9 +14,8 @@ _BASELINE = '{host="$base_host", vserver="$base_vserver"}'
 
 
 def _beside(signal: Signal, name: str) -> Signal:
-    """The signal of all chosen hosts, and of the chosen virtual servers where it isn't of these already."""
-    chosen = across_hosts(signal, _LEGEND)
-    return replace(chosen, name=name, expr=chosen.expr.replace(f"{{{ANY_HOSTS}}}", _CHOSEN))
+    """The signal of the chosen virtual servers of all chosen hosts."""
+    return replace(across_hosts(signal, _LEGEND), name=name)
 
 
 CPU = _beside(vserver.CPU, "CPU used")
@@ -33,7 +32,7 @@ IPC = _beside(events.IPC, "Instructions per cycle")
 def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
     """The signal, or its highest series, divided by the baseline's at the same moment, as load differs over time."""
     # The baseline may be there on two platforms, as a machine with containers is: then they agree but for a moment.
-    baseline = signal.expr.replace(_CHOSEN, _BASELINE)
+    baseline = swapped(signal.expr, _CHOSEN, _BASELINE)
     whole = highest(signal) if of_highest else signal
     return replace(
         whole,

@@ -35,12 +35,18 @@ FINISHED = Signal(
 
 # --- Measurements -----------------------------------------------------------------------------------------------------
 
-# One that is emulated says so beside its name. A step that was interrupted may have been measured twice.
-_MEASURED = (
-    "avg by (run, host, environment, virtualization, test, unit, repetition) ("
-    f"label_replace(label_join(last_over_time({on_hosts('lab_measurement', run='$run', test='$test')}[$__range]), "
-    '"emulated", "/", "environment", "emulated"), "environment", "$1 (emulated)", "emulated", "(.+)/yes"))'
-)
+
+def _measured(selector: str) -> str:
+    """Each repetition once: a step that was interrupted may have been measured twice. What is emulated says so."""
+    return (
+        "avg by (run, host, environment, virtualization, test, unit, repetition) ("
+        f"label_replace(label_join(last_over_time({selector}[$__range]), "
+        '"emulated", "/", "environment", "emulated"), "environment", "$1 (emulated)", "emulated", "(.+)/yes"))'
+    )
+
+
+_SELECTOR = on_hosts("lab_measurement", run="$run", test="$test")
+_MEASURED = _measured(_SELECTOR)
 _ENVIRONMENT = "run, host, environment, virtualization, test, unit"
 _NO_MEASUREMENT = "No run in the time shown has measurements: those of suites, factors and network have, docs/lab.md."
 
@@ -77,7 +83,7 @@ REPETITIONS = Signal(
     decimals=0,
 )
 
-_BASE = _MEASURED.replace("{", '{environment="$baseline", ', 1)
+_BASE = _measured(f'{_SELECTOR[:-1]}, environment="$baseline"}}')
 RELATIVE = Signal(
     name="Relative",
     expr=f"avg by ({_ENVIRONMENT}) ({_MEASURED})"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_host
+from dashboards.signals import CPUS, Signal, on_host, swapped
 from dashboards.signals.native import described, growth, latest, rate, there_now
 
 _CTID = "ctid"
@@ -126,7 +126,7 @@ _RESOURCE = "resource"
 
 def _of_one(expr: str) -> str:
     """The same of the one container that is chosen for this: its name is no regular expression."""
-    return expr.replace('ctid=~"$vserver"', 'ctid="$ctid"')
+    return swapped(expr, 'ctid=~"$vserver"', 'ctid="$ctid"')
 
 
 def _of_resource(name: str, metric: str, unit: str, description: str) -> Signal:
