@@ -21,6 +21,7 @@ import yaml
 
 from demo import history, story
 from demo.openmetrics import Series
+from virtscope.toolkit import durations
 
 # Seconds between two evaluations, at whole multiples in Unix time, at which there are samples too. The study's guests
 # come and go at such times, so that each is seen until its end.
@@ -58,7 +59,7 @@ class Alert:
 
     name: str
     expr: str
-    seconds: int
+    seconds: float
     labels: Mapping[str, str]
 
 
@@ -85,17 +86,11 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
             if "record" in rule
         ],
         [
-            Alert(rule["alert"], rule["expr"], _seconds(rule.get("for", "0s")), rule.get("labels", {}))
+            Alert(rule["alert"], rule["expr"], durations.parse(rule.get("for", "0s")), rule.get("labels", {}))
             for rule in rules
             if "alert" in rule
         ],
     )
-
-
-def _seconds(duration: str) -> int:
-    """The seconds of a duration in a rule file, such as 1h30m."""
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration))
 
 
 def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:

@@ -7,7 +7,33 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import yaml
+
+from demo import past
 from demo.study import CHECKOUT
+
+
+def alert_with(folder: Path, duration: str) -> past.Alert:
+    rule = {"alert": "Slow", "expr": "up == 0", "for": duration}
+    file = folder / "alerts" / "rules" / "all.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": [rule]}]}))
+    _, (alert,) = past.read_rules(folder)
+    return alert
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"), [("500ms", 0.5), ("0s", 0), ("1m30s", 90), ("1h", 3600), ("1d", 86400), ("1w", 604800)]
+)
+def test_an_alert_waits_as_long_as_its_rule_says(tmp_path: Path, duration: str, seconds: float) -> None:
+    assert alert_with(tmp_path, duration).seconds == seconds
+
+
+@pytest.mark.parametrize("duration", ["1M", "5", "1h30", "10x5m", "soon", "-5m"])
+def test_a_duration_that_is_none_is_an_error(tmp_path: Path, duration: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        alert_with(tmp_path, duration)
 
 
 def test_a_failing_promtool_is_reported_with_its_own_output(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import yaml
 from fleet import generate, rules, scraping, settings
 from fleet.parts import parts
 from fleet.settings import CHECKOUT
+from tests.rules.test_rules import run
 
 SHIPPED = settings.read()
 PROMETHEUS = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
@@ -38,6 +39,31 @@ def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
         file.stem: config(fleet, file.stem)["global"]["external_labels"] for file in (fleet / "prometheus").iterdir()
     }
     assert said == {f"prometheus-{s}-{r}": {"shard": s, "replica": r} for s in "01" for r in "ab"}
+
+
+@pytest.mark.parametrize(("interval", "timeout"), [("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")])
+def test_promtool_takes_each_file_of_a_prometheus_and_a_scrape_ends_before_the_next(
+    tmp_path: Path, interval: str, timeout: str
+) -> None:
+    generate.generate(dataclasses.replace(SHIPPED, scrape_interval=interval), tmp_path)
+    files = [*tmp_path.glob("prometheus/*.yml"), *tmp_path.glob("starting/*.yml")]
+    assert len(files) == 8
+    run("promtool3", "check", "config", *files)
+    for file in files:
+        assert yaml.safe_load(file.read_text())["global"]["scrape_timeout"] == timeout
+
+
+def test_a_pair_s_alerts_are_one_but_for_what_one_of_them_does_not_store(fleet: Path) -> None:
+    relabelling = config(fleet, "prometheus-1-b")["alerting"]["alert_relabel_configs"]
+    assert relabelling == [
+        {
+            "source_labels": ["alertname"],
+            "regex": "SamplesNotStored",
+            "target_label": "prometheus",
+            "replacement": "prometheus-1-b",
+        },
+        {"regex": "replica", "action": "labeldrop"},
+    ]
 
 
 def test_every_job_is_the_shipped_one_with_a_share_of_its_hosts(fleet: Path) -> None:

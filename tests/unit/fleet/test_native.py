@@ -1,12 +1,20 @@
-"""What `python -m fleet status` knows of a part."""
+"""What `python -m fleet status` knows of a part, and in which order `down` stops them."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from fleet import native, settings
 from fleet.native import lacks_targets
-from fleet.parts import Part
-from tests.live.endpoints import Exposition
+from fleet.parts import Part, parts
+from tests.live.endpoints import Exposition, QuietHandler, http_server
+
+
+def prometheus(address: str) -> Part:
+    return Part("prometheus-0-a", "prometheus", "prometheus", (), address, shard=0, replica="a")
 
 
 @pytest.mark.parametrize(
@@ -20,5 +28,44 @@ from tests.live.endpoints import Exposition
 )
 def test_a_prometheus_that_cannot_watch_its_targets_is_noticed(page: str | None, lacks: bool) -> None:
     with Exposition(page) as metrics:
-        part = Part("prometheus-0-a", "prometheus", "prometheus", (), metrics.address, shard=0, replica="a")
-        assert lacks_targets(part) is lacks
+        assert lacks_targets(prometheus(metrics.address)) is lacks
+
+
+@pytest.mark.parametrize(
+    ("errors", "about"),
+    [
+        (2, (False, "hosts: 3, targets down: 3, not all: fs.inotify.max_user_instances is too low")),
+        (0, (True, "hosts: 3, targets down: 3")),
+    ],
+)
+def test_a_prometheus_that_lacks_targets_is_not_well(errors: int, about: tuple[bool, str]) -> None:
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            counted = json.dumps({"data": {"result": [{"value": [0, "3"]}]}})
+            page = f"prometheus_sd_file_watcher_errors_total {errors}\n"
+            self.reply(200, (page if self.path == "/metrics" else counted).encode(), "text/plain")
+
+    server = http_server(Handler)
+    try:
+        assert native._about(prometheus(server.address)) == about
+    finally:
+        server.close()
+
+
+def test_parts_are_stopped_before_those_that_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Prometheus has samples to write: its receivers end last, and supervisord after all."""
+    stopped: list[str] = []
+
+    class Running:
+        run = tmp_path
+        processes = staticmethod(lambda: {part.name: None for part in parts(settings.read())})
+        is_running = staticmethod(lambda: True)
+        stop_program = staticmethod(stopped.append)
+        stop = staticmethod(lambda: stopped.append("supervisord-0"))
+
+    monkeypatch.setattr(native, "supervisor", lambda _folder: Running)
+    native.down(tmp_path)
+    kinds = [name.partition("-")[0] for name in stopped]
+    assert len(stopped) == len(parts(settings.read())) + 1
+    assert list(dict.fromkeys(kinds)) == ["prometheus", "rule", "query", "alertmanager", "receive", "supervisord"]
+    assert kinds == sorted(kinds, key=list(dict.fromkeys(kinds)).index), "no kind before the last one has ended"

@@ -225,6 +225,15 @@ def test_without_a_thread_to_let_go_of_it_a_page_is_served_all_the_same(monkeypa
     assert "\nreads 2.0\n" in counted.scrape(shared=False)
 
 
+def test_a_scrape_waits_for_others_a_quarter_of_its_time_and_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = Exporter("demo", [GOOD])
+    held_back: list[float] = []
+    monkeypatch.setattr(exporter._rounds, "wait_for", lambda _, timeout: held_back.append(timeout))
+    for seconds in (2.0, 0.4, 30.0):
+        exporter.scrape(Format.TEXT, seconds)
+    assert held_back == [0.5, 0.1, 1.0]
+
+
 # --- Its sources ------------------------------------------------------------------------------------------------------
 
 
