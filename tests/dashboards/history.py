@@ -319,7 +319,37 @@ RECORDS: dict[str, float | str] = {
             strict=True,
         )
     },
-    f"host:traffic:rate{{{_OF_OLD1}}}": "10x24 20x24",
+    **{
+        f"host:{record}{{{_OF_OLD1}}}": f"10x24 {10 * times}x24"
+        for record, times in {
+            "traffic:rate": 2,
+            "instructions_per_byte:ratio": 3,
+            "cycles_per_byte:ratio": 4,
+            "llc_misses:rate": 5,
+            "dtlb_misses:rate": 6,
+            "itlb_misses:rate": 7,
+            "dtlb_misses_per_instruction:ratio": 8,
+            "itlb_misses_per_instruction:ratio": 9,
+        }.items()
+    },
+    **{
+        f'app:slo_threshold:seconds{{{_OF_OLD1},app="{app}",objective="mean"}}': threshold
+        for app, threshold in {"shop": 0.3, "blog": 0.2}.items()
+    },
+    f'app:cause:score{{{_OF_OLD1},app="shop",cause="load"}}': "2x24 1x24",
+    f'ALERTS{{{_OF_OLD1},app="shop",objective="latency",alertname="OwnOne",alertstate="firing",severity="none"}}': 1,
+    # Scraped twice; memory is written back; a recording is played.
+    f'xen_host_domains{{{_OF_OLD1},instance="a"}}': 3,
+    f'xen_host_domains{{{_OF_OLD1},instance="b"}}': 4,
+    f'xen_trace_windows_total{{{_OF_OLD1},instance="a"}}': "0+1.5x48",
+    f'xen_trace_windows_total{{{_OF_OLD1},instance="b"}}': "0+3x48",
+    f'xentop_source_info{{{_OF_OLD1},job="xentop",source="xl",detail="replay:old.json"}}': 1,
+    f'openvz_container_io_dirtied_bytes{{{_OF_OLD1},ctid="web"}}': "1000-10x48",
+    'host:guests:count{host="demo-xen",platform="xen"}': 3,
+    **{
+        f'perf_profile_samples_total{{{_OF_OLD1},event="many",symbol="symbol {number}"}}': f"0+{15 * number}x48"
+        for number in range(1, 46)
+    },
     f'perf_profile_samples_total{{{_OF_OLD1},event="cycles",symbol="then"}}': "0+30x24 720x24",
     f'perf_profile_samples_total{{{_OF_OLD1},event="cycles",symbol="now"}}': "0x24 0+30x24",
 }

@@ -354,7 +354,7 @@ NO_HOST = dict.fromkeys(OF_PLATFORM, 0)
 
 FLEET = View(
     "fleet",
-    {},
+    {"hosts": "(xen|lab|base|stack|mute|down|kvm|vz).+"},  # not old1 and demo-xen
     {
         "": 0,
         # A host's worst alert, and a millionth of the points of all; a warning is one, a critical alert a thousand.
@@ -995,11 +995,43 @@ APPLICATIONS_THAT_DIFFER = View(
         "Objectives: 3 d": {"shop latency": 0.5},
         "Burn rate over 5 minutes": {"shop latency": 0.1},
         "Burn rate over 1 hour": {"shop latency": 0.2},
+        "Mean response: B": 0.2,
+        "Evidence during breaches: Score": {"shop load": 2},
     },
+)
+PLAYED = View(
+    "xen",
+    on("old1", "cgroup"),
+    {"": 2, "Domains on the host": {"old1": 4}, "Traced time (host)": {"old1": (0.1 + 0.2) / 2}},
+)
+PLAYED_BY_THE_DEMO = View("host", on("demo-xen", "xen"), {"": 1})
+WRITTEN_BACK = View("openvz", on("old1", "cgroup", ctid="web"), {"Memory dirtied": {"web dirtied": 0}})
+MANY_SYMBOLS = View(
+    "profile",
+    {
+        **on("old1", "cgroup", event="many"),
+        "other_host": "",
+        "other_event": "",
+        "other_vserver": "",
+        "other_time": "1ms",
+    },
+    # The highest 40 of 45, of which the n-th has n parts.
+    {"Symbols: $event on $host: Share": By(["image"], {"": sum(range(6, 46)) / sum(range(1, 46))})},
 )
 SIX_MINUTES_AGO = {"base_host": "old1", "base_platform": "cgroup", "base_vserver": "", "base_time": "6m"}
 COSTS_OVER_TIME = View(
-    "costs", {"hosts": "old1", **SIX_MINUTES_AGO}, {"Hosts: a byte / baseline: Traffic ratio": {"old1 cgroup": 2}}
+    "costs",
+    {"hosts": "old1", **SIX_MINUTES_AGO},
+    {
+        "Hosts: a byte / baseline: Traffic ratio": {"old1 cgroup": 2},
+        "Hosts: a byte / baseline: Cost ratio": {"old1 cgroup": 3},
+        "Hosts: a byte / baseline: Cost (cycles)": {"old1 cgroup": 4},
+        "Hosts: misses / baseline: LLC misses": {"old1 cgroup": 5},
+        "Hosts: misses / baseline: dTLB misses": {"old1 cgroup": 6},
+        "Hosts: misses / baseline: iTLB misses": {"old1 cgroup": 7},
+        "Hosts: misses / baseline: dTLB rate": {"old1 cgroup": 8},
+        "Hosts: misses / baseline: iTLB rate": {"old1 cgroup": 9},
+    },
 )
 SAMPLED_THEN = {"other_host": "old1", "other_event": "cycles", "other_vserver": "", "other_time": "6m"}
 PROFILE_OVER_TIME = View(
@@ -1017,5 +1049,6 @@ VIEWS = [
     *(FLEET, HOST_XEN, HOST_BASE, HOST_LAB, VIRTUAL_SERVERS, NEIGHBOURS_PAGE, APPLICATIONS),
     *(CONSOLIDATION, CONSOLIDATION_OF_ONE, COSTS, EVENTS, EVENTS_OF_MACHINE, PROFILE),
     *(MONITOR, MONITOR_OF_LAB, EXPERIMENTS, XEN, KVM, OPENVZ),
-    *(APPLICATIONS_THAT_DIFFER, COSTS_OVER_TIME, PROFILE_OVER_TIME),
+    *(APPLICATIONS_THAT_DIFFER, COSTS_OVER_TIME, PROFILE_OVER_TIME, PLAYED, PLAYED_BY_THE_DEMO),
+    *(WRITTEN_BACK, MANY_SYMBOLS),
 ]
