@@ -45,20 +45,23 @@ class Names:
         """Whether certainly no name matches both: two regular expressions must begin differently."""
         if self.single or other.single:
             return not self.may_overlap(other)
-        return not (self._beginning.startswith(other._beginning) or other._beginning.startswith(self._beginning))
-
-    @property
-    def _beginning(self) -> str:
-        """The literal prefix of all names that match a regular expression, as far as it is obvious."""
-        if "|" in self.text:
-            return ""
-        plain = re.match(r"[\w/:@ -]*", self.text)
-        beginning = plain[0] if plain else ""
-        return beginning[:-1] if self.text[len(beginning) :].startswith(("?", "*", "{")) else beginning
+        theirs = [_beginning(part) for part in other.text.split("|")]
+        return not any(
+            ours.startswith(each) or each.startswith(ours)
+            for ours in map(_beginning, self.text.split("|"))
+            for each in theirs
+        )
 
     def matcher(self, label: str) -> str:
         """The label matcher of a PromQL selector."""
         return f"{label}={quoted(self.text)}" if self.single else f"{label}=~{quoted(self.text)}"
+
+
+def _beginning(part: str) -> str:
+    """The literal prefix of all names that match an alternative of a regular expression, as far as it is obvious."""
+    plain = re.match(r"[\w/:@ -]*", part)
+    beginning = plain[0] if plain else ""
+    return beginning[:-1] if part[len(beginning) :].startswith(("?", "*", "{")) else beginning
 
 
 def names(value: Value) -> Names:
