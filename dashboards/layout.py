@@ -41,6 +41,7 @@ def page(
     any_hosts: bool = False,
     below_hosts: bool = True,
     platform: variables.Platform | None = None,
+    measured: str = "",
     own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
     annotations: Sequence[dashboard.AnnotationQuery] = (),
     time: str = "now-1h",
@@ -51,6 +52,7 @@ def page(
     any_hosts: it shows any set of hosts (`$hosts`) beside each other, instead of one (`$host`).
     below_hosts: of any hosts, it knows of applications and virtual servers what was chosen on another page.
     platform: it shows one host of this platform, in the platform's own words.
+    measured: of one host, it shows at first one that has this series.
     own_variables: follow those that every dashboard has.
     annotations: events that its graphs mark.
     time: from when on it shows at first.
@@ -82,7 +84,7 @@ def page(
     if platform is not None:
         chosen = variables.of_one_host_of(platform)
     else:
-        chosen = variables.of_any_hosts(below_hosts=below_hosts) if any_hosts else variables.of_one_host()
+        chosen = variables.of_any_hosts(below_hosts=below_hosts) if any_hosts else variables.of_one_host(measured)
     for variable in [*chosen, *own_variables]:
         builder.with_variable(variable)
     for row in rows:

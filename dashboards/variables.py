@@ -41,9 +41,9 @@ class Platform(NamedTuple):
     label: str
 
 
-def of_one_host() -> list[DatasourceVariable | QueryVariable]:
-    """The variables of a dashboard that shows one host at a time."""
-    return [_datasource(), _platform(), _host(), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
+def of_one_host(measured: str = "") -> list[DatasourceVariable | QueryVariable]:
+    """The variables of a dashboard that shows one host at a time, at first one that has this series, if any has."""
+    return [_datasource(), _platform(), _host(measured), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
 def of_any_hosts(*, below_hosts: bool = True) -> list[DatasourceVariable | QueryVariable]:
@@ -91,7 +91,7 @@ def of_one_host_of(platform: Platform) -> list[DatasourceVariable | QueryVariabl
     return [
         _datasource(),
         _platform(),
-        _host(its_hosts),
+        _host(platforms=its_hosts),
         as_its_own.hide(VariableHide.HIDE_VARIABLE),
         _app(ONE_HOST),
         _any(_asked("vserver", platform.vserver, names), ".*"),
@@ -215,14 +215,19 @@ def _platform() -> QueryVariable:
     return _any(_asked("platform", "Platform", f"label_values({{{KNOWN_HOSTS}}}, platform)"), ".+")
 
 
-def _host(platforms: str = 'platform=~"$platform"') -> QueryVariable:
+def _host(measured: str = "", platforms: str = 'platform=~"$platform"') -> QueryVariable:
     """One host of these platforms, at first the one with the severest alerts; of equal ones that with more overhead.
+
+    measured: those with this series come before all others.
 
     One: shares and capacities of several do not add up to anything.
     """
     # A host that is gone since has no alerts any more.
     score = f"host:severity:score{{{platforms}}}"
-    return _severest_host(f"max by (host) ({score}) or 0 * group by (host) (last_over_time({score}[$__range]))")
+    scores = f"max by (host) ({score}) or 0 * group by (host) (last_over_time({score}[$__range]))"
+    if measured:
+        scores = f"1e6 + max by (host) ({score} and on (host) {measured}) or {scores}"
+    return _severest_host(scores)
 
 
 def _severest_host(scores: str) -> QueryVariable:

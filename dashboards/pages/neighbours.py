@@ -20,6 +20,7 @@ def make() -> dashboard.Dashboard:
             "A row for each virtual server that waits for a CPU, a column for each that ran meanwhile; below it that "
             "over time and by reason, and whom an application's waiting names."
         ),
+        measured='vserver:cpu_wait_caused:rate{reason="self"}',  # all that are measured have it
         annotations=[marks.changes(), marks.alerts()],
         rows=[
             Row("", [_matrix()]),

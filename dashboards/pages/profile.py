@@ -23,6 +23,7 @@ def make() -> dashboard.Dashboard:
             "The share of each program and symbol in an event, and below or beside it that of another host, event or "
             "time: base shows what a hypervisor adds, the day before what a change did."
         ),
+        measured="perf_profile_samples_total",
         own_variables=[
             variables.profiled_event(),
             variables.other_host(),
