@@ -110,7 +110,9 @@ WAITED_SHARE = Signal(
 LIMIT_USED = Signal(
     name="CPU cap utilisation",
     expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
-    f" / on (host, platform, vserver, role) ({on_host('vserver:cpu_limit:cpus', vserver='$vserver')} > 0)",
+    # The highest one of the minute that the use is of: else one that has just been lowered would be exceeded.
+    f" / on (host, platform, vserver, role)"
+    f" (max_over_time({on_host('vserver:cpu_limit:cpus', vserver='$vserver')}[90s]) > 0)",
     unit=units.PercentUnit,
     description=(
         "CPU used, divided by the cap. Above the line the cap limits it: raise it, or accept that its users wait."
