@@ -14,11 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import Metric
 
-from demo import openvz, sensors, story, xen
+from demo import kvm, openvz, sensors, story, xen
 from demo.model import Counters
 from demo.openmetrics import Series
 from demo.study import CHECKOUT
 from demo.targets import Target
+from virtscope.kvm import libvirt
+from virtscope.kvm.exporter import HostView
+from virtscope.kvm.host_files import RecordedFiles
+from virtscope.kvm.model import Guest
 from virtscope.openvz import exporter as openvz_exporter
 from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.toolkit.collect import SourceUnavailable
@@ -37,9 +41,9 @@ _LIVE_SECONDS = 120
 # Series that only rules read aren't needed for most of the past, as their records exist: rules are evaluated over the
 # last two hours at most, and read these series over an hour.
 FOR_RULES = 4 * story.CYCLE
-_RULES, _PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml"), ("dashboards/**/*.py",)
+_RULES, _PANELS = ("prometheus/rules/**/*.yml", "alerts/**/*.yml"), ("dashboards/json/*.json",)
 # A platform's own metrics are many series, and their pages initially show the last hour.
-_OWN_WORDS, _PLATFORMS = ("dashboards/signals/xen.py", "dashboards/signals/openvz.py"), ("xen_", "openvz_")
+_PLATFORMS = ("xen", "kvm", "openvz")
 
 
 def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
@@ -50,7 +54,8 @@ def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> I
     """
     two_hours = [at for at in range(end - 2 * story.CYCLE + 1, end + 1) if at % STEP == 0]
     moments = sorted({*two_hours, *range((end - _LIVE_SECONDS) // 60 * 60, end + 1, LIVE_STEP)})
-    in_own_words = {word for word in _words(_OWN_WORDS) if word.startswith(_PLATFORMS)}
+    own_words = _words(f"dashboards/json/{platform}.json" for platform in _PLATFORMS)
+    in_own_words = {word for word in own_words if word.partition("_")[0] in _PLATFORMS}
     on_panels, for_rules = _words(_PANELS) - in_own_words | {"up"}, _words(_RULES)
     for name, values in _shown(targets, moments, origin).items():
         metric = name.partition("{")[0]
@@ -110,6 +115,9 @@ class _Host:
         self._clocks = WaitingClocks()
         self._procfs = RecordedProcfs()
         self._sources = openvz_exporter.sources(self._procfs)
+        self._files = RecordedFiles()
+        self._libvirt = libvirt.Answer(0, {}, 0)
+        self._kvm = HostView(self._files, [self._add_libvirt], recorded_ones=True)
 
     def pages(self, seconds: float) -> dict[tuple[str, str], list[Metric]]:
         found = {
@@ -125,6 +133,12 @@ class _Host:
                 *self._library.families(recorded.host(snapshot.node)),
                 *metrics.waiting_families(self._clocks.steady(recorded.waiting(snapshot))),
             ]
+        elif self._counters.platform == "kvm":
+            # As old as replayed readings can be, one interval and a half: else the first live one would be a reset.
+            self._files.show(kvm.files(self._counters, seconds - 1.5 * kvm.INTERVAL))
+            asked = seconds - kvm.LIBVIRT_INTERVAL - kvm.INTERVAL
+            self._libvirt = libvirt.understand(kvm.libvirt(self._counters, asked))
+            found["kvm", ""] = [*self._kvm.families(seconds), *libvirt.families(self._libvirt)]
         elif self._counters.platform == "openvz":
             self._procfs.show(openvz.files(self._counters, seconds))
             found["vestat", ""] = []
@@ -132,6 +146,9 @@ class _Host:
                 with contextlib.suppress(SourceUnavailable):  # the demo's host has no quotas
                     found["vestat", ""] += source.read()
         return found
+
+    def _add_libvirt(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
+        return libvirt.joined(guests, self._libvirt)
 
 
 class _Series:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from itertools import accumulate
 from typing import NamedTuple
 
 from alerts.generator.histograms import sensors_histogram
-from demo import jobs, story, study
+from demo import jobs, shop, story, study
 from demo.jobs import Job
 from demo.story import Step, instances_on
 from demo.study import CHOSEN, MOST, PUBLISHED, between
@@ -24,6 +24,7 @@ EDGES = tuple(
     ).edges
 )
 HOST = ""  # the host itself as one of its virtual servers: Dom0, or what runs outside of the containers
+IDLE, CAP = "(idle)", "(cap)"
 
 
 class Work(NamedTuple):
@@ -54,19 +55,25 @@ class Answers(NamedTuple):
 
 
 class State(NamedTuple):
-    """Rates or counters of a host: its virtual servers by name, itself as HOST, and its applications."""
+    """Rates or counters of a host: its virtual servers by name, itself as HOST, and its applications.
+
+    Where it is measured, `waits` has a virtual server's waiting by what ran meanwhile: another one, HOST, IDLE or CAP.
+    """
 
     work: dict[str, Work]
     answers: dict[str, Answers]
+    waits: dict[tuple[str, str], float]
+
+
+_NONE = State({}, {}, {})
 
 
 class Span(NamedTuple):
-    """A part of the hour, in seconds, in which nothing changes on a host."""
+    """A part of the hour, in seconds, in which nothing changes on a host, and the rates in it."""
 
     begin: int
     end: int
-    step: Step
-    jobs: Collection[Job]
+    rates: State
 
 
 class Life(NamedTuple):
@@ -80,11 +87,13 @@ class Life(NamedTuple):
 
 
 def spans(platform: str) -> list[Span]:
-    """An hour of a host of this platform; only virtualised hosts have jobs."""
+    """An hour of a host of this platform. Of the study's hosts, the virtualised ones have jobs."""
+    if platform == "kvm":
+        return [Span(phase.begin, phase.end, shop_rates(phase)) for phase in shop.PHASES]
     known = [] if platform == "base" else jobs.JOBS
     edges = sorted({0, *(step.end for step in story.STEPS), *(job.begin for job in known), *(job.end for job in known)})
     return [
-        Span(begin, end, story.step_at(begin), jobs.jobs_at(begin) if known else [])
+        Span(begin, end, rates(platform, story.step_at(begin), jobs.jobs_at(begin) if known else []))
         for begin, end in itertools.pairwise(edges)
     ]
 
@@ -118,8 +127,11 @@ def rates(platform: str, step: Step, others: Collection[Job] = ()) -> State:
             moved = {way: job.cpus * per_cpu for way, per_cpu in CHOSEN["job_bytes_per_cpu_second"].items()}
             work[job.name] = events.work(job.cpus, waits, 0, job.name, ())._replace(**moved)
         work[HOST] = events.work(overhead, waits, 0, HOST, ())
-    within = tuple(requests * _share_within(edge, mean) for edge in EDGES)
-    return State(work, {app: Answers(requests, requests * mean, within) for app in apps})
+    return State(work, dict.fromkeys(apps, _answers(requests, mean)), {})
+
+
+def _answers(requests: float, mean: float) -> Answers:
+    return Answers(requests, requests * mean, tuple(requests * _share_within(edge, mean) for edge in EDGES))
 
 
 def _share_within(seconds: float, mean: float) -> float:
@@ -183,7 +195,7 @@ class _Events:
         one, two = (count * _tier_cpus("xen", "web", MOST) + _overhead_cpus("xen", count, MOST) for count in (1, 2))
         return float(instructions / (two / one))
 
-    def work(self, cpu: float, waits: float, requests: float, vserver: str, tiers: Iterable[str]) -> Work:
+    def work(self, cpu: float, waits: float, requests: float, vserver: str, tiers: Collection[str]) -> Work:
         """What a virtual server with these tiers does, given its CPU, and its waiting per second of CPU."""
         instructions = cpu * self._per_cpu
         if self._platform == "base":
@@ -193,26 +205,60 @@ class _Events:
         else:
             tlb_over = CHOSEN["tlb_misses_over_base"]["openvz"]
         tlb = CHOSEN["base_tlb_misses_per_instruction"]
-        web, db = "web" in tiers, "db" in tiers
-        traffic = {
-            way: requests * (web * CHOSEN["request_bytes"][way] + db * CHOSEN["query_bytes"][way])
-            for way in ("received", "sent")
-        }
-        disk = {
-            way: requests * sum(CHOSEN["disk_bytes_per_request"][tier][way] for tier in tiers)
-            for way in ("read", "written")
-        }
         return Work(
             cpu=cpu,
             wait=cpu * waits,
-            **traffic,
-            **disk,
+            **_bytes(requests, tiers),
             instructions=instructions,
             cycles=cpu * CHOSEN["clock_hertz"],
             llc_misses=instructions * self._misses,
             dtlb_misses=instructions * tlb["data"] * tlb_over["data"],
             itlb_misses=instructions * tlb["instruction"] * tlb_over["instruction"],
         )
+
+
+def shop_rates(phase: shop.Phase) -> State:
+    """What demo-kvm does in a phase, per second. A guest's CPU is its guest time."""
+    cpus = {**phase.cpus, HOST: shop.CHOSEN["host_cpus"]}
+    waits: dict[tuple[str, str], float] = {}
+    for guest, own in phase.cpus.items():
+        # In proportion to what each uses; of its own vCPUs one seldom runs where another one waits.
+        running = {**cpus, guest: own / 10, IDLE: 0.01}
+        waited = own * phase.waits[guest] / sum(running.values())
+        waits |= {(guest, by): waited * share for by, share in running.items()}
+        if guest in phase.throttled:
+            waits[guest, CAP] = phase.throttled[guest]
+    work = {}
+    for name, own in cpus.items():
+        tier = name.removeprefix(f"{shop.APP}-") if name.startswith(f"{shop.APP}-") else ""
+        instructions = own * shop.CHOSEN["clock_hertz"] * shop.CHOSEN["instructions_per_cycle"]
+        misses = {cache: instructions * each for cache, each in shop.CHOSEN["misses_per_instruction"].items()}
+        work[name] = Work(
+            cpu=own,
+            wait=sum(seconds for (waiting, _), seconds in waits.items() if waiting == name),
+            **_bytes(phase.requests, [tier] if tier else []),
+            instructions=instructions,
+            cycles=own * shop.CHOSEN["clock_hertz"],
+            llc_misses=misses["llc"] * phase.misses,
+            dtlb_misses=misses["dtlb"],
+            itlb_misses=misses["itlb"],
+        )
+        if name in shop.CHOSEN["bytes_per_cpu_second"]:
+            moved = {way: own * each for way, each in shop.CHOSEN["bytes_per_cpu_second"][name].items()}
+            work[name] = work[name]._replace(**moved)
+    return State(work, {shop.APP: _answers(phase.requests, phase.mean)}, waits)
+
+
+def _bytes(requests: float, tiers: Collection[str]) -> dict[str, float]:
+    """What so many requests per second move through these tiers' network and disks."""
+    web, db = "web" in tiers, "db" in tiers
+    return {
+        way: requests * (web * CHOSEN["request_bytes"][way] + db * CHOSEN["query_bytes"][way])
+        for way in ("received", "sent")
+    } | {
+        way: requests * sum(CHOSEN["disk_bytes_per_request"][tier][way] for tier in tiers)
+        for way in ("read", "written")
+    }
 
 
 class Counters:
@@ -222,8 +268,8 @@ class Counters:
         self.platform = story.PLATFORMS[host]
         self.origin = origin
         self._spans = spans(self.platform)
-        self._rates = [rates(self.platform, span.step, span.jobs) for span in self._spans]
-        self._before = list(accumulate(map(_over, self._rates, self._spans), _plus, initial=State({}, {})))
+        self._rates = [span.rates for span in self._spans]
+        self._before = list(accumulate(map(_over, self._spans), _plus, initial=_NONE))
         self._births = self._births_by_span()
         lives = {(begin, name) for births in self._births for name, begin in births.items() if begin >= 0}
         for_ever = sorted({name for state in self._rates for name in state.work} - {name for _, name in lives})
@@ -231,7 +277,7 @@ class Counters:
             life: number for number, life in enumerate([*((0, name) for name in for_ever), *sorted(lives)])
         }
         # For the span requested last: its start, what had been done until then, and the counters of those in it.
-        self._at_span: tuple[float, State, State] = (-1, State({}, {}), State({}, {}))
+        self._at_span: tuple[float, State, State] = (-1, _NONE, _NONE)
 
     def at(self, seconds: float) -> State:
         """The counters of the virtual servers and applications that exist at this Unix time."""
@@ -254,6 +300,18 @@ class Counters:
         number = self._numbers[begin % story.CYCLE, vserver]
         goes_on = self.platform == "openvz" and any(job.migrates for job in jobs.JOBS if job.name == vserver)
         return Life(number, self.origin if goes_on else seconds // story.CYCLE * story.CYCLE + begin)
+
+    def stay(self, vserver: str, seconds: float) -> tuple[float, Work]:
+        """When a virtual server was started on this host or came from another one, and what it has done here since.
+
+        That is what is counted of its cgroup: migration takes the container's own counters along, not these.
+        """
+        begin = self._births[self._number(seconds)].get(vserver)
+        if begin is None:
+            return self.origin, self.at(seconds).work[vserver]
+        began = seconds // story.CYCLE * story.CYCLE + begin
+        now, then = (self._done(at).work[vserver] for at in (seconds, began))
+        return began, Work(*(after - before for after, before in zip(now, then, strict=True)))
 
     def _number(self, seconds: float) -> int:
         phase = seconds % story.CYCLE
@@ -286,7 +344,8 @@ class Counters:
                 had = self._done(born).work.get(name, _NOTHING) if born != self.origin else _NOTHING
                 living[name] = Work(*(now - then for now, then in zip(done.work.get(name, _NOTHING), had, strict=True)))
             answers = {app: done.answers[app] for app in self._rates[number].answers if app in done.answers}
-            self._at_span = began, done, State(living, answers)
+            # Only a host whose virtual servers exist always has waits by pair.
+            self._at_span = began, done, State(living, answers, done.waits)
         return self._at_span
 
     def _done(self, seconds: float) -> State:
@@ -302,8 +361,8 @@ class Counters:
         return _plus(self._before[number], _times(self._rates[number], since))
 
 
-def _over(state: State, span: Span) -> State:
-    return _times(state, span.end - span.begin)
+def _over(span: Span) -> State:
+    return _times(span.rates, span.end - span.begin)
 
 
 def _times(state: State, factor: float) -> State:
@@ -313,6 +372,7 @@ def _times(state: State, factor: float) -> State:
             app: Answers(factor * a.requests, factor * a.seconds, tuple(factor * count for count in a.within))
             for app, a in state.answers.items()
         },
+        {pair: factor * seconds for pair, seconds in state.waits.items()},
     )
 
 
@@ -324,4 +384,5 @@ def _plus(one: State, other: State) -> State:
         had = answers.get(app, Answers(0, 0, (0,) * len(its.within)))
         within = tuple(map(sum, zip(had.within, its.within, strict=True)))
         answers[app] = Answers(had.requests + its.requests, had.seconds + its.seconds, within)
-    return State(work, answers)
+    pairs = dict.fromkeys([*one.waits, *other.waits])
+    return State(work, answers, {pair: one.waits.get(pair, 0) + other.waits.get(pair, 0) for pair in pairs})

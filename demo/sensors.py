@@ -6,13 +6,13 @@ clients.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from prometheus_client import Metric
 from prometheus_client.core import HistogramMetricFamily
 
-from demo import jobs, story
+from demo import jobs, kvm, shop, story, study
 from demo.model import EDGES, HOST, Answers, Counters, Work, memory
 from demo.study import CHOSEN, PUBLISHED
 from virtscope.perf.profile import Hits, Place, Profile, Profiled, live_families
@@ -20,6 +20,7 @@ from virtscope.toolkit.families import Labels, family
 
 EVENT = "L2_CACHE_MISS"  # OProfile's and Xenoprof's name
 _OTHER = "(other)"
+_RUN = {"run": "hpl-2007-59r1", "scenario": "study"}  # of the lab
 
 
 class Page(NamedTuple):
@@ -32,13 +33,22 @@ class Page(NamedTuple):
 
 def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
     """All pages of a host at this Unix time; a guest that doesn't exist has none."""
-    state, step = counters.at(seconds), story.step_at(seconds)
+    state = counters.at(seconds)
     platform = counters.platform
     labels = {"host": host, "platform": platform}
     up = seconds - counters.origin
     ages = {name: seconds - counters.life(name, seconds).began for name in state.work}
     yield Page("telegraf", labels, [_requests(app, answers) for app, answers in state.answers.items()])
-    yield Page("lab", labels, _step(step, platform))
+    if platform == "kvm":
+        phase = shop.phase_at(seconds)
+        step = story.Step("one node", 1, phase.clients, phase.begin, phase.end)
+        yield Page("lab", labels, _step({"run": "shop", "scenario": "shop"}, step, [shop.APP]))
+        yield Page("sched", labels, kvm.waits(counters, seconds))
+        cgroups = [({"cgroup": kvm.cgroup(counters, name, seconds)}, state.work[name], up) for name in shop.GUESTS]
+        yield Page("perf", labels, _merged([({"cpu": "0"}, counters.machine_at(seconds), up), *cgroups]))
+        return
+    measured = _measurements() if platform == "base" else []
+    yield Page("lab", labels, [*_step(_RUN, story.step_at(seconds), list(state.answers)), *measured])
     if platform == "xen":
         for name, work in state.work.items():
             if name in jobs.NAMES:  # no perf-exporter is installed for a job
@@ -59,9 +69,11 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                 yield Page("guest", {**labels, "vserver": name}, _network(work))
     total = counters.machine_at(seconds)
     yield Page("node", labels, _node(total, up, used=sum(memory(name) for name in state.work)))
-    cgroups = [
-        ({"cgroup": f"/machine.slice/{name}"}, work, ages[name]) for name, work in state.work.items() if name != HOST
-    ]
+    cgroups = []
+    for name in state.work:
+        if name != HOST:
+            began, work = counters.stay(name, seconds)
+            cgroups.append(({"cgroup": f"/machine.slice/{name}"}, work, seconds - began))
     yield Page("perf", labels, [*_merged([({"cpu": "0"}, total, up), *cgroups]), *_profile(platform, total, up)])
 
 
@@ -173,22 +185,48 @@ def _requests(app: str, answers: Answers) -> Metric:
     return found
 
 
-def _step(step: story.Step, platform: str) -> list[Metric]:
+def _step(run: Labels, step: story.Step, apps: Sequence[str]) -> list[Metric]:
     """The lab's families: the current step, and each application's clients."""
-    instances = story.instances_on(platform, step)
     labels = {
-        "run": "hpl-2007-59r1",
-        "scenario": "study",
+        **run,
         "step": step.name,
-        "instances": str(instances),
+        "instances": str(len(apps)),
         "clients": str(step.clients),
         "placement": step.placement,
         "repetition": "1",
     }
-    clients = [({"app": f"rubis-{number}"}, float(step.clients)) for number in range(1, instances + 1)]
+    clients = [({"app": app}, float(step.clients)) for app in apps]
     return [
         family("lab_step_info", "The step that is being measured.", [(labels, 1)]),
         family("lab_step_clients", "Clients of each instance that really run.", [(labels, step.clients)]),
         family("lab_step_planned_seconds", "How long the step is to be measured.", [(labels, step.end - step.begin)]),
         family("lab_clients", "Clients that visit the application now.", clients),
+    ]
+
+
+def _measurements() -> list[Metric]:
+    """What the lab exposes of a run that has measured the study's systems one after the other."""
+    found: list[tuple[Labels, float]] = []
+    for chapter in study.CHAPTERS:
+        for platform in study.PLATFORMS:
+            placement, instances = chapter["placement"], chapter["instances"]
+            if platform == "base" and instances > 1:
+                continue
+            labels = {
+                "run": _RUN["run"],
+                "step": f"{instances}x{study.MOST}{' one node' if placement == 'one node' else ''}",
+                "environment": platform,
+                "virtualization": "none" if platform == "base" else platform,
+                "emulated": "no",
+                "test": f"mean response, {instances} x {study.MOST} clients on {placement}",
+                "unit": "milliseconds",
+                "better": "lower",
+                "repetition": "1",
+                "attempt": "0",
+            }
+            found.append((labels, 1000 * study.mean_response(platform, placement, instances, study.MOST)))
+    return [
+        family("lab_run_info", "What runs, on what and with what.", [({**_RUN, "study": "consolidation"}, 1)]),
+        family("lab_run_planned_steps", "Steps of the whole run.", [({"run": _RUN["run"]}, len(story.STEPS))]),
+        family("lab_measurement", "What a step of the lab has measured, in the label `unit`.", found),
     ]

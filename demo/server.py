@@ -6,9 +6,8 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from demo import story, waits
+from demo import story
 from demo.model import Counters
-from demo.recordings import KVM_HOST
 from demo.sensors import Page, pages
 from demo.targets import Ports, page_path, targets
 from virtscope.toolkit.exposition import Encoder, Format
@@ -30,9 +29,8 @@ def serve(port: int, origin: float) -> None:
             body = b""
             if host is not None:
                 now = time.time()
-                of_host = [waits.page(now - origin)] if host == KVM_HOST else pages(host, counters[host], now)
                 # A guest that doesn't exist now has an empty page.
-                shown = [page.families for page in of_host if _path(page) == self.path]
+                shown = [page.families for page in pages(host, counters[host], now) if _path(page) == self.path]
                 body = Encoder().text(shown[0]) if shown else b""
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", Format.TEXT.content_type)

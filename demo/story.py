@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from demo import study
+from demo import shop, study
 
-PLATFORMS = {"demo-xen": "xen", "demo-openvz": "openvz", "demo-base": "base"}  # by host
+# By host. All but demo-kvm are the study's.
+PLATFORMS = {"demo-xen": "xen", "demo-openvz": "openvz", "demo-base": "base", shop.HOST: "kvm"}
 
 
 @dataclass(frozen=True)

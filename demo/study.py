@@ -19,6 +19,7 @@ CHAPTERS: list[dict[str, Any]] = _CONTENT["chapters"]
 STEPS: Mapping[str, Any] = _CONTENT["steps"]
 PUBLISHED: Mapping[str, Any] = _CONTENT["published"]
 CHOSEN: Mapping[str, Any] = _CONTENT["chosen"]
+PLATFORMS = ("base", "openvz", "xen")
 LEAST, MOST = 500, 800  # clients
 
 

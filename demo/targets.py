@@ -10,17 +10,18 @@ from pathlib import Path
 
 import yaml
 
-from demo import jobs, story, waits
+from demo import jobs, story
 from demo.model import HOST, rates
-from demo.recordings import KVM_HOST
 from demo.study import CHECKOUT
 
 JOBS = {
     "xen": ("lab", "perf", "telegraf"),
     "openvz": ("lab", "node", "perf", "telegraf"),
     "base": ("lab", "node", "perf", "telegraf"),
+    "kvm": ("lab", "perf", "sched", "telegraf"),
 }
-_RECORDED = {"xen": "xentop", "openvz": "vestat"}  # by platform, the exporter that replays the host's recording
+# By platform, the exporter that replays the host's recording.
+_RECORDED = {"xen": "xentop", "openvz": "vestat", "kvm": "kvm"}
 RULES = Path(__file__).with_name("rules.yml")
 MARK = "DEMO, not live: "  # before an alert's summary and description
 # True of the demo, and on purpose: it would show a host that needs nobody among those that need attention.
@@ -61,16 +62,11 @@ def targets(ports: Ports) -> list[Target]:
             address = f"127.0.0.1:{getattr(ports, exporter)}"
             found.append(Target(exporter, address, labels, played={REPLAYED: host}))
         pages = [(job, labels) for job in JOBS[platform]]
-        if platform != "base":
+        if platform in {"xen", "openvz"}:
             pages += [("guest", {**labels, "vserver": guest}) for guest in _guests(platform)]
         for job, its_labels in pages:
             path = page_path(job, its_labels)
             found.append(Target(job, sensors, {**its_labels, REPLAYED: host}, path))
-    # What was really recorded is in no study, and has no history.
-    labels = waits.LABELS
-    found.append(Target("kvm", f"127.0.0.1:{ports.kvm}", labels, played={REPLAYED: KVM_HOST}))
-    path = page_path("sched", labels)
-    found.append(Target("sched", f"127.0.0.1:{ports.sensors}", {**labels, REPLAYED: KVM_HOST}, path))
     return found
 
 

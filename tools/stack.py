@@ -545,9 +545,9 @@ def _describe(plan: Plan) -> None:
 def _describe_demo(plan: Plan) -> None:
     """Say that nothing of it is measured, and where to look."""
     print(
-        "\nThis is the demo. All data is simulated from a study's results (docs/demo.md). Three hosts, demo-xen,"
-        "\ndemo-openvz and demo-base, run one, two and four applications of 500 to 800 clients; the hour repeats."
-        "\nA fourth one, demo-kvm, is a recording of an emulated host, from now on."
+        "\nThis is the demo. All data is simulated (docs/demo.md). Three hosts, demo-xen, demo-openvz and demo-base,"
+        "\nrun one, two and four applications of 500 to 800 clients, as in a study. On a fourth one, demo-kvm, a shop"
+        "\nwaits for a batch job, and for its own cap. The hour repeats."
     )
     _print_addresses(plan, [part for part in plan.parts if part in {PROMETHEUS, GRAFANA}])
     print("\nmake status, make logs, make down. To watch this machine instead: make up")

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)(?::\w+)?\})")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one query of one panel returned: how many series it would draw."""
+    """What one query of one panel returned: how many series it would draw, and their values."""
 
     panel: str
     ref_id: str
@@ -49,6 +49,10 @@ class Answer:
     """As it was sent, no variable left."""
     series: int
     """Series with at least one finite number: NaN draws nothing."""
+    values: Sequence[float]
+    """The finite numbers of all of them."""
+    unit: str
+    """The panel's, as Grafana calls it; "" where its columns have their own."""
 
 
 def run_queries(prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None) -> list[Answer]:
@@ -63,7 +67,13 @@ def run_queries(prometheus: str, dashboard: Path, choose: Mapping[str, str] | No
     page = json.loads(dashboard.read_text(encoding="utf-8"))
     variables = resolve_variables(prometheus, page, choose or {})
     return [
-        Answer(panel["title"], target["refId"], expr, _series(prometheus, expr, instant=target.get("instant", False)))
+        _answer(
+            panel["title"],
+            target["refId"],
+            expr,
+            _series(prometheus, expr, instant=target.get("instant", False)),
+            panel.get("fieldConfig", {}).get("defaults", {}).get("unit", ""),
+        )
         for panel in panels(page)
         for target in panel.get("targets", [])
         for expr in [fill_in(target["expr"], variables)]
@@ -79,8 +89,12 @@ def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str] 
         every = marks["target"]["interval"]
         expr = fill_in(marks["target"]["expr"], {**variables, "__interval": every})
         step = int(every.removesuffix("s"))
-        answers.append(Answer(marks["name"], "", expr, _series(prometheus, expr, instant=False, step=step)))
+        answers.append(_answer(marks["name"], "", expr, _series(prometheus, expr, instant=False, step=step)))
     return answers
+
+
+def _answer(panel: str, ref_id: str, expr: str, series: list[list[float]], unit: str = "") -> Answer:
+    return Answer(panel, ref_id, expr, len(series), [value for values in series for value in values], unit)
 
 
 def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -144,16 +158,22 @@ def _values(prometheus: str, query: str, pattern: str) -> list[str]:
     return values
 
 
-def _series(prometheus: str, expr: str, *, instant: bool, step: int | None = None) -> int:
+def _series(prometheus: str, expr: str, *, instant: bool, step: int | None = None) -> list[list[float]]:
+    """The finite numbers of each series that has any."""
     now = time.time()
     if instant:
         result = _get(prometheus, "query", {"query": expr, "time": now})["result"]
-        return sum(math.isfinite(float(series["value"][1])) for series in result)
+        return _finite([series["value"]] for series in result)
     step = step or STEP_SECONDS
     end = now // step * step  # as Grafana aligns it
     window: dict[str, str | float] = {"query": expr, "start": end - RANGE_SECONDS, "end": end, "step": step}
     result = _get(prometheus, "query_range", window)["result"]
-    return sum(any(math.isfinite(float(value)) for _, value in series["values"]) for series in result)
+    return _finite(series["values"] for series in result)
+
+
+def _finite(result: Iterable[Iterable[tuple[float, str]]]) -> list[list[float]]:
+    found = [[float(value) for _, value in samples if math.isfinite(float(value))] for samples in result]
+    return [values for values in found if values]
 
 
 def _get(prometheus: str, what: str, parameters: Mapping[str, str | float]) -> Any:

@@ -49,6 +49,10 @@ class Demo:
         (series,) = answer["data"]["result"]
         return {int(at): float(value) for at, value in series["values"]}
 
+    def minute(self, number: int) -> int:
+        """The last time in the history at which so many minutes of an hour are over, in Unix time."""
+        return self.end - (self.end - 60 * number) % story.CYCLE
+
     def moment(self, placement: str, instances: int, clients: int) -> int:
         """The last minute of the history whose records are of this step alone: two minutes into it, or later."""
         (step,) = (

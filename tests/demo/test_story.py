@@ -1,4 +1,4 @@
-"""The study's headline results, read back out of a real Prometheus through the vocabulary."""
+"""The study's headline results and the shop's story, read back out of a real Prometheus through the vocabulary."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.demo.playing import Demo, playing
 
 ONE_NODE, TWO_NODES = "one node", "two nodes"
 HISTORY = 2 * 3600 + 600  # seconds: each step at least twice
+STUDY = 'host!="demo-kvm"'
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,9 @@ def test_the_web_tier_s_cpu_grows_with_the_clients_as_printed(demo: Demo, host: 
 def test_the_database_tier_needs_between_0_01_and_0_04_cpus(demo: Demo) -> None:
     for clients in (500, 800):
         at = demo.moment(ONE_NODE, 1, clients)
-        used = [float(series["value"][1]) for series in demo.query('app:tier_cpu_usage:rate{tier="db"}', at)]
+        used = [
+            float(series["value"][1]) for series in demo.query(f'app:tier_cpu_usage:rate{{tier="db", {STUDY}}}', at)
+        ]
         assert len(used) == 2, "a machine without guests can't distinguish its tiers"
         assert all(0.0099 < cpus < 0.0404 for cpus in used)
 
@@ -133,7 +136,9 @@ def test_throughput_is_linear_in_the_clients_and_the_same_for_all(demo: Demo) ->
     for placement, instances in ENDS:
         for clients in (500, 600, 700, 800):
             at = demo.moment(placement, instances, clients)
-            answered = [float(series["value"][1]) for series in demo.query('app:requests:rate{tier="web"}', at)]
+            answered = [
+                float(series["value"][1]) for series in demo.query(f'app:requests:rate{{tier="web", {STUDY}}}', at)
+            ]
             assert len(answered) == 1 + 2 * instances, "of the base machine, and of each instance on both others"
             assert answered == pytest.approx([clients / 7.06] * len(answered), rel=0.02)
 
@@ -189,11 +194,9 @@ def test_the_objective_is_met_and_missed_where_the_report_says(demo: Demo, host:
             assert len(late) == (instances if expected else 0), (placement, instances, clients)
 
 
-def test_the_breach_fires_for_demo_xen_alone(demo: Demo) -> None:
-    fired = demo.query(
-        f'group by (alertname, host) (max_over_time(ALERTS{{objective!="", alertstate="firing"}}[{HISTORY}s]))',
-        demo.end,
-    )
+def test_of_the_study_s_hosts_the_breach_fires_for_demo_xen_alone(demo: Demo) -> None:
+    firing = f'ALERTS{{objective!="", alertstate="firing", {STUDY}}}'
+    fired = demo.query(f"group by (alertname, host) (max_over_time({firing}[{HISTORY}s]))", demo.end)
     assert ("MeanResponseOverCeiling", "demo-xen") in {
         (series["metric"]["alertname"], series["metric"]["host"]) for series in fired
     }
@@ -201,7 +204,7 @@ def test_the_breach_fires_for_demo_xen_alone(demo: Demo) -> None:
 
 
 def test_the_breach_fires_while_the_objective_is_missed(demo: Demo) -> None:
-    firing = 'ALERTS{alertname="MeanResponseOverCeiling", alertstate="firing"}'
+    firing = f'ALERTS{{alertname="MeanResponseOverCeiling", alertstate="firing", {STUDY}}}'
     apps = {
         (placement, instances): len(demo.query(firing, demo.moment(placement, instances, 800)))
         for placement, instances in ENDS
@@ -238,6 +241,63 @@ def test_the_profile_has_the_published_symbols(demo: Demo, kernel: str, publishe
     assert {symbol: shares[symbol] for symbol in published} == pytest.approx(published, abs=0.1)
 
 
+QUIET, BATCH, CAPPED, SALE = 4, 22, 31, 52  # minutes at which each phase of the shop's hour has lasted long enough
+SHOP = 'host="demo-kvm", app="shop"'
+
+
+@pytest.mark.parametrize(("minute", "seconds"), [(QUIET, 0.035), (BATCH, 0.12), (CAPPED, 0.04), (SALE, 0.13)])
+def test_the_shop_answers_late_in_the_batch_job_and_in_the_sale(demo: Demo, minute: int, seconds: float) -> None:
+    assert demo.value(f"app:response_seconds:mean{{{SHOP}}}", demo.minute(minute)) == pytest.approx(seconds, rel=0.02)
+
+
+def test_the_shop_waits_for_the_batch_job(demo: Demo) -> None:
+    at = demo.minute(BATCH)
+    (named,) = demo.query(f"app:neighbour:ratio{{{SHOP}}}", at)
+    assert named["metric"]["by"] == "batch"
+    # Of 2.6 + 0.05 + 0.1 CPUs of guests that aren't the shop's.
+    assert float(named["value"][1]) == pytest.approx(2.6 / 2.75, rel=0.01)
+    # shop-web waits 1.25 times the 0.590 CPUs that it computes.
+    waited = 'vserver:cpu_wait:rate{host="demo-kvm", vserver="shop-web"}'
+    assert demo.value(waited, at) == pytest.approx(0.737, rel=0.02)
+
+
+@pytest.mark.parametrize(("minute", "cause"), [(BATCH, "neighbour"), (SALE, "self")])
+def test_the_shop_s_cause_is_first_its_neighbour_and_then_its_cap(demo: Demo, minute: int, cause: str) -> None:
+    (found,) = demo.query(f'app:objective_cause:info{{{SHOP}, objective="mean"}}', demo.minute(minute))
+    assert found["metric"]["cause"] == cause
+
+
+LATE = ("MeanResponseOverCeiling", "")
+STARVED = {("VirtualServerStarved", "shop-web"), ("VirtualServerStarved", "shop-db")}
+
+
+@pytest.mark.parametrize(
+    ("minute", "names"), [(QUIET, set()), (BATCH, {LATE, *STARVED}), (CAPPED + 4, set()), (SALE, {LATE})]
+)
+def test_the_shop_s_alerts_fire_in_their_time(demo: Demo, minute: int, names: set[tuple[str, str]]) -> None:
+    firing = 'ALERTS{host="demo-kvm", alertstate="firing", alertname!="ObjectiveBurnsSlowly"}'
+    fired = demo.query(firing, demo.minute(minute))
+    assert {(series["metric"]["alertname"], series["metric"].get("vserver", "")) for series in fired} == names
+
+
+def test_the_shop_s_host_is_never_over_full_and_costs_what_a_host_may(demo: Demo) -> None:
+    end = demo.end // 60 * 60
+    hour = range(end - 3540, end + 1, 60)
+    overhead = demo.values('host:overhead:ratio{host="demo-kvm"}', hour)
+    assert all(0.05 < ratio < 0.15 for ratio in overhead.values()), overhead
+    used = demo.values('host:cpu_usage:rate{host="demo-kvm"}', hour)
+    assert all(1.1 < cpus < 4 for cpus in used.values()), used
+
+
+def test_no_host_counts_more_cycles_than_its_cpus_have(demo: Demo) -> None:
+    """As when a container came from another host, and what it had done there was taken for new."""
+    most = f"max by (host) (max_over_time(host:cycles:rate[{HISTORY}s]))"
+    clocks = {"demo-xen": 2 * 2.8e9, "demo-openvz": 2 * 2.8e9, "demo-base": 2 * 2.8e9, "demo-kvm": 4 * 2.8e9}
+    counted = {series["metric"]["host"]: float(series["value"][1]) for series in demo.query(most, demo.end)}
+    assert counted.keys() == clocks.keys()
+    assert {host for host, cycles in counted.items() if cycles > clocks[host]} == set()
+
+
 def test_nothing_can_be_taken_for_live(demo: Demo, four: int) -> None:
     # What objectives are wanted is of no host.
     assert demo.query('{__name__=~"[a-z_]+", __name__!="sloth_slo_info", host!~"demo-.*"}', four) == []
@@ -255,7 +315,7 @@ def test_no_alert_can_be_taken_for_a_real_one(demo: Demo) -> None:
 
 def test_it_goes_on_live(tmp_path_factory: pytest.TempPathFactory) -> None:
     with playing(tmp_path_factory.mktemp("live"), 900, live=True) as demo:
-        wanted = {"demo-xen": "xen", "demo-openvz": "openvz", "demo-base": "base"}
+        wanted = {"demo-xen": "xen", "demo-kvm": "kvm", "demo-openvz": "openvz", "demo-base": "base"}
         deadline = time.monotonic() + 60
         expr = f"max by (host, platform) (timestamp(vserver:cpu_usage:rate) > {time.time():.0f})"
         expr += " and on (host) (app:response_seconds:mean and on (host) host:llc_misses_per_instruction:ratio)"
@@ -264,6 +324,8 @@ def test_it_goes_on_live(tmp_path_factory: pytest.TempPathFactory) -> None:
             time.sleep(0.5)
         # Counters go on from where the history ended: a reset would show as a rate far above what any step has.
         assert demo.query("max by (host) (rate(xen_domain_cpu_seconds_total[5m])) > 0.3") == []
+        assert demo.query("max by (host) (rate(kvm_guest_cpu_seconds_total[5m])) > 3") == []
+        assert demo.query("sum by (host) (rate(kvm_vcpu_exits_total[5m])) > 50000") == []
         while down := demo.query("up == 0"):  # the first scrapes may be before an exporter listens
             assert time.monotonic() < deadline, down
             time.sleep(0.5)
