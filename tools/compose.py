@@ -94,7 +94,7 @@ def demo() -> None:
         subprocess.run([*compose, "logs", "--no-color", DEMO_HISTORY], cwd=CHECKOUT, env=variables, check=False)
         down()
         raise
-    print("\nThis is the demo: all data is simulated from a study's results (docs/demo.md).")
+    print("\nThis is the demo: all data is simulated (docs/demo.md).")
     _print_addresses(chosen)
     print("\nTo stop: make compose-down")
 
