@@ -339,6 +339,8 @@ RECORDS: dict[str, float | str] = {
     f'app:cause:score{{{_OF_OLD1},app="shop",cause="load"}}': "2x24 1x24",
     f'ALERTS{{{_OF_OLD1},app="shop",objective="latency",alertname="OwnOne",alertstate="firing",severity="none"}}': 1,
     # Scraped twice; memory is written back; a recording is played.
+    'stack_part_up{job="stack",host="stack1",platform="base",instance="b",part="alertmanager"}': 0,
+    'xentop_source_reads_total{job="xentop",host="xen2",platform="xen",instance="b",source="xl"}': "0+3x48",
     f'xen_host_domains{{{_OF_OLD1},instance="a"}}': 3,
     f'xen_host_domains{{{_OF_OLD1},instance="b"}}': 4,
     f'xen_trace_windows_total{{{_OF_OLD1},instance="a"}}': "0+1.5x48",

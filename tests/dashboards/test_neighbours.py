@@ -56,6 +56,8 @@ def test_of_a_hundred_containers_the_matrix_has_those_that_matter_and_the_rest_i
             history[caused(f"container-{victim}", name)] = f"{0.001 * (victim + 10)}x5"
     expr = neighbours.MATRIX.expr
     assert_answers(tmp_path, f"count(count by (vserver) ({expr}))", 3, {"{}": neighbours.ROWS}, history)
+    in_the_way = f'count(({expr}) and on (column) label_replace(vector(1), "column", "container-0", "", ""))'
+    assert_answers(tmp_path, in_the_way, 3, {"{}": neighbours.ROWS}, history)
     named = neighbours.COLUMNS + 2  # and the total, and the rest
     assert_answers(tmp_path, f"count(count by (column) ({expr})) <= bool {named}", 3, {"{}": 1}, history)
     parts = f'sum by (vserver) (({expr}) unless on (column) label_replace(vector(1), "column", "(total)", "", ""))'
