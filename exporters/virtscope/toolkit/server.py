@@ -15,6 +15,7 @@ import ipaddress
 import logging
 import math
 import re
+import resource
 import select
 import selectors
 import socket
@@ -114,6 +115,9 @@ class Server:
         self._warn_after = 0.0
         self._clients: dict[str, _Client] = {}  # those that have connections, by address
         self._open_connections = 0
+        # Where there are few descriptors, most of them are left to sources, which open files in each scrape.
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most_connections = min(MOST_CONNECTIONS, descriptors // 4) if descriptors > 0 else MOST_CONNECTIONS
         self._next_deadline = math.inf  # of any connection; at times too early, never too late
         self._stop_by = math.inf
         self._stopped = threading.Event()
@@ -209,7 +213,7 @@ class Server:
 
     def _can_make_room(self) -> bool:
         """Say whether one more connection may be accepted; else it waits in the kernel's queue."""
-        return self._open_connections < MOST_CONNECTIONS or self._next_to_lose() is not None
+        return self._open_connections < self._most_connections or self._next_to_lose() is not None
 
     def _next_to_lose(self) -> tuple[_Client, _Connection | Answering[_Connection]] | None:
         """Return the client that loses a connection next, and which: an idle one, or its newest that waits there.
@@ -252,7 +256,7 @@ class Server:
                     return
                 dropped = True
                 continue
-            if self._open_connections >= MOST_CONNECTIONS:
+            if self._open_connections >= self._most_connections:
                 self._drop_one()
             self._open(sock, _client_of(address[0]))
 
@@ -418,7 +422,7 @@ class Server:
             else:
                 del connection.unsent[0]
         connection.safe_until = 0.0
-        if connection.keep and (self._listening or self._open_connections < MOST_CONNECTIONS):
+        if connection.keep and (self._listening or self._open_connections < self._most_connections):
             connection.state = _State.READING
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
             if connection.received or isinstance(connection.socket, EncryptedSocket):

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import logging
+import resource
 import socket
 import struct
 import threading
@@ -351,6 +352,22 @@ def test_many_clients_with_a_request_or_two_each_get_them_all_answered_in_turn()
         wait_until_open(running, MOST_CONNECTIONS)
         scraped.let.set()
         assert {status(client) for client in many} == {b"200"}
+
+
+def test_where_descriptors_are_few_most_of_them_are_left_to_sources() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as clients:
+        limited = min(soft, 2 * MOST_CONNECTIONS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limited, hard))
+        try:
+            running = clients.enter_context(serving())
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(limited // 4 + 20):
+            clients.enter_context(connect(running, "127.0.0.2"))
+        regular = clients.enter_context(connect(running, sends=SCRAPE))
+        assert status(regular) == b"200"
+        wait_until_open(running, limited // 4)
 
 
 @pytest.mark.parametrize("reset", [False, True])
