@@ -24,7 +24,7 @@ from tests.live.privileges import (
     python_of_everybody,
     unprivileged,
 )
-from virtscope.toolkit.answering import MOST_REQUESTS
+from virtscope.toolkit.answering import MOST_PROBES, MOST_REQUESTS
 
 ALL = sorted(UNITS.glob("*.service"))
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
@@ -67,7 +67,9 @@ def test_it_can_neither_take_all_memory_nor_all_tasks(unit: Path) -> None:
     (memory,) = given["MemoryMax"]
     (tasks,) = map(int, given["TasksMax"])
     if unit.stem == "ssh-exporter":
-        assert (memory, 3 * HOSTS_OVER_SSH + MOST_REQUESTS < tasks <= 4096) == ("2G", True), "ssh, two threads for each"
+        assert (memory, 3 * HOSTS_OVER_SSH + MOST_REQUESTS + MOST_PROBES < tasks <= 4096) == ("2G", True), (
+            "ssh, two threads for each"
+        )
         assert int(given["LimitNOFILE"][0]) > 5 * HOSTS_OVER_SSH, "pipes"
     else:
         assert memory == "1G"

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools import metric_reference, vocabulary_reference, wording
 
@@ -49,6 +50,22 @@ def test_who_can_do_what_is_shown_by_a_test() -> None:
         party for party, _, _ in rows
     }
     assert all("][" in can_t for _, _, can_t in rows)
+
+
+def test_limits_of_jobs_are_those_of_prometheus_yml() -> None:
+    configured = {
+        job["job_name"]: (job["sample_limit"], job["body_size_limit"])
+        for job in yaml.safe_load((ROOT / "prometheus/prometheus.yml").read_text())["scrape_configs"]
+        if "sample_limit" in job
+    }
+    rows = re.findall(
+        r"(?m)^\| (\w+) \|.*\| ([0-9,]+) samples, ([0-9]+) MB \|$", (ROOT / "docs/security.md").read_text()
+    )
+    documented = {job: (int(samples.replace(",", "")), f"{size}MB") for job, samples, size in rows}
+    # Those over ssh and in guests have the limits of the job that their names begin with.
+    assert documented.keys() >= {"xentop", "kvm", "vestat", "perf", "sched", "node", "guest", "telegraf", "app"}
+    for job, limits in configured.items():
+        assert documented[re.sub(r"_(over_ssh|in_guests)$", "", job)] == limits, job
 
 
 def sections(page: Path) -> set[str]:
