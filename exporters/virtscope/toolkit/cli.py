@@ -240,6 +240,8 @@ def serve(exporter: Exporter, given: argparse.Namespace, probes: Probes | None =
     program = f"{exporter.name}-exporter"
     try:
         web = WebConfig.load(given.web_config_file) if given.web_config_file else None
+        if web:
+            exporter.certificate_not_after = web.certificate_not_after
         server = Server(given.listen_address, given.telemetry_path, web, exporter, probes)
     except WebConfigError as error:
         sys.exit(f"{program}: {error}")

@@ -90,6 +90,7 @@ class Exporter:
         xentop_source_background_errors_total{source="xl",reason="timeout"} 0
         xentop_encode_seconds_total 0.03
         xentop_encode_errors_total 0
+        xentop_tls_certificate_not_after_seconds 1.7984160e+09                               # served with TLS
         xentop_build_info{version="0.1.0",python="3.11.2"} 1
         process_cpu_seconds_total 0.5       # and the other process_* metrics
     """
@@ -103,6 +104,7 @@ class Exporter:
         process's metrics, which are no host's, are left out.
         """
         self.name = name
+        self.certificate_not_after: Callable[[], float | None] = lambda: None
         self._sources = list(sources)
         self._about = {"target": target} if target else {}  # in each line of the log
         self._readers: list[SourceReader[list[Metric]] | InlineReader[list[Metric]]] = [
@@ -315,6 +317,13 @@ class Exporter:
         yield CounterMetricFamily(
             f"{self.name}_encode_errors", "Metric families left out because they could not be written.", self._refusals
         )
+        not_after = self.certificate_not_after()
+        if not_after is not None:
+            yield GaugeMetricFamily(
+                f"{self.name}_tls_certificate_not_after_seconds",
+                "Unix time at which the certificate that this exporter serves expires, or one of its chain before it.",
+                not_after,
+            )
         yield InfoMetricFamily(
             f"{self.name}_build",
             "Version of the exporter and of the Python that runs it.",

@@ -72,6 +72,11 @@ class WebConfig:
         tls = self._current().tls
         return tls.context if tls else None
 
+    def certificate_not_after(self) -> float | None:
+        """Return when the certificate expires, as a Unix time; None without TLS."""
+        tls = self._current().tls
+        return tls.not_after if tls else None
+
     def peer_allowed(self, certificate: Mapping[str, Any] | None) -> bool:
         """Say whether a client with this certificate (as by `getpeercert()`) may go on after the handshake."""
         tls = self._current().tls

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from virtscope.toolkit.memory import file_in_memory
@@ -66,6 +68,7 @@ class Tls:
 
     context: ssl.SSLContext
     allowed_sans: frozenset[str]
+    not_after: float | None  # Unix time of the first of its certificates to expire; None if no date can be read
 
     @property
     def requires_client_certificate(self) -> bool:
@@ -93,7 +96,7 @@ def read_tls(document: Section) -> Tls | None:
     _set_curve(context, section)
     load_key_pair(context, certificate, private_key)
     _set_client_auth(context, section)
-    return Tls(context, _allowed_sans(context, section))
+    return Tls(context, _allowed_sans(context, section), not_after(certificate.text))
 
 
 def _set_versions_and_suites(context: ssl.SSLContext, section: Section) -> None:
@@ -238,6 +241,40 @@ def load_key_pair(context: ssl.SSLContext, certificate: Pem, private_key: Pem) -
     except OSError as error:
         problem = f"cannot be handed to OpenSSL: {error.strerror}; /proc must be mounted, with descriptors to spare"
         raise certificate.error(problem) from None
+
+
+def not_after(pem: str) -> float | None:
+    """Return when the first of these certificates expires, as a Unix time; None if that can't be read."""
+    try:
+        return min(
+            map(_not_after, re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.DOTALL))
+        )
+    except (ValueError, IndexError):
+        return None
+
+
+def _not_after(pem: str) -> float:
+    ((_, certificate),) = _der_values(ssl.PEM_cert_to_DER_cert(pem))
+    (_, signed), *_ = _der_values(certificate)
+    _serial, _algorithm, _issuer, validity, *_ = [
+        content for tag, content in _der_values(signed) if tag != 0xA0
+    ]  # version
+    _, (tag, time) = _der_values(validity)
+    digits = time.decode("ascii")
+    if tag == 0x17:  # UTCTime, of two digits for the year; from 2050 on it is GeneralizedTime
+        digits = ("20" if digits < "50" else "19") + digits
+    return datetime.strptime(digits, "%Y%m%d%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()
+
+
+def _der_values(der: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the tag and the content of each value."""
+    while der:
+        tag, length, start = der[0], der[1], 2
+        if length > 0x7F:
+            start += length - 0x80
+            length = int.from_bytes(der[2:start], "big")
+        yield tag, der[start : start + length]
+        der = der[start + length :]
 
 
 @contextlib.contextmanager

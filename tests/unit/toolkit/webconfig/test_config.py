@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import ssl
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, CLIENTS, TLS, Pki, basic, connect
 from virtscope.toolkit.webconfig import WebConfigError
+from virtscope.toolkit.webconfig.tls import not_after
 
 EXPORTERS = Path(__file__).resolve().parents[4] / "exporters"
 
@@ -38,6 +41,30 @@ def test_a_renewed_certificate_behind_a_symlink_serves_the_next_connection(pki: 
     before = connect(web, pki.client()).serial
     pki.renew()
     assert connect(web, pki.client()).serial != before
+
+
+def test_when_the_first_certificate_of_the_chain_expires_is_known(pki: Pki) -> None:
+    """Dates before 2050 and after it are of two kinds."""
+    ends = [datetime(2049, 12, 31, 23, 59, 58, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)]
+    leaf, later = (pki.ca.issue_cert("localhost", not_after=end) for end in ends)
+    pki.replace("server.key", leaf.private_key_pem.bytes())
+    pki.replace("server.pem", b"a comment\n" + b"".join(each.cert_chain_pems[0].bytes() for each in (leaf, later)))
+    web = pki.load(f"{TLS}}}")
+    assert web.certificate_not_after() == ends[0].timestamp()
+    pki.replace("server.key", later.private_key_pem.bytes())
+    pki.replace("server.pem", later.cert_chain_pems[0].bytes())
+    assert web.certificate_not_after() == ends[1].timestamp()
+
+
+def test_without_tls_no_certificate_expires(pki: Pki) -> None:
+    assert pki.load("").certificate_not_after() is None
+
+
+@pytest.mark.parametrize(
+    "der", [b"", b"\x30", b"\x30\x84", b"\x30\x03\x30\x01\x02", b"\x30\x82\xff\xff" + b"\x30\x00" * 9]
+)
+def test_a_certificate_without_a_date_that_can_be_read_costs_only_the_date(der: bytes) -> None:
+    assert not_after(ssl.DER_cert_to_PEM_cert(der)) is None
 
 
 def test_nothing_is_read_again_while_nothing_changes(pki: Pki) -> None:
