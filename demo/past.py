@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,12 +55,26 @@ class Rule:
 
 @dataclass(frozen=True)
 class Alert:
-    """An alerting rule: it fires where its expression has been true for this many seconds."""
+    """An alerting rule: it fires where its expression has been true for `seconds`, and for `keep` seconds more."""
 
     name: str
     expr: str
     seconds: float
+    keep: float
     labels: Mapping[str, str]
+
+    def states(self, true: Collection[int], end: int) -> Iterator[tuple[int, str, int]]:
+        """When it is pending or firing until `end`, which of them, and since when, by the times when it is true."""
+        since, until = 0, 0.0
+        for at in range(min(true), end + 1, STEP):
+            if at in true:
+                since = since or at
+                if at - since >= self.seconds:
+                    until = at + STEP + self.keep
+            elif at >= until:
+                since = 0
+                continue
+            yield at, "firing" if at < until else "pending", since
 
 
 def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
@@ -86,7 +100,13 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
             if "record" in rule
         ],
         [
-            Alert(rule["alert"], rule["expr"], durations.parse(rule.get("for", "0s")), rule.get("labels", {}))
+            Alert(
+                rule["alert"],
+                rule["expr"],
+                durations.parse(rule.get("for", "0s")),
+                durations.parse(rule.get("keep_firing_for", "0s")),
+                rule.get("labels", {}),
+            )
             for rule in rules
             if "alert" in rule
         ],
@@ -148,12 +168,7 @@ def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
     for alert, answer in zip(rules, answers, strict=True):
         for series in answer:
             labels = {**series["metric"], **alert.labels, "alertname": alert.name}
-            since = before = 0
-            for at, _ in series["values"]:
-                if at - before > STEP:
-                    since = at
-                before = at
-                state = "firing" if at - since >= alert.seconds else "pending"
+            for at, state, since in alert.states({at for at, _ in series["values"]}, past.end):
                 samples.setdefault(_series("ALERTS", {**labels, "alertstate": state}), {})[at] = "1"
                 samples.setdefault(_series("ALERTS_FOR_STATE", labels), {})[at] = str(since)
     for name, at_times in samples.items():
