@@ -15,7 +15,7 @@ HOST = "vz1"
 TRUE = frozenset({"HostDown of vz1"})
 ALSO_TRUE = frozenset({"ExporterDown of vz1"})  # sent only if it fires in an evaluation before
 BACK_SECONDS = 30.0
-CLEARED_SECONDS = 60.0  # for the notification that it is over
+CLEARED_SECONDS = 360.0  # for the notification that it is over; HostDown fires for five minutes more
 
 
 class Cut:

@@ -4,7 +4,7 @@ local stack = import 'stack.libsonnet';
 {
   _config+:: {
     // PromQL label matcher for virtscope's targets, in a Prometheus that has others, such as 'platform!=""'. Without it,
-    // alerts on silent targets and on processes scraped twice, and the cost of monitoring, include all targets.
+    // alerts on silent targets, certificates and processes scraped twice, and the cost of monitoring, include all targets.
     targetSelector: '',
     // PromQL label matchers for Prometheus and Alertmanager themselves, for the alerts on them and the dashboard on the
     // monitor.
@@ -40,6 +40,11 @@ local stack = import 'stack.libsonnet';
     overheadOutgrowsLoadCpus: 0.25,
     diskFillsUpFree: 0.2,  // share of the disk that is free, for one full within a day
     diskFillsUpNearlyFull: 0.03,  // share that is free, for any
+    inodesRunOutFree: 0.03,  // share of a disk's inodes that is free
+    fileDescriptorsRunOutShare: 0.8,  // in use, of what is allowed
+    remoteWriteBehindSeconds: 120,
+    targetFlappingShare: 0.9,  // of the scrapes in half an hour that succeed
+    certificateExpiresDays: 14,
     virtualServerStarvedShare: 0.5,  // waiting, of the time in which it wants a CPU
     virtualServerStarvedWait: 0.1,  // seconds per second
     guestFlappingStarts: 3,  // within an hour

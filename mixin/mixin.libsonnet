@@ -34,6 +34,23 @@ local thresholds = {
     overheadOutgrowsLoadCpus: ['rate[5m]) > %.12g\n'],
   },
   DiskFillsUp: { diskFillsUpFree: ['\n    < %.12g\n    and'], diskFillsUpNearlyFull: ['\n    < %.12g\n  )'] },
+  InodesRunOut: { inodesRunOutFree: ['\n  < %.12g\n'] },
+  FileDescriptorsRunOut: {
+    fileDescriptorsRunOutShare: [
+      'process_max_fds{job="prometheus"}[3m]) > %.12g\n',
+      'process_max_fds{job="alertmanager"}[3m]) > %.12g\n',
+      'node_filefd_maximum{vserver=""}[3m]) > %.12g\n',
+    ],
+  },
+  RemoteWriteBehind: { remoteWriteBehindSeconds: ['> %.12g\n'] },
+  TargetFlapping: { targetFlappingShare: ['< %.12g and'] },
+  CertificateExpires: {
+    certificateExpiresDays: [
+      '- time() < %.12g * 86400\nor\nlast_over_time(probe',
+      'cert_expiry[10m]) - time() < %.12g * 86400',
+      'x509_cert_expiry[10m]) < %.12g * 86400',
+    ],
+  },
   VirtualServerStarved: {
     virtualServerStarvedShare: [' > 0) > %.12g\n'],
     virtualServerStarvedWait: ['cpu_wait:rate[5m]) > %.12g\n'],
@@ -152,14 +169,28 @@ local overWindow = [
     else rule {
       expr:
         if rule.alert == 'ExporterDown' then onOwnTargets(super.expr, 'up{', 'up{%s, ')
-        else if rule.alert == 'HostDown' then onOwnTargets(super.expr, '(up)', '(up{%s})')
+        else if rule.alert == 'HostDown' then onOwnTargets(super.expr, 'up{host!=""', 'up{%s, host!=""')
+        else if rule.alert == 'TargetFlapping' then onOwnTargets(super.expr, '(up[', '(up{%s}[')
+        else if rule.alert == 'ScrapedTooSeldom' then onOwnTargets(super.expr, 'up{', 'up{%s, ')
+        else if rule.alert == 'CertificateExpires' then onOwnTargets(super.expr, 'cert_expiry[', 'cert_expiry{%s}[')
         else if rule.alert == 'HostsUnreachable'
         then onPrometheus(onOwnTargets(super.expr, 'up{host!=""}', 'up{%s, host!=""}'))
         else if std.member(
-          ['RulesFailing', 'RuleEvaluationsMissed', 'AlertmanagerNotReached', 'StorageFailing', 'DiskFillsUp'], rule.alert
+          [
+            'RulesFailing',
+            'RuleEvaluationsMissed',
+            'AlertmanagerNotReached',
+            'StorageFailing',
+            'DiskFillsUp',
+            'InodesRunOut',
+            'RemoteWriteBehind',
+            'RemoteWriteRefused',
+            'ScrapeLimitExceeded',
+          ],
+          rule.alert
         ) then onPrometheus(super.expr)
         else if rule.alert == 'NotificationsFailing' then onAlertmanager(super.expr)
-        else if rule.alert == 'ConfigurationRejected' then onPrometheus(onAlertmanager(super.expr))
+        else if std.member(['ConfigurationRejected', 'FileDescriptorsRunOut'], rule.alert) then onPrometheus(onAlertmanager(super.expr))
         else super.expr,
       annotations+: {
         runbook_url: config.runbookURLPattern % rule.alert,

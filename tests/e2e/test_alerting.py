@@ -107,9 +107,10 @@ def test_an_exporter_that_goes_down_inhibits_what_follows_from_it(
     dom0 = Dom0({"Domain-0": 9.0, "web": 8.0})
     with (
         Exposition(dom0) as exporter,
+        Exposition("telegraf_up 1\n") as telegraf,  # the host is up
         Prometheus(
             tmp_path,
-            {"xentop": [exporter.group("xen1")]},
+            {"xentop": [exporter.group("xen1")], "telegraf": [telegraf.group("xen1")]},
             alertmanager=alertmanager.address,
             interval="2s",
             alert_for="3s",  # as above
@@ -185,7 +186,7 @@ def test_all_hosts_that_fall_silent_at_once_are_one_page(tmp_path: Path, webhook
         message = webhook.wait_for(lambda message: "HostsUnreachable" in names(message, "firing"), 60)
         assert message["receiver"] == "page"
         assert names(message, "firing") == {"HostsUnreachable"}
-        prometheus.wait_for('count(ALERTS{alertname=~"HostDown|ExporterDown", alertstate="firing"}) == 4', 30)
+        prometheus.wait_for('count(ALERTS{alertname=~"HostDown|ExporterDown", alertstate="firing"}) == 5', 30)
         time.sleep(10)  # twice as long as Alertmanager waits
         expected = {"HostDown", "ExporterDown"}
         assert suppressed(alertmanager, expected) == expected
@@ -196,6 +197,10 @@ def test_all_hosts_that_fall_silent_at_once_are_one_page(tmp_path: Path, webhook
 
 HOST_DOWN = {"alertname": "HostDown", "severity": "critical", "host": "xen1"}
 EXPORTER_DOWN = {"alertname": "ExporterDown", "host": "xen1", "platform": "xen", "job": "xentop", "instance": "a:1"}
+SSH_DOWN = {**EXPORTER_DOWN, "host": "127.0.0.1", "platform": "base", "job": "ssh", "instance": "127.0.0.1:10295"}
+FLAPPING = {**EXPORTER_DOWN, "alertname": "TargetFlapping"}
+CLOCK_SKEWED = {"alertname": "ClockSkewed", "host": "xen1", "platform": "xen", "job": "node", "instance": "a:9100"}
+NOT_SYNCHRONISED = {**CLOCK_SKEWED, "alertname": "ClockNotSynchronised"}
 SOURCE_FAILING = {**EXPORTER_DOWN, "alertname": "SourceFailing"}
 OVERHEAD_HIGH = {"alertname": "HostOverheadHigh", "severity": "warning", "host": "xen1", "platform": "xen"}
 SHOP = {"host": "xen1", "platform": "xen", "app": "shop", "objective": "latency"}
@@ -250,6 +255,12 @@ UNREACHABLE = {"alertname": "HostsUnreachable", "severity": "critical"}
             EXPORTER_DOWN, {**SOURCE_FAILING, "instance": "b:1"}, False, id="exporter down: not a second's source"
         ),
         pytest.param(EXPORTER_DOWN, {**SOURCE_FAILING, "job": "node"}, False, id="exporter down: not another's source"),
+        pytest.param(FLAPPING, EXPORTER_DOWN, True, id="flapping: that it is down just now"),
+        pytest.param(FLAPPING, {**EXPORTER_DOWN, "instance": "b:1"}, False, id="flapping: not that another is down"),
+        pytest.param(SSH_DOWN, {**EXPORTER_DOWN, "instance": "xen1"}, True, id="ssh-exporter down: a host over ssh"),
+        pytest.param(SSH_DOWN, {**FLAPPING, "instance": "xen1"}, True, id="ssh-exporter down: one that comes and goes"),
+        pytest.param(SSH_DOWN, EXPORTER_DOWN, False, id="ssh-exporter down: not a host with an exporter"),
+        pytest.param(CLOCK_SKEWED, NOT_SYNCHRONISED, True, id="a clock that is off: that it may go off"),
         pytest.param(EXPORTER_DOWN, OVERHEAD_HIGH, True, id="exporter down: overhead of its host"),
         pytest.param(EXPORTER_DOWN, {**OVERHEAD_HIGH, "host": "xen2"}, False, id="exporter down: not of another host"),
         pytest.param(

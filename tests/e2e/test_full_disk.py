@@ -74,9 +74,10 @@ def test_on_a_full_disk_no_alert_is_resolved(tmp_path: Path) -> None:
         alertmanager = stack.enter_context(Alertmanager(tmp_path, webhook.url))
         silent = stack.enter_context(Exposition(""))
         silent.text = None
+        telegraf = stack.enter_context(Exposition("telegraf_up 1\n"))  # the host is up
         prometheus = Prometheus(
             tmp_path,
-            {"xentop": [silent.group("xen1")]},
+            {"xentop": [silent.group("xen1")], "telegraf": [telegraf.group("xen1")]},
             alertmanager=alertmanager.address,
             interval="1s",
             alert_for="3s",

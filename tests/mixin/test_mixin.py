@@ -66,7 +66,14 @@ def of_own_targets(expected: Mixin) -> None:
             case {"alert": "ExporterDown"}:
                 rule["expr"] = rule["expr"].replace("up{", 'up{platform!="", ')
             case {"alert": "HostDown"}:
-                rule["expr"] = rule["expr"].replace("(up)", '(up{platform!=""})')
+                rule["expr"] = rule["expr"].replace("up{host", 'up{platform!="", host')
+            case {"alert": "TargetFlapping"}:
+                rule["expr"] = rule["expr"].replace("up[", 'up{platform!=""}[')
+            case {"alert": "ScrapedTooSeldom"}:
+                rule["expr"] = rule["expr"].replace("up{", 'up{platform!="", ')
+            case {"alert": "CertificateExpires"}:
+                for name in ("probe_ssl_earliest_cert_expiry", "x509_cert_expiry"):
+                    rule["expr"] = rule["expr"].replace(name, name + '{platform!=""}')
             case {"alert": "HostsUnreachable"}:
                 rule["expr"] = rule["expr"].replace("up{host", 'up{platform!="", host')
             case {"record": "monitor:cpu_usage:rate"}:
@@ -84,6 +91,11 @@ def of_another_prometheus(expected: Mixin) -> None:
     for name in (
         "HostsUnreachable",
         "DiskFillsUp",
+        "InodesRunOut",
+        "FileDescriptorsRunOut",
+        "RemoteWriteBehind",
+        "RemoteWriteRefused",
+        "ScrapeLimitExceeded",
         "StorageFailing",
         "ConfigurationRejected",
         "RulesFailing",
@@ -99,7 +111,7 @@ def of_another_prometheus(expected: Mixin) -> None:
 
 
 def of_another_alertmanager(expected: Mixin) -> None:
-    for name in ("NotificationsFailing", "ConfigurationRejected"):
+    for name in ("NotificationsFailing", "ConfigurationRejected", "FileDescriptorsRunOut"):
         rule = alert(expected, name)
         rule["expr"] = rule["expr"].replace('job="alertmanager"', 'job="am"')
 
@@ -249,10 +261,16 @@ THRESHOLDS: dict[str, tuple[str, str, str, str]] = {
     "overheadOutgrowsLoadCpus": ("0.3", "OverheadOutgrowsLoad", "> 0.25\n", "> 0.3\n"),
     "diskFillsUpFree": ("0.1", "DiskFillsUp", "< 0.2\n", "< 0.1\n"),
     "diskFillsUpNearlyFull": ("0.01", "DiskFillsUp", "< 0.03\n", "< 0.01\n"),
+    "inodesRunOutFree": ("0.1", "InodesRunOut", "< 0.03\n", "< 0.1\n"),
+    "remoteWriteBehindSeconds": ("600", "RemoteWriteBehind", "> 120\n", "> 600\n"),
+    "targetFlappingShare": ("0.5", "TargetFlapping", "< 0.9 and", "< 0.5 and"),
     "virtualServerStarvedShare": ("0.7", "VirtualServerStarved", "> 0.5\n", "> 0.7\n"),
     "virtualServerStarvedWait": ("0.2", "VirtualServerStarved", "> 0.1\n", "> 0.2\n"),
     "guestFlappingStarts": ("5", "GuestFlapping", ">= 3", ">= 5"),
 }
+
+# Those that an alert compares with three metrics.
+OF_SEVERAL_ARMS = {"fileDescriptorsRunOutShare": "0.95", "certificateExpiresDays": "7"}
 
 
 @pytest.mark.parametrize("config", SETTINGS)
@@ -274,6 +292,13 @@ def test_every_threshold_arrives_where_it_should_and_nowhere_else(unchanged: Mix
         alert(expected, name) for name in ("HeadroomEndsSoon", "HostsUnreachable", "VirtualServerStarved")
     )
     soon["expr"] = soon["expr"].replace("[2w:6h]) >= 1", "[2w:6h]) >= 2")
+    for name, before, after in (
+        ("FileDescriptorsRunOut", "> 0.8\n", "> 0.95\n"),
+        ("CertificateExpires", "14 * 86400", "7 * 86400"),
+    ):
+        rule = alert(expected, name)
+        assert rule["expr"].count(before) == 3
+        rule["expr"] = rule["expr"].replace(before, after)
     # What would be said of the defaults isn't said of others.
     for rule, said, instead in (
         (soon, "no room for one more application", "room for less than 2 applications"),
@@ -291,13 +316,19 @@ def test_every_threshold_arrives_where_it_should_and_nowhere_else(unchanged: Mix
     neighbour["expr"] = neighbour["expr"].replace("(2 * vserver:llc", "(3 * vserver:llc")
     hypervisor["expr"] = hypervisor["expr"].replace("0.25", "0.4").replace("rate > 0.5", "rate > 1.25")
     settings = ", ".join(f"{setting}: {value}" for setting, (value, *_) in THRESHOLDS.items())
+    settings += "".join(f", {setting}: {value}" for setting, value in OF_SEVERAL_ARMS.items())
     assert rendered(tmp_path, f"{{ {settings} }}") == expected
     check_rules(tmp_path)
 
 
 def test_every_setting_is_tested_and_explained() -> None:
     settings = set(re.findall(r"^ {4}(\w+):", (mixin.SOURCES / "config.libsonnet").read_text(), re.MULTILINE))
-    tested = {*(re.findall(r"\w+", config)[0] for config in SETTINGS), *THRESHOLDS, "clusterLabel"}  # test_clusters.py
+    tested = {
+        *(re.findall(r"\w+", config)[0] for config in SETTINGS),
+        *THRESHOLDS,
+        *OF_SEVERAL_ARMS,
+        "clusterLabel",
+    }  # test_clusters.py
     assert tested == settings
     assert set(re.findall(r"^\| `(\w+)` ", (ROOT / "docs" / "mixin.md").read_text(), re.MULTILINE)) == settings
 

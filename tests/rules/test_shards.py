@@ -24,6 +24,7 @@ from tools.vocabulary_reference import rules as shipped_rules
 ABOUT_ITSELF = {
     "ShardUnreadable": "it can't read another shard",
     "HostsUnreachable": "it is cut off from most of the hosts that it scrapes",
+    "target:ssh_exporter_down:info": "it scrapes hosts through an ssh-exporter that is down",
     "SamplesNotStored": "it stores nothing of what it scrapes",
     "Watchdog": "it stores something of what it scrapes",
 }
