@@ -3,77 +3,120 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from alerts.generator.histograms import Histogram, Source
 from alerts.generator.names import quoted
 from alerts.generator.rule_file import Rule
 
 _LABELS = ["host", "platform", "app", "tier", "method", "status"]
-_PORT = '"port", "$2", "instance", "(.*:)?(.+)"'
+_TARGET = ["host", "platform", "vserver", "job", "instance"]
+_ON_TARGET = f"on ({', '.join(_TARGET)})"
+_MEASURED = "requests:measured:seconds"
 
 
 def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]:
     """One rule each for bucket, sum and count. If several histograms have the same tier, the first one is used.
 
     The order is that of `judged_by`: those that name the application, those that may have any, the sensors.
+
+    A target may expose any label, so every operand is aggregated before it is joined or relabelled: otherwise one
+    target's extra series would make the rule fail for all hosts.
     """
     mapped = sorted(mapped, key=lambda histogram: not histogram.app.constant)
     return [
-        {
-            "record": f"requests:duration_seconds_{series}:rate1m",
-            "expr": "\nor on (host, platform, app, tier)\n".join(
-                [*(_of_client(histogram, series) for histogram in mapped), _of_sensors(sensors, series)]
-            ),
-        }
-        for series in ("bucket", "sum", "count")
+        {"record": _MEASURED, "expr": f"\nor {_ON_TARGET}\n".join(map(_measured, [*mapped, sensors]))},
+        *(
+            {
+                "record": f"requests:duration_seconds_{series}:rate1m",
+                "expr": "\nor on (host, platform, app, tier)\n".join(
+                    [*(_of_client(histogram, series) for histogram in mapped), _of_sensors(sensors, series)]
+                ),
+            }
+            for series in ("bucket", "sum", "count")
+        ),
     ]
+
+
+def _measured(histogram: Histogram) -> str:
+    """The time between a target's newest sample and the newest of a minute ago; absent after a reset."""
+    count = _series(histogram, "count")
+    between = f"timestamp({count}) - timestamp({count} offset 1m) > 0"
+    return f"""\
+{_aggregated("max", _TARGET, between)}
+unless {_ON_TARGET}
+{_aggregated("max", _TARGET, f"resets({count}[2m])")} > 0"""
+
+
+def _per_second(histogram: Histogram, series: str, labels: Sequence[str]) -> str:
+    """The rate of the last minute.
+
+    By the difference from a minute ago: rate() doesn't see what was counted between the last sample of a minute and the
+    first of the next, and rules may be evaluated only once a minute. rate() is used where there is no such difference.
+    """
+    total = _series(histogram, series)
+    difference = f"({total} - {total} offset 1m) / {_ON_TARGET} group_left () {_MEASURED}"
+    return _aggregated(
+        "sum", [*labels, *(["le"] if series == "bucket" else [])], f"{difference}\nor\nrate({total}[1m])"
+    )
+
+
+def _series(histogram: Histogram, series: str, *more: str) -> str:
+    matchers = ", ".join([*(names.matcher(label) for label, names in histogram.selector.items()), *more])
+    return f"{histogram.metric}_{series}{f'{{{matchers}}}' if matchers else ''}"
 
 
 def _of_sensors(histogram: Histogram, series: str) -> str:
     """Sensors are summed, in the same guest or in several; a sensor that is scraped twice counts once.
 
     A sensor is a process, identified by its port and, if the target exposes it, its start time (target:process:info),
-    under whichever addresses and jobs it is scraped.
+    under whichever addresses and jobs it is scraped. After a restart of Prometheus, a target may have two of these.
     """
-    rate = f"rate({histogram.metric}_{series}[1m])"
-    target = "on (host, vserver, job, instance)"
-    processes = f"{rate} * {target} group_left (port, started) target:process:info\nor\n" + _call(
-        "label_replace", f"{rate} unless {target} target:process:info", _PORT
-    )
-    return _by_edge(processes, series, "avg", ["vserver", "port", "started", *_LABELS])
+    one = _series(histogram, series, *(['le="+Inf"'] if series == "bucket" else []))
+    seen = _aggregated("group", _TARGET, f"last_over_time({one}[1m])")
+    port = _call("label_replace", seen, '"port", "$2", "instance", "(.*:)?(.+)"')
+    process = f"topk by ({', '.join(_TARGET)}) (1, target:process:info)\nor {_ON_TARGET}\n{port}"
+    rates = _per_second(histogram, series, [*_TARGET, "app", "tier", "method", "status"])
+    expr = f"{rates}\n* {_ON_TARGET} group_left (port, started)\n(\n{textwrap.indent(process, '  ')}\n)"
+    return _recorded(expr, series, "avg", ["vserver", "port", "started", *_LABELS])
 
 
 def _of_client(histogram: Histogram, series: str) -> str:
-    """Every scraped process of an instrumented application counts its own requests."""
-    matchers = ", ".join(names.matcher(label) for label, names in histogram.selector.items())
-    expr = f"rate({histogram.metric}_{series}{f'{{{matchers}}}' if matchers else ''}[1m])"
-    for label, source in (("app", histogram.app), ("tier", histogram.tier), ("method", histogram.method)):
-        expr = _labelled(expr, label, source, "(.+)", "$1")
-    expr = _labelled(expr, "status", histogram.status, "([1-5])(?:..|xx)", "${1}xx")
-    return _by_edge(expr, series, "sum", _LABELS)
+    """Every scraped process of an instrumented application counts its own requests.
+
+    Labels are renamed in two steps, as one may have the name of another that is still to be read.
+    """
+    sources = {label: getattr(histogram, label) for label in ("app", "tier", "method", "status")}
+    read = [source.label for source in sources.values() if source.label]
+    expr = _per_second(histogram, series, ["host", "platform", *read])
+    for label, source in sources.items():
+        expr = _call("label_replace", expr, _renaming(label, source))
+    return _recorded(expr, series, "sum", ["host", "platform", *(f"to_{label}" for label in sources)], rename=sources)
 
 
-def _labelled(expr: str, label: str, source: Source, regex: str, replacement: str) -> str:
+def _renaming(label: str, source: Source) -> str:
     if source.constant:
         constant = source.constant.replace("$", "$$")  # $1 would be a group of the regular expression
-        return _call("label_replace", expr, f'"{label}", {quoted(constant)}, "", ""')
-    if source.label == label and replacement == "$1":
-        return expr
-    return _call("label_replace", expr, f'"{label}", "{replacement}", "{source.label}", "{regex}"')
+        return f'"to_{label}", {quoted(constant)}, "", ""'
+    regex, replacement = ("([1-5])(?:..|xx)", "${1}xx") if label == "status" else ("(.+)", "$1")
+    return f'"to_{label}", "{replacement}", "{source.label}", "{regex}"'
 
 
-def _by_edge(expr: str, series: str, operator: str, labels: Sequence[str]) -> str:
-    """Rates summed by these labels, then without those that are not in the vocabulary.
+def _recorded(expr: str, series: str, operator: str, labels: Sequence[str], rename: Iterable[str] = ()) -> str:
+    """Rates by these labels, those in `rename` renamed from to_NAME, then without those that are not in the vocabulary.
 
     For buckets, by `le` as well: 1.0 and 1 are the same edge, as written by the client or Prometheus' release. Both may
     be there in the minute after an upgrade, and must not become duplicate series before they are summed.
     """
-    if series != "bucket":
-        return _aggregated("sum", _LABELS, _aggregated(operator, labels, expr))
-    expr = _call("label_replace", expr, '"edge", "$1", "le", "(.+?)(?:[.]0)?"')
-    expr = _aggregated(operator, [*labels, "edge"], expr)
-    return _aggregated("sum", [*_LABELS, "le"], _call("label_replace", expr, '"le", "$1", "edge", "(.+)"'))
+    names = {label: f"to_{label}" for label in rename}
+    if series == "bucket":
+        expr = _call("label_replace", expr, '"edge", "$1", "le", "(.+?)(?:[.]0)?"')
+        names["le"] = "edge"
+        labels = [*labels, "edge"]
+    expr = _aggregated(operator, labels, expr)
+    for label, old in names.items():
+        expr = _call("label_replace", expr, f'"{label}", "$1", "{old}", "(.+)"')
+    return _aggregated("sum", [*_LABELS, *(["le"] if series == "bucket" else [])], expr)
 
 
 def _aggregated(operator: str, labels: Sequence[str], expr: str) -> str:
