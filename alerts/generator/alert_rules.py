@@ -6,51 +6,123 @@ import textwrap
 
 from alerts.generator import words
 from alerts.generator.application import Application
-from alerts.generator.names import quoted
 from alerts.generator.rule_file import Rule
 from alerts.generator.sloth import Pair
 from alerts.generator.words import Judged
 
 
-def page(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
-    """The faster pair also covers an application that has just started: what breaks right after a start must page."""
+def page(application: Application, judged: Judged, counted: str, pairs: tuple[Pair, Pair]) -> list[Rule]:
+    """The faster pair also covers an application that has just started: what breaks right after a start must page.
+
+    `counted` selects what is counted for the objective as it is now.
+    """
     faster, slower = pairs
-    either = f"{faster.expr}\nor\n{_when_watched(slower)}"
+    either = f"{faster.expr}\nor\n{_when_watched(counted, slower)}"
+    record = _judged(
+        application,
+        "objective:burns_fast:ratio",
+        judged.objective,
+        condition=either,
+        met=_met(application, counted, pairs),
+    )
     text = words.burning(application.about, judged, words.PAGE)
-    return _alert("ObjectiveBurnsFast", application, judged.objective, either, text, severity="critical")
+    alert = _alert(application, record, "ObjectiveBurnsFast", text, severity="critical", keep_firing_for="5m")
+    return [record, alert]
 
 
-def ticket(application: Application, judged: Judged, pairs: tuple[Pair, Pair]) -> Rule:
+def ticket(application: Application, judged: Judged, counted: str, pairs: tuple[Pair, Pair]) -> list[Rule]:
     """Tickets, which can wait until their windows are full."""
-    either = "\nor\n".join(_when_watched(pair) for pair in pairs)
+    either = "\nor\n".join(_when_watched(counted, pair) for pair in pairs)
+    record = _judged(
+        application,
+        "objective:burns_slowly:ratio",
+        judged.objective,
+        condition=either,
+        met=_met(application, counted, pairs),
+    )
     text = words.burning(application.about, judged, words.TICKET)
-    return _alert("ObjectiveBurnsSlowly", application, judged.objective, either, text, severity="warning")
+    alert = _alert(application, record, "ObjectiveBurnsSlowly", text, severity="warning", keep_firing_for="1h")
+    return [record, alert]
 
 
-def over_ceiling(application: Application, ceiling: float) -> Rule:
+def over_ceiling(application: Application, ceiling: float) -> list[Rule]:
     """The mean over five minutes, above its ceiling (seconds) for five minutes.
 
     A warning: the mean has no budget that shows the urgency, and one slow page in a hundred can raise it.
     """
-    steps = f'{{{application.selector}, objective="mean"}}'
-    above = f"""\
-sum_over_time(objective:response_seconds:rate1m{steps}[5m])
-/ (sum_over_time(objective:requests:rate1m{steps}[5m]) > 0)
-> {ceiling}"""
+    steps = application.series(objective="mean")
+
+    def mean(window: str) -> str:
+        return f"""\
+sum_over_time(objective:response_seconds:rate1m{steps}[{window}])
+/ (sum_over_time(objective:requests:rate1m{steps}[{window}]) > 0)
+"""
+
+    name = "MeanResponseOverCeiling"
+    met = f"{mean('1h')}<= {ceiling}\nand\n{_enough(application, steps, '1h')}"
+    # Not what was above it for a moment, before `for` was over.
+    fired = f"last_over_time(ALERTS{application.series(alertname=name, alertstate='firing')}[1h])"
+    record = _judged(
+        application, "objective:over_ceiling:seconds", "mean", condition=f"{mean('5m')}> {ceiling}", met=met, held=fired
+    )
     text = words.over_ceiling(application.about, ceiling)
-    return {
-        **_alert("MeanResponseOverCeiling", application, "mean", above, text, severity="warning"),
-        "for": "5m",
-    }
+    alert = _alert(application, record, name, text, severity="warning", keep_firing_for="5m")
+    return [record, {**alert, "for": "5m"}]
 
 
-def _when_watched(pair: Pair) -> str:
+def _when_watched(counted: str, pair: Pair) -> str:
     """Sloth's condition, once the application has been monitored for the whole of the pair's short window.
 
     Before that, both windows cover the same few minutes, and a bad start would stay in them for hours.
     """
-    watched = f"present_over_time({pair.long_record}[{pair.long}] offset {pair.short})"
+    watched = f"present_over_time(slo:sli_error:ratio_rate{pair.long}{counted}[{pair.long}] offset {pair.short})"
     return f"{pair.expr}\nand on (host, platform, app)\n{watched}"
+
+
+def _met(application: Application, counted: str, pairs: tuple[Pair, Pair]) -> str:
+    """With little traffic, the objective is met again once the faster pair's long window is below every limit."""
+    window, limit = pairs[0].long, pairs[1].limit
+    return f"slo:sli_error:ratio_rate{window}{counted} <= {limit}\nand on (host, platform, app)\n" + _enough(
+        application, counted, window
+    )
+
+
+def _enough(application: Application, counted: str, window: str) -> str:
+    """As many requests in a window as there must be in five minutes; each minutely sample is for a minute."""
+    return f"sum_over_time(objective:requests:rate1m_minutely{counted}[{window}]) >= {5 * application.low_traffic:.12g}"
+
+
+def _judged(application: Application, record: str, objective: str, *, condition: str, met: str, held: str = "") -> Rule:
+    """The condition's value where there is traffic, 0 if the objective is met.
+
+    Few requests say little. Until there are enough to judge it again, in the last five minutes and the last one, it is
+    as it was last judged: an alert neither resolves nor flaps because nobody asks any more. A day after the last sensor
+    of the application is gone, it ends; ObjectiveWithoutRequests fires by then. An hour back, as Prometheus may have
+    been down.
+    """
+    of = application.series(objective=objective)
+    enough = f"objective:requests:rate5m{of} >= {application.low_traffic}"
+    return {
+        "record": record,
+        "expr": f"""\
+max by (host, platform, app, objective) (
+{textwrap.indent(condition.strip(), "  ")}
+)
+and
+{enough}
+or
+0 * ({enough} and on (host, platform, app) objective:requests:rate1m{of} >= {application.low_traffic})
+or
+0 * max by (host, platform, app, objective) (
+{textwrap.indent(met, "  ")}
+)
+or
+last_over_time({record}{of}[1h])
+and on (host, platform, app)
+{f"{held}{chr(10)}and on (host, platform, app){chr(10)}" if held else ""}\
+present_over_time(objective:requests:rate1m_minutely{of}[1d])""",
+        "labels": {"objective": objective},
+    }
 
 
 def cause(application: Application, objective: str) -> Rule:
@@ -105,22 +177,14 @@ group by (host, platform, app, cause) (
 
 
 def _alert(
-    name: str, application: Application, objective: str, condition: str, text: words.Text, *, severity: str
+    application: Application, judged: Rule, name: str, text: words.Text, *, severity: str, keep_firing_for: str
 ) -> Rule:
-    """The alert for a condition, where there is traffic.
-
-    Few requests say little. They are averaged over five minutes even if there are fewer since a start, so that as many
-    requests are needed then.
-    """
+    """The alert for an objective that is judged broken. It stays for a while, so that it doesn't flap at its limit."""
     return {
         "alert": name,
-        "expr": f"""\
-max by (host, platform, app, objective) (
-{textwrap.indent(condition, "  ")}
-)
-and
-sum_over_time({_steps(application, objective)}[5m:15s]) / {5 * 60 // 15} >= {application.low_traffic}""",
-        "labels": {"severity": severity, "objective": objective},
+        "expr": f"{judged['record']}{application.series(**judged['labels'])} > 0",
+        "keep_firing_for": keep_firing_for,
+        "labels": {"severity": severity, **judged["labels"]},
         "annotations": {
             "summary": text.summary,
             "description": text.description,
@@ -132,7 +196,7 @@ sum_over_time({_steps(application, objective)}[5m:15s]) / {5 * 60 // 15} >= {app
 
 
 def _steps(application: Application, objective: str) -> str:
-    return f"objective:requests:rate1m{{{application.selector}, objective={quoted(objective)}}}"
+    return f"objective:requests:rate1m{application.series(objective=objective)}"
 
 
 def _runbook(alert: str) -> str:

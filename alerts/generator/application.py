@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from alerts.generator.document import FileError, Value, parse
-from alerts.generator.names import Names, check_regex, names
+from alerts.generator.names import Names, check_regex, names, quoted
 
 # The highest burn rate that pages: an objective whose budget can't burn that fast would never page.
 _FASTEST_BURN = 14.4
@@ -59,6 +59,10 @@ class Application:
     def selector(self) -> str:
         """Label matchers for its series, without the braces."""
         return ", ".join([self.app.matcher("app"), *([self.host.matcher("host")] if self.host else [])])
+
+    def series(self, **labels: str) -> str:
+        """A selector for its series that have these labels, with the braces."""
+        return f"{{{', '.join([self.selector, *(f'{name}={quoted(value)}' for name, value in labels.items())])}}}"
 
 
 def read_application(text: str, file: str) -> Application:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alerts.generator import alert_rules, sloth
 from alerts.generator.application import Application
-from alerts.generator.names import decimal, quoted
+from alerts.generator.names import decimal
 from alerts.generator.rule_file import Group, Rule
 from alerts.generator.virtual_servers import mapping_rules
 from alerts.generator.words import Judged
@@ -28,19 +28,22 @@ _FAILED = 'status="5xx"'
 
 @dataclass(frozen=True)
 class _Budget:
-    """An objective that allows some requests to be bad; `bad` and `total` are PromQL, in requests per second."""
+    """An objective that allows some requests to be bad; `bad` and `total` are PromQL, in requests per second.
+
+    threshold: what makes a request bad, if that can be edited. It is a label of what is counted: windows contain only
+    requests that were judged by the objective as it is now.
+    """
 
     judged: Judged
     bad: str
     total: str
+    threshold: str = ""
 
 
 def groups(application: Application) -> list[Group]:
     """The groups of the application's rule file; raises `FileError` if Sloth can't make its part."""
     fast = mapping_rules(application)
     slow: list[Rule] = []
-    if application.app.single:  # for a pattern, there may be no instance for a long time
-        fast.append(_record("objective:wanted:info", "vector(1)", app=application.app.text))
     for budget in _budgets(application):
         often, each_minute = _of_budget(application, budget)
         fast += often
@@ -49,10 +52,13 @@ def groups(application: Application) -> list[Group]:
         fast.append(_constant("app:slo_threshold:seconds", application.latency.seconds, application, "latency"))
     if application.mean:
         fast += _of_mean(application, application.mean)
-    if slow:
+        slow.append(_minutely(application, "requests", objective="mean"))
+    if application.latency or application.availability:
         fast.append(alert_rules.cause_of_page(application))
+    if application.app.single:  # for a pattern, there may be no instance for a long time
+        fast += _judged_at_all(application)
     name = f"objectives of {application.name}"
-    return [Group(name, fast), *([Group(f"{name}, long windows", slow, interval="1m")] if slow else [])]
+    return [Group(name, fast), Group(f"{name}, long windows", slow, interval="1m")]
 
 
 def _budgets(application: Application) -> Iterator[_Budget]:
@@ -62,7 +68,7 @@ def _budgets(application: Application) -> Iterator[_Budget]:
         total = _per_second(application, "count", _ANSWERED)
         in_time = _per_second(application, "bucket", _ANSWERED, f'le="{decimal(seconds)}"')
         judged = Judged("latency", share, "answers late", "answers", f"took longer than {decimal(seconds)} s")
-        yield _Budget(judged, f"clamp_min(\n  {total}\n  -\n  {in_time},\n  0\n)", total)
+        yield _Budget(judged, f"clamp_min(\n  {total}\n  -\n  {in_time},\n  0\n)", total, threshold=decimal(seconds))
     if application.availability:
         total = _per_second(application, "count")
         judged = Judged("availability", application.availability, "fails", "requests", "failed (5xx)")
@@ -72,31 +78,30 @@ def _budgets(application: Application) -> Iterator[_Budget]:
 def _of_budget(application: Application, budget: _Budget) -> tuple[list[Rule], list[Rule]]:
     """The rules that are evaluated at the default interval, and those for which once a minute is enough."""
     objective = budget.judged.objective
-    judged = f"{{{application.selector}, objective={quoted(objective)}}}"
+    labels = {"objective": objective, **({"threshold": budget.threshold} if budget.threshold else {})}
+    counted = application.series(**labels)
     made = sloth.generate(
         application.at,
         application.name,
-        objective,
+        labels,
         budget.judged.share,
-        bad=f"sum_over_time(objective:bad_requests:{_STEP}{judged}[{{{{.window}}}}])",
-        total=f"sum_over_time(objective:requests:{_STEP}{judged}[{{{{.window}}}}]) > 0",
+        bad=f"sum_over_time(objective:bad_requests:{_STEP}{counted}[{{{{.window}}}}])",
+        total=f"sum_over_time(objective:requests:{_STEP}{counted}[{{{{.window}}}}]) > 0",
     )
     return [
-        _record("objective:requests:rate1m", budget.total, objective=objective),
-        _record("objective:bad_requests:rate1m", budget.bad, objective=objective),
+        _record("objective:requests:rate1m", budget.total, **labels),
+        _record("objective:bad_requests:rate1m", budget.bad, **labels),
+        _over_five_minutes(application, **labels),
         _constant("app:slo_objective:ratio", budget.judged.share, application, objective),
         *(made.sli[window] for window in _FAST_WINDOWS),
         *(made.budget[name] for name in _FAST_BUDGET),
         alert_rules.cause(application, objective),
-        alert_rules.page(application, budget.judged, made.page),
+        *alert_rules.page(application, budget.judged, counted, made.page),
     ], [
-        *(
-            _record(f"objective:{what}:rate1m_minutely", f"objective:{what}:rate1m{judged}", objective=objective)
-            for what in ("requests", "bad_requests")
-        ),
+        *(_minutely(application, what, **labels) for what in ("requests", "bad_requests")),
         *(rule for window, rule in made.sli.items() if window not in _FAST_WINDOWS),
         *(made.budget[name] for name in (*_SLOW_BUDGET, *_FOR_SLOTHS_DASHBOARDS)),
-        alert_rules.ticket(application, budget.judged, made.ticket),
+        *alert_rules.ticket(application, budget.judged, counted, made.ticket),
     ]
 
 
@@ -104,10 +109,36 @@ def _of_mean(application: Application, ceiling: float) -> list[Rule]:
     return [
         _record("objective:requests:rate1m", _per_second(application, "count", _ANSWERED), objective="mean"),
         _record("objective:response_seconds:rate1m", _per_second(application, "sum", _ANSWERED), objective="mean"),
+        _over_five_minutes(application, objective="mean"),
         _constant("app:slo_threshold:seconds", ceiling, application, "mean"),
         alert_rules.cause(application, "mean"),
-        alert_rules.over_ceiling(application, ceiling),
+        *alert_rules.over_ceiling(application, ceiling),
     ]
+
+
+def _judged_at_all(application: Application) -> list[Rule]:
+    """What the alert ObjectiveWithoutRequests compares: a file, and the requests that it judges."""
+    file = f"{application.name}.yml"
+    host = {"host": application.host.text} if application.host else {}
+    judged = f"group by (host, platform, app) (objective:requests:rate1m{application.series()})"
+    return [
+        _record("objective:wanted:info", "vector(1)", app=application.app.text, file=file, **host),
+        _record("objective:judged:info", judged, file=file),
+    ]
+
+
+def _over_five_minutes(application: Application, **labels: str) -> Rule:
+    """Averaged over five minutes even if there are fewer since a start, so that as many requests are needed then."""
+    steps = f"objective:requests:rate1m{application.series(**labels)}[5m:15s]"
+    expr = f"sum by (host, platform, app) (sum_over_time({steps})) / {5 * 60 // 15}"
+    return _record("objective:requests:rate5m", expr, objective=labels["objective"])
+
+
+def _minutely(application: Application, what: str, **labels: str) -> Rule:
+    """One sample a minute, each for a whole minute."""
+    return _record(
+        f"objective:{what}:rate1m_minutely", f"objective:{what}:rate1m{application.series(**labels)}", **labels
+    )
 
 
 def _per_second(application: Application, series: str, *matchers: str) -> str:
@@ -118,7 +149,7 @@ def _per_second(application: Application, series: str, *matchers: str) -> str:
 
 def _constant(record: str, value: float, application: Application, objective: str) -> Rule:
     """A number from the file, for each application to which it applies."""
-    steps = f"objective:requests:rate1m{{{application.selector}, objective={quoted(objective)}}}"
+    steps = f"objective:requests:rate5m{application.series(objective=objective)}"
     return _record(record, f"0 * {steps} + {value}", objective=objective)
 
 

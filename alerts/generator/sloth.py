@@ -19,11 +19,11 @@ from tools import go_programs
 
 @dataclass(frozen=True)
 class Pair:
-    """One condition of a burn alert: its short and its long window ("5m", "1h") must both burn too fast."""
+    """One condition of a burn alert: its short and its long window ("5m", "1h") must both exceed `limit` (PromQL)."""
 
     short: str
     long: str
-    long_record: str
+    limit: str
     expr: str
 
 
@@ -41,10 +41,11 @@ class Generated:
     ticket: tuple[Pair, Pair]
 
 
-def generate(at: Value, service: str, objective: str, share: float, *, bad: str, total: str) -> Generated:
+def generate(at: Value, service: str, labels: Mapping[str, str], share: float, *, bad: str, total: str) -> Generated:
     """The rules of one objective over 30 days.
 
-    at: its place in the file, for errors if Sloth rejects the spec. share: 0..1. bad, total: queries for the requests
+    at: its place in the file, for errors if Sloth rejects the spec. labels: of its records, `objective` with its name
+    among them. share: 0..1. bad, total: queries for the requests
     that broke it and for all that count, with `{{.window}}` as their range. Raises `FileError`, also if Sloth isn't
     available.
     """
@@ -53,9 +54,9 @@ def generate(at: Value, service: str, objective: str, share: float, *, bad: str,
         "service": service,
         "slos": [
             {
-                "name": objective,
+                "name": labels["objective"],
                 "objective": round(share * 100, 10),  # 99.9, not 99.90000000000001
-                "labels": {"objective": objective},
+                "labels": dict(labels),
                 "sli": {"events": {"error_query": bad, "total_query": total}},
                 "alerting": {"name": "Burns"},
             }
@@ -79,8 +80,8 @@ def _pairs(expr: str) -> tuple[Pair, Pair]:
 
 def _pair(expr: str) -> Pair:
     short, long = re.findall(r"ratio_rate(\w+)\{", expr)
-    _, long_record = re.findall(r"slo:[^}]*}", expr)
-    return Pair(short, long, long_record, expr.strip())
+    limit, _ = re.findall(r"> (\([^)]*\))", expr)
+    return Pair(short, long, limit, expr.strip())
 
 
 def _run(spec: Mapping[str, object], at: Value) -> str:

@@ -93,14 +93,20 @@ _ABOUT_BUDGET = _Words("""
 {{ $of := printf "host=%q,platform=%q,app=%q" $labels.host $labels.platform $labels.app -}}
 {{ $judged := printf "%s,objective=%q" $of $labels.objective -}}
 @about
+{{ $last := printf "100 * slo:sli_error:ratio_rate@short{%s}" $judged | query -}}
+{{ if $last -}}
 Of the @requests of {{ $labels.app }} on host {{ $labels.host }},
-{{ range printf "100 * slo:sli_error:ratio_rate@short{%s}" $judged | query -}}
+{{ range $last -}}
   {{ .Value | printf "%.3g" }}% of the last @short_words{{ end }}
 {{- range printf "100 * slo:sli_error:ratio_rate@long{%s}" $judged | query }}
   and {{ .Value | printf "%.3g" }}% of the last @long_words{{ end }}
 @broken; its objective allows @allowed
 {{- range printf "vector(%g) / @budget" $value | query -}}
   , a burn rate of {{ .Value | printf "%.1f" }}{{ end }}.
+{{- else -}}
+No requests of {{ $labels.app }} on host {{ $labels.host }} were counted in the last @short_words. Before that,
+@percent of its @requests @broken; its objective allows @allowed.
+{{- end }}
 {{ with printf "max_over_time(timestamp(slo:sli_error:ratio_rate@short{%s} <= @budget)[@since])" $judged | query -}}
   It last met its objective at @moment.
 {{- else -}}

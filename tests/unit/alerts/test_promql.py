@@ -14,5 +14,5 @@ def test_a_threshold_has_all_digits_of_its_bucket() -> None:
 
 def test_a_constant_label_is_neither_expanded_nor_the_end_of_a_string() -> None:
     histogram = Histogram("http_seconds", (0.1, 1.0), app=Source(constant='a"$1\nb'))
-    bucket, *_ = request_rules([histogram], histogram)
-    assert r'"app", "a\"$$1\nb", "", ""' in bucket["expr"]
+    _measured, bucket, *_ = request_rules([histogram], histogram)
+    assert r'"to_app", "a\"$$1\nb", "", ""' in bucket["expr"]
