@@ -177,6 +177,7 @@ local overWindow = [
         then onPrometheus(onOwnTargets(super.expr, 'up{host!=""}', 'up{%s, host!=""}'))
         else if std.member(
           [
+            'ObjectiveRulesFailing',
             'RulesFailing',
             'RuleEvaluationsMissed',
             'AlertmanagerNotReached',

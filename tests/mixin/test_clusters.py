@@ -270,9 +270,9 @@ def test_an_application_without_requests_in_any_site_is_reported(tmp_path: Path)
         for rule in group["rules"]
         if rule["alert"] == "ObjectiveWithoutRequests"
     )
-    wanted = {"record": "objective:wanted:info", "expr": "vector(1)", "labels": {"app": "shop"}}
+    wanted = {"record": "objective:wanted:info", "expr": "vector(1)", "labels": {"app": "shop", "file": "shop.yml"}}
     _, ((_, changed),) = with_sites([], [[wanted, alert]], tmp_path)
-    assert changed["expr"].startswith("objective:wanted:info\nunless on (app)\ngroup by (site, app) (")
+    assert changed["expr"].startswith("objective:wanted:info\nunless on (app, file)\ngroup by (site, app, file) (")
 
 
 def test_what_would_mix_clusters_is_refused(tmp_path: Path) -> None:

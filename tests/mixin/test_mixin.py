@@ -98,6 +98,7 @@ def of_another_prometheus(expected: Mixin) -> None:
         "ScrapeLimitExceeded",
         "StorageFailing",
         "ConfigurationRejected",
+        "ObjectiveRulesFailing",
         "RulesFailing",
         "RuleEvaluationsMissed",
         "AlertmanagerNotReached",

@@ -32,7 +32,7 @@ STEPS = (
 )
 # Made for applications with a single name only, unlike the lab's (alerts/generator/objective_rules.py); and in a fleet,
 # of another shard's record (fleet/rules.py).
-MADE_ELSEWHERE = {"objective:wanted:info", "app:requests_elsewhere:rate"}
+MADE_ELSEWHERE = {"objective:wanted:info", "objective:judged:info", "app:requests_elsewhere:rate"}
 
 # level:metric:operations. The last part begins with a unit or an operation; then comes the range, unless it is a minute
 # or the value is instant.

@@ -206,7 +206,8 @@ def test_what_looks_across_hosts_is_recognised(parse: Callable[[str], dict[str, 
 
 
 def test_what_the_central_rules_read_is_what_shards_write() -> None:
-    written = {rule.name for rule in of_shards() if not rule.is_alert} | {"objective:wanted:info"}
+    written = {rule.name for rule in of_shards() if not rule.is_alert}
+    written |= {"objective:wanted:info", "objective:judged:info"}
     own = {rule.name for rule in central() if not rule.is_alert}
     read = {name for rule in central() for name in RECORD_NAME.findall(rule.expr)}
     assert read - own <= written
