@@ -116,7 +116,7 @@ class _Host:
         self._procfs = RecordedProcfs()
         self._sources = openvz_exporter.sources(self._procfs)
         self._files = RecordedFiles()
-        self._libvirt = libvirt.Answer(0, {}, 0)
+        self._libvirt = libvirt.Answer(0, {}, {}, 0)
         self._kvm = HostView(self._files, [self._add_libvirt], recorded_ones=True)
 
     def pages(self, seconds: float) -> dict[tuple[str, str], list[Metric]]:
