@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from fleet.settings import MOST, REPLICAS, REPLICATION, Settings
-from virtscope.toolkit import durations
+from tools import durations
 
 # Starts a Prometheus, which reads its configuration by a link in RUNNING; in the fleet's folder by the same name.
 STARTER = Path(__file__).with_name("prometheus.sh")

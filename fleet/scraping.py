@@ -13,8 +13,7 @@ from fleet import rules
 from fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
 from fleet.settings import REPLICAS, Settings
 from fleet.sharing import BUCKETS, shares
-from tools import targets
-from virtscope.toolkit import durations
+from tools import durations, targets
 
 # The fleet's own parts, by the job that scrapes them.
 OWN_JOBS: dict[str, tuple[Kind, ...]] = {

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from fleet import FleetError
-from virtscope.toolkit import durations
+from tools import durations
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 FILE = CHECKOUT / "fleet" / "fleet.yml"

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools import StackError, supervision
+from tools import StackError, durations, supervision
 from tools.parts import PROMETHEUS, Part
-from virtscope.toolkit import durations
 
 POLL_SECONDS = 0.1
 # Prometheus reads back what it had not yet written into blocks, up to three hours of it.

@@ -30,9 +30,8 @@ from fleet.proof.hosts import SOON_SECONDS
 from fleet.proof.running import Running, metrics, query
 from fleet.settings import CHECKOUT, Settings
 from fleet.sharing import BUCKETS, shares
-from tools import StackError
+from tools import StackError, durations
 from tools.stack import print_table
-from virtscope.toolkit import durations
 
 RESULTS = CHECKOUT / ".stack" / "fleet-test"
 HOSTS = 12

@@ -72,7 +72,7 @@ def read_names() -> set[str]:
     texts += [
         expr for file in ROOT.glob("dashboards/json/*.json") for expr in expressions(json.loads(file.read_text()))
     ]
-    words = {word for text in texts for word in re.findall(r"(?<![\w:])[a-zA-Z_]\w+(?![\w:(])", text)}
+    words = {word for text in texts for word in re.findall(r"(?<![\w:/])[a-zA-Z_]\w+(?![\w:(])", text)}
     read = {word for word in words if word.startswith(tuple(SAID_BY))}
     return read.union(families(), *golden_names().values())
 

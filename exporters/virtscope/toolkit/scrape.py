@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
 import resource
@@ -170,7 +171,7 @@ class Exporter:
         with self._rounds:
             round_ = self._newest
             if round_ is None or (round_.reads is not None and not (shared and now - round_.began < MOMENT_SECONDS)):
-                round_ = self._newest = _Round(now)
+                round_ = self._newest = _Round(now if shared else -math.inf)  # the values of a look by curl are its own
             if round_.reads is not None:
                 self._under_way += 1
             else:
