@@ -166,10 +166,10 @@ def test_a_short_timeout_decides_only_its_own_page() -> None:
     counted = Counted()
     counted.let.clear()
     with ThreadPoolExecutor(1) as pool:
-        impatient = [counted.scrape(form, 0.01) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
+        impatient = [counted.scrape(form, 1) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
         patient = pool.submit(counted.scrape)
         within_a_minute(lambda: counted.exporter._under_way)
-        again = counted.scrape(seconds=0.01)
+        again = counted.scrape(seconds=1)
         counted.let.set()
         assert "\nreads 1.0\n" in patient.result(60)
     for page in (*impatient, again):
@@ -188,7 +188,7 @@ def test_one_that_comes_while_another_waits_longer_is_answered_by_its_own_deadli
         patient = pool.submit(counted.scrape)
         within_a_minute(lambda: counted.reads)
         for shared in (True, False):
-            page = counted.scrape(seconds=0.01, shared=shared)
+            page = counted.scrape(seconds=1, shared=shared)
             assert not patient.done()
             assert ("\nvalue 1.0\n" in page, "\nreads " in page) == (True, False)
         counted.let.set()
