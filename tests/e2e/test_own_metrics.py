@@ -38,8 +38,17 @@ def shown(url: str) -> set[str]:
 @pytest.mark.parametrize("release", ["prometheus", "prometheus3"])
 def test_prometheus_shows_what_alerts_read(tmp_path: Path, release: Literal["prometheus", "prometheus3"]) -> None:
     assert len(read("prometheus")) > 9
-    store = ("http://127.0.0.1:9/api/v1/write", {"replica": "a"})
-    with Prometheus(tmp_path, {}, alertmanager="127.0.0.1:9", program=release, store=store) as prometheus:
+    receiver = Prometheus(tmp_path / "store", {}, rules=False, flags=["--web.enable-remote-write-receiver"])
+    with (
+        receiver as store,
+        Prometheus(
+            tmp_path,
+            {},
+            alertmanager="127.0.0.1:9",
+            program=release,
+            store=(f"{store.url}/api/v1/write", {"replica": "a"}),
+        ) as prometheus,
+    ):
         deadline = time.monotonic() + 60  # what is counted for each Alertmanager or store is there once one is found
         while (missing := read("prometheus") - shown(prometheus.url)) and time.monotonic() < deadline:
             time.sleep(0.5)
