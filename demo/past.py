@@ -178,12 +178,13 @@ def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
 def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Iterator[tuple[int, str]]:
     """A record from the past's beginning on, derived from the last hour: it was the same in each hour of the story.
 
-    In the last two hours there are `step` seconds between samples.
+    In the last two hours there are `step` seconds between samples. They are in the order of their times: several series of
+    an answer may be one series of the record, and promtool drops what comes after a later sample.
     """
     name = series.partition("{")[0]
     begin = past.end - _LONGER.get(name, past.end - past.begin)
     last = past.end // STEP * STEP
-    hour = [(at, value) for at, value in values.items() if at > past.end - story.CYCLE]
+    hour = sorted((at, value) for at, value in values.items() if at > past.end - story.CYCLE)
     for ago in range((past.end - begin) // story.CYCLE, -1, -1):
         earlier = ago * story.CYCLE
         for at, value in hour:
