@@ -178,8 +178,8 @@ def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
 def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Iterator[tuple[int, str]]:
     """A record from the past's beginning on, derived from the last hour: it was the same in each hour of the story.
 
-    In the last two hours there are `step` seconds between samples. They are in the order of their times: several series of
-    an answer may be one series of the record, and promtool drops what comes after a later sample.
+    In the last two hours there are `step` seconds between samples. They are in the order of their times: several series
+    of an answer may be one series of the record, and promtool drops what comes after a later sample.
     """
     name = series.partition("{")[0]
     begin = past.end - _LONGER.get(name, past.end - past.begin)
