@@ -103,7 +103,7 @@ def _renaming(label: str, source: Source) -> str:
 
 
 def _recorded(expr: str, series: str, operator: str, labels: Sequence[str], rename: Iterable[str] = ()) -> str:
-    """Rates by these labels, those in `rename` renamed from to_NAME, then without those that are not in the vocabulary.
+    """Rates by these labels, with to_NAME renamed to NAME for each NAME in `rename`, summed to the vocabulary's labels.
 
     For buckets, by `le` as well: 1.0 and 1 are the same edge, as written by the client or Prometheus' release. Both may
     be there in the minute after an upgrade, and must not become duplicate series before they are summed.

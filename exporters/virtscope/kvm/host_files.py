@@ -26,7 +26,7 @@ UNREAD_LOOKS = 16  # until a file that isn't read any more is closed
 
 
 class Blocked(Exception):
-    """A file can't be read for now: whoever reads it waits."""
+    """A read of this file blocks for now."""
 
 
 class Files(Protocol):
@@ -49,7 +49,7 @@ class Files(Protocol):
         ...
 
     def beginning(self, path: str) -> bytes | None:
-        """Return the first 128 KiB of a file that others may let whoever reads it wait for; raises Blocked."""
+        """Return the first 128 KiB of a file whose read may block; raises Blocked."""
         ...
 
     def namespace(self, path: str) -> int:

@@ -124,9 +124,9 @@ class Host(NamedTuple):
 
 
 def owners(claims: Iterable[tuple[str, Guest]]) -> dict[str, int]:
-    """Return whose each thing is, as a process's number: of those that claim it, the one of the highest standing.
+    """Return the owner's pid of each claimed thing: the claimant with the highest standing.
 
-    What two of the same standing claim is nobody's: whoever may start processes may claim anything.
+    Two claimants of equal standing own nothing, as any user who may start processes may claim anything.
     """
     found: dict[str, Guest | None] = {}
     contested: dict[str, int] = {}  # the highest standing of those that claim it

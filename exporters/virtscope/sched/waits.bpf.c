@@ -94,7 +94,7 @@ struct {
 	__type(value, struct value);
 } pairs SEC(".maps");
 
-// What a cgroup waited that found no room among the pairs, by whoever ran.
+// A cgroup's waits that found no room among the pairs, whatever ran meanwhile.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 2048);

@@ -99,7 +99,7 @@ class Folders:
         """Yield each folder that is chosen, or all, each before those in it.
 
         Only folders are read that a glob may choose from, unless all are walked. Those in /a/b take turns with those in
-        other such folders: whoever may make cgroups can't have others' left out.
+        other such folders: a user who may make cgroups can't have others' left out.
         """
         top = 0
         with contextlib.suppress(OSError):  # which reading it says, too
