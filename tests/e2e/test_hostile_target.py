@@ -1,0 +1,194 @@
+"""Targets that expose anything they like, next to an honest one: on a real Prometheus with the shipped rules.
+
+Hostile pages are random, with fixed seeds: every metric that rules read, in series that differ by labels which rules
+join, aggregate or write, and with odd values. No rule of applications may fail, which would be for all hosts, and the
+honest host's records must be those of a Prometheus without hostile targets.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import requests
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.test_what_a_target_may_say import golden_pages, jobs_that_may_say, read_names
+from tests.live import Exposition, Prometheus
+from tools.exporters import FOLDERS, PLATFORM_OF
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = [
+    rule["expr"]
+    for pattern in ("prometheus/rules/**/*.yml", "alerts/rules/*.yml", "alerts/generated/*.yml")
+    for file in ROOT.glob(pattern)
+    for group in yaml.safe_load(file.read_text())["groups"]
+    for rule in group["rules"]
+]
+# Labels that rules join, aggregate or write.
+LABELS = sorted(
+    {
+        label
+        for expr in RULES
+        for listed in re.findall(r"(?:by|on|without|group_left|group_right) ?\(([^()]*)\)", expr)
+        for label in re.findall(r"\w+", listed)
+    }
+    | {label for expr in RULES for label in re.findall(r'"([a-z_]+)", "[^"]*", "[a-z_]*"', expr)}
+)
+TEXTS = ["1", "2", "guest", "host", "shop", "web", "5xx", "+Inf", "all", "/docker/" + "a" * 64]
+ODD = [0.0, -1.0, 1e308, float("nan"), float("inf"), float("-inf")]
+# Those of an application from its metrics to its alerts.
+GROUPS = re.compile(r";(monitor|requests|derived|tiers|history|costs|objective.*)$")
+SECONDS = 240
+
+
+def bases() -> dict[str, list[dict[str, str]]]:
+    """The labels that exporters' own series have, a few for each metric."""
+    found: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for text in golden_pages().values():
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples[:4]:
+                found[sample.name].append(dict(sample.labels))
+    request = {"app": "shop", "tier": "web", "method": "GET", "status": "2xx"}
+    for series in ("count", "sum", "bucket"):
+        found[f"app_request_duration_seconds_{series}"] = [request | ({"le": "0.1"} if series == "bucket" else {})]
+    return found
+
+
+def hostile_page(job: str, seed: int) -> Exposition:
+    """A page of series that differ by a label more, less or changed, and whose counters grow unless they are odd."""
+    chance = random.Random(f"{job} {seed}")
+    series: dict[tuple[str, str], tuple[float, float]] = {}
+    known = bases()
+    for name in sorted(name for name in read_names() if job in jobs_that_may_say(name)):
+        for base in (known[name] or [{}])[:2]:
+            variants = [base] + [base | {chance.choice(LABELS): chance.choice(TEXTS)} for _ in range(4)]
+            variants += [base | {label: chance.choice(["1", "2"])} for label in chance.sample(LABELS, 2) for _ in "12"]
+            variants += [{key: value for key, value in base.items() if key != left_out} for left_out in [*base][:2]]
+            for labels in variants:
+                # The exposition's escapes are JSON's, for what is in these pages.
+                pairs = (f"{key}={json.dumps(value)}" for key, value in sorted(labels.items()) if key != "__name__")
+                written = ",".join(pairs)
+                odd = chance.random() < 0.1
+                series[name, written] = (chance.choice(ODD), 0) if odd else (chance.random(), chance.random())
+    began = time.time()
+
+    def text() -> str:
+        age = time.time() - began
+        return "".join(f"{name}{{{labels}}} {at + age * rate}\n" for (name, labels), (at, rate) in series.items())
+
+    return Exposition(text)
+
+
+def honest_page() -> Exposition:
+    """A shop that answers 10 requests a second in 0.25 s, and fails every tenth."""
+    began = time.time() - 1000
+
+    def text() -> str:
+        answered = int((time.time() - began) * 10) // 10 * 9
+        ok, failed = (
+            'app="shop",tier="web",method="GET",status="2xx"',
+            'app="shop",tier="web",method="GET",status="5xx"',
+        )
+        return (
+            f"process_start_time_seconds {began}\n"
+            f"app_request_duration_seconds_count{{{ok}}} {answered}\n"
+            f"app_request_duration_seconds_sum{{{ok}}} {answered / 4}\n"
+            f'app_request_duration_seconds_bucket{{{ok},le="0.3"}} {answered}\n'
+            f'app_request_duration_seconds_bucket{{{ok},le="+Inf"}} {answered}\n'
+            f"app_request_duration_seconds_count{{{failed}}} {answered // 9}\n"
+        )
+
+    return Exposition(text)
+
+
+def failures(prometheus: Prometheus) -> dict[str, str]:
+    """The groups of applications' rules that ever failed, with an error if it is of the last evaluation."""
+    page = requests.get(f"{prometheus.url}/metrics", timeout=10).text
+    failed = {
+        sample.labels["rule_group"]: ""
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == "prometheus_rule_evaluation_failures_total"
+        and sample.value
+        and GROUPS.search(sample.labels["rule_group"])
+    }
+    for group in groups(prometheus):
+        for rule in group["rules"]:
+            if f"{group['file']};{group['name']}" in failed and rule.get("lastError"):
+                failed[f"{group['file']};{group['name']}"] += f"{rule['name']}: {rule['lastError']}\n"
+    return failed
+
+
+def groups(prometheus: Prometheus) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = requests.get(f"{prometheus.url}/api/v1/rules", timeout=30).json()["data"]["groups"]
+    return found
+
+
+def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
+    """Until every group was evaluated so many times from now on."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    deadline = time.monotonic() + SECONDS
+    while not seen or min(map(len, seen.values())) <= number:
+        assert time.monotonic() < deadline, {name: len(times) for name, times in seen.items()}
+        for group in groups(prometheus):
+            seen[group["file"] + group["name"]].add(group["lastEvaluation"])
+        time.sleep(0.5)
+
+
+def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], float]:
+    """Its records by their labels."""
+    found = prometheus.query('{__name__=~"(app|requests|objective|slo|target):.+", host="honest"}')
+    return {tuple(sorted(series["metric"].items())): float(series["value"][1]) for series in found}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("program", "seed"), [("prometheus", 1), ("prometheus3", 2)])
+def test_no_target_stops_or_changes_the_records_of_another(
+    tmp_path: Path, program: Literal["prometheus", "prometheus3"], seed: int
+) -> None:
+    with ExitStack() as stack:
+        honest = {"telegraf": [stack.enter_context(honest_page()).group("honest", "base")]}
+        hostile: dict[str, list[dict[str, Any]]] = {
+            job: [] for job in (*FOLDERS, "node", "cadvisor", "telegraf", "app")
+        }
+        hostile["guest"] = []
+        for number in range(2):
+            for job, entries in hostile.items():
+                page = stack.enter_context(hostile_page(job, 10 * seed + number))
+                labels = {
+                    "host": "hostile",
+                    "platform": PLATFORM_OF.get(job, "cgroup" if job == "cadvisor" else "base"),
+                }
+                entries.append({"targets": [page.address], "labels": labels})
+                if job in ("guest", "telegraf", "app"):
+                    entries[-1]["labels"]["vserver"] = "g"
+        hostile["telegraf"] += honest["telegraf"]
+        (tmp_path / "alone").mkdir()
+        alone, beside = (
+            stack.enter_context(Prometheus(folder, jobs, program=program, interval="5s", group_interval="5s"))
+            for folder, jobs in ((tmp_path / "alone", honest), (tmp_path, hostile))
+        )
+        wanted = sum(map(len, hostile.values()))
+        beside.wait_for(
+            f'count(max_over_time(up{{job!~"prometheus|alertmanager|stack"}}[5m]) == 1) == {wanted}', SECONDS
+        )
+        for prometheus in (alone, beside):
+            prometheus.wait_for('app:response_seconds:mean{host="honest"}', SECONDS)
+            wait_for_evaluations(prometheus, 3)
+        assert failures(beside) == {}
+        expected, found = of_honest_host(alone), of_honest_host(beside)
+        assert expected
+        assert {name for name in expected if name not in found} == set()
+        assert {name for name in found if name not in expected} == set()
+        assert beside.value('app:errors:ratio{host="honest"}') == pytest.approx(0.1, abs=0.01)
+        assert beside.value('app:response_seconds:mean{host="honest"}') == pytest.approx(0.25)
