@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench import dense
-from tests.live.endpoints import BackgroundServer, QuietHandler, http_server
+from tests.support.endpoints import BackgroundServer, QuietHandler, http_server
 
 GUESTS = 50
 CPUS = 16

@@ -28,7 +28,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench import fleet_records
 from tests.dashboards import queries
-from tests.live.program import Program, program_path
+from tests.support.program import Program, program_path
 
 ROOT = Path(__file__).resolve().parents[1]
 BAR = 1.0  # seconds

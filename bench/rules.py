@@ -28,7 +28,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.fleet import GUESTS, Fleet
-from tests.live import Prometheus
+from tests.support import Prometheus
 
 SCRAPE_INTERVAL, EVALUATION_INTERVAL = "15s", "1m"  # as docs/cost.md recommends for such a fleet
 BAR = 0.25  # of a group's interval

@@ -27,8 +27,8 @@ import requests
 import yaml
 
 from faults.remote import RemoteHost
-from tests.live.endpoints import BackgroundServer, Exposition, Webhook
 from tests.stack.conftest import ROOT, Checkout
+from tests.support.endpoints import BackgroundServer, Exposition, Webhook
 from tools.parts import (
     ALERTMANAGER,
     LIVENESS,

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from soak.guests import Host
-from tests.live.program import free_port
 from tests.stack.conftest import Checkout, eventually
+from tests.support.ports import free_port
 
 BLOCK = "5m"
 RETENTION = "15m"

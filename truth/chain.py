@@ -18,10 +18,10 @@ from alerts.generator.application import read_application
 from alerts.generator.rule_file import render
 from lab.children import Child
 from tests.e2e.running_exporter import RunningExporter
-from tests.live import Prometheus
-from tests.live.endpoints import Group
-from tests.live.pages import Page
-from tests.live.program import free_port
+from tests.support import Prometheus
+from tests.support.endpoints import Group
+from tests.support.pages import Page
+from tests.support.ports import free_port
 from tools import go_programs
 
 HOST = "truth"

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from bench import fleet as bench
 from fleet.proof.story import LONG_AGO, Host, Life
-from tests.live.endpoints import BackgroundServer, QuietHandler, http_server
+from tests.support.endpoints import BackgroundServer, QuietHandler, http_server
 
 SOON_SECONDS = 0.05  # as much as Prometheus takes for 5 s between scrapes: a hundredth
 _SOURCES = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat"}  # by platform, the prefix of `_source_up`

@@ -29,7 +29,7 @@ from fleet.parts import Part, parts, writes_to
 from fleet.proof import phases
 from fleet.proof.hosts import SOON_SECONDS
 from fleet.settings import CHECKOUT, Settings
-from tests.live.endpoints import Webhook
+from tests.support.endpoints import Webhook
 
 READY_SECONDS = 180  # on a busy machine
 ORACLE = "oracle"

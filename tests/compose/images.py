@@ -19,7 +19,7 @@ import yaml
 
 from tests.compose.compose_file import CHECKOUT
 from tests.compose.engine import Engine
-from tests.live.program import program_path
+from tests.support.program import program_path
 
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 NOBODY, GRAFANA_USER, TELEGRAF_USER = 65534, 472, 999

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.compose import compose_file, images
-from tests.live.privileges import capabilities
+from tests.support.privileges import capabilities
 from tools import go_programs, grafana, parts
 from tools.programs import catalogue
 

@@ -16,8 +16,8 @@ from fleet.settings import REPLICAS
 from tests.compose import compose_file, images
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
-from tests.live import Exposition
 from tests.stack.conftest import eventually
+from tests.support import Exposition
 
 SHIPPED = settings.read()
 HOSTS = [f"host-{number}" for number in range(6)]  # in each of two shards are some of them

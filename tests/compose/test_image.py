@@ -12,7 +12,7 @@ import requests
 from tests.compose import compose_file
 from tests.compose.compose_file import CHECKOUT
 from tests.compose.engine import Engine
-from tests.live.program import free_port
+from tests.support.ports import free_port
 
 TAG = "virtscope/exporters:under-test"
 

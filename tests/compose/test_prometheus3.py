@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from tests.demo.playing import playing
-from tests.live import Exposition, Prometheus
-from tests.live.program import program_path
+from tests.support import Exposition, Prometheus
+from tests.support.program import program_path
 from tools import go_programs, programs
 
 CHECKOUT = Path(__file__).resolve().parents[2]

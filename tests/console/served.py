@@ -15,8 +15,8 @@ import yaml
 from demo import openmetrics
 from tests.console.fleet import Sample, text
 from tests.console.page import Page
-from tests.live.endpoints import Exposition
-from tests.live.program import Program, program_path
+from tests.support.endpoints import Exposition
+from tests.support.program import Program, program_path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "prometheus" / "consoles"

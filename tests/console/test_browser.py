@@ -16,7 +16,7 @@ import pytest
 from tests.console.fleet import alert, application, fleet, guest, host
 from tests.console.served import Served
 from tests.console.test_names import NAMES
-from tests.live.endpoints import QuietHandler, http_server
+from tests.support.endpoints import QuietHandler, http_server
 
 PAGES = ("fleet", "host", "application", "long-host", "long-application")
 WIDTHS = (320, 390, 768, 1024, 1280, 1366, 1920)  # pixels; 390 is a phone's

@@ -12,8 +12,8 @@ from dashboards.signals import fleet as signals
 from tests.console.fleet import Sample, alert, application, evaluated, fleet, guest, host, targets
 from tests.console.page import Page
 from tests.console.served import FOLDER, RELEASES, Release, Served
-from tests.live.program import program_path
 from tests.rules.test_records import MADE
+from tests.support.program import program_path
 from tools.vocabulary_reference import rules
 
 NO_RECORDS = {"ALERTS", "ALERTS_FOR_STATE", "up"}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from tests.dashboards import golden
-from tests.live import Exposition
+from tests.support import Exposition
 
 # CPUs that each domain keeps busy. Dom0 takes 6 of 18 (a third), so HostOverheadHigh is soon pending: a rate over a
 # minute rises from 0 during the first one, and 6 CPUs get past the alert's half a CPU within seconds.

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from dashboards import marks
-from tests.live.program import program_path
+from tests.support.program import program_path
 
 HOST = 'platform="xen",host="h1"'
 STEP = "1m"

@@ -23,8 +23,8 @@ from tests.dashboards.queries import (
     run_annotations,
     run_queries,
 )
-from tests.live import Prometheus
-from tests.live.program import Program
+from tests.support import Prometheus
+from tests.support.program import Program
 
 HOSTS = {"xen": "xen1", "base": "base1", "cgroup": "lab1"}
 ITS_OWN_HOST = {"xen": "xen2", "kvm": "kvm1", "openvz": "vz1"}  # of the page of this platform, which offers no others

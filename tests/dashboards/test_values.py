@@ -17,8 +17,8 @@ from dashboards import palette
 from tests.dashboards import history
 from tests.dashboards.queries import FOLDER, fill_in, panels
 from tests.dashboards.values import CHOSEN, VIEWS, By, Values
-from tests.live.program import program_path
 from tests.rules.test_rules import RULE_FILES
+from tests.support.program import program_path
 
 LOOKS = yaml.safe_load((Path(__file__).parent / "looks.yml").read_text())
 

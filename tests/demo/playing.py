@@ -14,7 +14,8 @@ import requests
 
 from demo import prepare, story
 from demo.targets import Ports
-from tests.live.program import Program, free_port, program_path
+from tests.support.ports import free_port
+from tests.support.program import Program, program_path
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 15

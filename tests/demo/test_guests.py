@@ -14,7 +14,7 @@ import pytest
 from demo import history, jobs, model, past, story, xen
 from demo.targets import Ports, stage, targets
 from tests.demo.playing import Demo, playing
-from tests.live.program import program_path
+from tests.support.program import program_path
 
 HISTORY = 2 * 3600 + 600  # seconds
 WINDOW = 300  # seconds

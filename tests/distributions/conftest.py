@@ -14,8 +14,8 @@ from tests.console.page import Page
 from tests.distributions import chroots
 from tests.distributions.chroots import USER, Release
 from tests.distributions.machine import HOME, Machine
-from tests.live.program import free_port
 from tests.stack.conftest import NOT_COPIED, ROOT
+from tests.support.ports import free_port
 from tools import programs
 from tools.parts import DEMO_PARTS, OVERVIEW, PARTS
 

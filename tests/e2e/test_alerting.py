@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.live import Alertmanager, Exposition, Prometheus, Webhook
+from tests.support import Alertmanager, Exposition, Prometheus, Webhook
 
 
 class Dom0:

@@ -13,7 +13,7 @@ import yaml
 
 from bench import dense
 from bench.fleet import DENSE, Fleet
-from tests.live import Prometheus
+from tests.support import Prometheus
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRAPES = {

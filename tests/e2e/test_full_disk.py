@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.live import Alertmanager, Exposition, Prometheus, Webhook
+from tests.support import Alertmanager, Exposition, Prometheus, Webhook
 
 SIZE = "16m"
 

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Histogram, Metric, start_http_server
 
 from alerts.generator import build
-from tests.live import Prometheus
-from tests.live.program import require_sloth
+from tests.support import Prometheus
+from tests.support.program import require_sloth
 
 HISTOGRAMS = """\
 histograms:

@@ -15,8 +15,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.golden_pages import assert_golden
-from tests.live import Alertmanager, Mailbox, Webhook
 from tests.rules.test_alertmanager import example_receivers
+from tests.support import Alertmanager, Mailbox, Webhook
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "messages"

@@ -19,8 +19,8 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.live import Exposition, Prometheus
-from tests.live.endpoints import Group
+from tests.support import Exposition, Prometheus
+from tests.support.endpoints import Group
 from tools.exporters import FOLDERS
 from tools.metric_reference import PAGES, VARIES
 

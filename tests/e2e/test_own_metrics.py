@@ -14,7 +14,7 @@ import pytest
 import requests
 import yaml
 
-from tests.live import Alertmanager, Prometheus
+from tests.support import Alertmanager, Prometheus
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.openmetrics import parser
 from prometheus_client.samples import Sample
 
-from tests.live.program import program_path
-from tests.live.prometheus import Prometheus
+from tests.support.program import program_path
+from tests.support.prometheus import Prometheus
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 OPREPORT = """CPU: Core 2, speed 2400.08 MHz (estimated)

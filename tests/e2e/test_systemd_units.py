@@ -14,7 +14,7 @@ import prometheus_client
 import pytest
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
-from tests.live.privileges import (
+from tests.support.privileges import (
     MOST_EXPOSURE,
     NOBODY,
     UNITS,

@@ -15,7 +15,7 @@ import trustme
 import yaml
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.live.program import Program
+from tests.support.program import Program
 
 USER, PASSWORD = "prometheus", "correct horse"
 CLIENT_NAME = "prometheus.example"

@@ -20,8 +20,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.dashboards.families import families
-from tests.live import Exposition, Prometheus
-from tests.live.endpoints import QuietHandler, http_server
+from tests.support import Exposition, Prometheus
+from tests.support.endpoints import QuietHandler, http_server
 from tools.exporters import FOLDERS, OF_ANY_PLATFORM, PLATFORM_OF, prefixes
 from tools.metric_reference import PAGES, VARIES
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.distributions import chroots
 from tests.distributions.chroots import DEBIAN_11, Release
 from tests.distributions.machine import Machine
-from tests.live import disk
-from tests.live.disk import Image
+from tests.support import disk
+from tests.support.disk import Image
 
 SYSTEM = ("dbus", "initramfs-tools", "iproute2", "kmod", "procps", "systemd-sysv", "udev")
 KERNEL = "linux-image-cloud-amd64"  # the same scheduler with fewer drivers; boots faster

@@ -13,9 +13,9 @@ import requests
 
 from tests.distributions.chroots import Release
 from tests.kernels.image import image
-from tests.live.emulated import EmulatedMachine, MachineError
-from tests.live.pages import Page
-from tests.live.privileges import UNITS
+from tests.support.emulated import EmulatedMachine, MachineError
+from tests.support.pages import Page
+from tests.support.privileges import UNITS
 
 PORT = 10298
 # On a quiet machine each takes a few seconds.

@@ -14,8 +14,8 @@ import pytest
 from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import guests, host
 from tests.kvm.guests import BURN, DISK, NET, Guest, duty
-from tests.live import Prometheus
-from tests.live.pages import Page
+from tests.support import Prometheus
+from tests.support.pages import Page
 from virtscope.kvm.guests import COUNTERS
 
 WINDOW_SECONDS = 15

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.live import disk
-from tests.live.disk import Image
+from tests.support import disk
+from tests.support.disk import Image
 
 SUITE = "bookworm"
 BUILD_SECONDS = 900

@@ -15,9 +15,9 @@ from pathlib import Path
 import requests
 
 from tests.kvm.guests import BURN, DISK, Load, assemble, duty
-from tests.live.disk import Image
-from tests.live.emulated import EmulatedMachine, MachineError
-from tests.live.privileges import capabilities, unprivileged
+from tests.support.disk import Image
+from tests.support.emulated import EmulatedMachine, MachineError
+from tests.support.privileges import capabilities, unprivileged
 
 EXPORTER_PORT = 10297
 SCHED_PORT = 10298

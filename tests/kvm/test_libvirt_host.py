@@ -13,7 +13,7 @@ import requests
 
 from tests.kvm.image import image, why_not_here
 from tests.kvm.libvirt_host import CAPPED, DATABASE, DOMAINS, INSTANCE, Domain, LibvirtHost, booted
-from tests.live.pages import Page
+from tests.support.pages import Page
 from tests.xen.package import exporter_as_tar
 from virtscope.kvm.guests import COUNTERS
 

@@ -16,7 +16,7 @@ import pytest
 from tests.kvm.guests import BURN
 from tests.kvm.image import image, why_not_here
 from tests.kvm.libvirt_host import Domain, LibvirtHost, booted
-from tests.live.pages import Page
+from tests.support.pages import Page
 from tests.xen.package import exporter_as_tar
 from virtscope.kvm.guests import COUNTERS
 

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import host
 from tests.kvm.guests import BURN, Guest, unique
-from tests.live.pages import Page
+from tests.support.pages import Page
 
 CPU = "kvm_guest_cpu_seconds_total"
 DUMPS = 20

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kvm.conftest import QUOTA_CPUS
 from tests.kvm.guests import Guest
-from tests.live import Prometheus
+from tests.support import Prometheus
 
 POINTS = 0.05  # of a CPU: scrapes on a busy machine are not quite where Prometheus thinks
 MINUTE = 65  # after it all rates are of guests at their loads

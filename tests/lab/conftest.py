@@ -15,8 +15,8 @@ from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
 from lab.servers import Instance
 from tests.lab.runs import running_stack
-from tests.live.program import free_port
 from tests.stack.conftest import Checkout
+from tests.support.ports import free_port
 from tools import programs
 
 

@@ -24,9 +24,10 @@ from lab.clients.orders import Application, Habits, Order
 from lab.sensors import Sensors
 from lab.servers import DB, WEB, Instance, TierLimits
 from tests.lab.conftest import require_servers
-from tests.live import Alertmanager, Prometheus, Webhook
-from tests.live.endpoints import Group
-from tests.live.program import free_port, program_path
+from tests.support import Alertmanager, Prometheus, Webhook
+from tests.support.endpoints import Group
+from tests.support.ports import free_port
+from tests.support.program import program_path
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(420)]
 

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lab.cgroups import Cgroup, TierLimits, mounted
 from tests.lab.conftest import name, require_cgroups
-from tests.live.program import free_port
 from tests.stack.conftest import eventually
+from tests.support.ports import free_port
 from tools import go_programs
 
 pytestmark = pytest.mark.timeout(600)  # it is built first if it isn't in the cache

@@ -18,8 +18,8 @@ from lab.cgroups import Cgroup, Hierarchies, mounted
 from lab.servers import TIERS, Instance
 from lab.site import data
 from tests.lab.conftest import get, name, new_instance, require_servers
-from tests.live.privileges import NOBODY
-from tests.live.program import free_port
+from tests.support.ports import free_port
+from tests.support.privileges import NOBODY
 
 PAGES = {
     "/": "Welcome",

@@ -19,8 +19,8 @@ from lab.network import experiment, paths
 from lab.network.scenario import FILES, PATHS, UNCHANGED, Configuration, WebLoad, guest_path
 from tests.lab.runs import finished_steps, lab, left, read_until, start
 from tests.lab.tapped import guest as a_tapped_guest
-from tests.live.program import program_path
 from tests.stack.conftest import Checkout, eventually
+from tests.support.program import program_path
 from tools import programs
 
 SCENARIO = """\

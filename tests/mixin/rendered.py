@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.live.program import program_path
+from tests.support.program import program_path
 from tools import mixin
 
 Json = Any

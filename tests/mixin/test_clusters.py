@@ -15,10 +15,11 @@ from zlib import crc32
 import pytest
 import yaml
 
-from tests.live import Exposition, Prometheus
-from tests.live.program import free_port, program_path
 from tests.mixin.rendered import Mixin, groups, rendered
 from tests.rules.test_rules import ROOT, TEST_FILES, from_root, run
+from tests.support import Exposition, Prometheus
+from tests.support.ports import free_port
+from tests.support.program import program_path
 
 # Enough for every commit: many joins, and alerts. The others are long.
 OFTEN = {"events.yml", "monitor.yml", "virtual_servers.yml"}

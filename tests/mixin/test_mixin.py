@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.program import program_path
 from tests.mixin.rendered import Json, Mixin, groups, rendered
 from tests.rules.test_rules import run
+from tests.support.program import program_path
 from tools import mixin
 
 ROOT = Path(__file__).resolve().parents[2]

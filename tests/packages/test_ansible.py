@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13
-from tests.live import Prometheus
-from tests.live.privileges import NOBODY, capabilities, unprivileged
-from tests.live.program import free_port
 from tests.packages.conftest import OLDER, Boot, CleanHost, Packages
 from tests.packages.test_services import RUNS, left, log, processes, states
+from tests.support import Prometheus
+from tests.support.ports import free_port
+from tests.support.privileges import NOBODY, capabilities, unprivileged
 from tools import deb, programs
 from tools.python_packages import Environment
 

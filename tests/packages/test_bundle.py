@@ -16,9 +16,9 @@ import requests
 
 from tests.distributions import chroots
 from tests.distributions.chroots import DEBIAN_12, ENCLOSED, UBUNTU_16_04
-from tests.live.privileges import UNITS, directives
-from tests.live.program import free_port
 from tests.packages.conftest import CleanHost, install_archive
+from tests.support.ports import free_port
+from tests.support.privileges import UNITS, directives
 from tools import bundle, deb
 from tools.exporters import FOLDERS
 from tools.programs import ProgramsError

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.distributions.chroots import DEBIAN_12, UBUNTU_22_04
-from tests.live.privileges import NOBODY, UNITS, capabilities, directives, unprivileged
-from tests.live.program import free_port
 from tests.packages.conftest import OLDER, CleanHost, Packages
+from tests.support.ports import free_port
+from tests.support.privileges import NOBODY, UNITS, capabilities, directives, unprivileged
 from tools import deb
 from tools.exporters import PROGRAMS
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04
-from tests.live.privileges import MOST_EXPOSURE, capabilities, exposure
 from tests.packages.conftest import OLDER, Boot, CleanHost, Packages, install_archive
 from tests.packages.test_deb import FIXTURE, block_of
 from tests.packages.test_wheel import build
 from tests.stack.conftest import NOT_COPIED, ROOT
+from tests.support.privileges import MOST_EXPOSURE, capabilities, exposure
 from tools import deb
 from tools.exporters import PROGRAMS
 

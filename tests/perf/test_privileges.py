@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.live.privileges import NOBODY, capabilities, exporters_of_everybody, python_of_everybody, unprivileged
 from tests.perf.conftest import Load, Make, Page, require_perf
+from tests.support.privileges import NOBODY, capabilities, exporters_of_everybody, python_of_everybody, unprivileged
 
 UNIT = "perf-exporter"
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")

@@ -16,10 +16,11 @@ import requests
 import trustme
 import yaml
 
-from tests.live import Prometheus
-from tests.live.endpoints import Group
-from tests.live.program import START_SECONDS, Program, free_port
 from tests.push.remote_write import Labels, request
+from tests.support import Prometheus
+from tests.support.endpoints import Group
+from tests.support.ports import free_port
+from tests.support.program import START_SECONDS, Program
 from tools.metric_reference import PAGES, VARIES
 from tools.push import FOLDER
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.live import Exposition
-from tests.live.program import START_SECONDS, Program, program_path
 from tests.push.gate import PAGE, WAIT, Gate
+from tests.support import Exposition
+from tests.support.program import START_SECONDS, Program, program_path
 from tools.push import FOLDER
 
 pytestmark = pytest.mark.timeout(900)

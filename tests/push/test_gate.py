@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.live import Exposition
-from tests.live.program import Program
 from tests.push.gate import PAGE, WAIT, Gate
 from tests.push.remote_write import Labels
+from tests.support import Exposition
+from tests.support.program import Program
 from tools.push import FOLDER
 
 pytestmark = pytest.mark.timeout(900)

@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.live.program import program_path
-from tests.live.prometheus import Prometheus
 from tests.report.synthetic_run import SyntheticRun
+from tests.support.program import program_path
+from tests.support.prometheus import Prometheus
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from lab.report.charts import SHADES, Curve, Panel, Point, XAxis, draw
-from tests.live.prometheus import ROOT
 from tests.report.backfilled import backfilled
 from tests.report.synthetic_run import Load, Phase, SyntheticRun, hours_ago
+from tests.support.prometheus import ROOT
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 FULL = Load(requests=40, seconds=0.4, web=0.8, db=0.1, cause="load")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.live import Exposition, Prometheus
 from tests.rules import churn
+from tests.support import Exposition, Prometheus
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.live import Exposition, Prometheus
+from tests.support import Exposition, Prometheus
 
 TOLERANCE = 0.02
 PATIENCE_SECONDS = 90  # a rate is over a minute, in which a busy machine may have scraped late

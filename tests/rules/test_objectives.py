@@ -13,8 +13,8 @@ import yaml
 
 from alerts.generator import build
 from alerts.generator.document import FileError
-from tests.live.program import require_sloth
 from tests.rules.test_rules import run
+from tests.support.program import require_sloth
 
 OTHER_INPUTS = Path(__file__).parent / "other_inputs"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.live.program import program_path
+from tests.support.program import program_path
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ["prometheus/rules/*.yml", "alerts/rules/*.yml"]

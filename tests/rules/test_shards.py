@@ -16,7 +16,7 @@ import requests
 import yaml
 
 from fleet import generate, rules, settings
-from tests.live.program import Program
+from tests.support.program import Program
 from tools.vocabulary_reference import RECORD_NAME, Rule
 from tools.vocabulary_reference import rules as shipped_rules
 

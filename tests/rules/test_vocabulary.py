@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.live import Exposition, Prometheus
+from tests.support import Exposition, Prometheus
 from tools.vocabulary_reference import vocabulary
 
 # Records over hours or weeks; prometheus/tests/history_usual.yml and history_forecast.yml assert their labels.

@@ -15,7 +15,7 @@ from typing import Self
 
 import pytest
 
-from tests.live.program import free_port
+from tests.support.ports import free_port
 from virtscope.ssh import authorized_key
 
 SCRIPT = authorized_key.SCRIPT.read_text()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.live.prometheus import Prometheus
 from tests.ssh.exporter import over_ssh
 from tests.ssh.sshd import Sshd, script
 from tests.ssh.xen_tools import XenTools
+from tests.support.prometheus import Prometheus
 from tests.unit.waiting import within_a_minute
 from virtscope.ssh import authorized_key
 

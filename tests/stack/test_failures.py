@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import Exposition
 from tests.stack.conftest import CACHE, ROOT, Checkout, eventually
+from tests.support import Exposition
 from tools import StackError, python_packages
 
 UP_WITHOUT_LOOKING = """

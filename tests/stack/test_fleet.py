@@ -20,8 +20,8 @@ import yaml
 from fleet import FleetError, native, settings
 from fleet.parts import Part, alertmanagers, parts, prometheus, queries, rules, writes_to
 from fleet.settings import REPLICAS, Settings
-from tests.live.endpoints import Exposition
-from tests.live.program import program_path
+from tests.support.endpoints import Exposition
+from tests.support.program import program_path
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -69,7 +69,7 @@ def fleet() -> Iterator[tuple[Settings, Path]]:
 
 
 def free_ports() -> int:
-    """The first of 400 loopback ports that nothing listens on, below those that tests/live/program.py gives away."""
+    """The first of 400 loopback ports that nothing listens on, below those that tests/support/program.py gives away."""
     for first in range(20_000, 23_600, 400):
         with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
             for port in range(first, first + 400):

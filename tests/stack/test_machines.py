@@ -14,8 +14,8 @@ import pytest
 import requests
 import yaml
 
-from tests.live.privileges import UNITS, capabilities, python_of_everybody
 from tests.stack.conftest import CACHE, Checkout, eventually
+from tests.support.privileges import UNITS, capabilities, python_of_everybody
 from tools import targets
 from tools.exporters import PLATFORM_OF
 from tools.parts import DOCKER_PARTS, EXPORTERS, PARTS, Part, ports

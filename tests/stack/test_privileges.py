@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.privileges import NOBODY, python_of_everybody
+from tests.support.privileges import NOBODY, python_of_everybody
 from tools import privileges
 
 SWAP_SECONDS = 5

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.live.program import program_path
 from tests.stack.conftest import CACHE, Checkout, eventually
 from tests.stack.go import Go
+from tests.support.program import program_path
 from tools import health
 
 pytestmark = pytest.mark.timeout(1800)  # where Telegraf isn't in the cache, it is built first

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.live.program import free_port
 from tests.stack.conftest import Checkout, eventually
+from tests.support.ports import free_port
 from tools import health
 
 

@@ -13,7 +13,8 @@ from typing import Self
 
 import requests
 
-from tests.live.program import free_port, program_path
+from tests.support.ports import free_port
+from tests.support.program import program_path
 from tests.telegraf.page import Totals, totals
 
 FOLDER = Path(__file__).resolve().parents[2] / "telegraf"

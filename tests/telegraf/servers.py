@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.program import free_port
+from tests.support.ports import free_port
 from tools import programs
 
 START_SECONDS = 60

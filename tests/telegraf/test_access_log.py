@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.program import program_path
+from tests.support.program import program_path
 from tests.telegraf import lines
 from tests.telegraf.agent import Agent
 from tests.telegraf.page import Totals, totals

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.live.endpoints import Exposition
-from tests.live.program import free_port, program_path
+from tests.support.endpoints import Exposition
+from tests.support.ports import free_port
+from tests.support.program import program_path
 from tests.telegraf import servers
 from tests.telegraf.agent import FOLDER, WAIT_SECONDS, Agent
 

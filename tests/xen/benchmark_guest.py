@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.live.emulated import MachineError
+from tests.support.emulated import MachineError
 from tests.xen.dom0_sshd import sshd_in
 from tests.xen.host import XenHost
 from tests.xen.image import pack

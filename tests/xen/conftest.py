@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.live import Prometheus
+from tests.support import Prometheus
 from tests.xen.host import CREDIT, CREDIT2, HostPlan, XenHost
 from tests.xen.image import image
 from tests.xen.machine import why_not_here

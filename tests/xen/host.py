@@ -11,8 +11,8 @@ from typing import Any
 
 import requests
 
-from tests.live import Prometheus
-from tests.live.emulated import MachineError
+from tests.support import Prometheus
+from tests.support.emulated import MachineError
 from tests.xen.machine import Machine, Setup
 
 EXPORTER_SECONDS = 120

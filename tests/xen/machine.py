@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.live.emulated import EmulatedMachine, MachineError
+from tests.support.emulated import EmulatedMachine, MachineError
 from tests.xen.image import Image
 from tools.programs import ProgramsError, debian, releases
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from tests.live import pages
-from tests.live.pages import SECONDS
+from tests.support import pages
+from tests.support.pages import SECONDS
 from tests.xen.host import XenHost
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import Prometheus
+from tests.support import Prometheus
 from tests.xen.host import CREDIT, Guest, XenHost
 from tests.xen.second_exporter import SecondExporter
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.live import Prometheus
+from tests.support import Prometheus
 from tests.xen.host import GUESTS, XenHost, wait_for_scrape
 
 pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots

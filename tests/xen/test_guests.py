@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.live import Prometheus
+from tests.support import Prometheus
 from tests.xen.host import GUESTS, Guest, XenHost, wait_for_scrape
 
 pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live import Prometheus
+from tests.support import Prometheus
 from tests.xen.host import SCRAPE_SECONDS, XenHost, wait_for_scrape
 
 pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots

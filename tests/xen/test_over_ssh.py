@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.live.pages import Series
+from tests.support.pages import Series
 from tests.xen.dom0_sshd import sshd_in
 from tests.xen.host import GUESTS, XenHost
 from tests.xen.pages import Page

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.dashboards.queries import HOST, run_queries
-from tests.live import Alertmanager, Prometheus, Webhook
+from tests.support import Alertmanager, Prometheus, Webhook
 from tests.xen.host import XenHost
 
 pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots

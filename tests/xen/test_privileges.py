@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.privileges import UNITS, capabilities, directives, unprivileged
+from tests.support.privileges import UNITS, capabilities, directives, unprivileged
 from tests.xen.host import XenHost
 from tests.xen.pages import Page
 

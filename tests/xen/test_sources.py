@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.live.pages import Series
+from tests.support.pages import Series
 from tests.xen.host import GUESTS, XenHost
 from tests.xen.pages import Page
 from tests.xen.second_exporter import SecondExporter

@@ -23,9 +23,9 @@ import pytest
 from tests.distributions import chroots
 from tests.distributions.chroots import DEBIAN_12
 from tests.distributions.machine import Machine
-from tests.live.privileges import MOST_EXPOSURE, UNITS, capabilities, directives, exposure
 from tests.packages.conftest import CleanHost, Packages, packages
 from tests.packages.test_deb import block_of
+from tests.support.privileges import MOST_EXPOSURE, UNITS, capabilities, directives, exposure
 from tests.xen.host import XenHost
 from tests.xen.machine import SECOND_EXPORTER_PORT
 from tests.xen.pages import Page

@@ -10,7 +10,7 @@ import pytest
 from fleet import native, settings
 from fleet.native import lacks_targets
 from fleet.parts import Part, parts
-from tests.live.endpoints import Exposition, QuietHandler, http_server
+from tests.support.endpoints import Exposition, QuietHandler, http_server
 
 
 def prometheus(address: str) -> Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import Metric
 
-from tests.live import Exposition
+from tests.support import Exposition
 from tools import health
 from tools.parts import SCHED_EXPORTER
 from virtscope.toolkit.collect import SourceUnavailable

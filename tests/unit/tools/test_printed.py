@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.endpoints import QuietHandler, http_server
+from tests.support.endpoints import QuietHandler, http_server
 from tools import StackError, health, stack, supervision
 from tools.programs import CHECKOUT
 

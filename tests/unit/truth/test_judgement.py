@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.live.pages import Page
+from tests.support.pages import Page
 from truth import table
 from truth.chain import WINDOW, scaled, why_absent
 from truth.judgement import Judgement, Observed, as_document, bars, from_document, judge

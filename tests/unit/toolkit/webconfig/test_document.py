@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from tests.live.program import program_path
+from tests.support.program import program_path
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, CLIENTS, TLS, Pki
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 

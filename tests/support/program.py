@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import random
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -14,13 +11,11 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.support.ports import free_port
 from tools import go_programs, programs
 
 START_SECONDS = 60  # for a program to become ready on a busy machine
 STOP_SECONDS = 15
-_PORTS = 1_000
-_first = 24_000 + _PORTS * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_ports = itertools.cycle(random.sample(range(_first, _first + _PORTS), _PORTS))
 
 
 class Program:
@@ -86,16 +81,3 @@ def require_sloth() -> None:
     if os.environ.get("CI") != "true" and go_programs.state("sloth").name != "built":
         pytest.skip("Sloth is not built yet: `make rules` builds it in about two minutes")
     go_programs.path("sloth")
-
-
-def free_port() -> int:
-    """A loopback TCP port that nothing listens on at this moment.
-
-    It is none that another process of pytest would choose, nor one that the kernel gives to connections
-    (ip_local_port_range begins at 32768): these are taken at any moment.
-    """
-    for port in itertools.islice(_ports, _PORTS):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError(f"none of {_PORTS} ports is free")

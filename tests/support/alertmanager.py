@@ -11,7 +11,7 @@ from typing import Any, Self
 import requests
 import yaml
 
-from tests.live.program import Program
+from tests.support.program import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 

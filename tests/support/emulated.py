@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tests.live.program import free_port
+from tests.support.ports import free_port
 
 AGENT_PORT = 7000
 BOOT_SECONDS = 400  # about 30 on a quiet machine

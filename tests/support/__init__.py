@@ -7,8 +7,8 @@ They run as shipped: `prometheus/` and `alerts/` are copied into a temporary fol
 waiting times are changed. Everything listens on free loopback ports.
 """
 
-from tests.live.alertmanager import Alertmanager
-from tests.live.endpoints import Exposition, Mailbox, Webhook
-from tests.live.prometheus import Prometheus
+from tests.support.alertmanager import Alertmanager
+from tests.support.endpoints import Exposition, Mailbox, Webhook
+from tests.support.prometheus import Prometheus
 
 __all__ = ["Alertmanager", "Exposition", "Mailbox", "Prometheus", "Webhook"]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import requests
 import yaml
 
-from tests.live.endpoints import Group
-from tests.live.program import Program
+from tests.support.endpoints import Group
+from tests.support.program import Program
+from tests.support.promql import PrometheusClient
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class Prometheus:
+class Prometheus(PrometheusClient):
     """The project's Prometheus: its configuration, rules and alerts.
 
     targets: for each job of prometheus.yml, the entries of its targets file; those of the checkout are not read.
@@ -73,7 +72,7 @@ class Prometheus:
         if alertmanager is not None:
             self.watch("alertmanager", [{"targets": [alertmanager]}])
         self._program = Program(program, self.folder)
-        self.url = self._program.url
+        super().__init__(self._program.url)
 
     def __enter__(self) -> Self:
         concurrent = ("--enable-feature=concurrent-rule-eval",) if self._program.name == "prometheus3" else ()
@@ -105,29 +104,9 @@ class Prometheus:
         file.parent.mkdir(exist_ok=True)
         file.write_text(yaml.safe_dump(list(groups)))
 
-    def query(self, expr: str) -> list[dict[str, Any]]:
-        """The instant vector as the API gives it: `[{"metric": {label: value}, "value": [time, "number"]}]`."""
-        result: list[dict[str, Any]] = self._get("query", {"query": expr})["result"]
-        return result
-
-    def value(self, expr: str) -> float:
-        """The value of the only series in the result of `expr`."""
-        (series,) = self.query(expr)
-        return float(series["value"][1])
-
-    def wait_for(self, expr: str, seconds: float) -> list[dict[str, Any]]:
+    def wait_for(self, expr: str, seconds: float, explain: Callable[[], str] = str) -> list[dict[str, Any]]:
         """The first non-empty result of `expr`; AssertionError, with what may explain it, if there is none in time."""
-        deadline = time.monotonic() + seconds
-        while not (result := self.query(expr)):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no result within {seconds} s: {expr}\n{self._explain()}")
-            time.sleep(0.2)
-        return result
-
-    def alerts(self) -> list[dict[str, Any]]:
-        """The pending and firing alerts: `[{"labels": {...}, "annotations": {...}, "state": "firing", ...}]`."""
-        alerts: list[dict[str, Any]] = self._get("alerts", {})["alerts"]
-        return alerts
+        return super().wait_for(expr, seconds, lambda: f"{explain()}\nThe end of its log:\n{self._program.log_tail()}")
 
     def _set_intervals(self, scrapes: str, evaluations: str) -> None:
         configuration = yaml.safe_load(self._configuration.read_text())
@@ -166,15 +145,3 @@ class Prometheus:
                     for key in rule.keys() & {"for", "keep_firing_for"}:
                         rule[key] = "10s" if rule["alert"] == "SamplesNotStored" else duration
             file.write_text(yaml.safe_dump(rules))
-
-    def _get(self, what: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-        answer = requests.get(f"{self.url}/api/v1/{what}", params=parameters, timeout=30).json()
-        if answer["status"] != "success":
-            raise ValueError(f"{parameters}: {answer['error']}")
-        data: dict[str, Any] = answer["data"]
-        return data
-
-    def _explain(self) -> str:
-        targets = self._get("targets", {"state": "active"})["activeTargets"]
-        health = [f"{target['scrapeUrl']} is {target['health']} {target['lastError']}" for target in targets]
-        return "\n".join([*health, "The end of its log:", self._program.log_tail()])

@@ -1,0 +1,37 @@
+"""Wait for what a test needs, not for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import requests
+
+T = TypeVar("T")
+
+
+def wait_for(
+    what: Callable[[], T],
+    seconds: float = 120,
+    *,
+    every: float = 0.1,
+    until: Callable[[T], object] = bool,
+    explain: Callable[[], str] = str,
+) -> T:
+    """The first value of `what` for which `until` is true.
+
+    A request that fails is not yet. AssertionError, with the last value or error and what `explain` says, if there is
+    none within these seconds; `what` is asked once at least.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            last: object = (value := what())
+            if until(value):
+                return value
+        except requests.RequestException as error:
+            last = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s; the last was {last!r}\n{explain()}")
+        time.sleep(every)
