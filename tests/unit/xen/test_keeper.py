@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.waiting import within_a_minute
+from tests.support.waiting import wait_for
 from tests.unit.xen.fake_xl import FakeXl
 from virtscope.toolkit import collect
 from virtscope.xen import xl
@@ -37,11 +37,11 @@ def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked
         guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
         return any(keeper.add_to(Host(None, None, None, None, None, (guest,))).guests)
 
-    within_a_minute(lambda: keeper.background.peek() is not None)
+    wait_for(lambda: keeper.background.peek() is not None)
     toolstack = keeper.background.latest()
     used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
     assert is_shown(used)
     asked = keeper.background.cost.reads
     assert not is_shown(used - 0.5)  # CPU time that would do for the one before
-    within_a_minute(lambda: keeper.background.cost.reads > asked)
-    within_a_minute(lambda: is_shown(used - 0.5))
+    wait_for(lambda: keeper.background.cost.reads > asked)
+    wait_for(lambda: is_shown(used - 0.5))
