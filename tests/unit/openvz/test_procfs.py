@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.openvz.procfs import RecordedProcfs, read_optional, read_text
+from virtscope.openvz import recorded
+from virtscope.openvz.procfs import RecordedProcfs, Unread, read_optional, read_text
+from virtscope.toolkit import bounded
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
 EXPORTERS = Path(__file__).resolve().parents[3] / "exporters"
@@ -61,3 +63,12 @@ def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path, functio
     said = read.stderr.splitlines()[-1]
     assert said.endswith(f"{file} must not be read: run this as root, or give it CAP_DAC_READ_SEARCH")
     assert "SourceUnavailable" in said
+
+
+def test_an_endless_file_is_a_failure_live_and_in_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "LARGEST_FILE", 200_000)
+    (tmp_path / "vz").mkdir()
+    (tmp_path / "vz/vestat").symlink_to("/dev/zero")
+    with pytest.raises(SourceError, match="vz/vestat can't be read: File too large"):
+        read_text(tmp_path, "vz/vestat")
+    assert recorded.read(tmp_path) == {"vz/vestat": Unread("EFBIG")}
