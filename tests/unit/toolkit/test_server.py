@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import logging
 import resource
 import socket
 import struct
@@ -15,8 +14,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.waiting import wait_for
 from virtscope.toolkit import answering, server
@@ -520,56 +517,6 @@ def test_a_lack_of_file_descriptors_costs_the_one_idle_longest(monkeypatch: pyte
 
 def test_the_limits_are_those_of_docs_security_md() -> None:
     assert (MOST_CONNECTIONS, server.MOST_HEAD_BYTES, server.MOST_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
-
-
-# --- Nonsense ---------------------------------------------------------------------------------------------------------
-
-_PIECES = [
-    *(b"GET", b"POST", b"HEAD", b" ", b"/", b"/metrics", b"?", b"%", b" HTTP/1.1", b"HTTP/0.9", b"\r\n", b"\n", b"\r"),
-    *(b"Content-Length", b"Transfer-Encoding", b"Connection", b"Expect: 100-continue", b"Authorization: Basic "),
-    *(b"Accept: ", b"q=", b";", b":", b" :", b"chunked", b"close", b"keep-alive", b"-1", b"9" * 400, b"\0", b"\xff"),
-    *(b"X-Prometheus-Scrape-Timeout-Seconds: ", b"1e-9", b"nan", b"\x16\x03\x01", b"PRI * HTTP/2.0\r\n\r\nSM"),
-]
-_NONSENSE = st.lists(st.sampled_from(_PIECES) | st.binary(max_size=20), max_size=30).map(b"".join)
-_MUTATED = st.builds(
-    lambda at, length, new: SCRAPE[:at] + new + SCRAPE[at + length :],
-    st.integers(0, len(SCRAPE)),
-    st.integers(0, 5),
-    _NONSENSE,
-)
-
-
-class Faults(logging.Handler):
-    """What is logged as a warning or worse."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
-def test_nonsense_is_answered_or_cut_off() -> None:
-    faults = Faults()
-
-    @given(sent=st.one_of(_NONSENSE, _MUTATED, st.builds(bytes.__add__, _MUTATED, _MUTATED)))
-    def send(sent: bytes) -> None:
-        with running.connect() as client:
-            with contextlib.suppress(ConnectionError):
-                client.sendall(sent)
-                client.shutdown(socket.SHUT_WR)
-            answer = everything(client)
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 ")
-        assert faults.records == []
-        running.wait_until_open(0)
-
-    logging.getLogger("virtscope").addHandler(faults)
-    try:
-        with serving() as running:
-            send()
-    finally:
-        logging.getLogger("virtscope").removeHandler(faults)
 
 
 # --- The end ----------------------------------------------------------------------------------------------------------

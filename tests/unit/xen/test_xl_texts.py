@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.support.refusing import refusal
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.model import Info, Placement, Pool, Share, Timing
@@ -319,43 +314,3 @@ def test_cache_occupancy_and_bandwidth() -> None:
     assert parse_psr(of_one + b"web01    1        512 KB/s\n") == ({1: {0: 512 * 1024}}, [])
     line = b"web01                                        1         2592 KB"
     assert parse_psr(header + line + b"\n") == ({}, [line]), "a socket that couldn't be read makes it ambiguous"
-
-
-LINES = st.lists(
-    st.one_of(
-        st.binary(max_size=120),
-        st.sampled_from(
-            [
-                LIST,
-                VERBOSE,
-                WITH_POOLS.rstrip(),
-                row(b"a"),
-                verbose_row(b"b", b"Pool-0").rstrip(),
-                b"Name                                ID Weight  Cap",
-                b"Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)",
-                b"Name                                        ID        Socket 0        Socket 1",
-                b"Cpupool Pool-0: tslice=30ms",
-                b"(domain",
-                b"\t(domid 5)",
-                b"xen_major : 4",
-                b"cpu_mhz : 1.1",
-            ]
-        ),
-    ),
-    max_size=12,
-).map(b"\n".join)
-
-
-@given(LINES)
-def test_any_bytes_give_values_or_the_parsers_own_exception(text: bytes) -> None:
-    for parse in (
-        parse_list,
-        parse_details,
-        parse_pools,
-        parse_shares,
-        parse_vcpus,
-        parse_info,
-        parse_psr,
-    ):
-        with contextlib.suppress(SourceMalformed):
-            parse(text)
