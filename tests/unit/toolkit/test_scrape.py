@@ -6,8 +6,7 @@ import errno
 import os
 import re
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
@@ -30,9 +29,9 @@ from virtscope.toolkit.scrape import Exporter, Process, Source
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/every-exporter.prom"
 
 
-def scraped(*sources: Source) -> dict[str, float]:
-    """Return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
-    text = Exporter("demo", sources).scrape(Format.TEXT, 30).decode()
+def values(exporter: Exporter) -> dict[str, float]:
+    """Scrape; return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
+    text = exporter.scrape(Format.TEXT, 30).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {" ".join([sample.name, *sorted(sample.labels.values())]): sample.value for sample in samples}
 
@@ -121,7 +120,9 @@ def test_a_short_timeout_decides_only_its_own_page(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
     counted = Counted()
     counted.let.clear()
-    impatient = [counted.scrape(form, 0.2) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
+    pages = [counted.exporter.scrape(form, 0.2, shared=True) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
+    assert pages[0] is pages[2], "those who miss the same sources share a page"
+    impatient = [page.decode() for page in pages]
     with ThreadPoolExecutor(1) as pool:
         patient = pool.submit(counted.scrape)
         wait_for(lambda: counted.exporter._under_way)
@@ -135,19 +136,6 @@ def test_a_short_timeout_decides_only_its_own_page(monkeypatch: pytest.MonkeyPat
         assert "\nvalue 1.0\n" in page
         assert '\ndemo_source_up{source="counted"} 0.0\n' in page
     assert '\ndemo_source_up{source="counted"} 1.0\n' in patient.result()
-
-
-def test_those_who_miss_the_same_sources_share_a_page() -> None:
-    counted = Counted()
-    counted.let.clear()
-    round_ = scrape._Round(0)
-    round_.reads = counted.exporter._ask()
-    assert round_.reads[1].wait(60)
-    pages = [counted.exporter._page(round_, Format.TEXT, 0, gzipped=False) for _ in range(5)]
-    assert len({id(page) for page in pages}) == 1
-    counted.let.set()
-    whole = counted.exporter._page(round_, Format.TEXT, time.monotonic() + 60, gzipped=False)
-    assert b"\nreads 1.0\n" in whole
 
 
 def test_a_page_is_let_go_of_after_its_moment() -> None:
@@ -182,15 +170,13 @@ def test_a_scrape_waits_for_others_a_quarter_of_its_time_and_a_second_at_most(mo
 def test_a_source_that_is_not_required_may_be_absent_which_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
-    series = scraped(GOOD, absent)
+    exporter = Exporter("demo", [GOOD, absent])
+    for _ in range(3):
+        series = values(exporter)
     assert (series["demo_up"], series["demo_source_up good"]) == (1, 1)
     assert "demo_source_up extra" not in series
     assert series["demo_source_info absent: this Xen has none extra"] == 1
     assert series["demo_source_errors_total extra unavailable"] == 0
-    caplog.clear()
-    exporter = Exporter("demo", [absent])
-    for _ in range(3):
-        exporter.scrape(Format.TEXT, 30)
     assert [record.levelname for record in caplog.records if "absent" in record.message] == ["INFO"]
 
 
@@ -199,7 +185,7 @@ def test_a_required_source_that_is_missing_is_down_and_so_is_one_that_fails() ->
         (Source("main", raising(SourceUnavailable("not on this machine")), str), "main unavailable"),
         (Source("main", raising(SourceError("status 1")), str, required=False), "error main"),
     ):
-        series = scraped(GOOD, source)
+        series = values(Exporter("demo", [GOOD, source]))
         assert (series["demo_up"], series["demo_source_up main"]) == (0, 0), reason
         assert series[f"demo_source_errors_total {reason}"] == 1
 
@@ -214,26 +200,23 @@ def test_a_failure_is_logged_when_its_reason_changes(caplog: pytest.LogCaptureFi
 
 
 def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCaptureFixture) -> None:
-    broken = True
+    origins: Iterator[str | None] = iter([None, None, None, "cgroup v2"])
 
     def origin() -> str:
-        if broken:
-            raise SourceUnavailable("mountinfo is gone")
-        return "cgroup v2"
+        if known := next(origins):
+            return known
+        raise SourceUnavailable("mountinfo is gone")
 
     another = Source("cgroups", lambda: [GaugeMetricFamily("another", "Another value.", 1)], origin)
     exporter = Exporter("demo", [GOOD, another])
-    page = [exporter.scrape(Format.TEXT, 30).decode() for _ in range(3)][2]
-    assert "\nvalue 1.0\n" in page
-    assert "\nanother 1.0\n" in page
-    assert '\ndemo_source_info{detail="here",source="good"} 1.0\n' in page
-    assert 'demo_source_info{detail="cgroup' not in page
-    assert '\ndemo_source_up{source="cgroups"} 1.0\n' in page, "its values are right all the same"
-    assert '\ndemo_source_errors_total{reason="unavailable",source="cgroups"} 3.0\n' in page
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert caplog.records[0].__dict__["fields"]["err"] == "mountinfo is gone"
-    broken = False
-    assert '\ndemo_source_info{detail="cgroup v2",source="cgroups"} 1.0\n' in exporter.scrape(Format.TEXT, 30).decode()
+    for _ in range(3):
+        series = values(exporter)
+    assert (series["value"], series["another"], series["demo_source_info good here"]) == (1, 1, 1)
+    assert not any(name.startswith("demo_source_info") and "cgroups" in name for name in series)
+    assert series["demo_source_up cgroups"] == 1, "its values are right all the same"
+    assert series["demo_source_errors_total cgroups unavailable"] == 3
+    assert [record.__dict__["fields"]["err"] for record in caplog.records] == ["mountinfo is gone"]
+    assert values(exporter)["demo_source_info cgroup v2 cgroups"] == 1
 
 
 def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
@@ -243,7 +226,7 @@ def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(Process, "families", none_left)
-    series = scraped(GOOD)
+    series = values(Exporter("demo", [GOOD]))
     assert series["value"] == series["demo_up"] == 1
     assert "process_open_fds" not in series
 
@@ -255,10 +238,10 @@ def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "time", clocks)
     exporter = Exporter("demo", [GOOD], target="xen1")  # read in the scrape's own thread
     for before in range(3):
-        page = exporter.scrape(Format.TEXT, 30).decode()
-        assert f"\ndemo_encode_seconds_total {before:.1f}\n" in page
+        series = values(exporter)
+        assert series["demo_encode_seconds_total"] == before
         for metric in ("reads", "seconds", "cpu_seconds"):
-            assert f'\ndemo_source_{metric}_total{{source="good"}} {before + 1:.1f}\n' in page
+            assert series[f"demo_source_{metric}_total good"] == before + 1
 
 
 def test_a_source_in_the_background_has_its_age_and_failures_and_costs_what_it_does_there_and_in_scrapes() -> None:
@@ -267,7 +250,7 @@ def test_a_source_in_the_background_has_its_age_and_failures_and_costs_what_it_d
     background.start()
     background.wait_for_first(60)
     slow = Source("slow", list, lambda: "a program", background=background)
-    series = scraped(GOOD, slow)
+    series = values(Exporter("demo", [GOOD, slow]))
     assert 0 <= series["demo_source_age_seconds slow"] < 60
     assert series["demo_source_reads_total slow"] == 1
     assert 7 <= series["demo_source_cpu_seconds_total slow"] < 60
