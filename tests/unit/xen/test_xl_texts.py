@@ -23,28 +23,22 @@ def verbose_row(name: bytes, pool: bytes, label: bytes = b"-") -> bytes:
     return b"%b %b %8b %16b%16b\n" % (row(name), UUID.encode(), b"-", label, pool)
 
 
-def test_list() -> None:
-    names = [
-        "web01",
-        "name with blanks",
-        "Ubuntu (1)",
-        "12 34",
-        "käse",
-        "",
-        "a-name-that-is-longer-than-forty-characters",
-    ]
-    for name in names:
+def test_lists_of_every_name_and_age() -> None:
+    long = "a-name-that-is-longer-than-forty-characters"
+    for name in ("web01", "name with blanks", "Ubuntu (1)", "12 34", "käse", "", long):
         assert parse_list(LIST + b"\n" + row(name.encode()) + b"\n") == ([Listed(7, name, 7.8, "", "")], [])
-
-
-def test_list_of_xm() -> None:
-    text = (
+    of_xm = (
         b"Name                                      ID Mem(MiB) VCPUs State   Time(s)\n"
         b"Domain-0                                   0     1024     2 r-----   1234.5\n"
         b"web 01                                    12      256     1 -b----     17.0\n"
     )
-    domains, unknown = parse_list(text)
-    assert (domains, unknown) == ([Listed(0, "Domain-0", 1234.5, "", ""), Listed(12, "web 01", 17.0, "", "")], [])
+    assert parse_list(of_xm) == ([Listed(0, "Domain-0", 1234.5, "", ""), Listed(12, "web 01", 17.0, "", "")], [])
+    of_4_1 = b"%b   UUID                            Reason-Code\n%b %b        1\n" % (
+        LIST,
+        row(b"web01"),
+        UUID.encode(),
+    )
+    assert parse_list(of_4_1) == ([Listed(7, "web01", 7.8, UUID, "")], [])
 
 
 def test_list_with_uuid_and_pool() -> None:
@@ -56,28 +50,11 @@ def test_list_with_uuid_and_pool() -> None:
     assert parse_list(sticking)[0][0].cpupool == "sixteen-or-longer", "to the label before it"
 
 
-def test_list_verbose_of_xl_4_1() -> None:
-    text = (
-        LIST
-        + b"   UUID                            Reason-Code\n"
-        + row(b"web01")
-        + b" "
-        + UUID.encode()
-        + b"        1\n"
-    )
-    assert parse_list(text) == ([Listed(7, "web01", 7.8, UUID, "")], [])
-
-
-def test_a_guest_called_like_a_row_is_not_taken_for_one() -> None:
+def test_what_is_no_row_of_a_list() -> None:
     evil = row(b"evil", domid=1) + b" 00000000-0000-0000-0000-000000000001 - -"
-    assert parse_list(WITH_POOLS + verbose_row(evil, b"Pool-0"))[0][0].domid == 7
-
-
-def test_warnings_before_the_list_and_lines_that_are_no_rows() -> None:
+    assert parse_list(WITH_POOLS + verbose_row(evil, b"Pool-0"))[0][0].domid == 7, "a guest called like one"
     text = b"libxl: warning: something\n" + LIST + b"\nwhat is this\n" + row(b"web01") + b"\n"
-    domains, unknown = parse_list(text)
-    assert [domain.name for domain in domains] == ["web01"]
-    assert unknown == [b"what is this"]
+    assert parse_list(text) == ([Listed(7, "web01", 7.8, "", "")], [b"what is this"])
 
 
 def test_details_in_json() -> None:
@@ -94,8 +71,9 @@ def test_details_in_json() -> None:
         assert parse_details(text.encode()) == {3: Details(UUID, kind)}, text
 
 
-def test_details_from_xm() -> None:
-    text = f"""(domain
+def test_details_from_xm_and_from_xl_4_1() -> None:
+    """Of xl 4.1, (image lies on a line of its own too, and names are not quoted."""
+    of_xm = f"""(domain
     (domid 0)
     (name Domain-0)
     (image (linux (kernel )))
@@ -112,22 +90,9 @@ def test_details_from_xm() -> None:
     )
 )
 """
-    assert parse_details(text.encode()) == {0: Details("", "pv"), 1: Details(UUID, "hvm")}
-
-
-def test_details_from_xl_4_1() -> None:
-    """Whose (image lies on a line of its own too, and whose names are not quoted."""
-    lines = [
-        "(domain",
-        "\t(domid 2)",
-        "\t(hvm 1)",
-        "\t(name (hvm 0) x)",
-        f"\t(uuid {UUID})",
-        "\t(image",
-        "\t\t(hvm",
-        "",
-    ]
-    assert parse_details("\n".join(lines).encode()) == {2: Details(UUID, "hvm")}
+    assert parse_details(of_xm.encode()) == {0: Details("", "pv"), 1: Details(UUID, "hvm")}
+    of_4_1 = f"(domain\n\t(domid 2)\n\t(hvm 1)\n\t(name (hvm 0) x)\n\t(uuid {UUID})\n\t(image\n\t\t(hvm\n"
+    assert parse_details(of_4_1.encode()) == {2: Details(UUID, "hvm")}
 
 
 def test_no_list_and_no_details() -> None:
@@ -188,24 +153,6 @@ def test_the_cpus_of_an_affinity() -> None:
     assert {affinity: cpus_of(affinity) for affinity in affinities} == affinities
 
 
-def test_credit_of_xm_and_xl_4_1_has_no_pools_and_minus_one_is_unknown() -> None:
-    text = (
-        b"Name                                ID Weight  Cap\n"
-        b"Domain-0                             0    256    0\n"
-        b"no-such-scheduler                    1     -1   -1\n"
-    )
-    assert parse_shares(text) == ({0: Share(256, 0), 1: Share()}, {}, [])
-
-
-def test_credit2_without_caps_and_a_pool_whose_parameters_are_unknown() -> None:
-    text = (
-        b"Cpupool Pool-0: [sched params unavailable]\n"
-        b"Name                                ID Weight\n"
-        b"web01                                1    512\n"
-    )
-    assert parse_shares(text) == ({1: Share(512, cpupool="Pool-0")}, {"Pool-0": Timing(None, None)}, [])
-
-
 def test_a_guest_called_like_a_header_is_not_taken_for_one() -> None:
     rows = b"%-33b %4d %6d %4d\n%-33b %4d %6d %4d\n" % (b"Name ID", 7, 512, 30, b"web 01", 8, 256, 0)
     shares, _, unknown = parse_shares(b"%-33b %4b %6b %4b\n" % (b"Name", b"ID", b"Weight", b"Cap") + rows)
@@ -222,20 +169,29 @@ def test_a_guest_called_like_a_header_is_not_taken_for_one() -> None:
     assert parse_psr(header + rows) == ({7: {0: 2048}, 8: {0: 3072}}, [])
 
 
-def test_rtds_in_microseconds() -> None:
-    text = (
+def test_other_schedulers_and_ages() -> None:
+    of_xm = (
+        b"Name                                ID Weight  Cap\n"
+        b"Domain-0                             0    256    0\n"
+        b"no-such-scheduler                    1     -1   -1\n"
+    )
+    assert parse_shares(of_xm) == ({0: Share(256, 0), 1: Share()}, {}, []), "no pools, and -1 is unknown"
+    credit2 = (
+        b"Cpupool Pool-0: [sched params unavailable]\n"
+        b"Name                                ID Weight\n"
+        b"web01                                1    512\n"
+    )
+    assert parse_shares(credit2) == ({1: Share(512, cpupool="Pool-0")}, {"Pool-0": Timing(None, None)}, [])
+    rtds = (
         b"Cpupool Pool-0: sched=RTDS\n"
         b"Name                                ID    Period    Budget  Extratime\n"
         b"web01                                1     10000      4000        yes\n"
     )
-    [share] = parse_shares(text)[0].values()
+    [share] = parse_shares(rtds)[0].values()
     assert (share.period, share.budget, share.weight) == (0.01, 0.004, None)
-
-
-def test_a_column_to_come_is_not_guessed_and_a_scheduler_that_is_not_in_use_says_nothing() -> None:
-    text = b"Name ID Luck Cap\nweb01 1 512 0\n"
-    assert parse_shares(text) == ({}, {}, [b"Name ID Luck Cap", b"web01 1 512 0"])
-    assert parse_shares(b"") == ({}, {}, [])
+    to_come = b"Name ID Luck Cap\nweb01 1 512 0\n"
+    assert parse_shares(to_come) == ({}, {}, [b"Name ID Luck Cap", b"web01 1 512 0"])
+    assert parse_shares(b"") == ({}, {}, []), "one that is not in use says nothing"
 
 
 def test_pools() -> None:
@@ -267,12 +223,7 @@ def test_vcpus() -> None:
         [],
     )
     header = text.splitlines(keepends=True)[0]
-    times = (
-        b"what      1.0  all / all",
-        b"-b-       ?.0  all / all",
-        b"-b-       1.0  some / all",
-        b"-b-  1.0  all / some",
-    )
+    times = (b"what  1.0  all / all", b"-b-  ?.0  all / all", b"-b-  1.0  some / all", b"-b-  1.0  all / some")
     for vcpu in [*(b"0    1   " + each for each in times), b"x    1   -b-       1.0  all / all"]:
         malformed = b"web01                                5     " + vcpu
         assert parse_vcpus(header + malformed + b"\n") == ({}, [malformed])
