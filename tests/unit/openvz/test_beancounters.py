@@ -88,14 +88,12 @@ def test_values_of_a_64_bit_host() -> None:
     assert found["held_bytes", "111", "privvmpages"] == 9000 * 4096
     assert found["maxheld_bytes", "111", "privvmpages"] == 8960 * 4096
     assert ("held_bytes", "3400", "swappages") in found
-
-
-def test_values_of_containers_named_by_uuid() -> None:
+    uuid = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
     found = exposed(fixture("virtuozzo7-uuids"))
-    assert found["held_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 1 << 30
-    assert found["limit_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 2 << 30
-    assert found["failures_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 5
-    assert ("limit", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "numproc") not in found
+    assert found["held_bytes", uuid, "physpages"] == 1 << 30
+    assert found["limit_bytes", uuid, "physpages"] == 2 << 30
+    assert found["failures_total", uuid, "physpages"] == 5
+    assert ("limit", uuid, "numproc") not in found
 
 
 def test_both_files_give_the_same_but_for_resources_that_only_one_knows() -> None:
@@ -126,15 +124,12 @@ def test_uids_of_up_to_64_characters_with_blanks_around_them() -> None:
     assert "no uid where one should be" in said
 
 
-def test_no_container_and_not_even_the_host() -> None:
-    assert beancounters.parse(HEAD + "\n") == ("2.5", (), 0, 0)
-
-
 def test_other_versions_are_read_and_shown() -> None:
     for version in ("2.3", "2.4", "2.6", "3.0"):
         text = table(row("numproc", 1, 2, 3, 4, 5, uid="7"), head=HEAD.replace("2.5", version))
         assert exposed(text)["held", "7", "numproc"] == 1
         assert f'\nopenvz_beancounters_info{{version="{version}"}} 1.0\n' in page(text)
+    assert beancounters.parse(HEAD + "\n") == ("2.5", (), 0, 0), "no container and not even the host"
 
 
 def test_an_unknown_column_is_passed_over_and_counted() -> None:

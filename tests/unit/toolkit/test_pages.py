@@ -34,10 +34,7 @@ def test_a_scrape_as_prometheus_sends_it() -> None:
     assert head.path == "/metrics"
     assert head.headers == {"host": "xen1:10290", "accept": "text/plain, */*"}
     assert head.keep
-
-
-def test_lines_may_end_as_netcat_ends_them() -> None:
-    assert parse_head(b"GET / HTTP/1.1\nHost: xen1\n\n").headers == {"host": "xen1"}
+    assert parse_head(b"GET / HTTP/1.1\nHost: xen1\n\n").headers == {"host": "xen1"}, "as netcat ends lines"
 
 
 def test_what_ends_the_connection() -> None:
@@ -230,6 +227,10 @@ def test_the_first_page_leads_to_the_others() -> None:
     for other in ("/metrics", "/m/", "/favicon.ico", "/probe?target=xen1"):
         assert get(pages, other)[::2] == (404, "404: the metrics are at /m\n")
     assert scraped.asked == []
+    refused = pages.answer(b"\0\r\n\r\n", "c")
+    assert b"".join(refused.parts).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"".join(refused.parts).endswith(b"\r\n\r\n400: Bad Request\n")
+    assert not refused.keep
 
 
 def test_a_probe_is_of_the_host_that_it_names() -> None:
@@ -274,12 +275,3 @@ def test_one_who_guesses_too_much_is_asked_to_wait(web: WebConfig, monkeypatch: 
     monkeypatch.setattr(WebConfig, "allows", allows)
     refused = get(Pages("/m", web, Scraped()), "/m")
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
-
-
-def test_what_is_no_request_ends_the_connection() -> None:
-    answer = Pages("/m", None, Scraped()).answer(b"\0\r\n\r\n", "c")
-    written = b"".join(answer.parts)
-    assert written.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert b"\r\nConnection: close\r\n" in written
-    assert written.endswith(b"\r\n\r\n400: Bad Request\n")
-    assert not answer.keep

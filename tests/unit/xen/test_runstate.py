@@ -85,13 +85,10 @@ def test_waiting_is_named_and_in_seconds_and_summed_over_vcpus(xen: FakeXen) -> 
     assert web.runnable_seconds == 32  # a mean of 8 s over all four, the one that is offline included
 
 
-def test_a_domain_that_is_gone_is_left_out(xen: FakeXen) -> None:
+def test_a_domain_that_is_gone_is_left_out_and_one_being_destroyed_has_no_vcpus_to_sum_over(xen: FakeXen) -> None:
+    """0 would be a counter that goes back."""
     xen.show(FakeDomain(0, b"Domain-0", runstate=ACCOUNT), FakeDomain(2, b"db", runstate=ACCOUNT))
     assert [raw.domid for raw in _runstate(xen).read([0, 1, 2])] == [0, 2]
-
-
-def test_a_domain_that_is_being_destroyed_has_no_vcpus_to_sum_over(xen: FakeXen) -> None:
-    """0 would be a counter that goes back."""
     xen.show(FakeDomain(1, b"web", vcpus=[], runstate=ACCOUNT))
     (web,) = _waiting(xen)
     assert web.runnable_seconds is None
@@ -106,18 +103,14 @@ def test_a_hypervisor_without_the_call_or_that_refuses_it_is_no_failure(xen: Fak
         assert words in str(refusal(SourceUnavailable, _runstate(xen).read, [0]))
 
 
-def test_xens_own_library_is_never_asked(xen: FakeXen) -> None:
-    source = _runstate(xen, "-DSTOCK")
+def test_without_a_library_that_knows_it_what_to_do_is_said(xen: FakeXen) -> None:
+    absent = r"libxenctrl.so.4.17 can't be used: .*No such file.*; run node_exporter in the guests"
+    with pytest.raises(SourceUnavailable, match=absent):
+        Asked(xen).read([0])
+    source = _runstate(xen, "-DSTOCK")  # Xen's own, which is never asked
     for _ in range(2):
         with pytest.raises(SourceUnavailable, match=r"only XenServer and XCP-ng .* node_exporter in the guests"):
             source.read([0])
-
-
-def test_without_the_library_it_says_what_to_do(xen: FakeXen) -> None:
-    with pytest.raises(
-        SourceUnavailable, match=r"libxenctrl.so.4.17 can't be used: .*No such file.*; run node_exporter in the guests"
-    ):
-        Asked(xen).read([0])
 
 
 def test_what_can_be_no_account_is_malformed(xen: FakeXen) -> None:
