@@ -94,6 +94,7 @@ def metrics(draw: st.DrawFn) -> Metric:
     return made
 
 
+@settings(max_examples=60)
 @given(st.lists(metrics(), max_size=4))
 def test_writes_what_the_client_writes(made: list[Metric]) -> None:
     assert_as_the_client(Encoder(), made)

@@ -414,6 +414,19 @@ def test_clients_that_ask_and_go_keep_nobody_waiting(monkeypatch: pytest.MonkeyP
         assert scraped.asked == 1
 
 
+def test_a_client_may_go_at_any_time(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as running:
+        for sends in (b"", b"GET / HTTP/1.1\r\nX: ", SCRAPE, LAST):
+            for reset in (False, True):
+                with running.connect(sends=sends) as client:
+                    if sends == LAST:
+                        assert status(client) == b"200"
+                    if reset:
+                        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                running.wait_until_open(0)
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize(("others", "more"), [("127.1.0.{}", "127.2.0.{}"), ("127.0.0.1", "127.0.0.1")])
 @pytest.mark.usefixtures("clock")
 def test_a_new_connection_among_many_requests_has_time_to_bring_its_own(others: str, more: str) -> None:

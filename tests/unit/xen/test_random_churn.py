@@ -20,7 +20,7 @@ from virtscope.xen.exporter import LibraryView, TextView
 from virtscope.xen.recorded import Printed, RawDomain, RawNetwork, RawNode, RawVcpu
 from virtscope.xen.xentop import Iteration
 
-LOOKS = 300
+LOOKS = 200
 NAMES = [b"web", b"db", b"copy", b"copy", b"  copy", b"(null)"]
 MOST_IDS = 12  # so that they come round again, as after 32,752 domains
 # What something does between two looks, and what it has done at the first look at it: in text a new one in the place of

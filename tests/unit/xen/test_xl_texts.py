@@ -55,6 +55,9 @@ def test_what_is_no_row_of_a_list() -> None:
     assert parse_list(WITH_POOLS + verbose_row(evil, b"Pool-0"))[0][0].domid == 7, "a guest called like one"
     text = b"libxl: warning: something\n" + LIST + b"\nwhat is this\n" + row(b"web01") + b"\n"
     assert parse_list(text) == ([Listed(7, "web01", 7.8, "", "")], [b"what is this"])
+    for odd in (row(b"web01").replace(b"-b----", b"-what-"), row(b"web01", seconds=b"?.0")):
+        assert parse_list(LIST + b"\n" + odd + b"\n") == ([], [odd.strip()])
+        assert parse_list(WITH_POOLS + odd + b" " + UUID.encode() + b" - - -\n")[0] == []
 
 
 def test_details_in_json() -> None:
@@ -93,6 +96,7 @@ def test_details_from_xm_and_from_xl_4_1() -> None:
     assert parse_details(of_xm.encode()) == {0: Details("", "pv"), 1: Details(UUID, "hvm")}
     of_4_1 = f"(domain\n\t(domid 2)\n\t(hvm 1)\n\t(name (hvm 0) x)\n\t(uuid {UUID})\n\t(image\n\t\t(hvm\n"
     assert parse_details(of_4_1.encode()) == {2: Details(UUID, "hvm")}
+    assert parse_details(b"(domain\n    (domid 5)\n(domain\n    (name x)\n") == {5: Details("", "")}
 
 
 def test_no_list_and_no_details() -> None:
@@ -189,6 +193,8 @@ def test_other_schedulers_and_ages() -> None:
     )
     [share] = parse_shares(rtds)[0].values()
     assert (share.period, share.budget, share.weight) == (0.01, 0.004, None)
+    odd = b"Name ID Weight Cap\nweb01 x 512 0\nweb02 2 many 0\n"
+    assert parse_shares(odd) == ({}, {}, odd.splitlines()[1:])
     to_come = b"Name ID Luck Cap\nweb01 1 512 0\n"
     assert parse_shares(to_come) == ({}, {}, [b"Name ID Luck Cap", b"web01 1 512 0"])
     assert parse_shares(b"") == ({}, {}, []), "one that is not in use says nothing"
