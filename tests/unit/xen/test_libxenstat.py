@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
 from virtscope.xen.libxenstat import HostReader, Libxenstat
+from virtscope.xen.netdev import NetDev
 from virtscope.xen.recorded import RAW, RawNetwork, RawNode, RawVbd, RawVcpu
 
 
@@ -67,29 +69,12 @@ def test_networks_are_read_where_they_are_asked_for_alone_and_else_given_to_thei
     assert [list(domain.networks) for domain in _source(xen).read(vifs).domains] == [vifs[1], []]
 
 
-class Interfaces:
-    """A net/dev that can be read or not."""
-
-    path = "/proc/net/dev"
-    absent = True
-
-    def read(self) -> dict[int, list[RawNetwork]]:
-        if self.absent:
-            raise SourceUnavailable("absent")
-        return {}
-
-
-def test_whose_networks_are_shown_is_logged_when_it_changes(xen: FakeXen, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "virtscope.xen")
+def test_where_net_dev_cannot_be_read_networks_are_the_librarys(xen: FakeXen) -> None:
     xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)]))
-    interfaces = Interfaces()
-    snapshots = HostReader(_source(xen), interfaces)  # type: ignore[arg-type]
-    theirs, ours = ["networks are libxenstat's"], ["networks are libxenstat's no more"]
-    for absent, said in ((True, theirs), (True, []), (False, ours), (False, []), (True, theirs)):
-        interfaces.absent = absent
-        caplog.clear()
-        assert len(snapshots.read().domains[0].networks) == absent
-        assert [record.getMessage() for record in caplog.records] == said
+    net_dev = Mock(spec=NetDev, path="/proc/net/dev")
+    net_dev.read.side_effect = [SourceUnavailable("absent"), {}]
+    reader = HostReader(_source(xen), net_dev)
+    assert [len(reader.read().domains[0].networks) for _ in range(2)] == [1, 0]
 
 
 def test_a_library_from_before_4_13_has_no_vbd_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
