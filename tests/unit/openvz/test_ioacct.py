@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.refusing import refusal
+from tests.unit.openvz import fake_host
 from virtscope.openvz import ioacct
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
@@ -14,13 +15,7 @@ HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 
 
 def exposed(host: str) -> dict[tuple[str, ...], float]:
-    """Every sample of a host: by name without openvz_container_io_, and the values of its labels."""
-    return {
-        (sample.name.removeprefix("openvz_container_io_"), *sample.labels.values()): sample.value
-        for family in ioacct.families(ioacct.read(HOSTS / host / "proc"))
-        for sample in family.samples
-        if "ctid" in sample.labels
-    }
+    return fake_host.exposed(ioacct.families(ioacct.read(HOSTS / host / "proc")), "openvz_container_io_")
 
 
 def test_values_of_a_2_6_32_host() -> None:

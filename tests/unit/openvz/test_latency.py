@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.openvz import fake_host
 from virtscope.openvz import latency
 from virtscope.openvz.vestat import Units
 
@@ -19,12 +20,7 @@ def text_of(host: str) -> str:
 
 
 def exposed(text: str, units: Units | None) -> dict[tuple[str, ...], float]:
-    """Every sample: by name without openvz_host_latency_, and its type."""
-    return {
-        (sample.name.removeprefix("openvz_host_latency_"), *sample.labels.values()): sample.value
-        for family in latency.families(latency.parse(text), units)
-        for sample in family.samples
-    }
+    return fake_host.exposed(latency.families(latency.parse(text), units), "openvz_host_latency_")
 
 
 def test_a_kernel_that_counts_cycles() -> None:

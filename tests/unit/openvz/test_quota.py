@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.refusing import refusal
+from tests.unit.openvz import fake_host
 from virtscope.openvz import quota
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
@@ -13,12 +14,7 @@ TEXT = (HOSTS / "i386-2.6.18-cycles/proc/vz/vzquota").read_text()
 
 
 def exposed(text: str) -> dict[tuple[str, ...], float]:
-    """Every sample: by name without openvz_quota_, and the values of its labels."""
-    return {
-        (sample.name.removeprefix("openvz_quota_"), *sample.labels.values()): sample.value
-        for family in quota.families(quota.parse(text))
-        for sample in family.samples
-    }
+    return fake_host.exposed(quota.families(quota.parse(text)), "openvz_quota_")
 
 
 def test_values_of_a_32_bit_host() -> None:
