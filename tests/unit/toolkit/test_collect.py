@@ -291,8 +291,8 @@ def test_a_failure_is_counted_at_once_and_reported_when_the_values_are_too_old(s
         background.latest()
 
 
-def test_what_is_not_there_is_no_failure_and_is_looked_for_again(start: Start, clock: Clock) -> None:
-    del clock  # the value doesn't get old
+@pytest.mark.usefixtures("clock")  # so that the value doesn't get old
+def test_what_is_not_there_is_no_failure_and_is_looked_for_again(start: Start) -> None:
     numbers = count(1)
 
     def read() -> int:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from tests.support.refusing import refusal
 from virtscope.toolkit import recording
 from virtscope.toolkit.collect import SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.toolkit.families import family
-from virtscope.toolkit.recording import Failed, Header, Writer
+from virtscope.toolkit.recording import Decode, Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Source
 
@@ -332,3 +333,51 @@ def test_of_a_newer_recording_the_known_sources_play(tmp_path: Path, clock: Cloc
     ]
     path = write_lines(tmp_path / "newer.jsonl.gz", *lines, sources=["guests", "later"], of_later={})
     assert counters(playing(path, clock)) == {"a": 1}
+
+
+# --- Values of a recording ---------------------------------------------------------------------------------------------
+
+
+class Guest(NamedTuple):
+    name: bytes
+    seconds: float = 0.5
+
+
+GUEST = recording.record(Guest, Guest._fields, name=recording.text, seconds=recording.real)
+
+
+WELL_FORMED: list[tuple[Decode[object], object, object]] = [
+    (recording.whole, 0, 0),
+    (recording.whole, 2**64 - 1, 2**64 - 1),
+    (recording.whole, True, 1),
+    (recording.real, 0, 0),
+    (recording.real, 1.5, 1.5),
+    (recording.text, "k\udcffse", b"k\xffse"),
+    (recording.word, "käse", "käse"),
+    (recording.optional(recording.whole), None, None),
+    (recording.optional(recording.whole), 7, 7),
+    (recording.many(recording.whole), [], ()),
+    (recording.many(recording.whole), [1, 2], (1, 2)),
+    (recording.or_failed(recording.whole), {"failed": "timeout"}, Failed("timeout", "")),
+    (recording.or_failed(recording.whole), 3, 3),
+    (GUEST, {"name": "web", "seconds": 2, "of a newer exporter": 1}, Guest(b"web", 2)),
+    (GUEST, {"name": "of an older exporter"}, Guest(b"of an older exporter", 0.5)),
+]
+MALFORMED: list[tuple[Decode[object], list[object]]] = [
+    (recording.whole, [-1, 2**64, 1.0, "1", None]),
+    (recording.real, [-0.5, 2.0**64, True, "1", None, float("nan")]),
+    (recording.text, [1, None, "\ud800"]),
+    (recording.word, [1, None]),
+    (recording.optional(recording.whole), [-1, ""]),
+    (recording.many(recording.whole), [{}, "12", [1, -1], None]),
+    (recording.or_failed(recording.whole), [{"failed": "hard"}, {}, -1]),
+    (GUEST, [[], {"seconds": 1}, {"name": 1}, {"name": "", "seconds": -1}]),
+]
+
+
+def test_what_is_well_formed_and_what_is_not() -> None:
+    for decode, value, decoded in WELL_FORMED:
+        assert decode(value) == decoded, value
+    for decode, values in MALFORMED:
+        for value in values:
+            refusal(SourceMalformed, decode, value)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_for
 from tests.unit.xen.fake_xl import FakeXl
+from virtscope.toolkit import collect
 from virtscope.toolkit.bounded import Commands, Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore, xl
-from virtscope.xen.toolstack import understand
+from virtscope.xen.model import Domain, Host
+from virtscope.xen.toolstack import Keeper, understand
 from virtscope.xen.xl import Xl
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
@@ -198,3 +202,27 @@ def test_one_domain_under_change_does_not_cost_the_others_values(fake: FakeXl, m
     assert known.guests[1].share.weight == 256
     assert known.guests[2].type == "pv"
     assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
+
+
+@pytest.mark.usefixtures("fake")
+def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The toolstack is asked once, and then only when it is woken."""
+    monkeypatch.setattr(collect, "REST", 0.05)
+    name = "app-server-with-a-rather-long-name"
+
+    def is_shown(seconds: float) -> bool:
+        guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
+        return any(keeper.add_to(Host(None, None, None, None, None, (guest,))).guests)
+
+    with closing(Keeper(600)) as keeper:
+        keeper.start()
+        wait_for(lambda: keeper.background.peek() is not None)
+        toolstack = keeper.background.latest()
+        used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
+        assert is_shown(used)
+        asked = keeper.background.cost.reads
+        assert not is_shown(used - 0.5)  # CPU time that would do for the one before
+        wait_for(lambda: keeper.background.cost.reads > asked)
+        wait_for(lambda: is_shown(used - 0.5))
