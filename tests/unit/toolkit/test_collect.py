@@ -26,7 +26,7 @@ from virtscope.toolkit.collect import (
 
 
 class Clock:
-    """In the place of the module `time` in collect.py: goes on when it is told to."""
+    """In the place of the module `time` in collect.py: its time is set by the test."""
 
     def __init__(self) -> None:
         self.now, self.cpu = 1000.0, 100.0

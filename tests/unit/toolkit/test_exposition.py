@@ -211,7 +211,7 @@ def test_a_family_that_cant_be_written_costs_only_itself() -> None:
             assert encoder.openmetrics([odd, _guests("web")]) == client_openmetrics(_guests("web")), what
         assert [error.family for error in refused] == ["odd"] * 4, what
         assert "'odd'" in str(refused[0])
-        for write in (Encoder().text, Encoder().openmetrics):  # which nothing is told of
+        for write in (Encoder().text, Encoder().openmetrics):  # without a callback
             assert refusal(FamilyError, write, [odd]).family == "odd", what
 
 

@@ -335,7 +335,7 @@ def test_of_a_newer_recording_the_known_sources_play(tmp_path: Path, clock: Cloc
     assert counters(playing(path, clock)) == {"a": 1}
 
 
-# --- Values of a recording ---------------------------------------------------------------------------------------------
+# --- Values of a recording --------------------------------------------------------------------------------------------
 
 
 class Guest(NamedTuple):

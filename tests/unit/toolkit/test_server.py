@@ -111,7 +111,7 @@ def serving(scraped: Scraped | None = None, probes: Hosts | None = None) -> Iter
 
 
 class Clock:
-    """In the place of the module `time` in server.py: goes on when it is told to."""
+    """In the place of the module `time` in server.py: its time is set by the test."""
 
     def __init__(self) -> None:
         self.now = 1000.0
