@@ -55,8 +55,9 @@ def test_what_is_no_row_of_a_list() -> None:
     assert parse_list(WITH_POOLS + verbose_row(evil, b"Pool-0"))[0][0].domid == 7, "a guest called like one"
     text = b"libxl: warning: something\n" + LIST + b"\nwhat is this\n" + row(b"web01") + b"\n"
     assert parse_list(text) == ([Listed(7, "web01", 7.8, "", "")], [b"what is this"])
-    for odd in (row(b"web01").replace(b"-b----", b"-what-"), row(b"web01", seconds=b"?.0")):
-        assert parse_list(LIST + b"\n" + odd + b"\n") == ([], [odd.strip()])
+    no_name = b"7 96 1 -b---- 7.8"  # of which one that has none would begin with a blank
+    for odd in (row(b"web01").replace(b"-b----", b"-what-"), row(b"web01", seconds=b"?.0"), no_name, b" 1 -b---- 7.8"):
+        assert parse_list(LIST + b"\n" + odd + b"\n") == ([], [odd])
         assert parse_list(WITH_POOLS + odd + b" " + UUID.encode() + b" - - -\n")[0] == []
 
 
