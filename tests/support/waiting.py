@@ -25,6 +25,7 @@ def wait_for(
     none within these seconds; `what` is asked once at least.
     """
     deadline = time.monotonic() + seconds
+    pause = min(0.005, every)  # growing to `every`: most of what is waited for is there at once
     while True:
         try:
             last: object = (value := what())
@@ -34,4 +35,5 @@ def wait_for(
             last = error
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds:g} s; the last was {last!r}\n{explain()}")
-        time.sleep(every)
+        time.sleep(pause)
+        pause = min(2 * pause, every)

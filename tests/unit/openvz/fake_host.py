@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from prometheus_client import Metric
+
 from virtscope.openvz.vestat import COLUMNS, Row
 
 WIDTHS_32 = [10] * 5 + [20] * 6 + [10]
@@ -43,3 +45,12 @@ def write(procfs: Path, **files: str) -> None:
     (procfs / "vz").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (procfs / "vz" / name).write_text(text)
+
+
+def exposed(families: Iterable[Metric], prefix: str) -> dict[tuple[str, ...], float]:
+    """Every sample: by its name without the prefix, and the values of its labels."""
+    return {
+        (sample.name.removeprefix(prefix), *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }

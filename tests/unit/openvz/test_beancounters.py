@@ -1,4 +1,4 @@
-"""The beancounters, from the kernel's text to samples: fixture hosts of our own, real recordings, malformed text."""
+"""The beancounters, from the kernel's text to samples: fixture hosts of our own, malformed text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.refusing import refusal
 from virtscope.openvz import beancounters
 from virtscope.openvz.beancounters import BeancounterReader, Families
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 
-TESTS = Path(__file__).resolve().parents[2]
-HOSTS = TESTS / "fixtures/openvz"
-RECORDINGS = TESTS.parents[1] / "shared/samples/ubc"
+HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 
 NO_LIMIT = 2**63 - 1
 HEAD = f"Version: 2.5\n{'uid':>10}  {'resource':12}" + "".join(
@@ -89,76 +88,48 @@ def test_values_of_a_64_bit_host() -> None:
     assert found["held_bytes", "111", "privvmpages"] == 9000 * 4096
     assert found["maxheld_bytes", "111", "privvmpages"] == 8960 * 4096
     assert ("held_bytes", "3400", "swappages") in found
-
-
-def test_values_of_containers_named_by_uuid() -> None:
+    uuid = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
     found = exposed(fixture("virtuozzo7-uuids"))
-    assert found["held_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 1 << 30
-    assert found["limit_bytes", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 2 << 30
-    assert found["failures_total", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "physpages"] == 5
-    assert ("limit", "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11", "numproc") not in found
+    assert found["held_bytes", uuid, "physpages"] == 1 << 30
+    assert found["limit_bytes", uuid, "physpages"] == 2 << 30
+    assert found["failures_total", uuid, "physpages"] == 5
+    assert ("limit", uuid, "numproc") not in found
 
 
-@pytest.mark.parametrize("host", ["i386-2.6.18-cycles", "x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"])
-def test_both_files_give_the_same_but_for_resources_that_only_one_knows(host: str) -> None:
-    new, old = exposed(fixture(host)), exposed(fixture(host, "user_beancounters"))
-    assert {key: value for key, value in new.items() if key[2] != "swappages"} == old
-    assert not any(resource == "dummy" for *_, resource in old)
+def test_both_files_give_the_same_but_for_resources_that_only_one_knows() -> None:
+    for host in ("i386-2.6.18-cycles", "x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"):
+        new, old = exposed(fixture(host)), exposed(fixture(host, "user_beancounters"))
+        assert {key: value for key, value in new.items() if key[2] != "swappages"} == old, host
+        assert not any(resource == "dummy" for *_, resource in old)
 
 
-@pytest.mark.parametrize(
-    ("resource", "in_bytes"),
-    [("kmemsize", 1), ("dcachesize", 1), ("othersockbuf", 1), ("dgramrcvbuf", 1), ("swappages", 4096)],
-)
-def test_resources_with_a_size_are_in_bytes(resource: str, in_bytes: int) -> None:
-    found = exposed(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
-    assert found == {
-        ("held_bytes", "101", resource): in_bytes,
-        ("maxheld_bytes", "101", resource): 2 * in_bytes,
-        ("barrier_bytes", "101", resource): 3 * in_bytes,
-        ("limit_bytes", "101", resource): 4 * in_bytes,
-        ("failures_total", "101", resource): 5,
-    }
+def test_resources_with_a_size_are_in_bytes_and_the_others_and_unknown_ones_counts() -> None:
+    sizes = {"kmemsize": 1, "dcachesize": 1, "othersockbuf": 1, "dgramrcvbuf": 1, "swappages": 4096}
+    for resource, size in {**sizes, **dict.fromkeys(("numfile", "numiptent", "quantumfoam"), 0)}.items():
+        unit, factor = ("_bytes", size) if size else ("", 1)
+        assert exposed(table(row(resource, 1, 2, 3, 4, 5, uid="101"))) == {
+            (f"held{unit}", "101", resource): factor,
+            (f"maxheld{unit}", "101", resource): 2 * factor,
+            (f"barrier{unit}", "101", resource): 3 * factor,
+            (f"limit{unit}", "101", resource): 4 * factor,
+            ("failures_total", "101", resource): 5,
+        }
 
 
-@pytest.mark.parametrize("resource", ["numfile", "numiptent", "quantumfoam"])
-def test_the_others_and_unknown_ones_are_counts(resource: str) -> None:
-    found = exposed(table(row(resource, 1, 2, 3, 4, 5, uid="101")))
-    assert found == {
-        ("held", "101", resource): 1,
-        ("maxheld", "101", resource): 2,
-        ("barrier", "101", resource): 3,
-        ("limit", "101", resource): 4,
-        ("failures_total", "101", resource): 5,
-    }
+def test_uids_of_up_to_64_characters_with_blanks_around_them() -> None:
+    for uid in ("101:", "101: ", "101:  ", "      101:", f"{'u' * 64}:"):
+        (found,) = beancounters.parse(f"{HEAD}\n{uid}kmemsize 1 2 3 4 5\n numproc 6 7 8 9 0\n").containers
+        assert (found.ctid, found.bytes.held, found.counts.held) == (uid.strip(" :"), (1,), (6,))
+    said = str(refusal(SourceMalformed, beancounters.parse, GOOD.replace("       101:", f"{'u' * 65}:")))
+    assert "no uid where one should be" in said
 
 
-@pytest.mark.parametrize("uid", ["101:", "101: ", "101:  ", "      101:"])
-def test_blanks_around_a_uid_do_not_matter(uid: str) -> None:
-    rest = "kmemsize 1 2 3 4 5\n numproc 6 7 8 9 0\n"
-    (found,) = beancounters.parse(f"{HEAD}\n{uid}{rest}").containers
-    assert found.ctid == "101"
-    assert found.bytes.held == (1,)
-    assert found.counts.held == (6,)
-
-
-def test_a_uid_of_64_characters_is_the_longest() -> None:
-    longest = "u" * 64
-    text = GOOD.replace("       101:", f"{longest}:")
-    assert [container.ctid for container in beancounters.parse(text).containers] == [longest]
-    with pytest.raises(SourceMalformed, match="no uid where one should be"):
-        beancounters.parse(GOOD.replace("       101:", f"{longest}u:"))
-
-
-def test_no_container_and_not_even_the_host() -> None:
-    assert beancounters.parse(HEAD + "\n") == ("2.5", (), 0, 0)
-
-
-@pytest.mark.parametrize("version", ["2.3", "2.4", "2.6", "3.0"])
-def test_other_versions_are_read_and_shown(version: str) -> None:
-    text = table(row("numproc", 1, 2, 3, 4, 5, uid="7"), head=HEAD.replace("2.5", version))
-    assert exposed(text)["held", "7", "numproc"] == 1
-    assert f'\nopenvz_beancounters_info{{version="{version}"}} 1.0\n' in page(text)
+def test_other_versions_are_read_and_shown() -> None:
+    for version in ("2.3", "2.4", "2.6", "3.0"):
+        text = table(row("numproc", 1, 2, 3, 4, 5, uid="7"), head=HEAD.replace("2.5", version))
+        assert exposed(text)["held", "7", "numproc"] == 1
+        assert f'\nopenvz_beancounters_info{{version="{version}"}} 1.0\n' in page(text)
+    assert beancounters.parse(HEAD + "\n") == ("2.5", (), 0, 0), "no container and not even the host"
 
 
 def test_an_unknown_column_is_passed_over_and_counted() -> None:
@@ -183,12 +154,9 @@ def test_a_known_column_that_is_missing_costs_its_own_values() -> None:
     }
 
 
-def test_a_column_that_comes_twice_is_not_guessed() -> None:
+def test_of_what_comes_twice_a_column_is_not_guessed_and_a_container_taken_as_it_was_last() -> None:
     assert ("held", "101", "numproc") not in exposed(GOOD.replace("maxheld", "   held"))
     assert exposed(GOOD.replace("maxheld", "   held"))["barrier", "101", "numproc"] == 8
-
-
-def test_a_container_that_comes_twice_is_taken_as_it_was_last() -> None:
     text = table(row("numproc", 1, 1, 9, 9, 0, uid="7"), row("numproc", 2, 2, 9, 9, 0, uid="7"))
     assert exposed(text)["held", "7", "numproc"] == 2
 
@@ -196,9 +164,8 @@ def test_a_container_that_comes_twice_is_taken_as_it_was_last() -> None:
 GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 9, 10), row("numfile", 1, 2, 3, 4, 55))
 
 
-@pytest.mark.parametrize(
-    ("text", "offending"),
-    [
+def test_malformed_text_is_refused_and_quoted() -> None:
+    malformed = [
         ("", "''"),
         ("cat: /proc/user_beancounters: Permission denied\n", "Permission denied"),
         (GOOD.replace("resource", "rescource"), "rescource"),
@@ -218,29 +185,25 @@ GOOD = table(row("kmemsize", 1, 2, 3, 4, 5, uid="101"), row("numproc", 6, 7, 8, 
         (GOOD[:-2], "numfile"),  # "5" of "55" and the newline are gone
         (GOOD[: GOOD.index("numfile")], "cut"),
         (GOOD[:-30], "numfile"),
-    ],
-)
-def test_malformed_text_is_refused_and_quoted(text: str, offending: str) -> None:
-    with pytest.raises(SourceMalformed, match=offending):
-        beancounters.parse(text)
+    ]
+    for text, offending in malformed:
+        assert offending in str(refusal(SourceMalformed, beancounters.parse, text))
 
 
 NEXT = row("numproc", 6, 7, 8, 9, 10, uid="102")
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
+def test_a_malformed_container_costs_only_itself() -> None:
+    malformed = [
         row("numproc", 1, 2, 3, 4, uid="101"),
         row("numproc", 1, -2, 3, 4, 5, uid="101"),
         "\n".join([row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 5)]),
         row("numproc", 1, 2, 3, 4, 5),  # of no uid
-    ],
-)
-def test_a_malformed_container_costs_only_itself(bad: str) -> None:
-    text = table(bad, NEXT)
-    assert {ctid for _, ctid, _ in exposed(text)} == {"102"}
-    assert "\nopenvz_beancounters_refused_containers 1.0\n" in page(text)
+    ]
+    for bad in malformed:
+        text = table(bad, NEXT)
+        assert {ctid for _, ctid, _ in exposed(text)} == {"102"}, bad
+        assert "\nopenvz_beancounters_refused_containers 1.0\n" in page(text)
     assert "\nopenvz_beancounters_refused_containers 0.0\n" in page(table(NEXT))
 
 
@@ -251,18 +214,14 @@ def test_a_row_that_runs_into_the_next_uid_costs_both() -> None:
     assert ([each.ctid for each in found.containers], found.refused) == (["102"], 2)
 
 
-@pytest.mark.parametrize("uid", ["102", "0d5a1b3e-7f52-4a0c-9c1e-3b8f6a2d4e71"])
-def test_a_cut_end_costs_only_the_last_container(uid: str) -> None:
-    whole = table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 1234, uid=uid))
-    last = whole.rindex("\n", 0, -1) + 1
-    for end in range(whole.index(":", last) + 1, len(whole) - 1):
-        found = beancounters.parse(whole[:end])
-        assert ([each.ctid for each in found.containers], found.refused) == (["101"], 1)
-
-
-def test_the_last_newline_may_be_missing_or_more_follow() -> None:
-    assert beancounters.parse(GOOD[:-1]) == beancounters.parse(GOOD)
-    assert beancounters.parse(GOOD + "\n") == beancounters.parse(GOOD)
+def test_a_cut_end_costs_only_the_last_container() -> None:
+    for uid in ("102", "0d5a1b3e-7f52-4a0c-9c1e-3b8f6a2d4e71"):
+        whole = table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 1234, uid=uid))
+        last = whole.rindex("\n", 0, -1) + 1
+        for end in range(whole.index(":", last) + 1, len(whole) - 1):
+            found = beancounters.parse(whole[:end])
+            assert ([each.ctid for each in found.containers], found.refused) == (["101"], 1)
+    assert beancounters.parse(GOOD[:-1]) == beancounters.parse(GOOD) == beancounters.parse(GOOD + "\n")
 
 
 @st.composite
@@ -321,23 +280,17 @@ def test_each_containers_own_file_gives_the_same(separate: Path) -> None:
     found = BeancounterReader(separate).read()
     assert sorted(each[:3] for each in found.containers) == sorted(each[:3] for each in together.containers)
     assert (found.version, found.refused) == (None, 0)
-    # Where there is a file of all, theirs are not read again.
-    (separate / "user_beancounters").write_text(GOOD)
-    assert [each.ctid for each in BeancounterReader(separate).read().containers] == ["101"]
-
-
-def test_a_file_that_is_cut_costs_only_its_container(separate: Path) -> None:
-    file = separate / "bc/42/resources"
-    file.write_text(file.read_text()[:-1])
-    found = BeancounterReader(separate).read()
-    assert ([each.ctid for each in found.containers], found.refused) == (["0"], 1)
-
-
-def test_folders_of_containers_that_have_ended_are_passed_over(separate: Path) -> None:
     for name in ("42-ffff880037a3c000", "43"):  # left behind in memory; gone since the folder was listed
         (separate / "bc" / name).mkdir()
     shutil.copy(separate / "bc/42/resources", separate / "bc/42-ffff880037a3c000")
     assert [each.ctid for each in BeancounterReader(separate).read().containers] == ["0", "42"]
+    file = separate / "bc/42/resources"
+    file.write_text(file.read_text()[:-1])
+    found = BeancounterReader(separate).read()
+    assert ([each.ctid for each in found.containers], found.refused) == (["0"], 1), "one that is cut costs only itself"
+    # Where there is a file of all, theirs are not read again.
+    (separate / "user_beancounters").write_text(GOOD)
+    assert [each.ctid for each in BeancounterReader(separate).read().containers] == ["101"]
 
 
 def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,29 +302,3 @@ def test_a_forbidden_file_says_which_capabilities_it_takes(tmp_path: Path, monke
     monkeypatch.setattr(Path, "open", forbidden)  # root, who runs tests in containers, may read anything
     with pytest.raises(SourceUnavailable, match=r"bc/resources .*CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"):
         BeancounterReader(tmp_path).read()
-
-
-def recording(name: str) -> Mapping[tuple[str, str, str], float]:
-    if not RECORDINGS.is_dir():
-        pytest.skip("the recordings of real hosts are not beside this checkout, in ../shared/samples")
-    return exposed((RECORDINGS / name).read_text())
-
-
-def test_a_real_32_bit_host_of_2007() -> None:
-    found = recording("vz_tools-2007-bc-resources-25-32bit.txt")
-    assert {ctid for _, ctid, _ in found} == {"754", "410", "0"}
-    assert len({resource for _, _, resource in found}) == 20
-    assert found["failures_total", "754", "tcprcvbuf"] == 163
-    assert ("limit_bytes", "754", "physpages") not in found
-
-
-def test_a_real_64_bit_host_of_2017() -> None:
-    found = recording("gam0022-2017-ubc25-64bit-failcnt.txt")
-    assert len({resource for _, _, resource in found}) == 20  # of 24 rows, four are dummies
-    assert found["failures_total", "43120", "tcpsndbuf"] == 127242887
-    assert found["limit_bytes", "43120", "physpages"] == 524288 * 4096
-
-
-def test_the_table_of_the_wiki() -> None:
-    found = recording("wiki-openvz-ubc25-nospace-after-colon.txt")
-    assert found["held_bytes", "123", "kmemsize"] == 836919

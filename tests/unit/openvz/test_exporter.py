@@ -30,25 +30,22 @@ def unread(vz: Vz) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("file", "lost"),
-    [
-        ("vz/version", {"openvz_host"}),
-        ("vz/veinfo", {"openvz_container_processes", "openvz_container_addresses", "openvz_veinfo_refused_rows"}),
-        (
-            "vz/latency",
-            {
-                "openvz_host_latency_seconds",
-                "openvz_host_latency_calls",
-                "openvz_host_latency_max_seconds",
-                "openvz_latency_refused_rows",
-            },
-        ),
-    ],
-)
+LOST = {
+    "vz/version": {"openvz_host"},
+    "vz/veinfo": {"openvz_container_processes", "openvz_container_addresses", "openvz_veinfo_refused_rows"},
+    "vz/latency": {
+        "openvz_host_latency_seconds",
+        "openvz_host_latency_calls",
+        "openvz_host_latency_max_seconds",
+        "openvz_latency_refused_rows",
+    },
+}
+
+
+@pytest.mark.parametrize("file", LOST)
 @pytest.mark.parametrize("error", ["EACCES", "EIO"])
 def test_a_file_that_cannot_be_read_costs_its_own_values(
-    file: str, lost: set[str], error: str, caplog: pytest.LogCaptureFixture
+    file: str, error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     procfs = RecordedProcfs()
     procfs.show(FILES)
@@ -57,7 +54,7 @@ def test_a_file_that_cannot_be_read_costs_its_own_values(
     assert unread(vz) == [0]
     procfs.show({**FILES, file: Unread(error)})
     with caplog.at_level(logging.WARNING):
-        assert everything - names(vz) == lost
+        assert everything - names(vz) == LOST[file]
         assert unread(vz) == [1]
     assert len(caplog.records) == 1  # of two reads
     assert f"/proc/{file}" in str(vars(caplog.records[0])["fields"]["err"])

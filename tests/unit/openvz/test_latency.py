@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.openvz import fake_host
 from virtscope.openvz import latency
 from virtscope.openvz.vestat import Units
 
@@ -19,12 +20,7 @@ def text_of(host: str) -> str:
 
 
 def exposed(text: str, units: Units | None) -> dict[tuple[str, ...], float]:
-    """Every sample: by name without openvz_host_latency_, and its type."""
-    return {
-        (sample.name.removeprefix("openvz_host_latency_"), *sample.labels.values()): sample.value
-        for family in latency.families(latency.parse(text), units)
-        for sample in family.samples
-    }
+    return fake_host.exposed(latency.families(latency.parse(text), units), "openvz_host_latency_")
 
 
 def test_a_kernel_that_counts_cycles() -> None:
@@ -37,23 +33,20 @@ def test_a_kernel_that_counts_cycles() -> None:
     assert found["seconds_total", "page_in"] == 1
 
 
-@pytest.mark.parametrize("host", ["x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"])
-def test_a_kernel_that_counts_nanoseconds(host: str) -> None:
-    found = exposed(text_of(host), NANOSECONDS)
-    assert found["seconds_total", "scheduling"] == 5123.7
-    assert found["max_seconds", "scheduling"] == 0.008
-    assert found["calls_total", "scheduling"] == 91355210
-    # These are cycles even there, of a clock whose rate is not given.
-    assert ("seconds_total", "swap_in") not in found
-    assert ("max_seconds", "page_in") not in found
-    assert found["calls_total", "swap_in"] == 6000
-
-
-def test_sections_that_follow_are_not_taken_for_waits() -> None:
+def test_a_kernel_that_counts_nanoseconds() -> None:
+    for host in ("x86_64-2.6.32-nanoseconds", "virtuozzo7-uuids"):
+        found = exposed(text_of(host), NANOSECONDS)
+        assert found["seconds_total", "scheduling"] == 5123.7
+        assert found["max_seconds", "scheduling"] == 0.008
+        assert found["calls_total", "scheduling"] == 91355210
+        # These are cycles even there, of a clock whose rate is not given.
+        assert ("seconds_total", "swap_in") not in found
+        assert ("max_seconds", "page_in") not in found
+        assert found["calls_total", "swap_in"] == 6000
+    # Sections that follow are not taken for waits.
     kinds = [wait.kind for wait in latency.parse(text_of("virtuozzo7-uuids")).waits]
-    assert kinds[0] == "scheduling"
-    assert kinds[1:7] == ["alocatomic", "aloclow", "alochigh", "aloclowmp", "alochighmp", "alocirq"]
-    assert kinds[7:] == ["swap_in", "page_in"]
+    allocations = ["alocatomic", "aloclow", "alochigh", "aloclowmp", "alochighmp", "alocirq"]
+    assert kinds == ["scheduling", *allocations, "swap_in", "page_in"]
 
 
 def test_without_units_there_are_counts_alone() -> None:
@@ -63,21 +56,16 @@ def test_without_units_there_are_counts_alone() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("scheduling:  ", "scheduling"), (" 91355210", ""), (" 91355210", " -1"), ("aloclow:", "scheduling:")],
-)
-def test_a_malformed_row_costs_only_itself(old: str, new: str) -> None:
-    good, text = text_of("x86_64-2.6.32-nanoseconds"), text_of("x86_64-2.6.32-nanoseconds").replace(old, new, 1)
-    found = latency.parse(text)
-    assert (len(found.waits), found.refused) == (len(latency.parse(good).waits) - 1, 1)
+def test_a_malformed_row_costs_only_itself_and_a_malformed_text_is_counted() -> None:
+    good = text_of("x86_64-2.6.32-nanoseconds")
+    changes = (("scheduling:  ", "scheduling"), (" 91355210", ""), (" 91355210", " -1"), ("aloclow:", "scheduling:"))
+    for old, new in changes:
+        found = latency.parse(good.replace(old, new, 1))
+        assert (len(found.waits), found.refused) == (len(latency.parse(good).waits) - 1, 1), new
+    for text in ("", "malformed", "Version: 2.5\n\nLatencies:\nType Lat Calls\nscheduling: 1 2\n\n"):
+        assert latency.parse(text) == ((), 1)
 
 
 def test_a_kind_and_a_column_to_come() -> None:
     text = "Version: 3.0\n\nLatencies:\nType Lat Total_lat Calls Hue\nfsync: 1 2000000000 3 4\n\n"
     assert exposed(text, NANOSECONDS)["seconds_total", "fsync"] == 2
-
-
-@pytest.mark.parametrize("text", ["", "malformed", "Version: 2.5\n\nLatencies:\nType Lat Calls\nscheduling: 1 2\n\n"])
-def test_malformed_text_is_counted(text: str) -> None:
-    assert latency.parse(text) == ((), 1)

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.openvz.procfs import RecordedProcfs, read_optional, read_text
+from virtscope.openvz import recorded
+from virtscope.openvz.procfs import RecordedProcfs, Unread, read_optional, read_text
+from virtscope.toolkit import bounded
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
 EXPORTERS = Path(__file__).resolve().parents[3] / "exporters"
 
 
-def test_text_is_given_as_it_is(tmp_path: Path) -> None:
+def test_text_is_given_as_it_is_and_what_is_absent_or_no_file_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"k\xc3\xa4se \xff\n")
     assert read_text(tmp_path, "file") == read_optional(tmp_path, "file") == "käse \\xff\n"
-
-
-def test_an_absent_file(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
     for name in ("vz/vestat", "file/vestat"):
         assert read_optional(tmp_path, name) is None
         with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
             read_text(tmp_path, name)
+    with pytest.raises(SourceError, match="can't be read: Is a directory"):
+        read_text(tmp_path, "")
 
 
 def test_a_recorded_folder_holds_what_was_read_below_it_and_another_is_absent() -> None:
@@ -35,11 +35,6 @@ def test_a_recorded_folder_holds_what_was_read_below_it_and_another_is_absent() 
     assert (procfs / "bc").folders() == ["101", "7"]
     with pytest.raises(FileNotFoundError):
         (procfs / "fairsched").folders()
-
-
-def test_what_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="can't be read: Is a directory"):
-        read_text(tmp_path, "")
 
 
 @pytest.mark.parametrize("function", ["read_text", "read_optional"])
@@ -61,3 +56,12 @@ def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path, functio
     said = read.stderr.splitlines()[-1]
     assert said.endswith(f"{file} must not be read: run this as root, or give it CAP_DAC_READ_SEARCH")
     assert "SourceUnavailable" in said
+
+
+def test_an_endless_file_is_a_failure_live_and_in_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "LARGEST_FILE", 200_000)
+    (tmp_path / "vz").mkdir()
+    (tmp_path / "vz/vestat").symlink_to("/dev/zero")
+    with pytest.raises(SourceError, match="vz/vestat can't be read: File too large"):
+        read_text(tmp_path, "vz/vestat")
+    assert recorded.read(tmp_path) == {"vz/vestat": Unread("EFBIG")}

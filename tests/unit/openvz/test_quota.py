@@ -1,27 +1,20 @@
-"""Disk quotas, from the kernel's text to samples: fixture hosts of our own, a real recording, malformed text."""
+"""Disk quotas, from the kernel's text to samples: fixture hosts of our own, malformed text."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.support.refusing import refusal
+from tests.unit.openvz import fake_host
 from virtscope.openvz import quota
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
-TESTS = Path(__file__).resolve().parents[2]
-HOSTS = TESTS / "fixtures/openvz"
-RECORDING = TESTS.parents[1] / "shared/samples/ubc/vzquota-comment.txt"
+HOSTS = Path(__file__).resolve().parents[2] / "fixtures/openvz"
 TEXT = (HOSTS / "i386-2.6.18-cycles/proc/vz/vzquota").read_text()
 
 
 def exposed(text: str) -> dict[tuple[str, ...], float]:
-    """Every sample: by name without openvz_quota_, and the values of its labels."""
-    return {
-        (sample.name.removeprefix("openvz_quota_"), *sample.labels.values()): sample.value
-        for family in quota.families(quota.parse(text))
-        for sample in family.samples
-    }
+    return fake_host.exposed(quota.families(quota.parse(text)), "openvz_quota_")
 
 
 def test_values_of_a_32_bit_host() -> None:
@@ -41,21 +34,14 @@ def test_values_of_a_32_bit_host() -> None:
     assert found["refused_rows",] == found["unknown_columns",] == 0
 
 
-@pytest.mark.parametrize("unlimited", [0, 2**31 - 1, 2**32 - 1, 2**53, 2**54 - 1])
-def test_no_limit_is_absent(unlimited: int) -> None:
-    found = exposed(TEXT.replace(f"{1048576:15}{1153434:15}", f" {unlimited} {unlimited}"))
-    assert found["used_bytes", "205"] == 734003 * 1024
-    assert ("soft_limit_bytes", "205") not in found
-    assert ("hard_limit_bytes", "205") not in found
-
-
-def test_the_largest_limit() -> None:
+def test_no_limit_is_absent() -> None:
+    for unlimited in (0, 2**31 - 1, 2**32 - 1, 2**53, 2**54 - 1):
+        found = exposed(TEXT.replace(f"{1048576:15}{1153434:15}", f" {unlimited} {unlimited}"))
+        assert found["used_bytes", "205"] == 734003 * 1024
+        assert ("soft_limit_bytes", "205") not in found, unlimited
+        assert ("hard_limit_bytes", "205") not in found, unlimited
     found = exposed(TEXT.replace(f"{1048576:15}", f" {2**53 - 1}"))
-    assert found["soft_limit_bytes", "205"] == (2**53 - 1) * 1024
-
-
-def test_no_quota() -> None:
-    assert quota.read(HOSTS / "no-container/proc") == ((), 0, 0)
+    assert found["soft_limit_bytes", "205"] == (2**53 - 1) * 1024, "the largest"
 
 
 def test_unknown_and_missing_columns() -> None:
@@ -66,13 +52,11 @@ def test_unknown_and_missing_columns() -> None:
     assert not any("soft" in name or "grace" in name for name, *_ in found)
 
 
-@pytest.mark.parametrize(
-    "bad", ["7: /vz\n", "7: /vz\n  1k-blocks 1 2 3 4 5\n", "7: /vz\n  1k-blocks 1 -2 3 4 5\n", "x\n"]
-)
-def test_a_malformed_quota_costs_only_itself(bad: str) -> None:
-    found = quota.parse(TEXT + bad)
-    assert found.quotas == quota.parse(TEXT).quotas
-    assert found.refused > 0
+def test_a_malformed_quota_costs_only_itself() -> None:
+    for bad in ("7: /vz\n", "7: /vz\n  1k-blocks 1 2 3 4 5\n", "7: /vz\n  1k-blocks 1 -2 3 4 5\n", "x\n"):
+        found = quota.parse(TEXT + bad)
+        assert found.quotas == quota.parse(TEXT).quotas, bad
+        assert found.refused > 0, bad
 
 
 def test_a_cut_end_costs_only_the_last_quota() -> None:
@@ -83,26 +67,9 @@ def test_a_cut_end_costs_only_the_last_quota() -> None:
     assert quota.parse(whole[:-1]) == quota.parse(whole)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n", "malformed\n", TEXT.replace("qid:", "id:"), TEXT[: TEXT.index("\n")] + "\n7: /"]
-)
-def test_malformed_text_is_refused(text: str) -> None:
-    with pytest.raises(SourceMalformed, match="/proc/vz/vzquota"):
-        quota.parse(text)
-
-
-def test_a_kernel_without_quotas(tmp_path: Path) -> None:
-    with pytest.raises(
-        SourceUnavailable, match="vzquota is absent: this kernel keeps no disk quotas, as that of Virtuozzo 7"
-    ):
-        quota.read(tmp_path)
-
-
-def test_a_real_host() -> None:
-    if not RECORDING.is_file():
-        pytest.skip("the recordings of real hosts are not beside this checkout, in ../shared/samples")
-    found = exposed(RECORDING.read_text())
-    assert found["used_bytes", "111"] == 876364 * 1024
-    assert found["soft_limit_bytes", "111"] == 1048576 * 1024
-    assert found["hard_limit_inodes", "111"] == 220000
-    assert found["refused_rows",] == 0
+def test_no_quota_a_malformed_text_and_a_kernel_without_quotas(tmp_path: Path) -> None:
+    assert quota.read(HOSTS / "no-container/proc") == ((), 0, 0)
+    for text in ("", "\n", "malformed\n", TEXT.replace("qid:", "id:"), TEXT[: TEXT.index("\n")] + "\n7: /"):
+        assert "/proc/vz/vzquota" in str(refusal(SourceMalformed, quota.parse, text))
+    said = str(refusal(SourceUnavailable, quota.read, tmp_path))
+    assert "vzquota is absent: this kernel keeps no disk quotas, as that of Virtuozzo 7" in said

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.parsers import FIXTURES
+from tests.support.refusing import refusal
 from virtscope.openvz import procfs as files
 from virtscope.openvz import recorded
 from virtscope.openvz.procfs import RecordedProcfs, Unread
@@ -24,24 +25,24 @@ ADDRESS = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+|[0-9a-f]*:[0-9a-f:]+")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
-def test_files_come_back_as_they_were(host: Path) -> None:
-    read = recorded.read(host / "proc")
-    assert "vz/vestat" in read
-    assert recorded.files(json.loads(json.dumps(encode(dict(read))))) == read
-    assert all((host / "proc" / path).read_bytes() == content for path, content in read.items())
+def test_files_come_back_as_they_were() -> None:
+    for host in HOSTS:
+        read = recorded.read(host / "proc")
+        assert "vz/vestat" in read
+        assert recorded.files(json.loads(json.dumps(encode(dict(read))))) == read
+        assert all((host / "proc" / path).read_bytes() == content for path, content in read.items()), host
 
 
-@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
-def test_no_address_and_no_uuid_survives(host: Path) -> None:
-    everything = "\n".join(
-        f"{path}\n{path.read_text()}" for path in sorted((host / "proc").rglob("*")) if path.is_file()
-    )
-    veinfo = (host / "proc/vz/veinfo").read_text()
-    private = {*UUID.findall(everything), *ADDRESS.findall(veinfo)}
-    assert bool(private) == (host.name != "no-container")
-    written = json.dumps(encode(dict(recorded.anonymised(recorded.read(host / "proc"), StandIns()))))
-    assert [each for each in private if each in written] == []
+def test_no_address_and_no_uuid_survives() -> None:
+    for host in HOSTS:
+        everything = "\n".join(
+            f"{path}\n{path.read_text()}" for path in sorted((host / "proc").rglob("*")) if path.is_file()
+        )
+        veinfo = (host / "proc/vz/veinfo").read_text()
+        private = {*UUID.findall(everything), *ADDRESS.findall(veinfo)}
+        assert bool(private) == (host.name != "no-container")
+        written = json.dumps(encode(dict(recorded.anonymised(recorded.read(host / "proc"), StandIns()))))
+        assert [each for each in private if each in written] == [], host
 
 
 def test_no_word_of_a_quotas_path_survives() -> None:
@@ -84,7 +85,7 @@ def test_a_forbidden_file_is_recorded_as_forbidden(tmp_path: Path, monkeypatch: 
     assert isinstance(caught.value.__cause__, PermissionError)
 
 
-@pytest.mark.parametrize("data", [[], {"vz/vestat": 5}, {"vz/vestat": None}, {"vz/vestat": "\ud800"}])
-def test_what_is_no_reading_is_refused(data: object) -> None:
-    with pytest.raises(SourceMalformed):
-        recorded.files(data)
+def test_what_is_no_reading_is_refused() -> None:
+    malformed: list[object] = [[], {"vz/vestat": 5}, {"vz/vestat": None}, {"vz/vestat": "\ud800"}]
+    for data in malformed:
+        refusal(SourceMalformed, recorded.files, data)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from virtscope.openvz.veinfo import Container, parse
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-SAMPLE = CHECKOUT.parent / "shared" / "samples" / "ubc" / "vz_tools-2007-veinfo.txt"
 UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
 TEXT = f"""\
        101     2    35       192.0.2.1       192.0.2.2
@@ -28,17 +22,6 @@ def test_blank_lines_and_numbers_of_64_bits() -> None:
     assert parse(f"\n7 0 3\n \n8 0 {most}\n") == ((Container("7", 3, 0), Container("8", int(most), 0)), 0)
 
 
-@pytest.mark.parametrize(
-    "bad", ["8\n", "8 0\n", "8 0 x\n", f"8 0 {'9' * 21}\n", "8 0 -1\n", "7 0 4\n", "8 0 35 192.0."]
-)
-def test_a_bad_line_costs_only_itself(bad: str) -> None:
-    assert parse(TEXT + bad) == (parse(TEXT).containers, 1)
-
-
-@pytest.mark.skipif(
-    not SAMPLE.is_file(), reason=f"no {SAMPLE}: a recording of another's host, which lies beside the checkout"
-)
-def test_recording() -> None:
-    containers = {container.ctid: container for container in parse(SAMPLE.read_text()).containers}
-    assert containers["999"] == Container("999", processes=9, addresses=68)
-    assert "0" not in containers
+def test_a_bad_line_costs_only_itself() -> None:
+    for bad in ("8\n", "8 0\n", "8 0 x\n", f"8 0 {'9' * 21}\n", "8 0 -1\n", "7 0 4\n", "8 0 35 192.0."):
+        assert parse(TEXT + bad) == (parse(TEXT).containers, 1), bad

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from types import SimpleNamespace
 
 import pytest
 
+from tests.support.waiting import wait_for
 from virtscope.toolkit import answering as module
 from virtscope.toolkit.answering import (
     MOST_PROBES,
@@ -41,27 +44,46 @@ class Slow:
     def refuse(self, status: HTTPStatus) -> Answer:
         return Answer((b"%d" % status,), keep=False)
 
-    def wait_for(self, count: int) -> None:
-        end = time.monotonic() + 30
-        while len(self.asked) < count:
-            assert time.monotonic() < end, self.asked
-            time.sleep(0.005)
+
+class Queue:
+    """Requests, numbered, that a Slow answers."""
+
+    def __init__(self, has_gone: Callable[[int], bool] = lambda _: False, *, probes: bool = False) -> None:
+        self.slow = Slow()
+        self.answering: Answering[int] = Answering(self.slow, lambda: None, has_gone, probes=probes)
+
+    def ask(self, numbers: Iterable[int], client: str = "client", head: bytes = b"x", host: str = "") -> None:
+        """The client, the host and the number may be in one another: "client {}"."""
+        for number in numbers:
+            self.answering.ask(number, client.format(number), head, host.format(number))
+
+    def wait_until_asked(self, clients: dict[str, int]) -> None:
+        wait_for(lambda: Counter(self.slow.asked), until=lambda asked: asked.total() >= sum(clients.values()))
+        assert Counter(self.slow.asked) == clients
+
+    def finished(self, count: int) -> dict[int, bytes]:
+        """Let all be answered; return the contents of so many answers, by number."""
+        self.slow.let.release(1000)
+        answers: dict[int, bytes] = {}
+
+        def there() -> bool:
+            answers.update({asker: b"".join(answer.parts) for asker, answer in self.answering.finished()})
+            return len(answers) >= count
+
+        wait_for(there)
+        return answers
 
 
-def never_gone(asker: int) -> bool:
-    del asker
-    return False
+@contextmanager
+def queue(has_gone: Callable[[int], bool] = lambda _: False, *, probes: bool = False) -> Iterator[Queue]:
+    one = Queue(has_gone, probes=probes)
+    yield one
+    one.slow.let.release(1000)
+    one.answering.close()
 
 
-def finished(answering: Answering[int], count: int) -> dict[int, bytes]:
-    """Return the contents of so many answers, by client."""
-    end = time.monotonic() + 30
-    answers: dict[int, bytes] = {}
-    while len(answers) < count:
-        assert time.monotonic() < end, answers
-        answers.update({asker: b"".join(answer.parts) for asker, answer in answering.finished()})
-        time.sleep(0.005)
-    return answers
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_the_limits_are_those_of_docs_security_md() -> None:
@@ -70,150 +92,89 @@ def test_the_limits_are_those_of_docs_security_md() -> None:
 
 
 def test_every_thread_has_a_name_of_its_own_and_ends_when_it_is_closed() -> None:
-    answers = Slow()
     before = set(threading.enumerate())
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
-    for number in range(3):
-        answering.ask(number, "client", b"x")
-    answers.wait_for(3)
-    threads = set(threading.enumerate()) - before
-    assert {thread.name for thread in threads} == {"answering 0", "answering 1", "answering 2"}
-    assert all(thread.daemon for thread in threads), "it would hold up the exporter's end"
-    answers.let.release(3)
-    answering.close()
+    with queue() as requests:
+        requests.ask(range(3))
+        requests.wait_until_asked({"client": 3})
+        threads = {each for each in set(threading.enumerate()) - before if each.name.startswith("answering ")}
+        assert {thread.name for thread in threads} == {"answering 0", "answering 1", "answering 2"}
+        assert all(thread.daemon for thread in threads), "it would hold up the exporter's end"
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive()
 
 
 def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
-    answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
-    many = MOST_REQUESTS + 5
-    for number in range(many):
-        answering.ask(number, "greedy", b"its")
-    answering.ask(many, "other", b"other's")
-    answers.wait_for(MOST_REQUESTS_OF_A_CLIENT + 1)
-    assert Counter(answers.asked) == {"greedy": MOST_REQUESTS_OF_A_CLIENT, "other": 1}  # whichever thread was the first
-    for _ in range(many + 1):
-        answers.let.release()
-    assert finished(answering, many + 1) == {**dict.fromkeys(range(many), b"its"), many: b"other's"}
-    answering.close()
+    with queue() as requests:
+        requests.ask(range(45), "greedy", b"its")
+        requests.ask([45], "other", b"other's")
+        requests.wait_until_asked({"greedy": MOST_REQUESTS_OF_A_CLIENT, "other": 1})
+        assert requests.finished(46) == {**dict.fromkeys(range(45), b"its"), 45: b"other's"}
 
 
 def test_one_host_that_hangs_takes_few_places_and_one_client_not_all() -> None:
     """A client asks for one host, and for many; then others ask, and itself for another host."""
-    answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone, probes=True)
-    for number in range(50):
-        answering.ask(number, "greedy", b"x", "silent")
-    answering.ask(50, "greedy", b"x", "good")
-    answering.ask(51, "other", b"x", "silent")
-    answers.wait_for(MOST_PROBES_OF_A_HOST + 2)
-    assert Counter(answers.asked) == {"greedy": MOST_PROBES_OF_A_HOST + 1, "other": 1}
-    for number in range(MOST_PROBES_OF_A_CLIENT):
-        answering.ask(100 + number, "greedy", b"x", f"host {number}")
-    answering.ask(52, "other", b"x", "good")
-    answers.wait_for(MOST_PROBES_OF_A_CLIENT + 2)
-    assert Counter(answers.asked) == {"greedy": MOST_PROBES_OF_A_CLIENT, "other": 2}
-    answers.let.release(MOST_PROBES_OF_A_CLIENT + 53)
-    assert set(finished(answering, MOST_PROBES_OF_A_CLIENT + 53)) == {*range(53), *range(100, 300)}
-    answering.close()
+    with queue(probes=True) as requests:
+        requests.ask(range(50), "greedy", host="silent")
+        requests.ask([50], "greedy", host="good")
+        requests.ask([51], "other", host="silent")
+        requests.wait_until_asked({"greedy": MOST_PROBES_OF_A_HOST + 1, "other": 1})
+        requests.ask(range(100, 100 + MOST_PROBES_OF_A_CLIENT), "greedy", host="host {}")
+        requests.ask([52], "other", host="good")
+        requests.wait_until_asked({"greedy": MOST_PROBES_OF_A_CLIENT, "other": 2})
+        assert set(requests.finished(MOST_PROBES_OF_A_CLIENT + 53)) == {*range(53), *range(100, 300)}
 
 
 def test_how_long_a_request_has_waited_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
-    for number in range(MOST_REQUESTS_OF_A_CLIENT + 1):
-        answering.ask(number, "client", b"x")
-    answers.wait_for(MOST_REQUESTS_OF_A_CLIENT)
-    clock.now += 3
-    answers.let.release(MOST_REQUESTS_OF_A_CLIENT + 1)
-    finished(answering, MOST_REQUESTS_OF_A_CLIENT + 1)
-    assert answers.waited == [0.0] * MOST_REQUESTS_OF_A_CLIENT + [3.0]
-    answering.close()
+    with queue() as requests:
+        requests.ask(range(MOST_REQUESTS_OF_A_CLIENT + 1))
+        requests.wait_until_asked({"client": MOST_REQUESTS_OF_A_CLIENT})
+        clock.now += 3
+        requests.finished(MOST_REQUESTS_OF_A_CLIENT + 1)
+        assert requests.slow.waited == [0.0] * MOST_REQUESTS_OF_A_CLIENT + [3.0]
 
 
-def test_no_more_requests_than_that_are_answered_at_once() -> None:
-    answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
-    for number in range(MOST_REQUESTS + 3):
-        answering.ask(number, f"client {number}", b"x")
-    answers.wait_for(MOST_REQUESTS)
-    time.sleep(0.1)
-    assert len(answers.asked) == MOST_REQUESTS
-    assert answering.withdraw(MOST_REQUESTS, f"client {MOST_REQUESTS}")
-    assert not answering.withdraw(0, "client 0"), "it is being answered"
-    assert answering.withdraw_newest(f"client {MOST_REQUESTS + 1}") == MOST_REQUESTS + 1
-    assert not answering.waits("client 0")
-    for _ in range(MOST_REQUESTS + 1):
-        answers.let.release()
-    assert set(finished(answering, MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
-    answering.close()
+def test_no_more_requests_than_that_are_answered_at_once_and_the_others_can_be_withdrawn() -> None:
+    with queue() as requests:
+        requests.ask(range(MOST_REQUESTS + 3), "client {}")
+        requests.wait_until_asked({f"client {number}": 1 for number in range(MOST_REQUESTS)})
+        time.sleep(0.1)  # for what must not happen
+        assert len(requests.slow.asked) == MOST_REQUESTS
+        waiting = requests.answering
+        assert waiting.withdraw(MOST_REQUESTS, f"client {MOST_REQUESTS}")
+        assert not waiting.withdraw(0, "client 0"), "it is being answered"
+        assert waiting.withdraw_newest(f"client {MOST_REQUESTS + 1}") == MOST_REQUESTS + 1
+        assert not waiting.waits("client 0")
+        assert set(requests.finished(MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
 
 
 def test_who_has_gone_while_it_waited_gets_no_turn() -> None:
-    answers = Slow()
-    gone = {MOST_REQUESTS, MOST_REQUESTS + 1}
-    answering: Answering[int] = Answering(answers, lambda: None, gone.__contains__)
-    for number in range(MOST_REQUESTS + 3):
-        answering.ask(number, f"client {number}", b"x")
-    for _ in range(MOST_REQUESTS + 1):
-        answers.let.release()
-    assert set(finished(answering, MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
-    assert f"client {MOST_REQUESTS}" not in answers.asked
-    answering.close()
+    with queue({MOST_REQUESTS, MOST_REQUESTS + 1}.__contains__) as requests:
+        requests.ask(range(MOST_REQUESTS + 3), "client {}")
+        assert set(requests.finished(MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
+        assert f"client {MOST_REQUESTS}" not in requests.slow.asked
 
 
 def test_a_fault_costs_its_own_request_only(caplog: pytest.LogCaptureFixture) -> None:
-    answers = Slow()
-    answers.let.release(2)
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
-    answering.ask(1, "client", b"faulty")
-    answering.ask(2, "client", b"good")
-    assert finished(answering, 2) == {1: b"500", 2: b"good"}
+    with queue() as requests:
+        requests.ask([1], head=b"faulty")
+        requests.ask([2], head=b"good")
+        assert requests.finished(2) == {1: b"500", 2: b"good"}
     assert [record.exc_info is not None for record in caplog.records] == [True]
-    answering.close()
 
 
-def test_requests_wait_while_there_is_no_thread_to_be_had(
+def test_requests_wait_while_there_is_no_thread_to_be_had_which_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def no_thread(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    answers = Slow()
-    answers.let.release(60)
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
-    with monkeypatch.context() as broken:
-        broken.setattr(threading.Thread, "start", no_thread)
-        for number in range(59):
-            answering.ask(number, "client", b"x")
-        assert answering.finished() == []
-    assert len(caplog.records) == 1
-    answering.ask(59, "client", b"x")
-    assert set(finished(answering, 60)) == set(range(60))
-    answering.close()
-
-
-def test_each_time_that_threads_run_out_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def no_thread(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    answers = Slow()
-    answering: Answering[int] = Answering(answers, lambda: None, never_gone)
-    for busy in (0, 1):  # threads that answer meanwhile
-        with monkeypatch.context() as broken:
-            broken.setattr(threading.Thread, "start", no_thread)
-            for number in range(2):
-                answering.ask(10 * busy + number, "client", b"x")
-        assert len(caplog.records) == busy + 1
-        answering.ask(10 * busy + 2, "client", b"x")
-        answers.wait_for(3 * (busy + 1))
-    answers.let.release(6)
-    finished(answering, 6)
-    answering.close()
+    with queue() as requests:
+        for turn in (1, 2):  # in the second, threads that answer meanwhile
+            with monkeypatch.context() as broken:
+                broken.setattr(threading.Thread, "start", no_thread)
+                requests.ask(range(10 * turn, 10 * turn + 2))
+                assert requests.answering.finished() == []
+            assert len(caplog.records) == turn
+            requests.ask([10 * turn + 2])
+            requests.wait_until_asked({"client": 3 * turn})
+        assert set(requests.finished(6)) == {10, 11, 12, 20, 21, 22}

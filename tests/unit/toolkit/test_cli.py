@@ -17,133 +17,81 @@ from pathlib import Path
 import pytest
 
 import virtscope
+from tests.support.refusing import refusal
 from virtscope.toolkit import cli
 from virtscope.toolkit.recording import Header, Writer
 from virtscope.toolkit.scrape import Exporter
 
 
-def parse(*arguments: str) -> object:
-    return cli.parser("x-exporter", "An exporter.", 9100).parse_args(arguments)
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("127.0.0.1:9100", ("127.0.0.1", 9100)),
-        ("[::1]:0", ("::1", 0)),
-        (":9100", ("", 9100)),
-        ("dom0.example.:65535", ("dom0.example.", 65535)),
-    ],
-)
-def test_listen_addresses(text: str, address: tuple[str, int]) -> None:
-    assert cli.listen_address(text) == address
-
-
-@pytest.mark.parametrize(
-    "text", ["", "9100", "host:", "host:65536", "host:-1", "::1:9100", "::1]:80", "[::1:80", "..:80", f"{'a' * 64}:80"]
-)
-def test_what_is_no_listen_address(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(f"--web.listen-address={text}")
-    assert "argument --web.listen-address: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("path", ["/metrics", "/-/healthy/x", "/a/b.c_d~e/"])
-def test_telemetry_paths(path: str) -> None:
-    assert vars(parse(f"--web.telemetry-path={path}"))["telemetry_path"] == path
-
-
-@pytest.mark.parametrize(
-    "path", ["", "/", "metrics", "/-/healthy", "//metrics", "/m?x", "/m#x", "/a b", "/m\u00e9", "/m\n"]
-)
-def test_paths_that_no_request_would_match(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(f"--web.telemetry-path={path}")
-    assert "must be a path such as /metrics" in capsys.readouterr().err
-
-
-# --- Durations and factors --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("7", 7),
-        ("90s", 90),
-        ("0.25s", 0.25),
-        ("10m", 600),
-        ("1.5h", 5400),
-        ("2d", 172_800),
-        ("1m30s", 90),
-        ("500ms", 0.5),
-        ("1w", 604_800),
-        ("1h2m3s4ms", 3723.004),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert cli.duration(text) == cli.interval_or_never(text) == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "s", "0s", "0.0", "-1s", "1 m", "30m1h", "1m1m", "1.5h30m", "0w", "ms", "1e3", "inf", "nan", "\u0663s"]
-)
-def test_what_is_no_duration(text: str) -> None:
-    for of in (cli.duration, cli.interval_or_never):
-        with pytest.raises(ArgumentTypeError, match="is not a duration above 0, such as 90s, 1m30s or 500ms"):
-            of(text)
-
-
-def test_an_interval_of_0_is_never_and_a_duration_of_0_none() -> None:
-    assert cli.interval_or_never("0") == 0
-    with pytest.raises(ArgumentTypeError):
-        cli.duration("0")
-
-
-def replaying(*arguments: str) -> Namespace:
+def parse(*arguments: str) -> Namespace:
     flags = cli.parser("x-exporter", "An exporter.", 9100)
     flags.add_argument("--source", type=cli.source(["proc", cli.REPLAY]), default="proc")
     cli.add_replay(flags)
     return flags.parse_args(arguments)
 
 
-@pytest.mark.parametrize("speed", ["0.001", "1", "1000000"])
-def test_speeds_of_a_recording(speed: str) -> None:
-    assert replaying(f"--replay.speed={speed}").replay_speed == float(speed)
+def test_what_is_given_without_flags() -> None:
+    given = parse()
+    assert given.listen_address == ("127.0.0.1", 9100), "nobody else on the network"
+    assert (given.telemetry_path, given.procfs, given.sysfs) == ("/metrics", "/proc", "/sys")
+    assert (given.replay_speed, given.replay_once) == (1, False)
+    recorded = cli.recorder("x-exporter").parse_args(["host.jsonl.gz"])
+    assert (recorded.seconds, recorded.interval, recorded.anonymise) == (600, 1, False)
+    assert recorded.procfs == "/proc"
 
 
-@pytest.mark.parametrize("speed", ["0", "-0.5", "1000001", "inf", "nan", "fast"])
-def test_what_is_no_speed(speed: str) -> None:
-    with pytest.raises(SystemExit):
-        replaying(f"--replay.speed={speed}")
+def test_what_flags_take() -> None:
+    taken: dict[tuple[str, str], dict[str, object]] = {
+        ("--web.listen-address", "listen_address"): {
+            "127.0.0.1:9100": ("127.0.0.1", 9100),
+            "[::1]:0": ("::1", 0),
+            ":9100": ("", 9100),
+            "dom0.example.:65535": ("dom0.example.", 65535),
+        },
+        ("--web.telemetry-path", "telemetry_path"): {
+            path: path for path in ("/metrics", "/-/healthy/x", "/a/b.c_d~e/")
+        },
+        ("--replay.speed", "replay_speed"): {"0.001": 0.001, "1": 1.0, "1000000": 1e6},
+        ("--source", "source"): {source: source for source in ("proc", "replay:host.jsonl.gz")},
+    }
+    for (flag, name), values in taken.items():
+        for text, value in values.items():
+            assert vars(parse(f"{flag}={text}"))[name] == value, (flag, text)
 
 
-# --- Flags ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("source", ["proc", "replay:host.jsonl.gz"])
-def test_sources(source: str) -> None:
-    assert replaying(f"--source={source}").source == source
-
-
-@pytest.mark.parametrize("source", ["", "pro", "replay:", "replay", "proc:host.jsonl.gz"])
-def test_what_is_no_source(source: str) -> None:
-    with pytest.raises(SystemExit):
-        replaying(f"--source={source}")
+def test_what_flags_refuse(capsys: pytest.CaptureFixture[str]) -> None:
+    addresses = [
+        "",
+        "9100",
+        "host:",
+        "host:65536",
+        "host:-1",
+        "::1:9100",
+        "::1]:80",
+        "[::1:80",
+        "..:80",
+        "a" * 64 + ":1",
+    ]
+    # What no request would match.
+    paths = ["", "/", "metrics", "/-/healthy", "//metrics", "/m?x", "/m#x", "/a b", "/m\u00e9", "/m\n"]
+    refused = {
+        "--web.listen-address": (addresses, ""),
+        "--web.telemetry-path": (paths, "must be a path such as /metrics"),
+        "--replay.speed": (["0", "-0.5", "1000001", "inf", "nan", "fast"], ""),
+        "--source": (["", "pro", "replay:", "replay", "proc:host.jsonl.gz"], ""),
+        "--web.listen": ([":9100"], ""),  # abbreviated; else a script breaks when another flag that begins so is added
+    }
+    for flag, (values, why) in refused.items():
+        for text in values:
+            refusal(SystemExit, parse, f"{flag}={text}")
+            said = capsys.readouterr().err
+            assert f"argument {flag}: " in said or f"unrecognized arguments: {flag}" in said, text
+            assert why in said, text
 
 
 def test_files_are_no_source_of_an_exporter_that_plays_none() -> None:
     with pytest.raises(ArgumentTypeError, match=r"'replay:host\.jsonl\.gz' is none of proc, xl"):
         cli.source(["proc", "xl"])("replay:host.jsonl.gz")
-
-
-def test_what_is_given_without_flags() -> None:
-    given = vars(parse())
-    assert given["listen_address"] == ("127.0.0.1", 9100), "nobody else on the network"
-    assert (given["telemetry_path"], given["procfs"], given["sysfs"]) == ("/metrics", "/proc", "/sys")
-    recorded = cli.recorder("x-exporter").parse_args(["host.jsonl.gz"])
-    assert (recorded.seconds, recorded.interval, recorded.anonymise) == (600, 1, False)
-    assert recorded.procfs == "/proc"
-    assert (replaying().replay_speed, replaying().replay_once) == (1, False)
 
 
 def test_one_that_reads_other_hosts_has_no_flags_of_this_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,10 +102,17 @@ def test_one_that_reads_other_hosts_has_no_flags_of_this_one(capsys: pytest.Capt
     assert "unrecognized arguments: --path.procfs=/proc" in capsys.readouterr().err
 
 
-def test_flags_are_not_abbreviated() -> None:
-    """Else a script breaks when another flag that begins so is added."""
-    with pytest.raises(SystemExit):
-        parse("--web.listen=:9100")
+def test_durations() -> None:
+    simple = [("7", 7), ("90s", 90), ("0.25s", 0.25), ("10m", 600), ("1.5h", 5400), ("2d", 172_800), ("1w", 604_800)]
+    for text, seconds in [*simple, ("1m30s", 90), ("500ms", 0.5), ("1h2m3s4ms", 3723.004)]:
+        assert cli.duration(text) == cli.interval_or_never(text) == seconds, text
+    none = ["", "s", "0s", "0.0", "-1s", "1 m", "30m1h", "1m1m", "1.5h30m", "0w", "ms", "1e3", "inf", "nan", "\u0663s"]
+    for text in none:
+        for of in (cli.duration, cli.interval_or_never):
+            said = str(refusal(ArgumentTypeError, of, text))
+            assert "is not a duration above 0, such as 90s, 1m30s or 500ms" in said
+    assert cli.interval_or_never("0") == 0
+    refusal(ArgumentTypeError, cli.duration, "0")
 
 
 # --- Log --------------------------------------------------------------------------------------------------------------
@@ -192,15 +147,28 @@ def test_each_line_is_of_the_form_and_level_that_was_chosen(capsys: pytest.Captu
     assert ' level=error msg="source failed" source=xl stack="Traceback' in said
 
 
+@pytest.mark.usefixtures("_log_as_it_was")
+def test_a_name_forges_no_line_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    """What others have named is data in a line, and never a line or a terminal's command."""
+    rude = 'web\x1b[2J\u202e"\\\r\nts=2026-11-22T00:00:00.000+00:00 level=error msg="disk full" \x9b1A'
+    fields = {"fields": {"domain": rude, "err": OSError(rude)}}
+    for form in ("logfmt", "json"):
+        cli.log_to_stderr("info", form)
+        logging.getLogger("virtscope.test").warning("guest %s", rude, extra=fields)
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert said.removesuffix("\n").isprintable()
+        assert said.isascii()
+
+
 # --- Serving and playing ----------------------------------------------------------------------------------------------
 
 
 def test_an_address_in_use_is_said_in_a_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        given = replaying(f"--web.listen-address=127.0.0.1:{port}")
         with pytest.raises(SystemExit) as ended:
-            cli.serve(Exporter("x", []), given)
+            cli.serve(Exporter("x", []), parse(f"--web.listen-address=127.0.0.1:{port}"))
     assert str(ended.value) == (
         f"x-exporter: can't listen on 127.0.0.1:{port}: Address already in use; choose another --web.listen-address"
     )
@@ -208,13 +176,13 @@ def test_an_address_in_use_is_said_in_a_line() -> None:
 
 def test_a_recording_is_played_if_it_is_the_source(tmp_path: Path) -> None:
     file = tmp_path / "host.jsonl.gz"
-    assert cli.playback("x", replaying("--source=proc")) is None
+    assert cli.playback("x", parse("--source=proc")) is None
     with pytest.raises(SystemExit, match=r"x-exporter: .*host\.jsonl\.gz"):
-        cli.playback("x", replaying(f"--source=replay:{file}"))
+        cli.playback("x", parse(f"--source=replay:{file}"))
     writer = Writer(file, Header("x", ("proc",), 1.0, "2026-11-01T12:00:00+00:00", anonymised=False))
     writer.write(0, "proc", "text")
     writer.close()
-    played = cli.playback("x", replaying(f"--source=replay:{file}"))
+    played = cli.playback("x", parse(f"--source=replay:{file}"))
     assert played
     assert played.header.recorded == "2026-11-01T12:00:00+00:00"
 

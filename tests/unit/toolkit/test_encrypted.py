@@ -51,7 +51,7 @@ def connected(keys: Path) -> Iterator[tuple[EncryptedSocket, ssl.SSLSocket]]:
 
 def _until_it_can(step: object, *arguments: object) -> object:
     assert callable(step)
-    for _ in range(5_000):
+    for _ in range(30_000):
         try:
             return step(*arguments)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -82,6 +82,7 @@ def key_updates(keys: Path, count: int) -> bytes:
 
 def test_a_few_changes_of_the_key_do_no_harm(tmp_path: Path) -> None:
     with connected(tmp_path / "keys") as (server, client):
+        assert MOST_OF_NOTHING == 64 << 10, "as docs/security.md says"
         assert client.cipher() == ("TLS_AES_256_GCM_SHA384", "TLSv1.3", 256)
         raw = socket.socket(fileno=client.detach())
         raw.sendall(key_updates(tmp_path / "keys", 300))
@@ -103,7 +104,7 @@ def test_a_client_that_changes_its_key_without_end_is_cut_off_and_keeps_nobody_w
         sending.start()
         turns = 0
         cut_off = False
-        while not cut_off and turns < 10_000:
+        while not cut_off and turns < 60_000:
             turns += 1
             try:
                 server.recv(100)
@@ -153,12 +154,7 @@ def test_what_is_not_tls_is_refused() -> None:
     ISSUED.configure_cert(context)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    server = EncryptedSocket(context, ours)
     with ours, theirs:
         theirs.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         with pytest.raises(ssl.SSLError, match="HTTP_REQUEST"):
-            server.do_handshake()
-
-
-def test_the_limit_is_that_of_docs_security_md() -> None:
-    assert MOST_OF_NOTHING == 64 << 10
+            EncryptedSocket(context, ours).do_handshake()

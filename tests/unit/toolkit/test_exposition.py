@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
@@ -17,8 +17,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sample, Timestamp
 from prometheus_client.utils import floatToGoString
 
-from bench.guests import Guests, by_add_metric
+from tests.support.refusing import refusal
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
+from virtscope.toolkit.families import Block, Blocks, Definition, Series, family, info, series
 from virtscope.toolkit.lines import numbers
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
@@ -87,25 +88,23 @@ def _samples(draw: st.DrawFn, name: str, kind: str) -> Sample:
 
 
 @st.composite
-def families(draw: st.DrawFn) -> Metric:
-    family = Metric(draw(NAMES), draw(TEXTS), draw(st.sampled_from(METRIC_TYPES)), draw(st.sampled_from(["", "bytes"])))
-    family.samples = draw(st.lists(_samples(family.name, family.type), max_size=6))
-    return family
+def metrics(draw: st.DrawFn) -> Metric:
+    made = Metric(draw(NAMES), draw(TEXTS), draw(st.sampled_from(METRIC_TYPES)), draw(st.sampled_from(["", "bytes"])))
+    made.samples = draw(st.lists(_samples(made.name, made.type), max_size=6))
+    return made
 
 
-@given(st.lists(families(), max_size=4))
-def test_writes_what_the_client_writes(metrics: list[Metric]) -> None:
-    assert_as_the_client(Encoder(), metrics)
+@settings(max_examples=60)
+@given(st.lists(metrics(), max_size=4))
+def test_writes_what_the_client_writes(made: list[Metric]) -> None:
+    assert_as_the_client(Encoder(), made)
 
 
 @given(VALUES | st.floats().map(str) | st.decimals(allow_nan=False) | st.fractions(-(10**9), 10**9))
 def test_writes_numbers_as_the_client_does(value: Any) -> None:
     assert_as_the_client(Encoder(), [GaugeMetricFamily("x", "Help.", value)])
-
-
-def test_writes_many_numbers_as_the_client_does_each() -> None:
-    values = [*ODD_VALUES, *LONG_VALUES, 999_999, 1_000_000, 1_500_000, 1_234_567, -1_500_000, 2**53, 2**53 - 1]
-    assert numbers(values) == list(map(floatToGoString, values))
+    many = [value, 999_999, 1_000_000, 1_500_000, 1_234_567, -1_500_000, 2**53, 2**53 - 1]
+    assert numbers(many) == list(map(floatToGoString, many)), "also where several are written at once"
 
 
 # --- Scrape after scrape ----------------------------------------------------------------------------------------------
@@ -132,7 +131,8 @@ def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
     return scrape + [metric for metric in scrape if draw(st.integers(0, 5)) == 0]
 
 
-@given(st.lists(families(), min_size=1, max_size=3), st.data())
+@settings(max_examples=30)  # of four scrapes each
+@given(st.lists(metrics(), min_size=1, max_size=3), st.data())
 def test_keeps_no_stale_line(metrics: list[Metric], data: st.DataObject) -> None:
     encoder = Encoder()
     for _ in range(4):
@@ -154,29 +154,9 @@ def _guests(*names: str, value: float = 1) -> Metric:
     return family
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (_guests("web", "db"), _guests("web", "db", "mail")),
-        (_guests("web", "db", "mail"), _guests("web", "mail")),
-        (_guests("web", "db"), _guests("db", "web")),
-        (_guests("web", "db"), _guests("web", "renamed")),
-        (_guests("web", "web", "web"), _guests("web")),
-        (_guests("web"), _guests()),
-        (_guests(), _guests("web")),
-        (_guests("web", value=0.0), _guests("web", value=-0.0)),
-        (_guests("web", value=1), _guests("web", value=math.nan)),
-    ],
-)
-def test_follows_the_guests(before: Metric, after: Metric) -> None:
-    encoder = Encoder()
-    for scrape in (before, after, before):
-        assert_as_the_client(encoder, [scrape])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_sees_a_single_change_in_a_sample() -> None:
+    sample = Sample("wait_seconds_bucket", {"le": "1"}, 0.0)
+    changes: list[dict[str, Any]] = [
         {"name": "wait_seconds_count"},
         {"labels": {"le": "2"}},
         {"labels": {}},
@@ -184,22 +164,13 @@ def test_follows_the_guests(before: Metric, after: Metric) -> None:
         {"exemplar": Exemplar({"trace": "7"}, 1)},
         {"native_histogram": NATIVE_HISTOGRAM},
         {"value": -0.0},
-    ],
-    ids=str,
-)
-def test_sees_a_single_change_in_a_sample(change: dict[str, Any]) -> None:
-    sample = Sample("wait_seconds_bucket", {"le": "1"}, 0.0)
-    encoder = Encoder()
-    for changed in (sample, sample._replace(**change), sample):
-        family = Metric("wait_seconds", "Wait.", "histogram")
-        family.samples = [sample, changed, sample]
-        assert_as_the_client(encoder, [family])
-
-
-def test_two_families_of_one_name_keep_apart() -> None:
-    encoder = Encoder()
-    for _ in range(3):
-        assert_as_the_client(encoder, [_guests("web", "db"), _guests("mail")])
+    ]
+    for change in changes:
+        encoder = Encoder()
+        for changed in (sample, sample._replace(**change), sample):
+            family = Metric("wait_seconds", "Wait.", "histogram")
+            family.samples = [sample, changed, sample]
+            assert_as_the_client(encoder, [family])
 
 
 def test_a_family_of_the_same_values_is_the_same_object_again() -> None:
@@ -211,16 +182,6 @@ def test_a_family_of_the_same_values_is_the_same_object_again() -> None:
         assert second is third
 
 
-def test_forgets_the_guests_that_are_gone() -> None:
-    encoder = Encoder()
-    encoder.text([_guests(*map(str, range(100)))])
-    encoder.openmetrics([_guests("web")])
-    (kept,) = encoder._layouts.values()
-    assert kept.names == ["xen_domain_vcpus"]
-    encoder.text([])
-    assert not encoder._layouts
-
-
 # --- Families that can't be written -----------------------------------------------------------------------------------
 
 
@@ -230,34 +191,28 @@ def _odd(value: Any = 1, labels: Any = None, documentation: Any = "Help.") -> Me
     return family
 
 
-UNWRITABLE = {
-    "a word for a value": _odd("many"),
-    "no value": _odd(None),
-    "a value beyond floats": _odd(10**400),
-    "a number for a label": _odd(labels={"domid": 7}),
-    "labels that can't be sorted": _odd(labels={"a": "1", 2: "2"}),
-    "a name that is not UTF-8": _odd(labels={"domain": "\udcff"}),
-    "no help": _odd(documentation=None),
-}
-
-
-@pytest.mark.parametrize("family", UNWRITABLE.values(), ids=UNWRITABLE.keys())
-def test_a_family_that_cant_be_written_costs_only_itself(family: Metric) -> None:
-    refused: list[FamilyError] = []
-    encoder = Encoder(on_refused=refused.append)
-    for _ in range(2):
-        assert encoder.text([_guests("web"), family, _guests("db")]) == client_text(_guests("web"), _guests("db"))
-        assert encoder.openmetrics([family, _guests("web")]) == client_openmetrics(_guests("web"))
-    assert [error.family for error in refused] == ["odd"] * 4
-    assert "'odd'" in str(refused[0])
-
-
-@pytest.mark.parametrize("family", UNWRITABLE.values(), ids=UNWRITABLE.keys())
-def test_a_family_that_cant_be_written_raises_without_a_callback(family: Metric) -> None:
-    with pytest.raises(FamilyError, match="odd"):
-        Encoder().text([family])
-    with pytest.raises(FamilyError, match="odd"):
-        Encoder().openmetrics([family])
+def test_a_family_that_cant_be_written_costs_only_itself() -> None:
+    unwritable = {
+        "a word for a value": _odd("many"),
+        "no value": _odd(None),
+        "a value beyond floats": _odd(10**400),
+        "a number for a label": _odd(labels={"domid": 7}),
+        "labels that can't be sorted": _odd(labels={"a": "1", 2: "2"}),
+        "a name that is not UTF-8": _odd(labels={"domain": "\udcff"}),
+        "no help": _odd(documentation=None),
+        "one of blocks": Blocks("odd", "Odd.", [Block(Series("odd", [{"domain": "\udcff"}]), [1])]),
+    }
+    for what, odd in unwritable.items():
+        refused: list[FamilyError] = []
+        encoder = Encoder(on_refused=refused.append)
+        for _ in range(2):
+            page = [_guests("web"), odd, _guests("db")]
+            assert encoder.text(page) == client_text(_guests("web"), _guests("db")), what
+            assert encoder.openmetrics([odd, _guests("web")]) == client_openmetrics(_guests("web")), what
+        assert [error.family for error in refused] == ["odd"] * 4, what
+        assert "'odd'" in str(refused[0])
+        for write in (Encoder().text, Encoder().openmetrics):  # without a callback
+            assert refusal(FamilyError, write, [odd]).family == "odd", what
 
 
 def test_refuses_an_exemplar_where_the_client_does() -> None:
@@ -323,6 +278,75 @@ build_info{version="1"} 1.0
     )
 
 
+# --- Families of blocks, and of definitions ---------------------------------------------------------------------------
+
+BLOCK_NAMES = ["held_bytes", "failures_total", "9lives", "x_created", "température"]
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> Blocks:
+    name = draw(st.sampled_from(BLOCK_NAMES))
+    made = []
+    for labels in draw(st.lists(st.lists(LABELS, max_size=3), max_size=3)):
+        values = draw(st.lists(st.none() | VALUES, min_size=len(labels), max_size=len(labels)))
+        made.append(Block(Series(name, labels), values))
+    return Blocks(name, draw(TEXTS), made)
+
+
+@given(st.lists(blocks(), max_size=3))
+def test_blocks_are_written_as_the_client_writes_their_samples(made: list[Blocks]) -> None:
+    encoder = Encoder()
+    for _ in range(2):  # the second time with the lines that were kept
+        assert_as_the_client(encoder, [*made])
+
+
+@given(st.data())
+def test_a_new_block_of_the_same_series_shows_its_own_values(data: st.DataObject) -> None:
+    labels = data.draw(st.lists(LABELS, min_size=1, max_size=4))
+    held = Series("held_bytes", labels)
+    encoder = Encoder()
+    for _ in range(3):
+        values = data.draw(st.lists(st.none() | VALUES, min_size=len(labels), max_size=len(labels)))
+        made = Blocks("held_bytes", "Held.", [Block(held, values)])
+        assert encoder.text([made]) == client_text(made)
+
+
+def test_blocks_are_a_gauge_or_a_counter_by_their_name_and_none_is_a_recording_rule() -> None:
+    labels = {"ctid": "101", "resource": "numproc"}
+    gauge = GaugeMetricFamily("held", "Held.", labels=list(labels))
+    gauge.add_metric(list(labels.values()), 7)
+    assert Blocks("held", "Held.", [Block(Series("held", [labels, labels]), [7, None])]) == gauge
+    counter = CounterMetricFamily("failures_total", "Refused.", labels=list(labels))
+    counter.add_metric(list(labels.values()), 7)
+    assert Blocks("failures_total", "Refused.", [Block(Series("failures_total", [labels]), [7])]) == counter
+    with pytest.raises(ValueError, match="colon"):
+        Blocks("a:rule", "Rule.", [])
+
+
+def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a_value() -> None:
+    definitions = [
+        Definition[int]("demo_reads_total", "Reads.", lambda number: number or None),
+        Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
+    ]
+    reads, size = series(definitions, [({"thing": "none"}, 0), ({"thing": "some"}, 7)])
+    assert (reads.name, reads.type, reads.documentation) == ("demo_reads", "counter", "Reads.")
+    assert (size.name, size.type, size.documentation) == ("demo_size_bytes", "gauge", "Size.")
+    assert [(sample.name, sample.labels, sample.value) for sample in reads.samples] == [
+        ("demo_reads_total", {"thing": "some"}, 7)
+    ]
+    assert [sample.value for sample in size.samples] == [0, 14]
+    assert [sample.value for sample in family("demo", "", [({}, None), ({"a": "b"}, 0)]).samples] == [0]
+
+
+def test_an_info_metric_is_1_for_each_label_set() -> None:
+    made = info("demo_build", "Version.", [{"version": "1"}, {"version": "2"}])
+    assert (made.name, made.type) == ("demo_build", "info")
+    assert [(sample.name, sample.labels, sample.value) for sample in made.samples] == [
+        ("demo_build_info", {"version": "1"}, 1),
+        ("demo_build_info", {"version": "2"}, 1),
+    ]
+
+
 # --- gzip -------------------------------------------------------------------------------------------------------------
 
 
@@ -335,29 +359,6 @@ def test_any_gzip_reads_every_page(pages: list[list[bytes]]) -> None:
     compressor = Gzip()
     for page in pages:
         assert gzip.decompress(compressor.compress(page)) == b"".join(page)
-
-
-def test_a_piece_that_is_gone_is_not_taken_for_another() -> None:
-    compressor = Gzip()
-    for number in range(100):  # each likely to get the id of the one before
+    for number in range(20):  # each likely to get the id of the one before, which is gone
         piece = b"%d\n" % number * 20_000
         assert gzip.decompress(compressor.compress([piece])) == piece
-
-
-# --- What the benchmark encodes: so many series, new objects and new values in every scrape ---------------------------
-
-
-def _values(families: list[Metric]) -> list[float]:
-    return [sample.value for family in families for sample in family.samples]
-
-
-def test_every_value_changes_from_scrape_to_scrape() -> None:
-    guests = Guests(100)
-    before, after = guests.collect(), guests.collect()
-    assert len(_values(before)) == len(_values(after)) == 100
-    assert all(one != other for one, other in zip(_values(before), _values(after), strict=True))
-
-
-def test_add_metric_makes_the_same_families() -> None:
-    families = Guests(40).collect()
-    assert [by_add_metric(family) for family in families] == families

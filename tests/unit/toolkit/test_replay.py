@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import Metric
 
+from tests.support.refusing import refusal
 from virtscope.toolkit import recording
 from virtscope.toolkit.collect import SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.toolkit.families import family
-from virtscope.toolkit.recording import Failed, Header, Writer
+from virtscope.toolkit.recording import Decode, Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Source
 
@@ -36,16 +38,23 @@ def clock() -> Clock:
     return Clock()
 
 
-def header(interval: float = 1.0) -> Header:
-    return Header("test", ("guests",), interval, "2026-01-01", False)
+HEADER = Header("test", ("guests",), 1.0, "2026-01-01", False)
 
 
-def write(path: Path, readings: Sequence[tuple[float, object]]) -> Path:
+def write(path: Path, readings: Sequence[tuple[float, object]], begins: float | None = None) -> Path:
     path.unlink(missing_ok=True)
-    writer = Writer(path, header())
+    writer = Writer(path, HEADER if begins is None else HEADER._replace(begins=begins))
     for seconds, outcome in readings:
         writer.write(seconds, "guests", outcome)
     writer.close()
+    return path
+
+
+def write_lines(path: Path, *lines: object, **header: object) -> Path:
+    """Write these lines as they are, below a header with these changes."""
+    first = {"format": recording.FORMAT, "version": 1, **HEADER._asdict(), **header}
+    texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in (first, *lines)]
+    path.write_bytes(gzip.compress(b"".join(text + b"\n" for text in texts)))
     return path
 
 
@@ -60,8 +69,9 @@ def decode(data: object) -> Counters:
     return {guest: recording.real(value) for guest, value in data.items()}
 
 
-def playing(path: Path, clock: Clock, speed: float = 1, once: bool = False) -> Source:
-    return Playback(path, "test", speed, once, clock).source("guests", "guests", decode, lambda: families)
+def playing(path: Path, clock: Clock, speed: float = 1, once: bool = False, unix_time: float = 0) -> Source:
+    played = Playback(path, "test", speed, once, clock, unix_time=partial(float, unix_time))
+    return played.source("guests", "guests", decode, lambda: families)
 
 
 def counters(source: Source) -> Counters:
@@ -69,47 +79,56 @@ def counters(source: Source) -> Counters:
     return {sample.labels["guest"]: sample.value for sample in cpu.samples}
 
 
+def played(source: Source, clock: Clock, count: int, every: float = 1) -> list[float]:
+    """Guest a's counter, so many times."""
+    seen = []
+    for _ in range(count):
+        seen.append(counters(source)["a"])
+        clock.now += every
+    return seen
+
+
+# --- Time -------------------------------------------------------------------------------------------------------------
+
+
 def test_the_earlier_of_two_readings_is_served_until_the_later_ones_time(tmp_path: Path, clock: Clock) -> None:
     """The first reading asked for is the beginning, whatever time the recording's first one has."""
     source = playing(write(tmp_path / "r.jsonl.gz", [(5, {"a": 1}), (7, {"a": 2}), (8, {"a": 3})]), clock)
-    seen = []
-    for _ in range(8):
-        seen.append(counters(source)["a"])
-        clock.now += 0.5
-    assert seen == [1, 1, 1, 1, 2, 2, 3, 3]
+    assert played(source, clock, 8, every=0.5) == [1, 1, 1, 1, 2, 2, 3, 3]
 
 
-@pytest.mark.parametrize("late", [-0.4, -0.01, 0, 0.01, 0.4])
-def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clock: Clock, late: float) -> None:
+def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clock: Clock) -> None:
     """Whenever the first scrape is, and however late the others are by less than half a reading's time."""
-    writer = Writer(tmp_path / "r.jsonl.gz", header()._replace(begins=5000.0))
-    for t in range(100):
-        writer.write(t, "guests", {"a": t})
-    writer.close()
+    path = write(tmp_path / "r.jsonl.gz", [(t, {"a": t}) for t in range(100)], begins=5000.0)
     for first in (5000.0, 5030.0, 5030.25, 5030.999):
-        played = Playback(tmp_path / "r.jsonl.gz", "test", 1, False, clock, unix_time=partial(float, first))
-        source = played.source("guests", "guests", decode, lambda: families)
-        began = counters(source)["a"]
-        assert began == first // 1 - 5000
-        clock.now += 5 + late
-        assert counters(source)["a"] == began + 5
-        clock.now += 95 - late
-        assert counters(source)["a"] == 99 + began, "it goes round as ever"
-
-
-def test_one_that_begins_later_waits_with_its_first_reading(tmp_path: Path, clock: Clock) -> None:
-    writer = Writer(tmp_path / "r.jsonl.gz", header()._replace(begins=5000.0))
-    writer.write(0, "guests", {"a": 7})
-    writer.close()
-    played = Playback(tmp_path / "r.jsonl.gz", "test", 1, False, clock, unix_time=lambda: 4000.0)
-    assert counters(played.source("guests", "guests", decode, lambda: families)) == {"a": 7}
+        for late in (-0.4, -0.01, 0, 0.01, 0.4):
+            source = playing(path, clock, unix_time=first)
+            began = counters(source)["a"]
+            assert began == first // 1 - 5000
+            clock.now += 5 + late
+            assert counters(source)["a"] == began + 5, late
+            clock.now += 95 - late
+            assert counters(source)["a"] == 99 + began, "it goes round as ever"
+    assert counters(playing(path, clock, unix_time=4000.0)) == {"a": 0}, "until it begins, its first reading"
 
 
 def test_speed(tmp_path: Path, clock: Clock) -> None:
     source = playing(write(tmp_path / "r.jsonl.gz", [(t, {"a": t}) for t in range(100)]), clock, speed=10)
+    assert played(source, clock, 2, every=4) == [0, 40]
+
+
+def test_once_ends_in_a_clear_failure(tmp_path: Path, clock: Clock) -> None:
+    source = playing(write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})]), clock, once=True)
     counters(source)
-    clock.now += 4
-    assert counters(source) == {"a": 40}
+    clock.now += 1.9
+    assert counters(source) == {"a": 2}
+    clock.now += 0.1
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable, match=r"is over after 2 s; start the exporter again"):
+            source.read()
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_series_is_marked_with_the_recordings_name(tmp_path: Path, clock: Clock) -> None:
@@ -149,11 +168,7 @@ def test_a_seldom_scrape_misses_nothing_of_a_pass(tmp_path: Path, clock: Clock) 
 
 def test_a_reset_in_the_recording_stays_one(tmp_path: Path, clock: Clock) -> None:
     source = playing(write(tmp_path / "r.jsonl.gz", [(0, {"a": 100}), (1, {"a": 3}), (2, {"a": 5})]), clock)
-    seen = []
-    for _ in range(6):
-        seen.append(counters(source)["a"])
-        clock.now += 1
-    assert seen == [100, 3, 5, 5, 3, 5]
+    assert played(source, clock, 6) == [100, 3, 5, 5, 3, 5]
 
 
 recordings = st.lists(
@@ -166,8 +181,8 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
     tmp_path_factory: pytest.TempPathFactory, readings: list[Counters]
 ) -> None:
     """Nor elsewhere, unless the recording's own does or is that of a guest which is started later."""
-    path = tmp_path_factory.getbasetemp() / "any.jsonl.gz"
     clock = Clock()
+    path = tmp_path_factory.getbasetemp() / "any.jsonl.gz"
     source = playing(write(path, list(enumerate(readings))), clock)
     recorded_last: Counters = {}
     shown_last: Counters = {}
@@ -189,27 +204,18 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
 def test_a_counter_that_never_falls_in_the_recording_never_falls(
     tmp_path_factory: pytest.TempPathFactory, speed: int, values: list[int], pauses: list[float]
 ) -> None:
-    path = tmp_path_factory.getbasetemp() / "rising.jsonl.gz"
     clock = Clock()
+    path = tmp_path_factory.getbasetemp() / "rising.jsonl.gz"
     readings = [(t, {"a": min(value, 2**64 - 1)}) for t, value in enumerate(values)]
     source = playing(write(path, readings), clock, speed)
-    before = 0.0
+    seen = []
     for pause in [0, *pauses]:
         clock.now += pause
-        now = counters(source)["a"]
-        assert now >= before
-        before = now
+        seen.append(counters(source)["a"])
+    assert seen == sorted(seen)
 
 
-def test_once_ends_in_a_clear_failure(tmp_path: Path, clock: Clock) -> None:
-    source = playing(write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})]), clock, once=True)
-    counters(source)
-    clock.now += 1.9
-    assert counters(source) == {"a": 2}
-    clock.now += 0.1
-    for _ in range(2):
-        with pytest.raises(SourceUnavailable, match=r"is over after 2 s; start the exporter again"):
-            source.read()
+# --- What is wrong with a recording -----------------------------------------------------------------------------------
 
 
 def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> None:
@@ -223,23 +229,15 @@ def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> No
     assert counters(source) == {"a": 3}
 
 
-def test_a_recording_of_another_exporter_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl.gz", [(0, {})])
-    with pytest.raises(SourceMalformed, match="of test-exporter, not of xentop-exporter"):
-        Playback(path, "xentop", 1, False)
-
-
 def test_a_recording_that_is_gone_at_the_seam_fails_until_it_is_back(tmp_path: Path, clock: Clock) -> None:
     path = write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})])
     source = playing(path, clock)
-    counters(source)
-    clock.now += 1
-    counters(source)
+    played(source, clock, 2)
     path.rename(tmp_path / "elsewhere")
     for _ in range(4):
-        clock.now += 1
         with pytest.raises(SourceUnavailable, match="can't be read"):
             source.read()
+        clock.now += 1
     (tmp_path / "elsewhere").rename(path)
     assert counters(source)["a"] >= 2
 
@@ -247,38 +245,29 @@ def test_a_recording_that_is_gone_at_the_seam_fails_until_it_is_back(tmp_path: P
 def test_a_cut_off_file_plays_up_to_its_last_whole_reading(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = write(tmp_path / "r.jsonl.gz", [(t, {"a": t}) for t in range(50)]).read_bytes()
-    cut = tmp_path / "cut.jsonl.gz"
-    cut.write_bytes(whole[: len(whole) * 2 // 3])
-    source = playing(cut, clock, once=True)
+    path = write(tmp_path / "r.jsonl.gz", [(t, {"a": t}) for t in range(50)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    source = playing(path, clock, once=True)
     seen = []
     with contextlib.suppress(SourceUnavailable):
         for _ in range(50):
-            seen.append(counters(source)["a"])
-            clock.now += 1
+            seen += played(source, clock, 1)
     assert 10 < len(seen) < 50
     assert seen == list(range(len(seen)))
     (said,) = [line for line in caplog.records if "cut off" in line.message]
     assert said.__dict__["fields"]["seconds"] == seen[-1]
 
-
-@pytest.mark.parametrize("kept", range(0, 400, 7))
-def test_wherever_it_is_cut_it_plays_or_says_why_not(tmp_path: Path, clock: Clock, kept: int) -> None:
-    path = write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})])
-    path.write_bytes(path.read_bytes()[:kept])
-    with contextlib.suppress(SourceMalformed):
-        assert counters(playing(path, clock)) == {"a": 1}
+    whole = write(path, [(0, {"a": 1}), (1, {"a": 2})]).read_bytes()
+    for kept in range(len(whole)):
+        path.write_bytes(whole[:kept])
+        with contextlib.suppress(SourceMalformed):  # it says why not
+            assert counters(playing(path, clock)) == {"a": 1}, kept
 
 
-def lines(*objects: object) -> Iterator[bytes]:
-    yield json.dumps({"format": "virtscope recording", "version": 1, **header()._asdict()}).encode()
-    for each in objects:
-        yield each if isinstance(each, bytes) else json.dumps(each).encode()
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
+def test_a_malformed_line_ends_the_replay_with_its_number(tmp_path: Path, clock: Clock) -> None:
+    good = [{"t": t, "source": "guests", "data": {"a": t}} for t in (0, 4)]
+    malformed: list[tuple[object, str]] = [
         (b"{", "no JSON"),
         (b"[" * 100_000, "no JSON"),
         (b"[]", "no JSON object"),
@@ -288,26 +277,25 @@ def lines(*objects: object) -> Iterator[bytes]:
         ({"t": 5, "source": 5, "data": {}}, '"source" a name'),
         ({"t": 5, "source": "guests"}, 'neither "data" nor "failed"'),
         ({"t": 5, "source": "guests", "failed": "tired"}, "'tired' for one of"),
-    ],
-)
-def test_a_malformed_line_ends_the_replay_with_its_number(
-    tmp_path: Path, clock: Clock, line: object, complaint: str
-) -> None:
+    ]
+    for line, complaint in malformed:
+        source = playing(write_lines(tmp_path / "r.jsonl.gz", *good, line), clock)
+        assert counters(source) == {"a": 0}
+        clock.now += 4
+        for _ in range(2):
+            with pytest.raises(SourceMalformed, match=r"4 of .*r\.jsonl\.gz") as caught:
+                source.read()
+            assert complaint in str(caught.value)
+
+
+def test_what_is_no_recording_of_this_exporter_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl.gz"
-    good = [{"t": t, "source": "guests", "data": {"a": t}} for t in (0, 4)]
-    path.write_bytes(gzip.compress(b"\n".join(lines(*good, line)) + b"\n"))
-    source = playing(path, clock)
-    assert counters(source) == {"a": 0}
-    clock.now += 4
-    for _ in range(2):
-        with pytest.raises(SourceMalformed, match=r"4 of .*r\.jsonl\.gz") as caught:
-            source.read()
-        assert complaint in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
+    with pytest.raises(SourceUnavailable, match="can't be read: No such file"):
+        Playback(path, "test", 1, False)
+    path.write_text("a text\n")
+    with pytest.raises(SourceMalformed, match="is no recording"):
+        Playback(path, "test", 1, False)
+    headers: list[tuple[dict[str, object], str]] = [
         ({"format": "something"}, "is no recording"),
         ({"version": 2}, "of version 2; this exporter reads version 1"),
         ({"interval": 0}, '"interval" must be'),
@@ -316,28 +304,16 @@ def test_a_malformed_line_ends_the_replay_with_its_number(
         ({"begins": -1}, '"begins" must be'),
         ({"sources": []}, '"sources" must be'),
         ({"exporter": None}, '"exporter" and'),
-    ],
-)
-def test_a_malformed_header(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
-    path = tmp_path / "r.jsonl.gz"
-    first = {**json.loads(next(lines())), **change}
-    path.write_bytes(gzip.compress(json.dumps(first).encode() + b"\n"))
-    with pytest.raises(SourceMalformed, match=complaint):
-        Playback(path, "test", 1, False)
-
-
-def test_no_recording_at_all(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailable, match="can't be read: No such file"):
-        Playback(tmp_path / "r.jsonl.gz", "test", 1, False)
-    (tmp_path / "text").write_text("a text\n")
-    with pytest.raises(SourceMalformed, match="is no recording"):
-        Playback(tmp_path / "text", "test", 1, False)
+        ({"exporter": "xentop"}, "of xentop-exporter, not of test-exporter"),
+    ]
+    for header, complaint in headers:
+        write_lines(path, {"t": 0, "source": "guests", "data": {}}, **header)
+        assert complaint in str(refusal(SourceMalformed, Playback, path, "test", 1, False))
 
 
 def test_a_decompression_bomb_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "LONGEST_LINE", 1 << 20)
-    path = tmp_path / "r.jsonl.gz"
-    path.write_bytes(gzip.compress(b"\n".join(lines(b" " * (8 << 20)))))
+    path = write_lines(tmp_path / "r.jsonl.gz", b" " * (8 << 20))
     with pytest.raises(SourceMalformed, match=r"line 2 of .*: longer than 1 MiB"):
         Playback(path, "test", 1, False)
 
@@ -345,32 +321,63 @@ def test_a_decompression_bomb_is_not_read_into_memory(tmp_path: Path, monkeypatc
 def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl.gz").write_text("mine")
     with pytest.raises(FileExistsError):
-        Writer(tmp_path / "r.jsonl.gz", header())
+        Writer(tmp_path / "r.jsonl.gz", HEADER)
     assert (tmp_path / "r.jsonl.gz").read_text() == "mine"
 
 
 def test_of_a_newer_recording_the_known_sources_play(tmp_path: Path, clock: Clock) -> None:
-    path = tmp_path / "newer.jsonl.gz"
     lines = [
-        {
-            **header()._asdict(),
-            "format": recording.FORMAT,
-            "version": 1,
-            "sources": ["guests", "later"],
-            "of_later": {},
-        },
         {"t": 0, "source": "later", "data": 7},
         {"t": 0, "source": "guests", "data": {"a": 1}, "of_later": 1},
         {"t": 1, "source": "later", "data": 8},
     ]
-    with gzip.open(path, "wt") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+    path = write_lines(tmp_path / "newer.jsonl.gz", *lines, sources=["guests", "later"], of_later={})
     assert counters(playing(path, clock)) == {"a": 1}
 
 
-def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "other.jsonl.gz"
-    with gzip.open(path, "wt") as file:
-        file.write(json.dumps({**header()._asdict(), "format": recording.FORMAT, "version": 2}) + "\n")
-    with pytest.raises(SourceMalformed, match="of version 2; this exporter reads version 1"):
-        Playback(path, "test", 1, False)
+# --- Values of a recording --------------------------------------------------------------------------------------------
+
+
+class Guest(NamedTuple):
+    name: bytes
+    seconds: float = 0.5
+
+
+GUEST = recording.record(Guest, Guest._fields, name=recording.text, seconds=recording.real)
+
+
+WELL_FORMED: list[tuple[Decode[object], object, object]] = [
+    (recording.whole, 0, 0),
+    (recording.whole, 2**64 - 1, 2**64 - 1),
+    (recording.whole, True, 1),
+    (recording.real, 0, 0),
+    (recording.real, 1.5, 1.5),
+    (recording.text, "k\udcffse", b"k\xffse"),
+    (recording.word, "käse", "käse"),
+    (recording.optional(recording.whole), None, None),
+    (recording.optional(recording.whole), 7, 7),
+    (recording.many(recording.whole), [], ()),
+    (recording.many(recording.whole), [1, 2], (1, 2)),
+    (recording.or_failed(recording.whole), {"failed": "timeout"}, Failed("timeout", "")),
+    (recording.or_failed(recording.whole), 3, 3),
+    (GUEST, {"name": "web", "seconds": 2, "of a newer exporter": 1}, Guest(b"web", 2)),
+    (GUEST, {"name": "of an older exporter"}, Guest(b"of an older exporter", 0.5)),
+]
+MALFORMED: list[tuple[Decode[object], list[object]]] = [
+    (recording.whole, [-1, 2**64, 1.0, "1", None]),
+    (recording.real, [-0.5, 2.0**64, True, "1", None, float("nan")]),
+    (recording.text, [1, None, "\ud800"]),
+    (recording.word, [1, None]),
+    (recording.optional(recording.whole), [-1, ""]),
+    (recording.many(recording.whole), [{}, "12", [1, -1], None]),
+    (recording.or_failed(recording.whole), [{"failed": "hard"}, {}, -1]),
+    (GUEST, [[], {"seconds": 1}, {"name": 1}, {"name": "", "seconds": -1}]),
+]
+
+
+def test_what_is_well_formed_and_what_is_not() -> None:
+    for decode, value, decoded in WELL_FORMED:
+        assert decode(value) == decoded, value
+    for decode, values in MALFORMED:
+        for value in values:
+            refusal(SourceMalformed, decode, value)

@@ -6,14 +6,12 @@ import errno
 import os
 import re
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from prometheus_client import Metric, ProcessCollector
@@ -22,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from tests.golden_pages import assert_golden
-from tests.unit.waiting import within_a_minute
+from tests.support.waiting import wait_for
 from virtscope.toolkit import collect, scrape
 from virtscope.toolkit.collect import Background, Cost, InlineReader, SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Format
@@ -31,9 +29,9 @@ from virtscope.toolkit.scrape import Exporter, Process, Source
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/every-exporter.prom"
 
 
-def scraped(*sources: Source) -> dict[str, float]:
-    """Return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
-    text = Exporter("demo", sources).scrape(Format.TEXT, 30).decode()
+def values(exporter: Exporter) -> dict[str, float]:
+    """Scrape; return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
+    text = exporter.scrape(Format.TEXT, 30).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {" ".join([sample.name, *sorted(sample.labels.values())]): sample.value for sample in samples}
 
@@ -42,81 +40,17 @@ def giving() -> list[Metric]:
     return [GaugeMetricFamily("value", "A value.", 1)]
 
 
-def giving_another() -> list[Metric]:
-    return [GaugeMetricFamily("another", "Another value.", 1)]
+def raising(*errors: Exception) -> Callable[[], list[Metric]]:
+    """A read that raises one after the other, and then the last."""
+    left = list(errors)
 
-
-def raising(error: Exception) -> Callable[[], list[Metric]]:
     def read() -> list[Metric]:
-        raise error
+        raise left.pop(0) if len(left) > 1 else left[0]
 
     return read
 
 
 GOOD = Source("good", giving, lambda: "here")
-
-
-def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is being read for, the others wait for the read behind it: there are two reads and two pages in memory."""
-    monkeypatch.setattr(scrape, "MOST_HELD_BACK_SECONDS", 30.0)
-    reading, let = threading.Semaphore(0), threading.Event()
-
-    def slowly() -> list[Metric]:
-        reading.release()
-        let.wait(30)
-        return giving()
-
-    exporter = Exporter("demo", [Source("slow", slowly, lambda: "here"), GOOD])
-    pages: list[bytes] = []
-    scrapes = [
-        threading.Thread(target=lambda: pages.append(exporter.scrape(Format.TEXT, 30, gzipped=False)))
-        for _ in range(20)
-    ]
-    scrapes[0].start()
-    assert reading.acquire(timeout=30)
-    for thread in scrapes[1:]:
-        thread.start()
-    time.sleep(1)
-    let.set()
-    for thread in scrapes:
-        thread.join(30)
-    assert len(pages) == 20
-    assert len({id(page) for page in pages}) == 2
-    assert exporter.scrape(Format.OPENMETRICS, 30).endswith(b"# EOF\n")
-
-
-def test_no_read_begins_before_the_pages_of_the_last_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrape, "MOST_HELD_BACK_SECONDS", 30.0)
-    events: list[str] = []
-    writing, let = threading.Event(), threading.Event()
-
-    def read() -> list[Metric]:
-        events.append("read")
-        return giving()
-
-    exporter = Exporter("demo", [Source("good", read, lambda: "here")])
-    encode = exporter._encode
-
-    def slowly(*arguments: Any, **named: Any) -> bytes:
-        writing.set()
-        let.wait(30)
-        events.append("written")
-        return encode(*arguments, **named)
-
-    monkeypatch.setattr(exporter, "_encode", slowly)
-    scrapes = [threading.Thread(target=exporter.scrape, args=(Format.TEXT, 30)) for _ in range(5)]
-    scrapes[0].start()
-    assert writing.wait(30)
-    for thread in scrapes[1:]:
-        thread.start()
-    time.sleep(1)
-    let.set()
-    for thread in scrapes:
-        thread.join(30)
-    assert events == ["read", "written"] * 2
-
-
-# --- A moment ---------------------------------------------------------------------------------------------------------
 
 
 class Counted:
@@ -137,82 +71,78 @@ class Counted:
         return self.exporter.scrape(form, seconds, shared=shared).decode()
 
 
-@pytest.fixture
-def long_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
+# --- Together ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("long_moment")
+def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is being read for, the others wait for the read behind it: there are two reads and two pages in memory.
+
+    No read begins before the pages of the last are written.
+    """
+    monkeypatch.setattr(scrape, "MOST_HELD_BACK_SECONDS", 30.0)
+    counted = Counted()
+    exporter = counted.exporter
+    writing, let = threading.Event(), threading.Event()
+    encode = exporter._encode
+
+    def write(*arguments: object, **named: object) -> bytes:
+        writing.set()
+        assert let.wait(30)
+        return encode(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(exporter, "_encode", write)
+    with ThreadPoolExecutor(20) as pool:
+        first = pool.submit(exporter.scrape, Format.TEXT, 30)
+        assert writing.wait(30)
+        others = [pool.submit(exporter.scrape, Format.TEXT, 30) for _ in range(19)]
+        wait_for(lambda: exporter._newest and exporter._newest.waiting == 19)
+        assert counted.reads == 1
+        let.set()
+        pages = {id(scrape.result(60)): scrape.result() for scrape in (first, *others)}
+    assert len(pages) == counted.reads == 2
+    assert exporter.scrape(Format.OPENMETRICS, 30).endswith(b"# EOF\n")
+
+
 def test_what_comes_in_the_same_moment_has_the_same_values_in_each_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But who doesn't share, such as somebody who looks twice with curl, gets values of its own."""
+    monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
     counted = Counted()
     first = counted.scrape()
     assert counted.scrape() == first
     assert "\nreads 1.0\n" in counted.scrape(Format.OPENMETRICS)
-    monkeypatch.setattr(scrape, "MOMENT_SECONDS", 0.0)
-    assert "\nreads 2.0\n" in counted.scrape()
-
-
-@pytest.mark.usefixtures("long_moment")
-def test_who_does_not_share_gets_values_of_its_own() -> None:
-    """As somebody who looks twice with curl."""
-    counted = Counted()
-    for turn in ("1", "2", "3"):
+    for turn in ("2", "3", "4"):
         assert f"\nreads {turn}.0\n" in counted.scrape(shared=False)
-    assert "\nreads 4.0\n" in counted.scrape()
+    monkeypatch.setattr(scrape, "MOMENT_SECONDS", 0.0)
+    assert "\nreads 5.0\n" in counted.scrape()
 
 
-@pytest.mark.usefixtures("long_moment")
-def test_a_short_timeout_decides_only_its_own_page() -> None:
+def test_a_short_timeout_decides_only_its_own_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
     counted = Counted()
     counted.let.clear()
+    pages = [counted.exporter.scrape(form, 0.2, shared=True) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
+    assert pages[0] is pages[2], "those who miss the same sources share a page"
+    impatient = [page.decode() for page in pages]
     with ThreadPoolExecutor(1) as pool:
-        impatient = [counted.scrape(form, 1) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
         patient = pool.submit(counted.scrape)
-        within_a_minute(lambda: counted.exporter._under_way)
-        again = counted.scrape(seconds=1)
+        wait_for(lambda: counted.exporter._under_way)
+        impatient += [counted.scrape(seconds=0.2, shared=shared) for shared in (True, False)]
+        assert not patient.done()
+        assert counted.reads == 1
         counted.let.set()
         assert "\nreads 1.0\n" in patient.result(60)
-    for page in (*impatient, again):
+    for page in impatient:
         assert "\nreads " not in page
         assert "\nvalue 1.0\n" in page
         assert '\ndemo_source_up{source="counted"} 0.0\n' in page
     assert '\ndemo_source_up{source="counted"} 1.0\n' in patient.result()
-    assert counted.reads == 1
-
-
-@pytest.mark.usefixtures("long_moment")
-def test_one_that_comes_while_another_waits_longer_is_answered_by_its_own_deadline() -> None:
-    counted = Counted()
-    counted.let.clear()
-    with ThreadPoolExecutor(1) as pool:
-        patient = pool.submit(counted.scrape)
-        within_a_minute(lambda: counted.reads)
-        for shared in (True, False):
-            page = counted.scrape(seconds=1, shared=shared)
-            assert not patient.done()
-            assert ("\nvalue 1.0\n" in page, "\nreads " in page) == (True, False)
-        counted.let.set()
-        assert "\nreads 1.0\n" in patient.result(60)
-
-
-def test_those_who_miss_the_same_sources_share_a_page() -> None:
-    counted = Counted()
-    counted.let.clear()
-    round_ = scrape._Round(0)
-    round_.reads = counted.exporter._ask()
-    assert round_.reads[1].wait(60)
-    pages = [counted.exporter._page(round_, Format.TEXT, 0, gzipped=False) for _ in range(5)]
-    assert len({id(page) for page in pages}) == 1
-    counted.let.set()
-    whole = counted.exporter._page(round_, Format.TEXT, time.monotonic() + 60, gzipped=False)
-    assert b"\nreads 1.0\n" in whole
 
 
 def test_a_page_is_let_go_of_after_its_moment() -> None:
     """That of a host with 100,000 series is large, and the next scrape a minute away."""
     counted = Counted()
     counted.scrape()
-    within_a_minute(lambda: counted.exporter._newest is None)
+    wait_for(lambda: counted.exporter._newest is None)
 
 
 def test_without_a_thread_to_let_go_of_it_a_page_is_served_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,8 +151,8 @@ def test_without_a_thread_to_let_go_of_it_a_page_is_served_all_the_same(monkeypa
 
     counted = Counted()
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    assert "\nreads 1.0\n" in counted.scrape(shared=False)
-    assert "\nreads 2.0\n" in counted.scrape(shared=False)
+    for turn in ("1", "2"):
+        assert f"\nreads {turn}.0\n" in counted.scrape(shared=False)
 
 
 def test_a_scrape_waits_for_others_a_quarter_of_its_time_and_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,45 +167,31 @@ def test_a_scrape_waits_for_others_a_quarter_of_its_time_and_a_second_at_most(mo
 # --- Its sources ------------------------------------------------------------------------------------------------------
 
 
-def test_a_source_that_is_not_required_may_be_absent() -> None:
-    series = scraped(GOOD, Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False))
-    assert series["demo_up"] == 1
-    assert series["demo_source_up good"] == 1
+def test_a_source_that_is_not_required_may_be_absent_which_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
+    exporter = Exporter("demo", [GOOD, absent])
+    for _ in range(3):
+        series = values(exporter)
+    assert (series["demo_up"], series["demo_source_up good"]) == (1, 1)
     assert "demo_source_up extra" not in series
     assert series["demo_source_info absent: this Xen has none extra"] == 1
     assert series["demo_source_errors_total extra unavailable"] == 0
-
-
-def test_a_required_source_that_is_missing_is_down() -> None:
-    series = scraped(GOOD, Source("main", raising(SourceUnavailable("not on this machine")), str))
-    assert series["demo_up"] == 0
-    assert series["demo_source_errors_total main unavailable"] == 1
-
-
-def test_any_other_failure_of_a_source_that_is_not_required_counts() -> None:
-    series = scraped(GOOD, Source("extra", raising(SourceError("status 1")), str, required=False))
-    assert series["demo_up"] == 0
-    assert series["demo_source_up extra"] == 0
-    assert series["demo_source_errors_total error extra"] == 1
-
-
-def test_absence_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
-    exporter = Exporter("demo", [absent])
-    with caplog.at_level("INFO"):
-        for _ in range(3):
-            exporter.scrape(Format.TEXT, 30)
     assert [record.levelname for record in caplog.records if "absent" in record.message] == ["INFO"]
 
 
+def test_a_required_source_that_is_missing_is_down_and_so_is_one_that_fails() -> None:
+    for source, reason in (
+        (Source("main", raising(SourceUnavailable("not on this machine")), str), "main unavailable"),
+        (Source("main", raising(SourceError("status 1")), str, required=False), "error main"),
+    ):
+        series = values(Exporter("demo", [GOOD, source]))
+        assert (series["demo_up"], series["demo_source_up main"]) == (0, 0), reason
+        assert series[f"demo_source_errors_total {reason}"] == 1
+
+
 def test_a_failure_is_logged_when_its_reason_changes(caplog: pytest.LogCaptureFixture) -> None:
-    errors = iter(
-        [SourceError("status 1"), SourceError("status 2"), SourceMalformed("what?"), SourceMalformed("what?")]
-    )
-
-    def read() -> list[Metric]:
-        raise next(errors)
-
+    read = raising(SourceError("status 1"), SourceError("status 2"), SourceMalformed("what?"))
     exporter = Exporter("demo", [Source("main", read, str)])
     for said in (["status 1"], [], ["what?"], []):
         caplog.clear()
@@ -284,25 +200,23 @@ def test_a_failure_is_logged_when_its_reason_changes(caplog: pytest.LogCaptureFi
 
 
 def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCaptureFixture) -> None:
-    broken = True
+    origins: Iterator[str | None] = iter([None, None, None, "cgroup v2"])
 
     def origin() -> str:
-        if broken:
-            raise SourceUnavailable("mountinfo is gone")
-        return "cgroup v2"
+        if known := next(origins):
+            return known
+        raise SourceUnavailable("mountinfo is gone")
 
-    exporter = Exporter("demo", [GOOD, Source("cgroups", giving_another, origin)])
-    pages = [exporter.scrape(Format.TEXT, 30).decode() for _ in range(3)]
-    assert "\nvalue 1.0\n" in pages[0]
-    assert "\nanother 1.0\n" in pages[0]
-    assert '\ndemo_source_info{detail="here",source="good"} 1.0\n' in pages[0]
-    assert 'demo_source_info{detail="cgroup' not in pages[0]
-    assert '\ndemo_source_up{source="cgroups"} 1.0\n' in pages[0], "its values are right all the same"
-    assert '\ndemo_source_errors_total{reason="unavailable",source="cgroups"} 3.0\n' in pages[2]
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert caplog.records[0].__dict__["fields"]["err"] == "mountinfo is gone"
-    broken = False
-    assert '\ndemo_source_info{detail="cgroup v2",source="cgroups"} 1.0\n' in exporter.scrape(Format.TEXT, 30).decode()
+    another = Source("cgroups", lambda: [GaugeMetricFamily("another", "Another value.", 1)], origin)
+    exporter = Exporter("demo", [GOOD, another])
+    for _ in range(3):
+        series = values(exporter)
+    assert (series["value"], series["another"], series["demo_source_info good here"]) == (1, 1, 1)
+    assert not any(name.startswith("demo_source_info") and "cgroups" in name for name in series)
+    assert series["demo_source_up cgroups"] == 1, "its values are right all the same"
+    assert series["demo_source_errors_total cgroups unavailable"] == 3
+    assert [record.__dict__["fields"]["err"] for record in caplog.records] == ["mountinfo is gone"]
+    assert values(exporter)["demo_source_info cgroup v2 cgroups"] == 1
 
 
 def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
@@ -312,64 +226,47 @@ def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(Process, "families", none_left)
-    series = scraped(GOOD)
+    series = values(Exporter("demo", [GOOD]))
     assert series["value"] == series["demo_up"] == 1
     assert "process_open_fds" not in series
 
 
-def test_age_cost_and_failures_of_what_is_read_in_the_background() -> None:
+def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at a clock takes a second here: a read looks at both, and writing at that of the CPU."""
+    for module in (collect, scrape):
+        clocks = SimpleNamespace(monotonic=count(1000.0).__next__, thread_time=count(100.0).__next__)
+        monkeypatch.setattr(module, "time", clocks)
+    exporter = Exporter("demo", [GOOD], target="xen1")  # read in the scrape's own thread
+    for before in range(3):
+        series = values(exporter)
+        assert series["demo_encode_seconds_total"] == before
+        for metric in ("reads", "seconds", "cpu_seconds"):
+            assert series[f"demo_source_{metric}_total good"] == before + 1
+
+
+def test_a_source_in_the_background_has_its_age_and_failures_and_costs_what_it_does_there_and_in_scrapes() -> None:
+    """The golden page holds the names, labels and help of all that an exporter says of itself; values vary."""
     background = Background("slow", lambda: 1, 600, programs_cpu_seconds=iter([0.0, 7.0]).__next__)
     background.start()
-    end = time.monotonic() + 30
-    while background.age() is None and time.monotonic() < end:
-        time.sleep(0.005)
-    series = scraped(GOOD, Source("slow", giving, lambda: "a program", background=background))
-    background.close()
+    background.wait_for_first(60)
+    slow = Source("slow", list, lambda: "a program", background=background)
+    series = values(Exporter("demo", [GOOD, slow]))
     assert 0 <= series["demo_source_age_seconds slow"] < 60
     assert series["demo_source_reads_total slow"] == 1
     assert 7 <= series["demo_source_cpu_seconds_total slow"] < 60
     assert series["demo_source_background_errors_total slow timeout"] == 0
 
-
-def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at a clock takes a second here: a read looks at both, and writing at that of the CPU."""
-    monkeypatch.setattr(collect, "time", ticking())
-    monkeypatch.setattr(scrape, "time", ticking())
-    exporter = Exporter("demo", [GOOD], target="xen1")  # read in the scrape's own thread
-    for before in range(3):
-        page = exporter.scrape(Format.TEXT, 30).decode()
-        assert f"\ndemo_encode_seconds_total {before:.1f}\n" in page
-        for metric in ("reads", "seconds", "cpu_seconds"):
-            assert f'\ndemo_source_{metric}_total{{source="good"}} {before + 1:.1f}\n' in page
-
-
-def ticking() -> SimpleNamespace:
-    """A module time, whose clocks go on by a second at each look."""
-    return SimpleNamespace(monotonic=count(1000.0).__next__, thread_time=count(100.0).__next__)
-
-
-def test_a_source_in_the_background_costs_what_it_does_there_and_in_scrapes() -> None:
-    background = Background("slow", lambda: 1, 600)
-    reader = InlineReader("slow", giving)
-    reader.cost, background.cost = Cost(50, 3.0, 2.0), Cost(4, 20.0, 10.0)
-    assert scrape._cost(reader, background) == Cost(4, 23.0, 12.0)
-    assert scrape._cost(reader, None) == reader.cost
-
-
-def test_golden_page_of_an_exporters_own_metrics() -> None:
-    """Values vary: names, labels and help are what the file holds."""
-    background = Background("slow", lambda: 1, 600)
-    background.start()
-    end = time.monotonic() + 30
-    while background.age() is None and time.monotonic() < end:
-        time.sleep(0.005)
-    slow = Source("slow", list, lambda: "a program", background=background)
     exporter = Exporter("every", [slow])
     exporter.certificate_not_after = lambda: 1798416000.0
     page = exporter.scrape(Format.TEXT, 30).decode()
     background.close()
     page = re.sub(r'python="[^"]*"', 'python="VARIES"', re.sub(r"(?m)^([^#].* ).*$", r"\1VARIES", page))
     assert_golden(GOLDEN, page)
+
+    reader = InlineReader("slow", giving)
+    reader.cost, background.cost = Cost(50, 3.0, 2.0), Cost(4, 20.0, 10.0)
+    assert scrape._cost(reader, background) == Cost(4, 23.0, 12.0)
+    assert scrape._cost(reader, None) == reader.cost
 
 
 # --- Its process ------------------------------------------------------------------------------------------------------

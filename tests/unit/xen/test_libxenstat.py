@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
 from virtscope.xen.libxenstat import HostReader, Libxenstat
+from virtscope.xen.netdev import NetDev
 from virtscope.xen.recorded import RAW, RawNetwork, RawNode, RawVbd, RawVcpu
 
 
@@ -56,50 +58,23 @@ def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
     assert web.vbds == (RawVbd(1, 51712, 1, 2, 3, 4, 5, error=False),)
 
 
-def test_networks_are_read_where_they_are_asked_for_alone(xen: FakeXen) -> None:
+def test_networks_are_read_where_they_are_asked_for_alone_and_else_given_to_their_domains(xen: FakeXen) -> None:
     """Each costs the library a regular expression, compiled for it alone."""
     xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)], vbds=[(1, 51712, 1, 2, 3, 4, 5, 0)]))
     asked, not_asked = (_source(xen).read(None if asked else {}).domains[0] for asked in (True, False))
     assert len(asked.networks) == 1
     assert not_asked == asked._replace(networks=())
-
-
-def test_networks_from_elsewhere_go_to_their_domains_and_those_of_a_domain_that_has_just_died_to_none(
-    xen: FakeXen,
-) -> None:
     xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)]), FakeDomain(2, b"db"))
-    vifs = {1: [RawNetwork(0, *range(8)), RawNetwork(1, *range(8))], 7: [RawNetwork(0, *range(8))]}
+    vifs = {1: [RawNetwork(0, *range(8)), RawNetwork(1, *range(8))], 7: [RawNetwork(0, *range(8))]}  # 7 has just died
     assert [list(domain.networks) for domain in _source(xen).read(vifs).domains] == [vifs[1], []]
 
 
-class Interfaces:
-    """A net/dev that can be read or not."""
-
-    path = "/proc/net/dev"
-    absent = True
-
-    def read(self) -> dict[int, list[RawNetwork]]:
-        if self.absent:
-            raise SourceUnavailable("absent")
-        return {}
-
-
-def test_whose_networks_are_shown_is_logged_when_it_changes(xen: FakeXen, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "virtscope.xen")
+def test_where_net_dev_cannot_be_read_networks_are_the_librarys(xen: FakeXen) -> None:
     xen.show(FakeDomain(1, b"web", networks=[(0, 11, 12, 13, 14, 21, 22, 23, 24)]))
-    interfaces = Interfaces()
-    snapshots = HostReader(_source(xen), interfaces)  # type: ignore[arg-type]
-    theirs, ours = ["networks are libxenstat's"], ["networks are libxenstat's no more"]
-    for absent, said in ((True, theirs), (True, []), (False, ours), (False, []), (True, theirs)):
-        interfaces.absent = absent
-        caplog.clear()
-        assert len(snapshots.read().domains[0].networks) == absent
-        assert [record.getMessage() for record in caplog.records] == said
-
-
-def test_a_domain_whose_name_is_not_known_yet_has_none(xen: FakeXen) -> None:
-    xen.show(FakeDomain(3, None))
-    assert _source(xen).read(None).domains[0].name is None
+    net_dev = Mock(spec=NetDev, path="/proc/net/dev")
+    net_dev.read.side_effect = [SourceUnavailable("absent"), {}]
+    reader = HostReader(_source(xen), net_dev)
+    assert [len(reader.read().domains[0].networks) for _ in range(2)] == [1, 0]
 
 
 def test_a_library_from_before_4_13_has_no_vbd_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,16 +83,11 @@ def test_a_library_from_before_4_13_has_no_vbd_error(tmp_path: Path, monkeypatch
     assert _source(xen).read(None).domains[0].vbds[0].error is None
 
 
-def test_origin_names_the_library_in_use(xen: FakeXen) -> None:
-    source = _source(xen)
-    source.read(None)
-    assert source.origin() == "libxenstat.so.4.17"
-
-
 def test_the_running_version_is_known_without_the_library(xen: FakeXen, tmp_path: Path) -> None:
-    xen.show()
-    version = _source(xen).read(None).xen_version
-    assert running_version(xen.sysfs) == (version or b"").decode()
+    xen.show(FakeDomain(3, None))
+    node = _source(xen).read(None)
+    assert node.domains[0].name is None, "it is not known yet"
+    assert running_version(xen.sysfs) == (node.xen_version or b"").decode()
     assert running_version(tmp_path / "elsewhere") is None
 
 
@@ -145,21 +115,16 @@ def test_a_library_that_lacks_a_symbol_is_passed_over(xen: FakeXen) -> None:
     assert source.origin() == "libxenstat.so.0"
 
 
-@pytest.mark.parametrize(("kind", "said"), [(None, "it is absent"), ("kvm\n", "it says 'kvm'")])
-def test_off_xen_it_says_so_and_loads_nothing(tmp_path: Path, kind: str | None, said: str) -> None:
-    (tmp_path / "hypervisor").mkdir()
-    if kind:
-        (tmp_path / "hypervisor/type").write_text(kind)
-    with pytest.raises(SourceUnavailable, match=f"no Xen here: .*{said}; run this in Dom0"):
-        Libxenstat(RAW, str(tmp_path), "/nowhere").read(None)
-
-
-def test_xen_without_the_library_says_what_to_install(xen: FakeXen) -> None:
+def test_where_it_cannot_work_it_says_what_to_do(xen: FakeXen, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "hypervisor").mkdir(parents=True)
+    with pytest.raises(SourceUnavailable, match=r"no Xen here: .*it is absent; run this in Dom0"):
+        Libxenstat(RAW, str(elsewhere), "/nowhere").read(None)
+    (elsewhere / "hypervisor/type").write_text("kvm\n")
+    with pytest.raises(SourceUnavailable, match=r"no Xen here: .*it says 'kvm'; run this in Dom0"):
+        Libxenstat(RAW, str(elsewhere), "/nowhere").read(None)
     with pytest.raises(SourceUnavailable, match=r"No such file.*install the tools of the running Xen"):
         Libxenstat(RAW, str(xen.sysfs), "/nowhere").read(None)
-
-
-def test_without_permission_it_says_what_is_needed(xen: FakeXen) -> None:
     xen.say("init-fails 13")
     with pytest.raises(SourceUnavailable, match=r"Permission denied.*needs root in Dom0"):
         _source(xen).read(None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.unit.xen.test_xentop_text import HEADER, VBD_LINE, row
 from virtscope.xen import model, recorded, xentop_text
 from virtscope.xen.devices import vbd_name
@@ -34,24 +32,37 @@ def domain(raw: RawDomain, version: bytes = b"4.17.7") -> model.Domain:
     return recorded.host(RawNode((raw,), version, 4, 2_400_000_000, 1 << 34, 1 << 30)).domains[0]
 
 
-def test_cpu_time_is_in_seconds() -> None:
-    assert domain(PLAIN._replace(cpu_ns=1_500_000_000)).cpu_seconds == 1.5
+def test_cpu_time_is_in_seconds_without_the_flag_in_bit_63() -> None:
+    for ns in (1_500_000_000, (1 << 63) | 1_500_000_000):
+        assert domain(PLAIN._replace(cpu_ns=ns)).cpu_seconds == 1.5
+        assert domain(PLAIN._replace(vcpus=(RawVcpu(1, ns),))).vcpus == (model.Vcpu(online=True, cpu_seconds=1.5),)
 
 
-def test_the_flag_in_bit_63_of_cpu_time_is_masked() -> None:
-    slipped = (1 << 63) | 1_500_000_000
-    assert domain(PLAIN._replace(cpu_ns=slipped)).cpu_seconds == 1.5
-    assert domain(PLAIN._replace(vcpus=(RawVcpu(1, slipped),))).vcpus == (model.Vcpu(online=True, cpu_seconds=1.5),)
-
-
-def test_memory_limit() -> None:
+def test_memory_limit_states_and_names() -> None:
     assert domain(PLAIN).memory_limit_bytes == 1 << 29
     assert domain(PLAIN._replace(max_mem=NO_LIMIT)).memory_limit_bytes is None
-
-
-def test_states() -> None:
     assert domain(PLAIN).states == frozenset()  # runnable, and waiting for a CPU
     assert domain(PLAIN._replace(paused=1, blocked=1)).states == {"paused", "blocked"}
+    names: dict[bytes | None, str] = {
+        b"Windows7 (Dev)": "Windows7 (Dev)",
+        "bücher".encode(): "bücher",
+        b"cut \xc3": "cut \\xc3",  # UTF-8 cut in the middle stays visible and differs from another cut name
+        b"\xff\n": "\\xff\n",
+        b"": "",
+        None: "",
+    }
+    assert {raw: domain(PLAIN._replace(name=raw)).name for raw in names} == names
+
+
+def test_what_is_missing_of_the_domains_adds_up_where_a_source_says_so() -> None:
+    plain = domain(PLAIN)
+    missing = [plain._replace(missing=model.Missing(*counts)) for counts in ((1, 2, 3), (0, 20, 30))]
+
+    def host(*domains: model.Domain) -> model.Host:
+        return model.Host(None, None, None, None, None, domains)
+
+    assert host(plain, *missing).missing() == (1, 22, 33)
+    assert host().missing() == host(plain, plain).missing() == (0, 0, 0)
 
 
 def test_directions_are_the_guests() -> None:
@@ -69,40 +80,26 @@ def test_two_indistinguishable_interfaces_are_not_shown() -> None:
     assert [network.vif for network in domain(PLAIN._replace(networks=(own, other))).networks] == ["0", "1"]
 
 
-def test_block_device() -> None:
+def test_a_block_device_and_one_without_statistics() -> None:
     block = domain(PLAIN._replace(vbds=(VBD,))).blocks[0]
-    assert (block.vbd, block.device, block.type) == ("xvda", "ca:0", "BlkBack")
-    assert block.read == model.Requests(2, 4 * 512)
-    assert block.write == model.Requests(3, 5 * 512)
-    assert block.out_of_requests == 9
+    assert block == model.Block("xvda", "ca:0", "BlkBack", model.Requests(2, 4 * 512), model.Requests(3, 5 * 512), 9)
+    assert domain(PLAIN._replace(vbds=(VBD._replace(error=None),))).blocks[0] == block, "a library too old to say"
+    without = domain(PLAIN._replace(vbds=(VBD._replace(error=True),))).blocks[0]
+    assert without == block._replace(read=None, write=None, out_of_requests=None)
 
 
-def test_a_block_device_without_statistics_has_no_counters() -> None:
-    block = domain(PLAIN._replace(vbds=(VBD._replace(error=True),))).blocks[0]
-    assert (block.vbd, block.read, block.write, block.out_of_requests) == ("xvda", None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("version", "counted"),
-    [
-        ("4.12.4", True),
-        ("4.13.0-8.12.2", False),
-        ("4.13.3", False),
-        ("4.13.4", True),
-        ("4.14.2", False),
-        ("4.14.20", True),
-        ("4.15.0", False),
-        ("4.15.1", True),
-    ],
-)
-def test_sectors_read_are_left_out_of_releases_that_lose_them(version: str, counted: bool) -> None:
+def test_sectors_read_are_left_out_of_releases_that_lose_them() -> None:
     """libxenstat 4.13.0 scanned them into another field; the value is whatever lay in memory."""
-    of_text = xentop_text.parse(HEADER + row(b"web01") + VBD_LINE, version).host
-    assert of_text.xen_version == version
-    of_library = domain(PLAIN._replace(vbds=(RawVbd(1, 51712, 7, 154, 51, 11432, 3264, False),)), version.encode())
-    for block in (of_library.blocks[0], of_text.domains[0].blocks[0]):
-        assert block.read == model.Requests(154, 11432 * 512 if counted else None)
-        assert block.write == model.Requests(51, 3264 * 512)
+    counts = {"4.12.4": True, "4.13.4": True, "4.14.20": True, "4.15.1": True}
+    loses = dict.fromkeys(("4.13.0-8.12.2", "4.13.3", "4.14.2", "4.15.0"), False)
+    for version, counted in {**counts, **loses}.items():
+        of_text = xentop_text.parse(HEADER + row(b"web01") + VBD_LINE, version).host
+        assert of_text.xen_version == version
+        vbd = RawVbd(1, 51712, 7, 154, 51, 11432, 3264, False)
+        of_library = domain(PLAIN._replace(vbds=(vbd,)), version.encode())
+        for block in (of_library.blocks[0], of_text.domains[0].blocks[0]):
+            assert block.read == model.Requests(154, 11432 * 512 if counted else None), version
+            assert block.write == model.Requests(51, 3264 * 512), version
 
 
 def test_a_counter_that_wrapped_below_zero() -> None:
@@ -112,30 +109,23 @@ def test_a_counter_that_wrapped_below_zero() -> None:
     assert block.write is None
 
 
-def test_a_library_too_old_to_report_errors_is_trusted() -> None:
-    assert domain(PLAIN._replace(vbds=(VBD._replace(error=None),))).blocks[0].read == model.Requests(2, 2048)
-
-
-@pytest.mark.parametrize(
-    ("number", "name"),
-    [
-        (51712, "xvda"),  # 202 << 8
-        (51713, "xvda1"),
-        (51728, "xvdb"),  # + 1 << 4
-        (51967, "xvdp15"),  # + 15 << 4 + 15
-        (1 << 28 | 16 << 8, "xvdq"),  # the seventeenth disk
-        (1 << 28 | 25 << 8 | 3, "xvdz3"),
-        (1 << 28 | 26 << 8, "xvdaa"),
-        (2048, "sda"),  # 8 << 8
-        (2065, "sdb1"),
-        (768, "hda"),  # 3 << 8
-        (833, "hdb1"),
-        (5632, "hdc"),  # 22 << 8, as xl names a CD-ROM drive
-        (7, "7"),
-    ],
-)
-def test_vbd_names(number: int, name: str) -> None:
-    assert vbd_name(number) == name
+def test_vbd_names() -> None:
+    names = {
+        51712: "xvda",  # 202 << 8
+        51713: "xvda1",
+        51728: "xvdb",  # + 1 << 4
+        51967: "xvdp15",  # + 15 << 4 + 15
+        1 << 28 | 16 << 8: "xvdq",  # the seventeenth disk
+        1 << 28 | 25 << 8 | 3: "xvdz3",
+        1 << 28 | 26 << 8: "xvdaa",
+        2048: "sda",  # 8 << 8
+        2065: "sdb1",
+        768: "hda",  # 3 << 8
+        833: "hdb1",
+        5632: "hdc",  # 22 << 8, as xl names a CD-ROM drive
+        7: "7",
+    }
+    assert {number: vbd_name(number) for number in names} == names
 
 
 def test_block_devices_of_one_name_are_left_out_and_counted() -> None:
@@ -144,17 +134,3 @@ def test_block_devices_of_one_name_are_left_out_and_counted() -> None:
     host = recorded.host(RawNode((PLAIN._replace(vbds=(VBD, VBD._replace(dev=51728), same)),), b"4.17.7", 4, 1, 1, 1))
     assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
     assert host.missing() == model.Missing(vcpus=0, networks=0, blocks=2)
-
-
-@pytest.mark.parametrize(
-    ("raw", "name"),
-    [
-        (b"Windows7 (Dev)", "Windows7 (Dev)"),
-        ("bücher".encode(), "bücher"),
-        (b"cut \xc3", "cut \\xc3"),  # UTF-8 cut in the middle stays visible and differs from another cut name
-        (b"", ""),
-        (None, ""),
-    ],
-)
-def test_names(raw: bytes | None, name: str) -> None:
-    assert domain(PLAIN._replace(name=raw)).name == name

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.refusing import refusal
 from tests.unit.xen.fake_host import write_net_dev
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.xen import model
@@ -35,72 +36,47 @@ def test_without_a_bridge_the_guests_have_their_interfaces_all_the_same(tmp_path
     assert web.transmit == model.Traffic(bytes=1001, packets=1002, errors=3, drops=4)
 
 
-@pytest.mark.parametrize("qemus", ["tap3_0", "vif3_0-emu"])
-def test_qemus_end_of_an_hvm_guests_interface_is_a_series_of_its_own(tmp_path: Path, qemus: str) -> None:
+def test_qemus_end_of_an_hvm_guests_interface_is_a_series_of_its_own(tmp_path: Path) -> None:
     """The guest uses it until its own driver is up; when QEMU then takes it away, no counter goes back."""
 
     def sent(**interfaces: tuple[int, ...]) -> dict[str, int]:
         return {each.vif: each.transmit.bytes for each in _net_dev(tmp_path, **interfaces).read()[3]}
 
-    assert sent(vif3_0=COUNTED, **{qemus: (1000,) * 8}) == {"0": 1001, "0-emu": 1000}
+    for qemus in ("tap3_0", "vif3_0-emu"):
+        assert sent(vif3_0=COUNTED, **{qemus: (1000,) * 8}) == {"0": 1001, "0-emu": 1000}
     assert sent(vif3_0=COUNTED) == {"0": 1001}
 
 
-def test_a_vlan_on_an_interface_does_not_count_twice(tmp_path: Path) -> None:
-    """libxenstat takes all that begins with vif3.0 for it."""
-    net_dev = _net_dev(tmp_path, vif3_0=COUNTED, vif3_0_42=COUNTED)
-    assert net_dev.read() == {3: [_vif(0, *COUNTED)]}
-
-
-def test_dom0s_own_interface_has_its_own_counters(tmp_path: Path) -> None:
-    """libxenstat gives it those of the bridge while it has none."""
-    net_dev = _net_dev(tmp_path, vif0_0=(0,) * 8, xenbr0=COUNTED)
-    assert net_dev.read() == {0: [_vif(0, *[0] * 8)]}
-
-
-def test_an_interface_with_a_name_of_its_own_is_known_by_its_device(tmp_path: Path) -> None:
+def test_whose_an_interface_is(tmp_path: Path) -> None:
+    wide = ((1 << 64) - 1, *COUNTED[1:])  # which leaves no blank after the colon
     device = tmp_path / "sys/class/net/web.lan/device"
     device.mkdir(parents=True)
     (device / "nodename").write_text("backend/vif/5/1\n")
-    assert _net_dev(tmp_path, web_lan=COUNTED, eth0=(9,) * 8).read() == {5: [_vif(1, *COUNTED)]}
-
-
-@pytest.mark.parametrize(
-    "name", ["vif1", "vif1.0x", "xvif1.0", "tap1.0-emu", "vif-1.0", "vif123456.0", "tap5b3d1c2e-1f"]
-)
-def test_other_names_are_no_guests(tmp_path: Path, name: str) -> None:
-    write_net_dev(tmp_path, {name: COUNTED})
-    assert NetDev(network, str(tmp_path), str(tmp_path)).read() == {}
-
-
-def test_wide_counters_leave_no_blank_after_the_colon(tmp_path: Path) -> None:
-    net_dev = _net_dev(tmp_path, vif1_0=((1 << 64) - 1, *COUNTED[1:]))
-    assert net_dev.read() == {1: [_vif(0, (1 << 64) - 1, *COUNTED[1:])]}
-
-
-@pytest.mark.parametrize(
-    "line", [b"vif2.0: 1 2 3", b"vif2.0" + b" 1" * 16, b"vif2.0: " + b"1 " * 17, b"vif2.0: " + b"-1 " * 16, b""]
-)
-def test_a_line_of_another_form_is_malformed_and_quoted(tmp_path: Path, line: bytes) -> None:
-    path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
-    with pytest.raises(SourceMalformed, match=f"another form: {line!r:.20}"):
-        parse(path.read_bytes() + line + b"\n")
-
-
-def test_old_kernels_have_names_with_colons(tmp_path: Path) -> None:
-    assert _net_dev(tmp_path, **{"eth0:1": (9,) * 8, "vif1_0": COUNTED}).read() == {1: [_vif(0, *COUNTED)]}
+    interfaces: list[tuple[dict[str, tuple[int, ...]], dict[int, list[Network]]]] = [
+        # libxenstat takes all that begins with vif3.0 for it.
+        ({"vif3_0": COUNTED, "vif3_0_42": COUNTED}, {3: [_vif(0, *COUNTED)]}),
+        # libxenstat gives Dom0's own those of the bridge while it has none.
+        ({"vif0_0": (0,) * 8, "xenbr0": COUNTED}, {0: [_vif(0, *[0] * 8)]}),
+        ({"web_lan": COUNTED, "eth0": (9,) * 8}, {5: [_vif(1, *COUNTED)]}),
+        ({"vif1_0": wide}, {1: [_vif(0, *wide)]}),
+        ({"eth0:1": (9,) * 8, "vif1_0": COUNTED}, {1: [_vif(0, *COUNTED)]}),  # as old kernels name aliases
+    ]
+    for shown, guests in interfaces:
+        assert _net_dev(tmp_path, **shown).read() == guests, shown
+    for name in ("vif1", "vif1.0x", "xvif1.0", "tap1.0-emu", "vif-1.0", "vif123456.0", "tap5b3d1c2e-1f"):
+        assert _net_dev(tmp_path, **{name.replace(".", "_"): COUNTED}).read() == {}, name
 
 
 def test_another_form_is_malformed_and_quoted(tmp_path: Path) -> None:
     path = write_net_dev(tmp_path, {"vif1.0": COUNTED})
+    numbers = [b"vif2.0" + b" 1" * 16, b"vif2.0: " + b"1 " * 17, b"vif2.0: " + b"-1 " * 16]
+    for line in [b"vif2.0: 1 2 3", *numbers, b""]:
+        said = str(refusal(SourceMalformed, parse, path.read_bytes() + line + b"\n"))
+        assert f"another form: {line!r:.20}" in said
     path.write_text(path.read_text().replace("drop", "lost"))
-    with pytest.raises(SourceMalformed, match="errs lost fifo"):
-        NetDev(network, str(tmp_path), str(tmp_path)).read()
-
-
-def test_without_the_file_it_says_which(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailable, match=r"net/dev: No such file"):
-        NetDev(network, str(tmp_path), str(tmp_path)).read()
+    nowhere = NetDev(network, str(tmp_path / "nowhere"), str(tmp_path)).read
+    assert "net/dev: No such file" in str(refusal(SourceUnavailable, nowhere))
+    assert "errs lost fifo" in str(refusal(SourceMalformed, NetDev(network, str(tmp_path), str(tmp_path)).read))
 
 
 def test_it_is_said_whose_networks_are_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

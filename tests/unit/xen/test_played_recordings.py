@@ -21,6 +21,7 @@ class Played:
     """A recording that stands still at one moment until it is put forward."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self._now = 0.0
         playback = Playback(RECORDINGS / name, "xentop", speed=1, once=False, clock=lambda: self._now)
         self._sources = {source.name: source for source in replayed(playback)}
@@ -55,9 +56,9 @@ class Played:
         return {sample.labels["state"] for sample in of_domain if sample.value}
 
 
-@pytest.fixture(params=["lifecycle-libxenstat.jsonl.gz", "lifecycle-xentop.jsonl.gz"])
+@pytest.fixture(params=["libxenstat", "xentop"])
 def played(request: pytest.FixtureRequest) -> Played:
-    return Played(request.param)
+    return Played(f"lifecycle-{request.param}.jsonl.gz")
 
 
 def test_a_guest_comes_and_goes(played: Played) -> None:
@@ -79,20 +80,17 @@ def test_a_paused_guests_values_stand_still(played: Played) -> None:
     assert "paused" not in played.states("busy")
 
 
-def test_dom0_has_no_memory_limit_and_guests_have(played: Played) -> None:
-    played.at(31)
-    limits = {
-        sample.labels["domain"]: sample.value
-        for sample in played.samples
-        if sample.name == "xen_domain_memory_limit_bytes"
-    }
-    assert limits == {"busy": 97 << 20, "pvh": 97 << 20, "guest to go": 81 << 20}
-
-
-def test_weight_and_cap_change_while_it_plays(played: Played) -> None:
+def test_memory_limits_of_guests_and_weights_and_caps_that_change(played: Played) -> None:
     played.at(21)
     assert played.value("xen_domain_scheduler_weight", domain="busy") == 256
-    assert [each for each in played.samples if each.name == "xen_domain_cpu_limit_cpus"] == []
+    assert not [each for each in played.samples if each.name == "xen_domain_cpu_limit_cpus"]
+    played.at(31)
+    limits = [each for each in played.samples if each.name == "xen_domain_memory_limit_bytes"]
+    assert {sample.labels["domain"]: sample.value for sample in limits} == {
+        "busy": 97 << 20,
+        "pvh": 97 << 20,
+        "guest to go": 81 << 20,
+    }
     played.at(36.5)
     assert played.value("xen_domain_scheduler_weight", domain="busy") == 512
     assert played.value("xen_domain_cpu_limit_cpus", domain="busy") == 0.5
@@ -118,3 +116,35 @@ def test_the_second_round_goes_on_where_the_first_one_ended() -> None:
     assert library.value("xen_domain_cpu_seconds_total", domain="busy") == 38.835383277
     library.at(63)  # 18.187775295 - 16.333388122 later
     assert library.value("xen_domain_cpu_seconds_total", domain="busy") == pytest.approx(40.68977045)
+
+
+# --- Round and round --------------------------------------------------------------------------------------------------
+
+
+Series = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def test_in_each_round_counters_go_on_and_a_guest_that_is_started_begins_from_its_own_start(played: Played) -> None:
+    before: dict[Series, float] = {}
+    risen = 0
+    first_values: dict[Series, list[float]] = {}
+    shown: list[set[str]] = []  # metrics of the guest that comes and goes
+    for second in range(0, 210, 2):  # three passes and a half
+        played.at(second)
+        page = {(each.name, tuple(sorted(each.labels.items()))): each.value for each in played.samples}
+        for series, value in page.items():
+            if series[0].endswith("_total") and series in before:
+                assert value >= before[series], series
+                risen += value > before[series]
+            if series[0] == "xen_domain_cpu_seconds_total" and series not in before:
+                first_values.setdefault(series, []).append(value)
+        shown.append({each.name for each in played.samples if each.labels.get("domain") == "guest to go"})
+        assert {each.labels["replayed"] for each in played.samples} <= {played.name.removesuffix(".jsonl.gz")}
+        before = page or before
+    assert risen > 100
+    (started,) = [values for (_, labels), values in first_values.items() if ("domain", "guest to go") in labels]
+    assert started == [0] * 4
+    assert [len(values) for (_, labels), values in first_values.items() if ("domain", "Domain-0") in labels] == [1]
+    alive = [names for names in shown if names]
+    assert 3 <= len(alive) < len(shown)
+    assert all("xen_domain_memory_bytes" in names for names in alive), "one that is there has all its series"

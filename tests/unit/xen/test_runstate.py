@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from errno import EACCES, ENOSYS, EOPNOTSUPP, EPERM
 from pathlib import Path
 
 import pytest
 
+from tests.support.refusing import refusal
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.libxenstat import MODEL, Libxenstat
@@ -48,21 +50,17 @@ def _waiting(xen: FakeXen) -> list[Waiting]:
     return source.read((domain.domid or 0, (domain.name, len(domain.vcpus))) for domain in domains)
 
 
-def _show(xen: FakeXen, *times: int, domid: int = 1) -> None:
-    xen.show(FakeDomain(domid, b"web", runstate=(0, 0, 0, *times, 0, 0, 0)))
-
-
 def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
     xen.show(FakeDomain(1, b"web", runstate=ACCOUNT))
     source = _runstate(xen)
     assert source.read([1]) == [RawRunstate(1, 3, 7, TIMES, 8_000_000_000)]
     assert source.origin() == "libxenctrl.so.4.17, xc_get_runstate_info_ext"
-
-
-def test_the_longest_time(xen: FakeXen) -> None:
     longest = (1 << 63) - 1
     xen.show(FakeDomain(1, b"web", runstate=(*ACCOUNT[:9], longest, *ACCOUNT[10:])))
-    assert _runstate(xen).read([1])[0].runnable == longest
+    assert source.read([1])[0].runnable == longest
+    # A library newer than the running hypervisor, which doesn't fill in the field: 0 would be a lie.
+    xen.show(FakeDomain(1, b"web", runstate=(*ACCOUNT[:9], 0, 0, 0)))
+    assert source.read([1])[0].runnable is None
 
 
 def test_releases_before_autumn_2025_know_whole_domains_only(xen: FakeXen) -> None:
@@ -70,12 +68,6 @@ def test_releases_before_autumn_2025_know_whole_domains_only(xen: FakeXen) -> No
     source = _runstate(xen, "-DBEFORE_EXT")
     assert source.read([1]) == [RawRunstate(1, 3, 7, TIMES, None)]
     assert source.origin() == "libxenctrl.so.4.17, xc_get_runstate_info"
-
-
-def test_a_library_newer_than_the_running_hypervisor_has_no_value_per_vcpu(xen: FakeXen) -> None:
-    """0 waited would be a lie: that hypervisor doesn't fill in the field."""
-    xen.show(FakeDomain(1, b"web", runstate=(*ACCOUNT[:9], 0, 0, 0)))
-    assert _runstate(xen).read([1])[0].runnable is None
 
 
 def test_waiting_is_named_and_in_seconds_and_summed_over_vcpus(xen: FakeXen) -> None:
@@ -93,66 +85,48 @@ def test_waiting_is_named_and_in_seconds_and_summed_over_vcpus(xen: FakeXen) -> 
     assert web.runnable_seconds == 32  # a mean of 8 s over all four, the one that is offline included
 
 
-def test_a_domain_that_is_gone_is_left_out(xen: FakeXen) -> None:
+def test_a_domain_that_is_gone_is_left_out_and_one_being_destroyed_has_no_vcpus_to_sum_over(xen: FakeXen) -> None:
+    """0 would be a counter that goes back."""
     xen.show(FakeDomain(0, b"Domain-0", runstate=ACCOUNT), FakeDomain(2, b"db", runstate=ACCOUNT))
     assert [raw.domid for raw in _runstate(xen).read([0, 1, 2])] == [0, 2]
-
-
-def test_a_domain_that_is_being_destroyed_has_no_vcpus_to_sum_over(xen: FakeXen) -> None:
-    """0 would be a counter that goes back."""
     xen.show(FakeDomain(1, b"web", vcpus=[], runstate=ACCOUNT))
     (web,) = _waiting(xen)
     assert web.runnable_seconds is None
     assert web.runstate_seconds["full_run"] == 900
 
 
-@pytest.mark.parametrize("code", [38, 95])  # ENOSYS, EOPNOTSUPP
-def test_a_hypervisor_without_the_call_is_no_failure(xen: FakeXen, code: int) -> None:
-    xen.say(f"runstate-fails {code}")
-    with pytest.raises(SourceUnavailable, match=r"this hypervisor not; run node_exporter in the guests"):
-        _runstate(xen).read([0])
+def test_a_hypervisor_without_the_call_or_that_refuses_it_is_no_failure(xen: FakeXen) -> None:
+    absent = "this hypervisor not; run node_exporter in the guests"
+    refused = "refuses xc_get_runstate_info_ext of libxenctrl.so.4.17"
+    for code, words in ((ENOSYS, absent), (EOPNOTSUPP, absent), (EACCES, refused), (EPERM, refused)):
+        xen.say(f"runstate-fails {code}")
+        assert words in str(refusal(SourceUnavailable, _runstate(xen).read, [0]))
 
 
-@pytest.mark.parametrize("code", [13, 1])  # EACCES, EPERM
-def test_a_hypervisor_that_refuses_is_no_failure(xen: FakeXen, code: int) -> None:
-    xen.say(f"runstate-fails {code}")
-    with pytest.raises(SourceUnavailable, match=r"refuses xc_get_runstate_info_ext of libxenctrl.so.4.17"):
-        _runstate(xen).read([0])
-
-
-def test_xens_own_library_is_never_asked(xen: FakeXen) -> None:
-    source = _runstate(xen, "-DSTOCK")
+def test_without_a_library_that_knows_it_what_to_do_is_said(xen: FakeXen) -> None:
+    absent = r"libxenctrl.so.4.17 can't be used: .*No such file.*; run node_exporter in the guests"
+    with pytest.raises(SourceUnavailable, match=absent):
+        Asked(xen).read([0])
+    source = _runstate(xen, "-DSTOCK")  # Xen's own, which is never asked
     for _ in range(2):
         with pytest.raises(SourceUnavailable, match=r"only XenServer and XCP-ng .* node_exporter in the guests"):
             source.read([0])
 
 
-def test_without_the_library_it_says_what_to_do(xen: FakeXen) -> None:
-    with pytest.raises(
-        SourceUnavailable, match=r"libxenctrl.so.4.17 can't be used: .*No such file.*; run node_exporter in the guests"
-    ):
-        Asked(xen).read([0])
-
-
-@pytest.mark.parametrize(
-    "account",
-    [
-        pytest.param((6, *ACCOUNT[1:]), id="a state beyond the last"),
-        pytest.param((*ACCOUNT[:3], 1 << 63, *ACCOUNT[4:]), id="a time of 292 years"),
-        pytest.param((*ACCOUNT[:2], 1 << 63, *ACCOUNT[3:]), id="entered in 292 years"),
-        pytest.param((*ACCOUNT[:9], 1 << 63, *ACCOUNT[10:]), id="runnable for 292 years"),
-    ],
-)
-def test_what_can_be_no_account_is_malformed(xen: FakeXen, account: tuple[int, ...]) -> None:
-    xen.show(FakeDomain(1, b"web", runstate=account))
-    with pytest.raises(SourceMalformed):
-        _runstate(xen).read([1])
-
-
-def test_an_answer_for_another_domain_is_malformed(xen: FakeXen) -> None:
+def test_what_can_be_no_account_is_malformed(xen: FakeXen) -> None:
+    source = _runstate(xen)
+    accounts = {
+        "a state beyond the last": (6, *ACCOUNT[1:]),
+        "a time of 292 years": (*ACCOUNT[:3], 1 << 63, *ACCOUNT[4:]),
+        "entered in 292 years": (*ACCOUNT[:2], 1 << 63, *ACCOUNT[3:]),
+        "runnable for 292 years": (*ACCOUNT[:9], 1 << 63, *ACCOUNT[10:]),
+    }
+    for account in accounts.values():
+        xen.show(FakeDomain(1, b"web", runstate=account))
+        refusal(SourceMalformed, source.read, [1])
     xen.say("answers-for 5\nrunstate 1 " + " ".join(map(str, ACCOUNT)))
     with pytest.raises(SourceMalformed, match="answered for domain 5 when asked for 1"):
-        _runstate(xen).read([1])
+        source.read([1])
 
 
 def test_after_a_failure_it_starts_over(xen: FakeXen) -> None:
@@ -163,5 +137,5 @@ def test_after_a_failure_it_starts_over(xen: FakeXen) -> None:
     xen.say("xenctrl-closed 1")
     with pytest.raises(SourceError, match="needs root in Dom0"):
         source.read([1])
-    _show(xen, 1, 2, 3, 4, 5, 6)
+    xen.show(FakeDomain(1, b"web", runstate=ACCOUNT))
     assert len(source.read([1])) == 1

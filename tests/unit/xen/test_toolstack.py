@@ -34,17 +34,12 @@ def toolstack(*domains: tuple[int, str, float], weight: int = 256, cap: int = 0,
 
 
 def host(*domains: tuple[int | None, str, float]) -> Host:
-    return Host(
-        None,
-        None,
-        None,
-        None,
-        None,
-        tuple(
-            Domain(domid, name, seconds, 1, None, 0, frozenset(), (Vcpu(True, seconds),), (), ())
-            for domid, name, seconds in domains
-        ),
-    )
+    plain = Domain(None, "", 0, 1, None, 0, frozenset(), (), (), ())
+    shown = [
+        plain._replace(domid=domid, name=name, cpu_seconds=seconds, vcpus=(Vcpu(True, seconds),))
+        for domid, name, seconds in domains
+    ]
+    return Host(None, None, None, None, None, tuple(shown))
 
 
 def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
@@ -73,30 +68,21 @@ def test_a_real_host() -> None:
     assert real.problems == ()
 
 
-def test_weight_cap_and_identity_on_the_page() -> None:
+def test_weight_cap_and_identity_on_the_page_with_the_name_of_the_scrape() -> None:
     listed = toolstack((3, "web01", 10), weight=512, cap=50)
     shown = page(joined(host((3, "web01", 10)), listed))
     assert 'xen_domain_scheduler_weight{domain="web01",domid="3"} 512' in shown
     assert 'xen_domain_cpu_limit_cpus{domain="web01",domid="3"} 0.5' in shown
     assert f'cpupool="Pool-0",domain="web01",domid="3",os="",role="guest",ssid="0",type="",uuid="{UUIDS[3]}"' in shown
-
-
-def test_no_cap_is_no_limit() -> None:
-    assert "xen_domain_cpu_limit_cpus{" not in page(joined(host((3, "web01", 10)), toolstack((3, "web01", 10))))
-
-
-def test_the_name_is_the_one_of_the_scrape() -> None:
     shown = page(joined(host((3, "renamed", 10)), toolstack((3, "web01", 10))))
     assert 'xen_domain_scheduler_weight{domain="renamed",domid="3"} 256' in shown
     assert "web01" not in shown
+    assert "xen_domain_cpu_limit_cpus{" not in shown, "no cap is no limit"
 
 
-def test_ended_and_new_domains_have_no_values() -> None:
+def test_ended_and_new_domains_have_no_values_and_a_used_up_id_is_another_when_its_counter_is_behind() -> None:
     listed = toolstack((0, "Domain-0", 99), (3, "web01", 10))
     assert uuids(host((0, "Domain-0", 99), (4, "web01", 0)), listed) == ["0", ""]
-
-
-def test_a_used_up_id_is_another_domain_when_its_counter_is_behind() -> None:
     assert uuids(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
     assert uuids(host((3, "web01", 101)), toolstack((3, "web01", 100))) == ["3"]
     assert uuids(host((3, "web01", 2e9)), toolstack((3, "web01", 2e9 + 128))) == ["3"]  # rounded by xl
@@ -115,10 +101,7 @@ def test_without_ids_guests_that_swapped_names_are_identified_by_their_cpu_time(
     assert uuids(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
     assert uuids(host((None, "blue", 131.5)), listed, age=30) == ["3"]  # and ahead of the toolstack's clock
     assert uuids(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
-
-
-def test_without_ids_a_successor_of_the_same_name_is_identified_by_its_cpu_time() -> None:
-    assert uuids(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]
+    assert uuids(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]  # a successor of the same name
 
 
 def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
@@ -136,12 +119,9 @@ def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
             passed_on = successors.since(moment=90)  # when the toolstack was asked
             assert [bool(guest) for guest in joined(rebooted, listed, 30, passed_on).guests] == [False, True]
         assert successors.since(moment=125) == set()  # asked again
-
-
-def test_with_ids_no_name_is_in_doubt() -> None:
     successors = Successors()
     successors.note(host((3, "web01", 3)), now=100)
-    assert not successors.note(host((4, "web01", 1)), now=110)
+    assert not successors.note(host((4, "web01", 1)), now=110), "with ids no name is in doubt"
 
 
 def test_what_the_source_does_not_report_of_the_host() -> None:
@@ -150,12 +130,9 @@ def test_what_the_source_does_not_report_of_the_host() -> None:
     own = host()._replace(cpus=8, cpu_hertz=1, memory_bytes=2, memory_free_bytes=3)
     filled = joined(own, toolstack())
     assert (filled.cpus, filled.cpu_hertz, filled.memory_bytes, filled.memory_free_bytes) == (8, 1, 2, 3)
-
-
-def test_without_a_toolstack_only_its_own_metrics_are_absent() -> None:
     shown = page(host())
     assert "# TYPE xen_domain_cpu_seconds_total counter\n" in shown
-    assert "xen_domain_scheduler_changes" not in shown
+    assert "xen_domain_scheduler_changes" not in shown, "without a toolstack, only its own metrics are absent"
 
 
 def test_a_round_that_is_shown_again_is_understood_once() -> None:

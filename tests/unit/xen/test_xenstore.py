@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.refusing import refusal
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore
 from virtscope.xen.xenstore import read_values
@@ -49,42 +50,35 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     listener.close()
 
 
-def test_values_and_none(daemon: Start) -> None:
-    store = {"/a": b"first", "/c": b""}
+def test_values_of_any_size_and_none(daemon: Start) -> None:
+    store = {"/a": b"x" * 4096, "/c": b""}
 
     def answer(request: int, path: str) -> bytes:
         return message(2, request, store[path]) if path in store else message(16, request, b"ENOENT\0")
 
     daemon(answer)
-    assert read_values(["/a", "/b", "/c"]) == [b"first", None, b""]
+    assert read_values(["/a", "/b", "/c"]) == [b"x" * 4096, None, b""]
 
 
-def test_a_value_of_the_largest_size(daemon: Start) -> None:
-    daemon(lambda request, _: message(2, request, b"x" * 4096))
-    assert read_values(["/a"]) == [b"x" * 4096]
-
-
-def test_a_refusal_is_reported_with_its_own_word(daemon: Start) -> None:
-    daemon(lambda request, _: message(16, request, b"EACCES\0"))
-    with pytest.raises(SourceError, match="refuses /a: EACCES"):
-        read_values(["/a"])
-
-
-def test_silence(daemon: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xenstore, "TIMEOUT", 0.1)
-    daemon(lambda _request, _path: b"")
-    with pytest.raises(SourceTimeout):
-        read_values(["/a"])
-
-
-@pytest.mark.parametrize("answer", [message(2, 77, b"x"), message(9, 1, b"x"), struct.pack("=IIII", 2, 1, 0, 4097)])
-def test_malformed(daemon: Start, answer: bytes) -> None:
+@pytest.mark.parametrize(
+    ("answer", "problem", "words"),
+    [
+        (message(16, 1, b"EACCES\0"), SourceError, "refuses /a: EACCES"),
+        (b"", SourceTimeout, ""),
+        (message(2, 77, b"x"), SourceMalformed, ""),
+        (message(9, 1, b"x"), SourceMalformed, ""),
+        (struct.pack("=IIII", 2, 1, 0, 4097), SourceMalformed, ""),
+    ],
+    ids=["refusal", "silence", "of another request", "of another kind", "too long"],
+)
+def test_what_is_no_value(
+    daemon: Start, monkeypatch: pytest.MonkeyPatch, answer: bytes, problem: type[SourceError], words: str
+) -> None:
+    monkeypatch.setattr(xenstore, "TIMEOUT", 30 if answer else 0.1)
     daemon(lambda _request, _path: answer)
-    with pytest.raises(SourceMalformed):
-        read_values(["/a"])
+    assert words in str(refusal(problem, read_values, ["/a"]))
 
 
 def test_an_unreachable_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "socket"))
-    with pytest.raises(SourceUnavailable):
-        read_values(["/a"])
+    refusal(SourceUnavailable, read_values, ["/a"])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.waiting import within_a_minute
+from tests.support.waiting import wait_for
 from virtscope.toolkit.collect import SourceError, SourceMalformed
 from virtscope.xen import hypervisor, xentop, xentop_text
 from virtscope.xen.xentop import Xentop
@@ -60,6 +60,14 @@ def starts(child: Xentop) -> int:
         return 0
 
 
+def failure(child: Xentop) -> SourceError | None:
+    try:
+        child.read()
+    except SourceError as error:
+        return error
+    return None
+
+
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
@@ -78,7 +86,7 @@ def test_a_fault_of_ours_ends_a_child_and_not_its_keeper(
 
     monkeypatch.setattr(xentop, "whole_iterations", faulty)
     child.start()
-    within_a_minute(lambda: starts(child) == 4)
+    wait_for(lambda: starts(child) == 4)
     assert messages(caplog) == ["xentop ended", "xentop runs again"]  # a line for each change, however often
     assert caplog.records[0].exc_info, "which says where"
     assert "ValueError: a fault of ours" in str(caplog.records[0].__dict__["fields"]["err"])
@@ -91,7 +99,7 @@ def test_ends_in_a_row_are_one_line_and_starts_get_rare(
     child.start()
     pauses = child._closed
     assert isinstance(pauses, Pauses)
-    within_a_minute(lambda: len(pauses.seconds) >= 8)
+    wait_for(lambda: len(pauses.seconds) >= 8)
     assert pauses.seconds[:8] == [1, 2, 4, 8, 16, 20, 20, 20]
     assert messages(caplog) == ["xentop ended"]
     assert str(failure(child)).endswith("ended with status 1: ERROR: Can't find hypervisor information in sysfs!")
@@ -101,23 +109,15 @@ def test_a_xentop_that_moved_is_found_again(child: Xentop, program: Path, tmp_pa
     """As Debian moves it from /usr/lib/xen-4.17 to the next release's folder."""
     shutil.move(program.parent, tmp_path / "4.19")
     child.start()
-    within_a_minute(lambda: starts(child) == 1)
+    wait_for(lambda: starts(child) == 1)
     assert child.origin() == str(tmp_path / "4.19/xentop")
-
-
-def failure(child: Xentop) -> SourceError | None:
-    try:
-        child.read()
-    except SourceError as error:
-        return error
-    return None
 
 
 def test_what_a_xentop_leaves_behind_holds_up_nobody(child: Xentop, program: Path) -> None:
     """As a wrapper's own child does, that still has its standard error and says nothing."""
     program.write_text(f"#!/bin/sh\n{sys.executable} -c 'import time; time.sleep(600)' >/dev/null &\nexit 7\n")
     child.start()
-    within_a_minute(lambda: str(failure(child)).endswith("ended with status 7"))
+    wait_for(lambda: str(failure(child)).endswith("ended with status 7"))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,6 @@ def test_what_would_be_read_in_part_is_refused_with_its_reason(
     monkeypatch.setattr(xentop, "INTERVAL", 60)  # so that none is over, however busy the machine is
     (program.parent / "says").write_text(says)
     child.start()
-    within_a_minute(lambda: isinstance(failure(child), SourceMalformed))
+    wait_for(lambda: isinstance(failure(child), SourceMalformed))
     assert re.search(said, str(failure(child)))
     assert child._latest == b"", "a part passed for the whole"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.waiting import within_a_minute
+from tests.support.refusing import refusal
+from tests.support.waiting import wait_for
 from tests.unit.xen.fake_xentrace import FakeXentrace
 from tests.unit.xen.fake_xl import FakeXl
 from tests.unit.xen.traced import BLOCKED, RUNNABLE, RUNNING, change, goes_on, lost, on
@@ -59,50 +62,39 @@ def process(procfs: Path, pid: int, name: str, state: str = "S") -> None:
 # --- One window -------------------------------------------------------------------------------------------------------
 
 
-def test_a_window_is_a_second_of_changes_of_state_and_nothing_older(source: Xentrace, fake: FakeXentrace) -> None:
+def test_a_window_is_a_second_of_changes_of_state_and_nothing_of_it_stays_open(
+    source: Xentrace, fake: FakeXentrace
+) -> None:
     assert source.read() == REAL
     [asked] = fake.asked()
     assert asked.startswith("-D -e 0x21000 -T 1 /proc/self/fd/")
     assert source.program == str(fake.folder / "xentrace")
-
-
-def test_nothing_of_a_window_stays_open(source: Xentrace, fake: FakeXentrace) -> None:
-    assert fake
-    source.read()
     before = len(list(Path("/proc/self/fd").iterdir()))
+    fake.does('i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; cat "$folder/trace" > "$file"')
     for _ in range(3):
         source.read()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-
-
-def test_what_it_cost_is_known(source: Xentrace, fake: FakeXentrace) -> None:
-    fake.does('i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; cat "$folder/trace" > "$file"')
-    source.read()
     assert source.cpu_seconds > 0
 
 
-@pytest.mark.parametrize("name", ["xentrace", "xenbaked"])
-def test_beside_another_reader_nothing_is_traced(source: Xentrace, fake: FakeXentrace, procfs: Path, name: str) -> None:
-    process(procfs, 7, "bash")
-    process(procfs, 4711, name)
-    with pytest.raises(SourceUnavailable, match="takes one reader"):
-        source.read()
-    assert not (fake.folder / "asked").exists()
-
-
-def test_what_is_no_reader_is_none(source: Xentrace, fake: FakeXentrace, procfs: Path) -> None:
-    assert fake
+def test_beside_another_reader_nothing_is_traced(source: Xentrace, fake: FakeXentrace, procfs: Path) -> None:
     process(procfs, 7, "xentrace", "Z")  # it has ended, and its parent doesn't know yet
     process(procfs, 8, "xentrace_setsiz")
     process(procfs, 9, "a) (xentrace) S")
     (procfs / "10").mkdir()  # which has ended meanwhile
     (procfs / "self").mkdir()
     assert source.read() == REAL
+    fake.asked_file.unlink()
+    for name in ("xentrace", "xenbaked"):
+        process(procfs, 4711, name)
+        with pytest.raises(SourceUnavailable, match="takes one reader"):
+            source.read()
+        assert not fake.asked_file.exists()
+        shutil.rmtree(procfs / "4711")
 
 
-@pytest.mark.parametrize(
-    ("script", "kind", "words"),
-    [
+def test_why_nothing_was_traced(source: Xentrace, fake: FakeXentrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaints: list[tuple[str, type[SourceError], str]] = [
         ("echo 'ERROR: failed to bind to VIRQ port (17 = File exists)' >&2; exit 1", SourceUnavailable, "one reader"),
         (
             "echo 'could not enable trace buffers: Function not implemented' >&2; exit 1",
@@ -111,20 +103,13 @@ def test_what_is_no_reader_is_none(source: Xentrace, fake: FakeXentrace, procfs:
         ),
         ("echo 'xenctrl interface open: Permission denied' >&2; exit 1", SourceError, "status 1: .*Permission denied"),
         ("kill -9 $$", SourceError, "ended by signal 9"),
-    ],
-)
-def test_why_nothing_was_traced(
-    source: Xentrace, fake: FakeXentrace, script: str, kind: type[SourceError], words: str
-) -> None:
-    fake.does(script)
-    with pytest.raises(kind, match=words) as caught:
-        source.read()
-    assert isinstance(caught.value, SourceUnavailable) == (kind is SourceUnavailable)
-
-
-def test_without_xentrace(source: Xentrace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(hypervisor, "_FOLDERS", ())
-    monkeypatch.setenv("PATH", str(tmp_path))
+    ]
+    for script, kind, words in complaints:
+        fake.does(script)
+        with pytest.raises(kind, match=words) as caught:
+            source.read()
+        assert isinstance(caught.value, SourceUnavailable) == (kind is SourceUnavailable), script
+    monkeypatch.setenv("PATH", str(fake.folder.parent))
     with pytest.raises(SourceUnavailable, match="xentrace is not in PATH"):
         source.read()
 
@@ -159,14 +144,14 @@ def test_one_that_hangs_is_killed_with_all_that_it_started(
         except (FileNotFoundError, ProcessLookupError):
             return True
 
-    within_a_minute(has_ended)
+    wait_for(has_ended)
 
 
 def test_at_the_end_of_the_exporter_it_ends_as_it_does_by_itself(source: Xentrace, fake: FakeXentrace) -> None:
     fake.writes_and_waits()
     reading = threading.Thread(target=source.read)
     reading.start()
-    within_a_minute(fake.waits)
+    wait_for(fake.waits)
     source.close()
     reading.join(60)
     assert not reading.is_alive()
@@ -180,20 +165,11 @@ def test_one_that_does_not_end_then_is_killed(
 ) -> None:
     monkeypatch.setattr(xentrace, "PATIENCE", 0.1)
     fake.does("trap '' TERM; touch \"$folder/waits\"; sleep 600 & wait")
-    failures: list[SourceError] = []
-
-    def read() -> None:
-        try:
-            source.read()
-        except SourceError as error:
-            failures.append(error)
-
-    reading = threading.Thread(target=read)
-    reading.start()
-    within_a_minute(fake.waits)
-    source.close()
-    reading.join(60)
-    assert [str(failure).partition("was ")[2] for failure in failures] == ["ended by signal 9"]
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(refusal, SourceError, source.read)
+        wait_for(fake.waits)
+        source.close()
+        assert str(reading.result(60)).partition("was ")[2] == "ended by signal 9"
 
 
 # --- Counters ---------------------------------------------------------------------------------------------------------
@@ -201,22 +177,17 @@ def test_one_that_does_not_end_then_is_killed(
 
 def test_of_few_domains_all_are_named_from_the_beginning() -> None:
     counts = WaitCounts()
+    none = dict.fromkeys((0, 1, 2, IDLE, REST), 0.0)
     counts.add({}, 60, {DOM0, 1, 2})
-    assert counts.seconds == {
-        0: {0: 0.0, 1: 0.0, 2: 0.0, IDLE: 0.0, REST: 0.0},
-        1: {1: 0.0, 0: 0.0, 2: 0.0, IDLE: 0.0, REST: 0.0},
-        2: {2: 0.0, 0: 0.0, 1: 0.0, IDLE: 0.0, REST: 0.0},
-    }
+    assert counts.seconds == {0: none, 1: none, 2: none}
     counts.add({(1, 2): 0.25, (1, 1): 0.5, (1, IDLE): 0.125, (2, 0): 1.5}, 60, {DOM0, 1, 2})
     assert counts.seconds[1] == {1: 30.0, 0: 0.0, 2: 15.0, IDLE: 7.5, REST: 0.0}
     assert counts.seconds[2][0] == 90.0
-
-
-def test_what_is_not_known_is_nobodys_waiting_and_the_rests_running() -> None:
-    counts = WaitCounts()
+    before = counts.seconds
     counts.add({(1, 99): 0.5, (98, 1): 0.5, (1, 98): 0.25}, 60, {DOM0, 1})
-    assert counts.seconds[1][REST] == 45.0
+    assert counts.seconds[1][REST] == 45.0, "what is not known is nobody's waiting and the rest's running"
     assert counts.seconds.keys() == {DOM0, 1}
+    assert before[1][REST] == 0.0, "a table that was given out doesn't change"
 
 
 def test_of_many_those_most_in_the_way_are_named() -> None:
@@ -253,16 +224,12 @@ def test_a_name_stays_until_another_domain_is_clearly_more_in_the_way() -> None:
 def test_one_that_was_in_the_way_gives_its_name_up_in_time() -> None:
     counts = WaitCounts()
     many = set(range(31))
+    counts.add({(1, 5): 0.0005}, 10, many)
+    assert counts.seconds[1][REST] == pytest.approx(0.005), "a little is not worth a name"
     counts.add({(1, other): 0.5 for other in range(2, 2 + NAMED)}, 10, many)
     for _ in range(30):
         counts.add({(1, 25): 0.01}, 10, many)
     assert 25 in counts.seconds[1]
-
-
-def test_a_little_is_not_worth_a_name() -> None:
-    counts = WaitCounts()
-    counts.add({(1, 5): 0.0005}, 10, set(range(31)))
-    assert counts.seconds[1][REST] == pytest.approx(0.005)
 
 
 def test_domains_come_and_go() -> None:
@@ -272,14 +239,6 @@ def test_domains_come_and_go() -> None:
     assert counts.seconds.keys() == {DOM0, 1, 3}
     assert counts.seconds[1] == {1: 0.0, 0: 0.0, 3: 5.0, IDLE: 0.0, REST: 1.0}
     assert counts.seconds[3][1] == 2.0
-
-
-def test_a_table_that_was_given_out_does_not_change() -> None:
-    counts = WaitCounts()
-    counts.add({(1, 2): 0.5}, 10, {1, 2})
-    given = counts.seconds
-    counts.add({(1, 2): 0.5}, 10, {1, 2})
-    assert (given[1][2], counts.seconds[1][2]) == (5.0, 10.0)
 
 
 # --- Windows in the background ----------------------------------------------------------------------------------------
@@ -313,20 +272,20 @@ def windows(toolstack: tuple[FakeXl, Background[Toolstack]], procfs: Path) -> It
 
 def ask_again(toolstack: Background[Toolstack]) -> None:
     """Have xl's answers of now, whether it was asked before they were changed or after."""
-    within_a_minute(lambda: toolstack.cost.reads)
+    wait_for(lambda: toolstack.cost.reads)
     known = toolstack.cost.reads
     toolstack.wake()
-    within_a_minute(lambda: toolstack.cost.reads > known)
+    wait_for(lambda: toolstack.cost.reads > known)
 
 
 def latest(windows: Windows) -> WaitEstimates:
     """What they show, once there are three."""
-    within_a_minute(lambda: (found := windows.background.peek()) and found.windows >= 3)
+    wait_for(lambda: (found := windows.background.peek()) and found.windows >= 3)
     return windows.background.latest()
 
 
 def failure(windows: Windows) -> SourceError:
-    within_a_minute(lambda: windows.background.cost.reads)
+    wait_for(lambda: windows.background.cost.reads)
     with pytest.raises(SourceError) as caught:
         windows.background.latest()
     return caught.value
@@ -363,9 +322,9 @@ def test_windows_are_at_any_time_of_their_intervals(windows: Windows, monkeypatc
 def test_closing_waits_for_no_window(windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "uniform", lambda _least, _most: 600.0)
     windows.start()
-    within_a_minute(lambda: windows.background.cost.reads)
+    wait_for(lambda: windows.background.cost.reads)
     windows.close()
-    within_a_minute(lambda: not any(each.name == "background xentrace" for each in threading.enumerate()))
+    wait_for(lambda: not any(each.name == "background xentrace" for each in threading.enumerate()))
 
 
 def test_a_pools_cpu_that_does_nothing_is_idle(
@@ -425,7 +384,7 @@ def test_a_new_domain_has_xl_asked_again(
     windows.start()
     row = latest(windows).seconds[1]
     assert row[REST] > 0
-    within_a_minute(lambda: toolstack[1].cost.reads > 1)
+    wait_for(lambda: toolstack[1].cost.reads > 1)
 
 
 def test_beside_another_reader_the_reason_is_shown(windows: Windows, procfs: Path) -> None:
@@ -453,4 +412,4 @@ def test_without_a_toolstack_nothing_is_traced(procfs: Path, fake: FakeXentrace)
     assert "neither xl nor xm" in str(failure(windows))
     windows.close()
     background.close()
-    assert not (fake.folder / "asked").exists()
+    assert not fake.asked_file.exists()

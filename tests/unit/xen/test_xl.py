@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_for
 from tests.unit.xen.fake_xl import FakeXl
+from virtscope.toolkit import collect
 from virtscope.toolkit.bounded import Commands, Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore, xl
-from virtscope.xen.toolstack import understand
+from virtscope.xen.model import Domain, Host
+from virtscope.xen.toolstack import Keeper, understand
 from virtscope.xen.xl import Xl
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
@@ -28,25 +32,16 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXl:
     return fake
 
 
-def test_a_round_asks_the_scheduler_in_use_alone(fake: FakeXl) -> None:
+def test_a_round_asks_the_schedulers_in_use_alone(fake: FakeXl) -> None:
+    """Pools may have schedulers of their own."""
     raw = Xl().read()
-    assert [answer.command for answer in raw.answers] == [
-        "list",
-        "info",
-        "cpupool-list",
-        "list -l",
-        "vcpu-list",
-        "sched-credit",
-    ]
+    commands = ["list", "info", "cpupool-list", "list -l", "vcpu-list", "sched-credit"]
+    assert [answer.command for answer in raw.answers] == commands
     assert raw.program == str(fake.folder / "xl")
-
-
-def test_pools_may_have_schedulers_of_their_own(fake: FakeXl) -> None:
     row = "fast                 1   credit2       y          0\n"
     fake.answer("cpupool-list", (REAL / "cpupool-list").read_text() + row)
     fake.answer("sched-credit2", "")
-    commands = {answer.command for answer in Xl().read().answers}
-    assert {"sched-credit", "sched-credit2"} <= commands
+    assert {"sched-credit", "sched-credit2"} <= {answer.command for answer in Xl().read().answers}
 
 
 def test_what_never_changes_is_asked_again_for_new_domains_alone(fake: FakeXl) -> None:
@@ -84,53 +79,41 @@ def test_a_machine_without_cache_monitoring_is_not_asked_for_it_again(fake: Fake
     assert understand(raw).problems == ()
     source.read()
     assert not [command for command in fake.asked() if command.startswith("psr")]
-
-
-def test_a_machine_with_cache_monitoring(fake: FakeXl) -> None:
     fake.answer("psr-cmt-show cache-occupancy", "Total RMID: 71\nName  ID  Socket 0\nweb01   1   2592 KB\n")
     source = Xl()
-    assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
-    assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
+    for _ in range(2):
+        assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
 
 
-def test_commands_that_a_version_does_not_know_are_no_problem(fake: FakeXl) -> None:
+def test_commands_that_a_version_does_not_know_are_no_problem_and_others_that_fail_are(fake: FakeXl) -> None:
     (fake.answers / "cpupool-list").unlink()
     source = Xl()
-    assert understand(source.read()).problems == ()
-    source.read()
+    for _ in range(2):
+        assert understand(source.read()).problems == ()
     fake.asked()
     source.read()
     assert "cpupool-list" not in fake.asked()
-
-
-def test_a_command_that_fails_for_another_reason_is_asked_again(fake: FakeXl) -> None:
-    (fake.answers / "cpupool-list").unlink()
     fake.complain("cpupool-list", "libxl: error: Cannot get pools\n")
     source = Xl()
-    for _ in range(2):
+    for _ in range(2):  # it is asked again
         assert [problem.command for problem in understand(source.read()).problems] == ["cpupool-list"]
-
-
-def test_complaints_are_reported(fake: FakeXl) -> None:
     fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
-    [problem] = understand(Xl().read()).problems
-    assert problem == ("sched-credit", "stderr", "libxl_domain_sched_params_get failed.")
+    problem = ("sched-credit", "stderr", "libxl_domain_sched_params_get failed.")
+    assert problem in understand(Xl().read()).problems
 
 
 @pytest.mark.usefixtures("fake")
-def test_a_guest_names_its_system_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guest_names_its_system_once_and_a_refusing_xenstore_costs_the_systems_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     named: dict[str, bytes] = {}
     monkeypatch.setattr(xenstore, "read_values", lambda paths: [named.get(path) for path in paths])
     source = Xl()
     assert source.read().os_names == ()
-    named["/local/domain/1/data/os_name"] = b"Debian 12"
-    assert source.read().os_names == ((1, b"Debian 12"),)
-    named["/local/domain/1/data/os_name"] = b"something new for each scrape"
-    assert source.read().os_names == ((1, b"Debian 12"),)
+    for name in (b"Debian 12", b"something new for each scrape"):
+        named["/local/domain/1/data/os_name"] = name
+        assert source.read().os_names == ((1, b"Debian 12"),)
 
-
-@pytest.mark.usefixtures("fake")
-def test_a_refusing_xenstore_costs_the_systems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_paths: object) -> None:
         raise SourceError("XenStore refuses: EACCES")
 
@@ -187,17 +170,17 @@ def test_an_xl_that_is_unpacked_elsewhere(fake: FakeXl, tmp_path: Path, monkeypa
     assert source.read().program == str(program)
 
 
-def test_neither_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(xl, "_FOLDERS", ())
-    with pytest.raises(SourceUnavailable, match="neither xl nor xm"):
-        Xl().read()
-
-
-def test_one_that_refuses_says_why(fake: FakeXl) -> None:
+def test_one_that_is_not_there_refuses_or_hangs_says_so(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.complain("list -v -c", "Could not obtain handle on privileged command interface: Permission denied\n")
     (fake.answers / "list -v").unlink()
     with pytest.raises(SourceError, match=r"list -v -c ended with status 1: .*Permission denied"):
+        Xl().read()
+    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
+    fake.hang("list -v -c")
+    with pytest.raises(SourceTimeout, match="list -v -c did not end"):
+        Xl().read()
+    monkeypatch.setenv("PATH", str(fake.folder.parent))
+    with pytest.raises(SourceUnavailable, match="neither xl nor xm"):
         Xl().read()
 
 
@@ -221,8 +204,25 @@ def test_one_domain_under_change_does_not_cost_the_others_values(fake: FakeXl, m
     assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
 
 
-def test_one_that_hangs(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xl, "TIMEOUT", 0.5)
-    fake.hang("list -v -c")
-    with pytest.raises(SourceTimeout, match="list -v -c did not end"):
-        Xl().read()
+@pytest.mark.usefixtures("fake")
+def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The toolstack is asked once, and then only when it is woken."""
+    monkeypatch.setattr(collect, "REST", 0.05)
+    name = "app-server-with-a-rather-long-name"
+
+    def is_shown(seconds: float) -> bool:
+        guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
+        return any(keeper.add_to(Host(None, None, None, None, None, (guest,))).guests)
+
+    with closing(Keeper(600)) as keeper:
+        keeper.start()
+        wait_for(lambda: keeper.background.peek() is not None)
+        toolstack = keeper.background.latest()
+        used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
+        assert is_shown(used)
+        asked = keeper.background.cost.reads
+        assert not is_shown(used - 0.5)  # CPU time that would do for the one before
+        wait_for(lambda: keeper.background.cost.reads > asked)
+        wait_for(lambda: is_shown(used - 0.5))

@@ -8,6 +8,7 @@ import time
 import bcrypt
 import pytest
 
+from tests.support.waiting import wait_for
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, Pki, basic
 from virtscope.toolkit import answering
 from virtscope.toolkit.webconfig import TooManyGuesses, auth
@@ -34,46 +35,31 @@ def test_without_users_everyone_may_ask(pki: Pki) -> None:
     assert web.allows("Basic malformed")
 
 
-@pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2y$"])
-def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki, prefix: str) -> None:
+def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki) -> None:
     bobs_hash = bcrypt.hashpw(b"battery:staple", b"$2b$04$" + b"virtscope.tests.saltuO").decode()
-    web = pki.load(f"basic_auth_users: {{alice: {prefix}{ALICES_HASH[4:]}, björn: {bobs_hash}}}")
-    assert web.users == {"alice", "björn"}
-    for _ in range(2):  # asked of bcrypt, then remembered
-        assert web.allows(basic("alice", ALICES_PASSWORD))
-        assert web.allows(basic("björn", "battery:staple"))
-        assert not web.allows(basic("alice", "battery:staple"))
-        assert not web.allows(basic("alice", ""))
-        assert not web.allows(basic("alice", ALICES_PASSWORD + "!"))
-        assert not web.allows(basic("Alice", ALICES_PASSWORD))
-        assert not web.allows(basic("", ALICES_PASSWORD))
-        assert not web.allows(basic("mallory", ALICES_PASSWORD))
-        assert not web.allows(basic(b"\xff", ALICES_PASSWORD))
+    wrong = [
+        *(("alice", password) for password in ("battery:staple", "", ALICES_PASSWORD + "!")),
+        *((user, ALICES_PASSWORD) for user in ("Alice", "", "mallory", b"\xff")),
+    ]
+    for prefix in ("$2a$", "$2b$", "$2y$"):
+        web = pki.load(f"basic_auth_users: {{alice: {prefix}{ALICES_HASH[4:]}, björn: {bobs_hash}}}")
+        assert web.users == {"alice", "björn"}
+        for _ in range(2):  # asked of bcrypt, then remembered
+            assert web.allows(basic("alice", ALICES_PASSWORD))
+            assert web.allows(basic("alice", ALICES_PASSWORD).replace("Basic", "bASIC"))
+            assert web.allows(basic("björn", "battery:staple"))
+            for user, password in wrong:
+                assert not web.allows(basic(user, password)), (user, password)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        None,
-        "",
-        "Basic",
-        "Basic ",
-        "Basic !!!",
-        "Basic YWxpY2U=",  # "alice", without a colon
-        "Basic YWxpY2U6Y29ycmVjdCBob3JzZQ",  # padding cut off
-        "Basic \xff\xfe",
-        "Basic YWxpY2U6\u20acY29y",
-        "Bearer " + basic("alice", ALICES_PASSWORD).partition(" ")[2],
-        basic("alice", ALICES_PASSWORD).partition(" ")[2],
-    ],
-)
-def test_malformed_headers_are_refused(pki: Pki, header: str | None) -> None:
-    assert not pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}").allows(header)
-
-
-def test_the_scheme_may_be_in_any_case(pki: Pki) -> None:
+def test_malformed_headers_are_refused(pki: Pki) -> None:
     web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
-    assert web.allows(basic("alice", ALICES_PASSWORD).replace("Basic", "bASIC"))
+    credentials = basic("alice", ALICES_PASSWORD).partition(" ")[2]
+    alone = "Basic YWxpY2U="  # "alice", without a colon
+    cut = "Basic YWxpY2U6Y29ycmVjdCBob3JzZQ"  # without its padding
+    malformed = ["Basic \xff\xfe", "Basic YWxpY2U6\u20acY29y", f"Bearer {credentials}", credentials]
+    for header in (None, "", "Basic", "Basic ", "Basic !!!", alone, cut, *malformed):
+        assert not web.allows(header), header
 
 
 def test_72_bytes_are_the_longest_password(pki: Pki) -> None:
@@ -134,77 +120,68 @@ def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_passwo
     assert len(checks) == 1
 
 
+class Guesses:
+    """Wrong and right passwords, each in a thread of its own; each check takes until it is let."""
+
+    def __init__(self, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}")
+        assert self.web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1")
+        self.let = threading.Event()
+        self.outcomes: list[object] = []
+        self._threads: list[threading.Thread] = []
+        assert self.web._loaded.passwords
+        monkeypatch.setattr(self.web._loaded.passwords, "_check", self._check)
+
+    def _check(self, password: bytes, hash_: bytes) -> bool:
+        self.let.wait(30)
+        return bcrypt.checkpw(password, hash_)
+
+    def begin(self, password: str, client: str) -> None:
+        self._threads.append(threading.Thread(target=self._guess, args=(password, client)))
+        self._threads[-1].start()
+
+    def _guess(self, password: str, client: str) -> None:
+        try:
+            self.outcomes.append(self.web.allows(basic("bob", password), client))
+        except TooManyGuesses:
+            self.outcomes.append("too many")
+
+    def refused(self, count: int) -> None:
+        """Wait until so many have been refused, and no other has an answer."""
+        wait_for(lambda: len(self.outcomes) >= count, 30)
+        time.sleep(0.1)  # for what must not happen
+        assert self.outcomes == ["too many"] * count
+
+    def finish(self) -> None:
+        self.let.set()
+        for thread in self._threads:
+            thread.join(30)
+
+
 def test_guesses_of_one_client_hold_up_neither_others_nor_what_is_known(
     pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}")
-    assert web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1")
-    let = threading.Event()
-    guessing = threading.Semaphore(0)
-
-    def slow_check(password: bytes, hash_: bytes) -> bool:
-        guessing.release()
-        let.wait(30)
-        return bcrypt.checkpw(password, hash_)
-
-    assert web._loaded.passwords
-    monkeypatch.setattr(web._loaded.passwords, "_check", slow_check)
-    outcomes: list[object] = []
-
-    def guess(password: str, client: str) -> None:
-        try:
-            outcomes.append(web.allows(basic("bob", password), client))
-        except TooManyGuesses:
-            outcomes.append("too many")
-
-    guesses = [threading.Thread(target=guess, args=(str(number), "192.0.2.1")) for number in range(20)]
-    for thread in guesses:
-        thread.start()
-    assert guessing.acquire(timeout=30)
-    for thread in guesses:
-        thread.join(0.2)
-    assert outcomes == ["too many"] * (20 - auth.MOST_CHECKS_OF_A_CLIENT)
-    assert web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1"), "a password that is known waits for no guess"
-    bob = threading.Thread(target=guess, args=(ALICES_PASSWORD, "192.0.2.2"))
-    bob.start()
-    let.set()
-    for thread in [bob, *guesses]:
-        thread.join(30)
-    assert outcomes.count(True) == 1
-    assert outcomes.count(False) == auth.MOST_CHECKS_OF_A_CLIENT
+    guesses = Guesses(pki, monkeypatch)
+    for number in range(20):
+        guesses.begin(str(number), "192.0.2.1")
+    guesses.refused(20 - auth.MOST_CHECKS_OF_A_CLIENT)
+    assert guesses.web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1"), "a known password waits for no guess"
+    guesses.begin(ALICES_PASSWORD, "192.0.2.2")
+    guesses.finish()
+    assert guesses.outcomes.count(True) == 1
+    assert guesses.outcomes.count(False) == auth.MOST_CHECKS_OF_A_CLIENT
 
 
 def test_guesses_of_many_clients_leave_room_for_requests_with_what_is_known(
     pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each waits in one of the threads that answer requests."""
-    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
-    let = threading.Event()
-
-    def slow_check(password: bytes, hash_: bytes) -> bool:
-        del password, hash_
-        return let.wait(30) and False
-
-    assert web._loaded.passwords
-    monkeypatch.setattr(web._loaded.passwords, "_check", slow_check)
-    outcomes: list[object] = []
-
-    def guess(number: int) -> None:
-        try:
-            outcomes.append(web.allows(basic("alice", str(number)), f"192.0.2.{number}"))
-        except TooManyGuesses:
-            outcomes.append("too many")
-
-    guesses = [threading.Thread(target=guess, args=(number,)) for number in range(answering.MOST_REQUESTS)]
-    for thread in guesses:
-        thread.start()
-    for thread in guesses:
-        thread.join(0.1)
-    assert outcomes == ["too many"] * (answering.MOST_REQUESTS - auth.MOST_CHECKS)
-    assert outcomes
-    let.set()
-    for thread in guesses:
-        thread.join(30)
+    guesses = Guesses(pki, monkeypatch)
+    for number in range(answering.MOST_REQUESTS):
+        guesses.begin(str(number), f"192.0.2.{number}")
+    assert auth.MOST_CHECKS < answering.MOST_REQUESTS
+    guesses.refused(answering.MOST_REQUESTS - auth.MOST_CHECKS)
+    guesses.finish()
 
 
 def test_a_wrong_guess_makes_the_next_one_wait(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,22 +25,18 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_renewed_certificate_serves_the_next_connection(pki: Pki) -> None:
-    web = pki.load(f"{TLS}}}")
-    before = connect(web, pki.client()).serial
-    assert connect(web, pki.client()).serial == before
-    pki.renew()
-    assert connect(web, pki.client()).serial != before
-
-
-def test_a_renewed_certificate_behind_a_symlink_serves_the_next_connection(pki: Pki) -> None:
-    """As certbot has it: live/NAME/fullchain.pem leads to archive/NAME/fullchainN.pem."""
-    for name in ("server.pem", "server.key"):
-        (pki.folder / name).rename(pki.folder / f"1-{name}")
-        (pki.folder / name).symlink_to(f"1-{name}")
-    web = pki.load(f"{TLS}}}")
-    before = connect(web, pki.client()).serial
-    pki.renew()
-    assert connect(web, pki.client()).serial != before
+    web = pki.load(f"{CLIENTS}}}")
+    assert web.ssl_context() is web.ssl_context(), "nothing is read again while nothing changes"
+    for _ in range(2):
+        web = pki.load(f"{TLS}}}")
+        before = connect(web, pki.client()).serial
+        assert connect(web, pki.client()).serial == before
+        pki.renew()
+        assert connect(web, pki.client()).serial != before
+        # Now as certbot has it: live/NAME/fullchain.pem leads to archive/NAME/fullchainN.pem.
+        for name in ("server.pem", "server.key"):
+            (pki.folder / name).rename(pki.folder / f"1-{name}")
+            (pki.folder / name).symlink_to(f"1-{name}")
 
 
 def test_when_the_first_certificate_of_the_chain_expires_is_known(pki: Pki) -> None:
@@ -56,20 +52,9 @@ def test_when_the_first_certificate_of_the_chain_expires_is_known(pki: Pki) -> N
     assert web.certificate_not_after() == ends[1].timestamp()
 
 
-def test_without_tls_no_certificate_expires(pki: Pki) -> None:
-    assert pki.load("").certificate_not_after() is None
-
-
-@pytest.mark.parametrize(
-    "der", [b"", b"\x30", b"\x30\x84", b"\x30\x03\x30\x01\x02", b"\x30\x82\xff\xff" + b"\x30\x00" * 9]
-)
-def test_a_certificate_without_a_date_that_can_be_read_costs_only_the_date(der: bytes) -> None:
-    assert not_after(ssl.DER_cert_to_PEM_cert(der)) is None
-
-
-def test_nothing_is_read_again_while_nothing_changes(pki: Pki) -> None:
-    web = pki.load(f"{CLIENTS}}}")
-    assert web.ssl_context() is web.ssl_context()
+def test_a_certificate_without_a_date_that_can_be_read_costs_only_the_date() -> None:
+    for der in (b"", b"\x30", b"\x30\x84", b"\x30\x03\x30\x01\x02", b"\x30\x82\xff\xff" + b"\x30\x00" * 9):
+        assert not_after(ssl.DER_cert_to_PEM_cert(der)) is None, der
 
 
 def test_a_bad_renewal_keeps_the_last_good_certificate_and_is_logged_once(
@@ -99,55 +84,37 @@ def test_a_bad_renewal_keeps_the_last_good_certificate_and_is_logged_once(
     assert len(caplog.records) == lines
 
 
-def test_a_changed_file_is_in_force_at_once(pki: Pki) -> None:
+def test_a_changed_file_is_in_force_at_once_also_for_a_user_whose_password_was_remembered(pki: Pki) -> None:
     web = pki.load("")
     assert web.allows(None)
     assert web.headers == {}
-    pki.write(f"basic_auth_users: {{alice: {ALICES_HASH}}}\nhttp_server_config: {{headers: {{X-Frame-Options: deny}}}}")
+    users = f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}"
+    pki.write(f"{users}\nhttp_server_config: {{headers: {{X-Frame-Options: deny}}}}")
     assert not web.allows(None)
     assert web.allows(basic("alice", ALICES_PASSWORD))
     assert web.headers == {"X-Frame-Options": "deny"}
-
-
-def test_a_removed_user_is_out_although_the_password_was_remembered(pki: Pki) -> None:
-    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}")
-    assert web.allows(basic("alice", ALICES_PASSWORD))
     pki.write(f"basic_auth_users: {{bob: {ALICES_HASH}}}")
     assert not web.allows(basic("alice", ALICES_PASSWORD))
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        (f"basic_auth_users: {{alice: {ALICES_HASH}}}", "tls_server_config"),
+def test_a_change_cannot_open_the_exporter_to_everyone(pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
+    users = f"basic_auth_users: {{alice: {ALICES_HASH}}}"
+    changes = [
+        (users, "tls_server_config"),
         (f"{CLIENTS}, client_allowed_sans: [a.example]}}", "basic_auth_users"),
-        (f"{CLIENTS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}", "tls_server_config.client_allowed_sans"),
-        (f"{TLS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}", "tls_server_config.client_auth_type"),
+        (f"{CLIENTS}}}\n{users}", "tls_server_config.client_allowed_sans"),
+        (f"{TLS}}}\n{users}", "tls_server_config.client_auth_type"),
         ("", "tls_server_config"),
-    ],
-)
-def test_a_change_cannot_open_the_exporter_to_everyone(
-    pki: Pki, caplog: pytest.LogCaptureFixture, text: str, key: str
-) -> None:
-    web = pki.load(f"{CLIENTS}, client_allowed_sans: [a.example]}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}")
-    path = pki.write(text)
-    for _ in range(2):
-        assert web.ssl_context()
-        assert not web.allows(None)
-        assert not web.peer_allowed({})
-    assert errors(caplog) == [f"{path}: {key}: would be switched off; restart the exporter if that is wanted"]
-
-
-def test_without_tls_every_peer_is_allowed(pki: Pki) -> None:
-    web = pki.load("http_server_config: {http2: false}")
-    assert web.ssl_context() is None
-    assert web.peer_allowed(None)
-
-
-@pytest.mark.parametrize("value", ['"default-src \\u00fc"', '"default-src\\nSet-Cookie: a=b"', '"default-src\\u2028b"'])
-def test_a_header_is_one_line_of_ascii(pki: Pki, value: str) -> None:
-    with pytest.raises(WebConfigError, match="must be one line of plain ASCII"):
-        pki.load(f"http_server_config: {{headers: {{Content-Security-Policy: {value}}}}}")
+    ]
+    for text, key in changes:
+        caplog.clear()
+        web = pki.load(f"{CLIENTS}, client_allowed_sans: [a.example]}}\n{users}")
+        path = pki.write(text)
+        for _ in range(2):
+            assert web.ssl_context()
+            assert not web.allows(None)
+            assert not web.peer_allowed({})
+        assert errors(caplog) == [f"{path}: {key}: would be switched off; restart the exporter if that is wanted"]
 
 
 def test_headers(pki: Pki) -> None:
@@ -163,43 +130,33 @@ def test_headers(pki: Pki) -> None:
         "X-XSS-Protection": "0",
     }
     assert pki.load("http_server_config: {headers: {X-XSS-Protection: }}").headers == {}
+    for value in ('"default-src \\u00fc"', '"default-src\\nSet-Cookie: a=b"', '"default-src\\u2028b"'):
+        with pytest.raises(WebConfigError, match="must be one line of plain ASCII"):
+            pki.load(f"http_server_config: {{headers: {{Content-Security-Policy: {value}}}}}")
 
 
-@pytest.mark.parametrize(
-    ("blocked", "text", "printed"),
-    [
-        (["yaml", "bcrypt"], None, "imported"),
-        (["bcrypt"], "http_server_config: {http2: true}", "loaded"),
-        (["yaml"], "", "FILE: reading it needs PyYAML; install it (Debian: python3-yaml)"),
-        (
-            ["bcrypt"],
-            f"basic_auth_users: {{alice: {ALICES_HASH}}}",
-            "FILE: basic_auth_users: checking passwords needs the bcrypt module; install it (Debian: python3-bcrypt)",
-        ),
-    ],
-)
-def test_modules_are_needed_only_by_files_that_use_them(
-    pki: Pki, blocked: list[str], text: str | None, printed: str
-) -> None:
-    path = pki.write(text or "")
-    script = f"""
+def test_modules_are_needed_only_by_files_that_use_them(pki: Pki) -> None:
+    script = """
 import sys
-sys.modules.update(dict.fromkeys({blocked!r}))  # None: importing it raises ImportError
+blocked, *paths = sys.argv[1:]
+sys.modules.update(dict.fromkeys(blocked.split(",")))  # None: importing it raises ImportError
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
-print("imported")
-if {text is not None}:
+for path in paths:
     try:
-        WebConfig.load({path!r})
+        WebConfig.load(path)
         print("loaded")
     except WebConfigError as error:
         print(error)
 """
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(EXPORTERS)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert run.stdout.splitlines()[-1] == printed.replace("FILE", path)
+    (pki.folder / "http2.yml").write_text("http_server_config: {http2: true}")
+    users = pki.write(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
+    no_bcrypt = "checking passwords needs the bcrypt module; install it (Debian: python3-bcrypt)"
+    for blocked, said in (
+        ("bcrypt", ["loaded", f"{users}: basic_auth_users: {no_bcrypt}"]),
+        ("yaml,bcrypt", ["{}: reading it needs PyYAML; install it (Debian: python3-yaml)"] * 2),
+    ):
+        paths = [str(pki.folder / "http2.yml"), users]
+        command = [sys.executable, "-c", script, blocked, *paths]
+        environment = {**os.environ, "PYTHONPATH": str(EXPORTERS)}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert run.stdout.splitlines() == [line.format(path) for line, path in zip(said, paths, strict=True)]
