@@ -41,11 +41,9 @@ fleet-test: $(READY) ## Prove that a fleet answers as one Prometheus would, and 
 	@$(BIN)/python -m fleet.proof
 
 ##@ Experiment
-.PHONY: lab import
+.PHONY: lab
 lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, neighbour, allocation(-short), factors(-short), suites, network or a file
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
-import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
-	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
 ##@ Test
 .PHONY: test test-system test-all lint types test-fast test-xen fuzz soak faults truth mutants bench bench-rules

@@ -106,11 +106,6 @@ _PYTHON = {
         "child": "",
         "files": "",
     },
-    ("profile_import", "tests/unit/profile_import"): {
-        "opreport": "opreport import_totals",
-        "perf_script": "perf_script import_totals",
-        "reports": "",
-    },
     ("alerts/generator", "tests/unit/alerts"): {
         "application": "refusals examples",
         "document": "document refusals",
