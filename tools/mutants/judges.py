@@ -73,7 +73,7 @@ _PYTHON = {
         "groups": "",
         "kernel": "kernel counters",
         "machine": "machine support",
-        "metrics": "metrics counters",
+        "metrics": "pages counters",
         "perf_record": "",
         "perf_report": "",
         "profile": "profile top",
