@@ -141,16 +141,10 @@ class TestVirtualServers:
             raise KeyboardInterrupt
 
         endless = ["sysbench", "cpu", "--time=0", "--events=0", "run"]
-        with (
-            pytest.raises(KeyboardInterrupt),
-            servers.side_by_side(Case(2, cap=0.05), [CPU], tmp_path / "two") as two,
-        ):
+        with pytest.raises(KeyboardInterrupt), servers.side_by_side(Case(2, cap=0.05), [CPU], tmp_path / "two") as two:
             two.run([endless] * 2, 1, interrupted)
 
     def test_one_that_fails_is_named_with_what_it_says(self, tmp_path: Path) -> None:
         words = r"sysbench in virtual server 1 ended with status 1: .*Cannot find benchmark"
-        with (
-            pytest.raises(LabError, match=words),
-            servers.side_by_side(Case(cap=0.05), [CPU], tmp_path / "one") as one,
-        ):
+        with pytest.raises(LabError, match=words), servers.side_by_side(Case(cap=0.05), [CPU], tmp_path / "one") as one:
             one.run([["sysbench", "nosuch", "run"]], 30, self.pass_time)

@@ -76,10 +76,7 @@ class TestVerdict:
         table = tables.objectives(of)
         assert table
         assert table.head[-2:] == ("Neighbours named", "Alerts that fire at its end")
-        assert [row[-2:] for row in table.rows] == [
-            ("", ""),
-            ("batch 52 %, blog 41 %", "ObjectiveBurnsFast"),
-        ]
+        assert [row[-2:] for row in table.rows] == [("", ""), ("batch 52 %, blog 41 %", "ObjectiveBurnsFast")]
 
     def test_neighbours_are_not_to_blame_for_another_cause(self) -> None:
         said = verdict(found(step(500, instance(0.3, causes={"self": 1.0}, neighbours={"batch": 0.9}))))

@@ -144,11 +144,7 @@ def test_a_small_and_the_largest_share_are_taken(share: float) -> None:
         ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: is too large for a number"),
         ("low_traffic: 0.2", "low_traffic: ٣", "11: low_traffic: must be a number, such as 0.5"),
         # YAML.
-        (
-            "{seconds: 0.1}",
-            "{seconds: 0,1}",
-            "10: objectives.mean: 1 is not a key; decimals need a point, as in 0.5",
-        ),
+        ("{seconds: 0.1}", "{seconds: 0,1}", "10: objectives.mean: 1 is not a key; decimals need a point, as in 0.5"),
         ("host: xen1", "<<: {host: xen1}", "3: << is not supported: write the keys out"),
         (
             "  web: shop-web",
@@ -217,11 +213,7 @@ def test_a_file_whose_name_would_make_no_rules_file() -> None:
             "2: histograms[1].metric: is not in seconds, as the vocabulary is; bucket edges can't be converted",
         ),
         ("http_request_duration", "http time", "2: histograms[1].metric: 'http time_seconds' is not a metric name"),
-        (
-            "{is: web}",
-            "web",
-            "5: histograms[1].tier: must be a mapping, such as `key: value`",
-        ),
+        ("{is: web}", "web", "5: histograms[1].tier: must be a mapping, such as `key: value`"),
         (
             "{is: web}",
             "{is: web, label: tier}",
@@ -327,10 +319,7 @@ def test_an_application_that_a_histogram_names_is_judged_by_that_one_alone(tmp_p
     assert len(read(checkout(tmp_path, named, shop=half, cart=other)).applications) == 2
 
 
-@pytest.mark.parametrize(
-    ("app", "refused"),
-    [("shop", True), ("sh.*", True), ("cart", False), ("shop-[0-9]+", False)],
-)
+@pytest.mark.parametrize(("app", "refused"), [("shop", True), ("sh.*", True), ("cart", False), ("shop-[0-9]+", False)])
 def test_two_files_for_one_application(tmp_path: Path, app: str, refused: bool) -> None:
     second = SHOP.replace("app: shop", f"app: {app}").replace(" shop-", " x{app}-")
     folder = checkout(tmp_path, shop=SHOP, second=second)

@@ -75,11 +75,7 @@ def test_the_last_of_two_counts_as_for_qemu() -> None:
 
 @pytest.mark.parametrize(
     ("program", "words"),
-    [
-        ("/usr/bin/qemu-system-aarch64", ()),
-        ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel")),
-        ("kvm", ("-m", "16")),
-    ],
+    [("/usr/bin/qemu-system-aarch64", ()), ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel")), ("kvm", ("-m", "16"))],
 )
 def test_what_is_a_guest(program: str, words: tuple[str, ...]) -> None:
     assert parse(command_line(*words, program=program))

@@ -477,10 +477,7 @@ def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempP
         counts = setting.counters.read(sorted(cgroups))
         assert counts.open_files == kernel.files
         values = [(count.cpu, count.group.name, count.total) for count in counts.host]
-        for target, group, total in [
-            *values,
-            *((each.cgroup, each.group.name, each.total) for each in counts.cgroups),
-        ]:
+        for target, group, total in [*values, *((each.cgroup, each.group.name, each.total) for each in counts.cgroups)]:
             assert total.running_seconds <= total.enabled_seconds
             for index, value in enumerate(total.values):
                 if value is not None:

@@ -32,11 +32,7 @@ def names(root: Path, *paths: str, include: tuple[str, ...] = (), exclude: tuple
 def test_containers_and_guests_are_the_outermost(tmp_path: Path) -> None:
     pod = f"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod7.slice/crio-{ID}.scope"
     found = names(tmp_path, f"/docker/{ID}/lxc/web", pod, "/default/web", "/default/web/in")
-    assert [name.waiting for name in found.values()] == [
-        f"/docker/{ID}",
-        pod.rpartition("/")[0],
-        *["/default/web"] * 2,
-    ]
+    assert [name.waiting for name in found.values()] == [f"/docker/{ID}", pod.rpartition("/")[0], *["/default/web"] * 2]
     assert all(name.running == name.waiting for name in found.values())
 
 

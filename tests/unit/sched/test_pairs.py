@@ -25,9 +25,7 @@ def found(*containers: int, **others: tuple[int, Name]) -> Found:
     names = {1: Name(HOST, HOST)} | {number: Name(container(number), container(number)) for number in containers}
     names |= dict(others.values())
     return Found(
-        names,
-        frozenset(name.waiting for name in names.values()),
-        frozenset(name.running for name in names.values()),
+        names, frozenset(name.waiting for name in names.values()), frozenset(name.running for name in names.values())
     )
 
 
@@ -51,10 +49,7 @@ def test_the_cgroups_of_a_container_are_one() -> None:
         (4, THROTTLED): Waited(9 * MS, 1),
     }
     pairs.add(kernel, there, 0)
-    assert counted(pairs) == {
-        container(2): {container(4): 12 * MS, container(2): MS},
-        container(4): {"(cap)": 9 * MS},
-    }
+    assert counted(pairs) == {container(2): {container(4): 12 * MS, container(2): MS}, container(4): {"(cap)": 9 * MS}}
     assert [pairs.rows[container(number)].waits for number in (2, 4)] == [6, 1]
 
 
