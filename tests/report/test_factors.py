@@ -142,16 +142,11 @@ class TestTruth:
         assert self.lost(results, WEIGHTS) == pytest.approx({"100 of 400": 0, "300 of 400": 0})
         caps = self.lost(results, CAPS)
         assert caps == pytest.approx({"cap of 0.25 CPUs": 1 - OFF_CAP, "cap of 0.5 CPUs": 1 - OFF_CAP})
-
-    def test_more_virtual_servers_lose_more_while_each_has_a_cpu(self, results: Results) -> None:
+        assert [one.x for one in results.of(SERVERS, "cpu")] == [2, 3, 4]  # beyond, it is overcommitment
         losses = [one.lost.value for one in results.of(SERVERS, "disk")]
         assert losses == pytest.approx([(1 - CROWD) * number / 3 for number in (1, 2, 3)])
-        assert [one.x for one in results.of(SERVERS, "cpu")] == [2, 3, 4]  # beyond, it is overcommitment
-
-    def test_intervals_come_from_the_repetitions(self, results: Results) -> None:
-        [one] = results.of(SPARE_CORE, "cpu")
-        assert one.lost.n == (5, 5)
-        assert one.lost.differs
+        [one] = results.of(SPARE_CORE, "cpu")  # its interval comes from the repetitions
+        assert (one.lost.n, one.lost.differs) == ((5, 5), True)
         assert one.lost.low is not None
         assert one.lost.high is not None
         assert one.lost.low < one.lost.value < one.lost.high
@@ -163,6 +158,13 @@ class TestWords:
             "With 2 to 4 busy virtual servers per CPU each gets 1/x of the performance, as in the study: at most 4 % ± "
         )
         assert document.verdict[0].endswith("% below it (cpu at 2).")
+        assert "Furthest from the share that it should have: " in document.verdict[3]
+        assert "a cap of 0.25 CPUs has 10 % ± " in document.verdict[3]
+        assert [what for what, _ in document.remarks] == ["a guest (xen, emulated)"]
+        page, text = html(document), markdown(document)
+        assert all(part.title in page and part.title in text for part in document.parts)
+        assert f'{METRIC}{{run="{RUN.name}"}}' in text
+        assert write_up(recording(finished=3), "url").verdict[-1].startswith("The run is not complete: 3 of its ")
 
     def test_a_law_that_does_not_hold_is_not_claimed(self) -> None:
         def unfair(case: Case) -> float:
@@ -207,10 +209,6 @@ class TestWords:
         assert of_guest.startswith("a guest (xen, emulated): cpu 40 % (")
         assert "there" not in of_guest
 
-    def test_what_is_furthest_from_its_share_is_named(self, document: Document) -> None:
-        assert "Furthest from the share that it should have: " in document.verdict[3]
-        assert "a cap of 0.25 CPUs has 10 % ± " in document.verdict[3]
-
     def test_the_studys_numbers_are_beside_ours(self, document: Document) -> None:
         tables = {part.key: part.table for part in document.parts}
         tree = tables["tree"]
@@ -226,29 +224,6 @@ class TestWords:
         law = tables["overcommit"]
         assert law is not None
         assert law.rows[0][:5] == ("cpu", "2", "48 %", "50 %", "-4 %")
-
-    def test_emulation_is_named(self, document: Document) -> None:
-        [(what, remark)] = document.remarks
-        assert what == "a guest (xen, emulated)"
-        assert "no more" in remark
-
-    def test_charts_are_drawn_and_queries_named_in_both_formats(self, document: Document) -> None:
-        assert {part.key for part in document.parts if part.figure} == {"tree", "overcommit", "affinity"}
-        page, text = html(document), markdown(document)
-        for part in document.parts:
-            assert part.title in page
-            assert part.title in text
-        assert f'{METRIC}{{run="{RUN.name}"}}' in text
-        assert "What differs from the study" in text
-
-    def test_a_run_that_is_not_complete_says_so(self) -> None:
-        assert write_up(recording(finished=3), "url").verdict[-1].startswith("The run is not complete: 3 of its ")
-
-    def test_one_repetition_has_no_interval_and_so_nothing_is_noise(self) -> None:
-        found = write_up(recording(SCENARIO + "repetitions: 1\n"), "url")
-        assert found.verdict[0].endswith("at most 4 % below it (cpu at 2).")
-        assert "beyond noise" not in " ".join(found.verdict)
-        assert html(found)
 
     def test_a_single_cpu_has_a_law_but_no_affinity(self) -> None:
         single = SCENARIO.replace("cpus: 4", "cpus: 1") + "factors: [overcommit, caps]\n"
