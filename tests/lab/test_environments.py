@@ -72,7 +72,8 @@ with environment.ready():
 
 def kill_lab_with_processes(environment: str, folder: Path, traps: str = ":") -> None:
     """What the script has started ends with the lab."""
-    told, at = [], shlex.quote(str(folder))
+    told: list[int] = []
+    at = shlex.quote(str(folder))
 
     def begun() -> bool:
         if (folder / "pids").exists():

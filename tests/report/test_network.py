@@ -12,7 +12,7 @@ from lab.network.outputs import Counted, Served
 from lab.network.scenario import Configuration, WebLoad, parse
 from lab.report.document import Document
 from lab.report.measurements import MeasuredRun, Recording, query
-from lab.report.network.comparison import Results
+from lab.report.network.comparison import Compared, Results
 from lab.report.network.document import write_up
 from lab.report.rendering import html, markdown
 
@@ -76,7 +76,8 @@ def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_t
     results = Results(recording(SCENARIO + GUESTS + "web_rates: [500, 1000]\n").measurements)
     truth = {"veth": 1.1, "bridge": 1.5, "guest web 1": 7.5, "guest trial": 7.5}
     assert {one.configuration.path for one in results.paths} == truth.keys()
-    for one in (*results.paths, *results.requests):
+    compared: list[Compared[Configuration] | Compared[WebLoad]] = [*results.paths, *results.requests]
+    for one in compared:
         assert one.baseline.path == "loopback"
         cost, path = one.cost["CPU"], one.configuration.path
         assert cost.value == pytest.approx(truth[path])
@@ -89,12 +90,12 @@ def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_t
     for load in results.requests:
         assert (load.configuration.size, load.configuration.rate) == (load.baseline.size, load.baseline.rate)
         assert load.throughput.value == pytest.approx(1)
-    for one in results.offloads:
-        assert (one.configuration.offloads, one.baseline.offloads) == ("off", "on")
-        assert one.cost["CPU"].value == pytest.approx(WITHOUT)
-    for one in results.sizes:
-        assert (one.configuration.size, one.baseline.size) == (256, 131_072)
-        assert one.cost["CPU"].value == pytest.approx(SMALL)
+    for alone in results.offloads:
+        assert (alone.configuration.offloads, alone.baseline.offloads) == ("off", "on")
+        assert alone.cost["CPU"].value == pytest.approx(WITHOUT)
+    for alone in results.sizes:
+        assert (alone.configuration.size, alone.baseline.size) == (256, 131_072)
+        assert alone.cost["CPU"].value == pytest.approx(SMALL)
     without = Results(recording(SCENARIO + "paths: [bridge, veth]\n").measurements)
     assert {(one.configuration.path, one.baseline.path) for one in without.paths} == {("bridge", "veth")}
 

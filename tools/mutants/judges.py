@@ -72,7 +72,7 @@ _PYTHON = {
         "events": "",
         "groups": "",
         "kernel": "kernel counters",
-        "machine": "machine support",
+        "machine": "support",
         "metrics": "pages counters",
         "perf_record": "",
         "perf_report": "",
@@ -108,7 +108,7 @@ _PYTHON = {
     },
     ("alerts/generator", "tests/unit/alerts"): {
         "application": "refusals examples",
-        "document": "document refusals",
+        "document": "promql refusals",
         "histograms": "refusals examples promql",
         "words": "",
     },

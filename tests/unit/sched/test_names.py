@@ -10,7 +10,6 @@ import pytest
 
 from virtscope.sched.names import HOST, REST, Name, Names
 from virtscope.toolkit import hierarchy
-from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import Folders
 
 ID = "4f2c" * 16
@@ -121,15 +120,6 @@ def test_long_names_of_a_user_are_in_the_rest_too(tmp_path: Path, monkeypatch: p
     found = names(tmp_path, *long, "/lxc/shop")
     assert found["/lxc/shop"].waiting == "/lxc/shop"
     assert sorted(found[path].waiting == REST for path in long) == [False, True, True]
-
-
-def test_the_root_is_the_hosts(tmp_path: Path) -> None:
-    assert there(tmp_path).find().names == {tmp_path.stat().st_ino: Name(HOST, HOST)}
-
-
-def test_a_hierarchy_that_is_gone(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailable, match="No such file or directory"):
-        there(tmp_path / "gone").find()
 
 
 def test_too_many_cgroups_are_left_out_and_said_once(

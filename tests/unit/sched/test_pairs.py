@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from virtscope.sched.names import HOST, REST, Found, Name
 from virtscope.sched.pairs import MOST, NO_CGROUP, Pairs
 from virtscope.sched.program import IDLE, MOST_PAIRS, OTHER, STOLEN, THROTTLED, Waited
@@ -176,12 +174,12 @@ def test_what_the_kernel_has_forgotten_begins_again() -> None:
     assert pairs.rows[container(2)].waits == 11
 
 
-@pytest.mark.parametrize(("pairs_there", "makes_room"), [(MOST_PAIRS // 2, False), (MOST_PAIRS // 2 + 1, True)])
-def test_where_room_is_scarce_idle_pairs_make_some(pairs_there: int, makes_room: bool) -> None:
-    pairs, there = Pairs(), found(*range(2, 200))
-    keys = [(number // 190 + 2, number % 190 + 2) for number in range(pairs_there)]
-    kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))
-    assert pairs.add(kernel, there, 0) == []
-    kernel[keys[0]] = Waited(2 * MS, 2)
-    unneeded = pairs.add(kernel, there, 15)
-    assert unneeded == (keys[1:] if makes_room else [])
+def test_where_room_is_scarce_idle_pairs_make_some() -> None:
+    for pairs_there, makes_room in ((MOST_PAIRS // 2, False), (MOST_PAIRS // 2 + 1, True)):
+        pairs, there = Pairs(), found(*range(2, 200))
+        keys = [(number // 190 + 2, number % 190 + 2) for number in range(pairs_there)]
+        kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))
+        assert pairs.add(kernel, there, 0) == [], pairs_there
+        kernel[keys[0]] = Waited(2 * MS, 2)
+        unneeded = pairs.add(kernel, there, 15)
+        assert unneeded == (keys[1:] if makes_room else []), pairs_there
