@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from lab import LabError, reaper
 from lab.cgroups import TierLimits
 from lab.environments import Base, Environment, Guest, Limited, ProgramError
+from lab.network import experiment
 from tests.lab.conftest import require_cgroups
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
@@ -129,6 +131,25 @@ def test_nothing_stays_of_a_lab_that_was_killed(environment: Environment, tmp_pa
     kill_lab_with_processes(which, tmp_path)
     cgroups = [Path("/sys/fs/cgroup", tree, "virtscope/environment") for tree in ("", "cpu", "unified")]
     wait_for(lambda: not any(cgroup.exists() for cgroup in cgroups))
+
+
+class Here(Guest):
+    """A "guest" that is this machine."""
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        yield
+
+    def address(self) -> str:
+        return "127.0.0.1"
+
+
+def test_a_guest_that_is_this_machine_is_no_path() -> None:
+    with (
+        pytest.raises(LabError, match=r"^web: 127\.0\.0\.1, where ssh reached it, is this machine$"),
+        experiment.reach(Here("web", "localhost", "kvm", emulated=False)),
+    ):
+        raise AssertionError("it was reached")
 
 
 class TestGuest:

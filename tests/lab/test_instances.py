@@ -152,18 +152,6 @@ def test_a_dead_database_is_an_error_at_once_and_the_other_instance_is_unaffecte
     assert get(broken, "/item?id=1").status == 200
 
 
-def test_instances_are_alike_but_each_has_its_own_data(pair: tuple[Instance, Instance]) -> None:
-    one, other = pair
-    assert get(one, "/item?id=77").text == get(other, "/item?id=77").text
-    assert one.db_dsn != other.db_dsn
-    used = [instance.cpu_seconds("web") for instance in pair]
-    for _ in range(20):
-        get(one, "/category?id=1")
-    rise = [instance.cpu_seconds("web") - before for instance, before in zip(pair, used, strict=True)]
-    assert rise[0] > 5 * rise[1]
-    assert all(instance.memory_bytes(tier) > 1_000_000 for instance in pair for tier in TIERS)
-
-
 def test_a_name_or_port_in_use_is_refused(instance: Instance, tmp_path: Path) -> None:
     with pytest.raises(LabError, match=rf"{instance.name}-web is in use by another run"):
         new_instance("a", instance.folder.parent).start()
@@ -176,14 +164,10 @@ def test_a_name_or_port_in_use_is_refused(instance: Instance, tmp_path: Path) ->
             blocked.start()
     assert get(instance, "/health").status == 200
     assert_nothing_left(name("c"), tmp_path / "c")
-
-
-def test_a_failed_start_says_why_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    require_servers()
-    (tmp_path / "c").write_text("a file where its folder should be")
-    with pytest.raises(LabError, match=f"{name('c')} can't be started: .*{tmp_path}/c"):
-        new_instance("c", tmp_path).start()
-    assert_nothing_left(name("c"), tmp_path / "c" / "web")
+    (tmp_path / "d").write_text("a file where its folder should be")
+    with pytest.raises(LabError, match=f"{name('d')} can't be started: .*{tmp_path}/d"):
+        new_instance("d", tmp_path).start()
+    assert_nothing_left(name("d"), tmp_path / "d" / "web")
 
 
 STARTS_ONE = """
@@ -243,18 +227,6 @@ def assert_nothing_left(instance: str, folder: Path) -> None:
         )
 
     wait_for(all_gone)
-
-
-def test_a_killed_run_leaves_nothing_behind(tmp_path: Path) -> None:
-    require_servers()
-    folder = tmp_path / "killed"
-    process = start_one("killed", folder)
-    pids = [pid for tier in TIERS for pid in Cgroup(f"{name('killed')}-{tier}", mounted()).processes()]
-    assert len(pids) > 2
-    process.kill()
-    process.wait()
-    assert_nothing_left(name("killed"), folder)
-    assert not [pid for pid in pids if command_line(Path("/proc", str(pid)))]
 
 
 def test_the_next_run_cleans_up_if_the_guard_was_killed_too(tmp_path: Path) -> None:

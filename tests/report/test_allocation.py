@@ -216,27 +216,6 @@ class TestWords:
         assert not any("relative to static caps" in sentence for sentence in said)
         assert not any("may use" in sentence for sentence in verdict([group], cpus=2))
 
-    def test_a_delay_below_the_caps_period_is_not_resolved(self, group: Group) -> None:
-        def at_once(one: Measured) -> Measured:
-            settled = {
-                (since, cap): one.seconds[since]
-                * cap
-                * one.step.containers
-                / (2 if one.step.low < one.step.high else 1)
-                for since, cap in one.container_cpu
-            }
-            return replace(one, container_cpu=settled)
-
-        prompt = replace(group, steps=tuple(map(at_once, group.steps)))
-        effect = verdict([prompt], cpus=2)[-1]
-        assert effect.endswith("a larger cap took effect within 20 ms, a smaller one within 20 ms.")
-
-    def test_what_was_not_found_has_a_limit(self) -> None:
-        scenario = parse(SCENARIO, "mine.yml")
-        noisy = recording(scenario, noise=(0.0, 0.2, 0.4, 0.3, 0.1))
-        [cost, *_] = write_up(noisy, STUDY, "url").verdict
-        assert "no cost of switching the caps was found; it is at most " in cost
-
     def test_the_studys_numbers_stand_beside_ours(self, document: Document) -> None:
         assert document.overview is not None
         rows = {row[1]: row[2:] for row in document.overview.rows}

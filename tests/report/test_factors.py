@@ -11,7 +11,6 @@ from lab.factors.cases import Case
 from lab.factors.scenario import (
     AFFINITY,
     CAPS,
-    COMPUTING,
     OVERCOMMIT,
     SERVERS,
     SPARE_CORE,
@@ -23,7 +22,6 @@ from lab.factors.scenario import (
 from lab.factors.workloads import BENCHMARKS
 from lab.measurements import METRIC, Measurement
 from lab.report.document import Document
-from lab.report.factors import study
 from lab.report.factors.comparisons import Results
 from lab.report.factors.document import write_up
 from lab.report.measurements import MeasuredRun, Recording, query
@@ -120,24 +118,6 @@ class TestTruth:
         assert (free.value, pinned.value) == pytest.approx((1 - CROWD, 1 - PINNED_CROWD))
         assert self.lost(results, SPARE_CORE) == pytest.approx({"3 of 4 CPUs used": (SPARE - 1) / SPARE})
 
-    @pytest.mark.parametrize("test", COMPUTING)
-    def test_the_studys_own_points_give_the_gain_and_the_losses_that_it_prints(self, test: str) -> None:
-        printed = study.load().affinity_of(test)
-        assert printed is not None
-        points = {
-            Case(number, 24, pinned=pinned): getattr(of, "pinned" if pinned else "free")
-            for number, of in ((1, printed.one), (24, printed.many))
-            for pinned in (False, True)
-        }
-        kind = ("cgroup", False, test, "points", "higher", 1)
-        found = Results([Measurement(case.name, *kind, value) for case, value in points.items()])
-        [gain] = [one for one in found.of(AFFINITY, test) if one.x == 24]
-        free, pinned = (found.loss(test, pinned=pinned) for pinned in (False, True))
-        assert free is not None
-        assert pinned is not None
-        ours = (gain.lost.value, free.value, pinned.value)
-        assert ours == pytest.approx((printed.gain, printed.loss.free, printed.loss.pinned), abs=0.0001)
-
     def test_weights_and_caps_are_held_against_their_share_of_a_cpu(self, results: Results) -> None:
         assert self.lost(results, WEIGHTS) == pytest.approx({"100 of 400": 0, "300 of 400": 0})
         caps = self.lost(results, CAPS)
@@ -184,20 +164,6 @@ class TestWords:
         [law, *_] = write_up(replace(recording(), measurements=tuple(noisy)), "url").verdict
         assert "noise hides whether each gets 1/x of the performance within 10 % as in the study: " in law
         assert "(memory at 2). Repeat this" in law
-
-    def test_gains_that_are_none_are_not_reported_as_such(self) -> None:
-        def same(case: Case) -> float:
-            return 0.9 if case.servers in {3, 4} else truth(case)
-
-        affinity = write_up(recording(of=same), "url").verdict[1]
-        assert affinity.startswith(
-            "With 4 busy virtual servers on 4 CPUs, pinning gains nothing beyond noise (at most 0.2"
-        )
-        assert "a spare core gains nothing beyond noise" in affinity
-
-    def test_pinning_is_said_with_its_interval_and_the_points_that_it_avoids(self, document: Document) -> None:
-        assert document.verdict[1].startswith("With 4 busy virtual servers on 4 CPUs, pinning gains 15.8 % (15.")
-        assert "of cpu (the loss from 1 to 4 is 15 points less) and " in document.verdict[1]
 
     def test_the_rule_of_thumb_is_beside_ours(self, document: Document) -> None:
         said = document.verdict[2]

@@ -161,26 +161,6 @@ def test_requests_are_part_of_the_answer_and_have_their_latencies_in_a_table() -
     assert "34 % in a guest" in page
 
 
-def test_a_rate_that_is_not_reached_is_named() -> None:
-    of = document(recording("study: network\nabout: One.\npaths: veth\nweb_rates: [500, 4000]\n")).verdict
-    assert any(
-        one == "Not all requests were answered in time (veth, web, 1024 bytes, 4000 requests/s: 2000 answered; "
-        "veth, web, 131072 bytes, 4000 requests/s: 2000 answered): there, more were asked than fit."
-        for one in of
-    )
-
-
-def test_guests_alone_are_compared_with_the_first() -> None:
-    only = [one for one in recording(SCENARIO + GUESTS).measurements if one.environment.startswith("guest")]
-    assert {(one.configuration.path, one.baseline.path) for one in Results(only).paths} == {
-        ("guest web 1", "guest trial")
-    }
-    of = replace(recording(SCENARIO + GUESTS), measurements=tuple(only))
-    first, *rest = document(of).verdict
-    assert first.startswith("In small messages, a byte ")
-    assert any(one.startswith("On emulated hardware, so no more than a sign that it works. To and ") for one in rest)
-
-
 def test_an_emulated_guest_is_marked_wherever_it_is_and_never_the_answer() -> None:
     of = document(recording(SCENARIO + GUESTS + f"web_rates: {2 * MOST}\n"))
     *before, first = [one for one in of.verdict if "trial" in one]

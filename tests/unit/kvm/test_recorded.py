@@ -8,13 +8,15 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.support.refusals import assert_refused
 from tests.unit.kvm.captured import DEBIAN_12, DEBIAN_13, FIXTURES, HOSTS, command_line, files, recorded
 from tests.unit.kvm.test_libvirt import UUID
 from tests.unit.kvm.test_threads import stat
 from virtscope.kvm import libvirt
 from virtscope.kvm.exporter import HostView, recordable
-from virtscope.kvm.recorded import anonymised_files, anonymised_libvirt, anonymised_proxmox
+from virtscope.kvm.recorded import anonymised_files, anonymised_libvirt, anonymised_proxmox, libvirt_answer
 from virtscope.kvm.recorded import files as decoded_files
+from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import encode
 
@@ -101,6 +103,16 @@ def test_libvirt_s_answers_with_stand_ins(host: str) -> None:
 def test_proxmox_s_configuration_with_stand_ins() -> None:
     stood_in = anonymised_proxmox({"100": b"#for Jane\nname: shop\nnet0: virtio=BC:24:11:0A:0B:0C\n"}, StandIns())
     assert re.fullmatch(rb"#[a-z]{3} [A-Z][a-z]{3}\nname: [a-z]{4}\n", stood_in["100"])
+
+
+def test_a_recorded_answer_comes_back_and_other_data_is_refused() -> None:
+    raw = libvirt.Raw(1.5, b"Domain: 'a\xff'\n", b"", ((UUID, b"t"),))
+    assert libvirt_answer(json.loads(json.dumps(encode(raw)))) == raw
+    for data in ([], {"proc/stat": 5}, None):
+        assert_refused(SourceMalformed, "", decoded_files, data)
+    for titles in ([["a"]], [5], "x", [["a", 5]]):
+        answer = {"asked": 1, "domstats": "", "domains": "", "titles": titles}
+        assert_refused(SourceMalformed, "", libvirt_answer, answer)
 
 
 def test_other_monitors_with_stand_ins() -> None:

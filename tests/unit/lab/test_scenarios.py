@@ -416,6 +416,7 @@ ADDED = (
             ("weights: [100]\n", "4: weights: must be two different weights, such as [100, 300]"),
             ("duration: 2.5s\n", "4: duration: must be whole seconds"),
             ("warm_up: 0s\n", "4: warm_up: '0s' is not a time from 1s to 600s, such as 90s or 2m"),
+            ("guests: [base]\n", "4: guests[1]: is no guest: give its name, ssh and platform; the machine itself and"),
             (GUESTS.replace("a guest", "base"), "4: guests[1]: the name 'base' is taken; give it another"),
             (GUESTS.replace("a guest", "1on1-pinned"), "4: guests: two steps would be called cpu-1on1-pinned-1: make"),
             ("caps: [0.3000001, 0.3000002]\n", "4: caps: two steps would be called cpu-1on1-pinned-cap-0.3-1: make"),
@@ -439,6 +440,7 @@ ADDED = (
             ("offloads: maybe\n", "3: offloads: 'maybe' is none"),
             ("duration: 1.5s\n", "3: duration: must be whole seconds"),
             ("warm_up: 0s\n", "3: warm_up: '0s' is not a time from 1s"),
+            ("path: veth\n", "3: path: no such key; did you mean paths?"),
         ),
     ),
     Mistakes(

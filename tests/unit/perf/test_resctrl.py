@@ -47,6 +47,15 @@ def test_a_machine_with_fewer_counters_than_groups() -> None:
     assert exposed["resctrl_missing_values"]["unassigned",] == 4
 
 
+def test_a_processor_that_measures_occupancy_alone(sysfs: Path) -> None:
+    for file in sysfs.glob("fs/resctrl/**/mbm_*"):
+        file.unlink()
+    exposed = samples(sysfs)
+    assert len(exposed["resctrl_llc_occupancy_bytes"]) == 7
+    assert exposed["resctrl_memory_bytes"] == {}
+    assert exposed["resctrl_missing_values"] == {("unavailable",): 0, ("error",): 1, ("unassigned",): 0}
+
+
 def test_a_cache_s_nodes_are_in_its_sum(sysfs: Path) -> None:
     """Sub-NUMA Clusters: mon_sub_L3_YY lies in the cache's folder. Later kernels have folders of other kinds, too."""
     before = Resctrl(sysfs).read()

@@ -122,20 +122,6 @@ def test_long_names_of_a_user_are_in_the_rest_too(tmp_path: Path, monkeypatch: p
     assert sorted(found[path].waiting == REST for path in long) == [False, True, True]
 
 
-def test_too_many_cgroups_are_left_out_and_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    for number in range(20):
-        (tmp_path / f"lxc/{number}/inner").mkdir(parents=True)
-    every = there(tmp_path)
-    assert len(every.find().names) == 42
-    monkeypatch.setattr(hierarchy, "MOST_FOLDERS", 10)
-    with caplog.at_level(logging.WARNING):
-        assert len(every.find().names) < 42
-        every.find()
-    assert [record.message for record in caplog.records] == ["not every cgroup was looked at"]
-
-
 def test_a_container_with_too_many_cgroups_has_no_other_one_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
