@@ -9,11 +9,11 @@ import pytest
 
 from lab import LabError
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation, Step, parse
-from lab.prometheus import Sample
+from lab.prometheus import Recorded, Sample
 from lab.report.allocation import study
 from lab.report.allocation.document import write_up
 from lab.report.allocation.groups import Case, Group, groups
-from lab.report.allocation.recording import OF_RUN, OF_STEPS, AllocationRun, Recording, query
+from lab.report.allocation.recording import OF_RUN, OF_STEPS, AllocationRun, Recording, query, runs
 from lab.report.allocation.steps import Measured, measured, overhead
 from lab.report.allocation.verdict import verdict
 from lab.report.document import Document
@@ -216,6 +216,28 @@ class TestWords:
         assert not any("relative to static caps" in sentence for sentence in said)
         assert not any("may use" in sentence for sentence in verdict([group], cpus=2))
 
+    def test_a_delay_below_the_caps_period_is_not_resolved(self, group: Group) -> None:
+        def at_once(one: Measured) -> Measured:
+            settled = {
+                (since, cap): one.seconds[since]
+                * cap
+                * one.step.containers
+                / (2 if one.step.low < one.step.high else 1)
+                for since, cap in one.container_cpu
+            }
+            return replace(one, container_cpu=settled)
+
+        prompt = replace(group, steps=tuple(map(at_once, group.steps)))
+        effect = verdict([prompt], cpus=2)[-1]
+        assert effect.endswith("a larger cap took effect within 20 ms, a smaller one within 20 ms.")
+
+    def test_what_was_not_found_has_a_limit_and_one_repetition_no_interval(self) -> None:
+        noisy = recording(parse(SCENARIO, "mine.yml"), noise=(0.0, 0.2, 0.4, 0.3, 0.1))
+        [cost, *_] = write_up(noisy, STUDY, "url").verdict
+        assert "no cost of switching the caps was found; it is at most " in cost
+        once = recording(parse(SCENARIO + "repetitions: 1\n", "mine.yml"))
+        assert "2 containers, unpinned" in markdown(write_up(once, STUDY, "url"))
+
     def test_the_studys_numbers_stand_beside_ours(self, document: Document) -> None:
         assert document.overview is not None
         rows = {row[1]: row[2:] for row in document.overview.rows}
@@ -239,3 +261,15 @@ class TestWords:
             assert part.title in text
         for one in asked:
             assert one in text
+
+
+def test_runs_are_found_newest_first_over_all_their_series() -> None:
+    def series(run: str, *times: float) -> Recorded:
+        labels = {"run": run, "scenario": "mine", "host": "vm", "step": str(times[0])}
+        return Recorded(labels, tuple((time, 1.0) for time in times))
+
+    found = runs([series("old", 10, 20), series("new", 100, 105), series("old", 30, 40)])
+    assert [(run.name, run.start, run.end) for run in found] == [("new", 100, 105), ("old", 10, 40)]
+    assert query("lab_allocation_tasks_total", found[1]) == (
+        'last_over_time(lab_allocation_tasks_total{run="old"}[31s] @ 40)'
+    )

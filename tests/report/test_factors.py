@@ -165,6 +165,22 @@ class TestWords:
         assert "noise hides whether each gets 1/x of the performance within 10 % as in the study: " in law
         assert "(memory at 2). Repeat this" in law
 
+    def test_gains_that_are_none_are_not_reported_as_such(self) -> None:
+        def same(case: Case) -> float:
+            return 0.9 if case.servers in {3, 4} else truth(case)
+
+        affinity = write_up(recording(of=same), "url").verdict[1]
+        assert affinity.startswith(
+            "With 4 busy virtual servers on 4 CPUs, pinning gains nothing beyond noise (at most 0.2"
+        )
+        assert "a spare core gains nothing beyond noise" in affinity
+
+    def test_one_repetition_has_no_interval_and_so_nothing_is_noise(self) -> None:
+        found = write_up(recording(SCENARIO + "repetitions: 1\n"), "url")
+        assert found.verdict[0].endswith("at most 4 % below it (cpu at 2).")
+        assert "beyond noise" not in " ".join(found.verdict)
+        assert html(found)
+
     def test_the_rule_of_thumb_is_beside_ours(self, document: Document) -> None:
         said = document.verdict[2]
         assert said.startswith("What virtualisation costs, beside the study's rule of thumb. In cgroup: cpu 3 % (2.")

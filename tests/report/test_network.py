@@ -149,6 +149,17 @@ def test_the_page_has_the_studys_numbers_every_query_and_every_value_with_its_sp
     assert "<html" in html(document(of))
 
 
+def test_guests_alone_are_compared_with_the_first() -> None:
+    only = [one for one in recording(SCENARIO + GUESTS).measurements if one.environment.startswith("guest")]
+    assert {(one.configuration.path, one.baseline.path) for one in Results(only).paths} == {
+        ("guest web 1", "guest trial")
+    }
+    of = replace(recording(SCENARIO + GUESTS), measurements=tuple(only))
+    first, *rest = document(of).verdict
+    assert first.startswith("In small messages, a byte ")
+    assert any(one.startswith("On emulated hardware, so no more than a sign that it works. To and ") for one in rest)
+
+
 def test_requests_are_part_of_the_answer_and_have_their_latencies_in_a_table() -> None:
     of = document(recording(SCENARIO + "web_rates: 500\n"))
     assert any(

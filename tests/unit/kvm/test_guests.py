@@ -99,7 +99,7 @@ def test_a_process_may_become_a_guest() -> None:
     assert [machine.names(now) for now in (50, 100, 150)] == [["web"]] * 3
     machine.runs(10, command_line("-name", "late"), stat("qemu", 2, start=200))
     assert machine.names(220) == ["web", "late"]
-    machine.runs(10, QEMU, stat("qemu", 5).replace(b") S", b") Z"))  # a zombie
+    machine.runs(10, QEMU, stat("qemu", 5, start=200).replace(b") S", b") Z"))  # a zombie
     assert machine.names(300) == ["web"]
 
 

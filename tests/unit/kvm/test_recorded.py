@@ -108,7 +108,8 @@ def test_proxmox_s_configuration_with_stand_ins() -> None:
 def test_a_recorded_answer_comes_back_and_other_data_is_refused() -> None:
     raw = libvirt.Raw(1.5, b"Domain: 'a\xff'\n", b"", ((UUID, b"t"),))
     assert libvirt_answer(json.loads(json.dumps(encode(raw)))) == raw
-    for data in ([], {"proc/stat": 5}, None):
+    others: tuple[object, ...] = ([], {"proc/stat": 5}, None)
+    for data in others:
         assert_refused(SourceMalformed, "", decoded_files, data)
     for titles in ([["a"]], [5], "x", [["a", 5]]):
         answer = {"asked": 1, "domstats": "", "domains": "", "titles": titles}

@@ -76,6 +76,9 @@ def test_a_stat_may_have_any_name_and_be_malformed() -> None:
     process = parse_process(stat("a) S 1 (b", 12, 34, 5, 678))
     assert process
     assert (process.comm, process.user, process.system, process.guest, process.start) == (b"a) S 1 (b", 12, 34, 5, 678)
+    more = parse_process(stat("qemu", 12, guest=13))
+    assert more
+    assert more.guest == 12, "no more than user time"
     for text in (b"", b"7 (a", b"7 (a) S 1 2 3", stat("a", 1).replace(b"500", b"x")):
         assert parse_process(text) is None
 

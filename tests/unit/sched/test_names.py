@@ -10,6 +10,7 @@ import pytest
 
 from virtscope.sched.names import HOST, REST, Name, Names
 from virtscope.toolkit import hierarchy
+from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import Folders
 
 ID = "4f2c" * 16
@@ -134,3 +135,8 @@ def test_a_container_with_too_many_cgroups_has_no_other_one_left_out(
     found = there(tmp_path).find().names
     assert len(found) == 40
     assert all((tmp_path / path[1:]).stat().st_ino in found for path in others)
+
+
+def test_a_hierarchy_that_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match="No such file or directory"):
+        there(tmp_path / "gone").find()

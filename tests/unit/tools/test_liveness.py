@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.waiting import wait_for
 from tools import failures, health, heartbeat, liveness, stack, supervision
-from tools.liveness import HUNG_SECONDS, LEAST_QUESTIONS
+from tools.liveness import HUNG_SECONDS
 from tools.parts import PROMETHEUS
 from tools.supervision import Process
 
@@ -88,7 +88,7 @@ def test_after_a_sleep_of_the_machine_it_is_asked_again_first(part: Looks) -> No
     part.look(60)
     part.answers.answer = False
     part.now += 10_000
-    part.look((LEAST_QUESTIONS - 2) * 5)
+    part.look(15)
     assert part.killed == []
 
 
