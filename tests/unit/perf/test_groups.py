@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.support.refusals import assert_refused
 from virtscope.perf import groups
 from virtscope.perf.groups import Absent, Group, GroupsError
 
@@ -89,21 +88,10 @@ def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path) -> None:
             "groups.cache: 'cache-mises' is no event, but cache-misses",
         ),
     ):
-        with pytest.raises(GroupsError) as raised:
-            load(tmp_path, text)
-        said = str(raised.value)
+        said = assert_refused(GroupsError, "", load, tmp_path, text)
         assert said.startswith(f"{tmp_path}/groups.yml:{line}: "), text
         assert problem in said, text
         assert "\n" not in said, text
-
-
-def test_what_is_no_yaml_is_said_in_a_line(tmp_path: Path) -> None:
     for text in ("groups: [", "\t", "groups: {cache: [*cycles]}", "[" * 5000):
-        with pytest.raises(GroupsError, match="no YAML") as raised:
-            load(tmp_path, text)
-        assert "\n" not in str(raised.value), text
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(GroupsError, match="No such file"):
-        groups.load(tmp_path / "groups.yml", INTEL)
+        assert "\n" not in assert_refused(GroupsError, "no YAML", load, tmp_path, text)
+    assert_refused(GroupsError, "No such file", groups.load, tmp_path / "none.yml", INTEL)
