@@ -63,25 +63,18 @@ def test_names() -> None:
         ("", ""),
     ):
         assert parsed("-name", value).name == name, value
-        assert parsed("--name", value).name == name, value
-
-
-def test_the_last_of_two_counts_as_for_qemu() -> None:
-    assert parsed("-name", "first", "-name", "second", "-m", "16", "-m", "32").name == "second"
+        assert parsed("-name", "first", "--name", value).name == name, "the last of two counts as for QEMU"
 
 
 def test_what_is_a_guest() -> None:
-    for program, words in (
-        ("/usr/bin/qemu-system-aarch64", ()),
-        ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel")),
-        ("kvm", ("-m", "16")),
+    """By its program, too, whatever it calls itself, and whose file is gone after an upgrade of QEMU."""
+    for program, words, exe in (
+        ("/usr/bin/qemu-system-aarch64", (), ""),
+        ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel"), ""),
+        ("kvm", ("-m", "16"), ""),
+        ("web", ("-name", "a"), "/usr/bin/qemu-system-x86_64 (deleted)"),
     ):
-        assert parse(command_line(*words, program=program)), program
-
-
-def test_a_guest_by_its_program_whatever_it_calls_itself() -> None:
-    """After an upgrade of QEMU, too, whose file is then gone."""
-    assert parse(command_line("-name", "a", program="web"), "/usr/bin/qemu-system-x86_64 (deleted)")
+        assert parse(command_line(*words, program=program), exe), program
     assert parse(command_line("-name", "a", program="web"), "/usr/bin/web") is None
 
 

@@ -122,34 +122,26 @@ def in_a_namespace(tmp_path: Path, mount_begins: str, guest: str) -> Cgroups:
     )
 
 
-@pytest.mark.parametrize(
-    ("guest", "limits"),
-    [
-        ("/../guest.scope", (0.5, 512)),
-        ("/../../vs.slice/guest.scope", (0.5, 512)),
-        ("/guest", (0.7, None)),  # in the exporter's own cgroup
-    ],
-)
-def test_a_guest_is_found_from_where_the_namespace_begins(
-    tmp_path: Path, guest: str, limits: tuple[float, int | None]
-) -> None:
-    groups = in_a_namespace(tmp_path, "/../..", guest)
-    assert groups.find(9).limits == limits
-    assert groups.unseen == ""
+def test_a_guest_is_found_from_where_the_namespace_begins(tmp_path: Path) -> None:
+    guests = {
+        "/../guest.scope": (0.5, 512),
+        "/../../vs.slice/guest.scope": (0.5, 512),
+        "/guest": (0.7, None),  # in the exporter's own cgroup
+    }
+    for number, (guest, limits) in enumerate(guests.items()):
+        groups = in_a_namespace(tmp_path / f"{number}", "/../..", guest)
+        assert groups.find(9).limits == limits, guest
+        assert groups.unseen == ""
 
 
-@pytest.mark.parametrize(("mount_begins", "guest"), [("/", "/../guest.scope"), ("/..", "/../../vs.slice/guest.scope")])
-def test_what_the_mount_does_not_show_is_said(tmp_path: Path, mount_begins: str, guest: str) -> None:
-    groups = in_a_namespace(tmp_path, mount_begins, guest)
-    assert groups.find(9) == NOTHING
-    assert "cgroup namespace" in groups.unseen
-
-
-def test_where_the_exporter_s_own_cgroup_is_not_found_nothing_is_guessed(tmp_path: Path) -> None:
-    groups = in_a_namespace(tmp_path, "/../..", "/../guest.scope")
-    (tmp_path / "vs.slice/exporter.scope/in/cgroup.procs").write_text("")
-    assert groups.find(9) == NOTHING
-    assert "cgroup namespace" in groups.unseen
+def test_what_the_mount_does_not_show_is_said_and_nothing_is_guessed(tmp_path: Path) -> None:
+    hidden = in_a_namespace(tmp_path / "a", "/", "/../guest.scope")
+    above = in_a_namespace(tmp_path / "b", "/..", "/../../vs.slice/guest.scope")
+    lost = in_a_namespace(tmp_path / "c", "/../..", "/../guest.scope")
+    (tmp_path / "c/vs.slice/exporter.scope/in/cgroup.procs").write_text("")  # the exporter's own isn't found
+    for groups in (hidden, above, lost):
+        assert groups.find(9) == NOTHING
+        assert "cgroup namespace" in groups.unseen
 
 
 def test_the_source_s_detail_says_what_can_not_be_seen(tmp_path: Path) -> None:
