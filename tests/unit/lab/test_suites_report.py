@@ -162,6 +162,8 @@ class TestComparison:
         assert fork.performance == pytest.approx(0.5)
         assert pipe.performance == pytest.approx(0.5)
         assert (fork.finding, pipe.finding, stat.finding) == ("worse", "worse", "no difference")
+        fast = compare([*measured("base", 1), *measured("fast", 0.5)]).inside("fast", "lmbench")
+        assert [one.finding for one in fast if one.test.name != "Stat"] == ["better"] * 3
 
     def test_the_geometric_mean_and_its_interval(self) -> None:
         tests = comparison().inside("capped", "lmbench", "processor_processes")
