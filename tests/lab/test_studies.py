@@ -127,7 +127,7 @@ stress_time: 1s
             f"{where}-{suite}-{n}" for where in ("base", "capped") for suite in ("lmbench", "stress-ng") for n in (1, 2)
         },
         first=["base-lmbench-1", "base-stress-ng-1"],
-        shown="base-stress-ng-1: 7 values",
+        shown="base-stress-ng-1: ",
         works=str(WORK),
         cgroups="environment",
         others_left=files,
