@@ -41,17 +41,15 @@ fleet-test: $(READY) ## Prove that a fleet answers as one Prometheus would, and 
 	@$(BIN)/python -m fleet.proof
 
 ##@ Experiment
-.PHONY: lab import
+.PHONY: lab
 lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, neighbour, allocation(-short), factors(-short), suites, network or a file
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
-import: $(READY) ## Convert a report of OProfile or perf to OpenMetrics: KIND=opreport FILE=report.txt OUTPUT=study.om HOST=NAME
-	@$(BIN)/python -m profile_import "$(KIND)" "$(FILE)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(HOST),--label "host=$(HOST)") $(ARGS)
 
 ##@ Test
 .PHONY: test test-system test-all lint types test-fast test-xen fuzz soak faults truth mutants bench bench-rules
 # These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel: by files, in the order
 # of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
-ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/truth tests/kvm tests/xen
+ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/kvm tests/xen
 # Of the tests that take minutes, those that CI runs: a fixed list, so that every machine judges a change alike.
 SYSTEM := tests/ssh tests/stack tests/e2e tests/mixin tests/compose tests/rules
 test: lint types ## Lint, types, unit, rules, dashboards, end to end, a real Xen: half an hour, longer on a new machine

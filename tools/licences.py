@@ -26,8 +26,7 @@ from tools.programs import CHECKOUT
 LIST = CHECKOUT / "requirements/licences.yml"
 UNKNOWN = "UNKNOWN"
 HEAD = """\
-# The licence of every pinned dependency, as SPDX writes it: make licences. tests/unit/tools/test_licences.py says which
-# may be used where.
+# The licence of every pinned dependency, as SPDX writes it: make licences.
 """
 _CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",

@@ -52,7 +52,6 @@ PLACES = (
     "faults",
     "lab",
     "mixin",
-    "profile_import",
     "prometheus",
     "requirements",
     "soak",

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -31,9 +31,6 @@ from lab.report.suites import published
 from lab.suites import lmbench, lmbench_summary, nbench, stress_ng, unixbench
 from lab.suites import scenario as suites
 from lab.suites.rows import OutputError, Row
-from profile_import import reports
-from profile_import.__main__ import openmetrics
-from profile_import.opreport import Counted
 from tests.unit.kvm import captured as kvm_captured
 from tools import StackError, health, oversights, stack
 from virtscope.kvm import command_line, limits, proxmox, taps, threads
@@ -49,7 +46,6 @@ from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
 from virtscope.perf.groups import GroupsError
 from virtscope.perf.groups import load as load_groups
 from virtscope.perf.perf_record import Xensyms
-from virtscope.perf.profile import Profile
 from virtscope.ssh import hosts
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
@@ -299,18 +295,10 @@ def _domstats(data: bytes) -> None:
     Encoder().text([*kvm_families(host._replace(guests=joined)), *kvm_libvirt.families(answer)])
 
 
-def _profile(profile: Profile) -> None:
+def _perf_report(data: bytes) -> None:
+    profile = perf_report.parse(_decoded(data), Xensyms("ffff82d040200000 t _stext\n").symbol).profile
     assert all(hits.samples >= 0 and (hits.events is None or hits.events >= 0) for hits in profile.values())
     assert all(place.symbol and len(place.symbol) <= 160 and len(place.image) <= 160 for place in profile)
-    openmetrics(profile, 0, 60, {})
-
-
-def _imported(kind: str, events: Sequence[Counted], data: bytes) -> None:
-    _profile(reports.parse(kind, _decoded(data).splitlines(keepends=True), events))
-
-
-def _perf_report(data: bytes) -> None:
-    _profile(perf_report.parse(_decoded(data), Xensyms("ffff82d040200000 t _stext\n").symbol).profile)
 
 
 def _mountinfo(data: bytes) -> None:
@@ -545,21 +533,7 @@ PARSERS = [
         (published.TableError,),
         largest=32 << 10,
     ),
-    *(
-        Parser(kind, partial(_imported, kind, ()), _texts(f"profiles/{kind}*.txt", recordings), (SourceMalformed,))
-        for kind, recordings in (
-            ("opreport", "oprofile/*.txt"),
-            ("perf-report", "perf/report*.txt"),
-            ("perf-script", ""),
-        )
-    ),
-    Parser(
-        "opreport-without-preamble",
-        partial(_imported, "opreport", (Counted("misses", 6000), Counted("references", None))),
-        _texts("profiles/opreport-domains.txt", "oprofile/xenoprof*.txt"),
-        (SourceMalformed,),
-    ),
-    Parser("perf-report-live", _perf_report, _texts("profiles/perf-report*.txt"), (SourceMalformed,)),
+    Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt", "perf/report*.txt"), (SourceMalformed,)),
     Parser("mountinfo", _mountinfo, [_MOUNTS], (SourceMalformed,)),
     Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),
     Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),

@@ -61,15 +61,21 @@ def require_cgroups() -> Hierarchies:
     return found
 
 
-def require_servers() -> None:
-    """Skip where Apache and MariaDB aren't available, or can't be put into cgroups."""
-    require_cgroups()
+def require_packages(*packages: programs.Packages) -> None:
+    """Skip where the distribution has no such packages."""
     try:
-        programs.root(programs.LAB)
+        for each in packages:
+            programs.root(each)
     except programs.ProgramsError as error:
         if os.environ.get("CI") == "true":
             raise
-        pytest.skip(f"no Apache and MariaDB: {error}")
+        pytest.skip(f"no packages: {error}")
+
+
+def require_servers() -> None:
+    """Skip where Apache and MariaDB aren't available, or can't be put into cgroups."""
+    require_cgroups()
+    require_packages(programs.LAB)
 
 
 @pytest.fixture(scope="session")

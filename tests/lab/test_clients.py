@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from lab.clients import mix
 from lab.clients.child import Clients
 from lab.clients.orders import Application, Habits, Order
+from tests.support.waiting import wait_for
 from tools.programs import CHECKOUT
 
 QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
@@ -73,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
             for _ in range(4):
                 self.wfile.write(b".")
                 if how == "trickles":
-                    self.server.closing.wait(0.5)
+                    self.server.closing.wait(2)
                 if how == "breaks off":
                     return
         except OSError:
@@ -83,16 +83,24 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+@contextlib.contextmanager
+def serving() -> Iterator[Server]:
     server = Server()
     thread = threading.Thread(target=server.serve_forever, args=[0.05])
     thread.start()
-    yield server
-    server.closing.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield server
+    finally:
+        server.closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -129,10 +137,7 @@ def visit(process: Clients, app: str, server: Server, clients: int, habits: Habi
 
 
 def wait_for_requests(server: Server, count: int) -> None:
-    deadline = time.monotonic() + 30
-    while len(server.asked) < count:
-        assert time.monotonic() < deadline, f"there were only {len(server.asked)} requests"
-        time.sleep(0.02)
+    wait_for(lambda: len(server.asked) >= count, every=0.02)
 
 
 def test_every_request_is_counted_once(process: Clients, server: Server) -> None:
@@ -161,23 +166,20 @@ def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> 
     server.slow_pages = dict.fromkeys(mix.PAGES, "is slow")
     server.slow_seconds = 0.3
     for clients in (5, 2, 8, 0):
+        before = len(server.asked)
         visit(process, "changing", server, clients)
         [(_, gauge)] = metrics(process, "changing")["lab_clients"]
         assert gauge == clients
-        time.sleep(0.1)  # so that some are waiting for an answer when they are to stop
+        if clients:
+            wait_for_requests(server, before + clients)  # so that some wait for an answer when they are to stop
     asked = len(server.asked)
     # They waited for their answers first.
     assert server.broken_off == 0
     assert requests_by("status", process, "changing") == {"2xx": asked}
-    time.sleep(0.2)
-    assert len(server.asked) == asked
 
 
 def test_applications_are_separate(process: Clients, server: Server) -> None:
-    other = Server()
-    thread = threading.Thread(target=other.serve_forever, args=[0.05])
-    thread.start()
-    try:
+    with serving() as other:
         process.carry_out(Order(QUICK, {"left": Application(server.url, 3), "right": Application(other.url, 6)}))
         wait_for_requests(server, 50)
         wait_for_requests(other, 50)
@@ -186,59 +188,47 @@ def test_applications_are_separate(process: Clients, server: Server) -> None:
         wait_for_requests(other, len(other.asked) + 20)  # clients not named in the order go on
         process.carry_out(Order(QUICK, {"right": Application(other.url, 0)}))
         assert len(server.asked) == quiet
-        assert requests_by("app", process, "left") == {"left": len(server.asked)}
-        assert requests_by("app", process, "right") == {"right": len(other.asked)}
-    finally:
-        other.shutdown()
-        other.server_close()
-        thread.join()
+        for app, asked in (("left", server.asked), ("right", other.asked)):
+            assert requests_by("app", process, app) == {app: len(asked)}
 
 
-@pytest.mark.parametrize("how", ["hangs", "trickles"])
-def test_a_timeout_ends_the_session(process: Clients, server: Server, how: str) -> None:
-    server.slow_pages = {"category": how}
-    app = f"patience-{how}"
-    visit(process, app, server, 1, Habits("patience", think_seconds=0.01, timeout_seconds=1.0))
-    wait_for_requests(server, 40)
-    visit(process, app, server, 0, Habits("patience", think_seconds=0.01, timeout_seconds=1.0))
-    pages = server.pages()
-    followers = [after for before, after in itertools.pairwise(pages) if before == "category"]
-    assert followers
-    assert set(followers) == {mix.FIRST_PAGE}
-    assert requests_by("status", process, app)["timeout"] == pages.count("category")
-    ends = {labels["end"]: value for labels, value in metrics(process, app)["lab_client_sessions_total"]}
-    assert ends["timeout"] == pages.count("category")
+def test_a_timeout_ends_the_session(process: Clients) -> None:
+    """Whether nothing comes or little by little; five seconds are long for all other pages."""
+    impatient = Habits("patience", think_seconds=0.01, timeout_seconds=5.0)
+    with serving() as hangs, serving() as trickles:
+        for server, how in ((hangs, "hangs"), (trickles, "trickles")):
+            server.slow_pages = {"category": how}
+        to = {"hangs": hangs, "trickles": trickles}
+        process.carry_out(Order(impatient, {app: Application(server.url, 1) for app, server in to.items()}))
+        wait_for(lambda: all(server.pages()[:-1].count("category") >= 2 for server in to.values()))
+        process.carry_out(Order(impatient, {app: Application(server.url, 0) for app, server in to.items()}))
+        for app, server in to.items():
+            pages = server.pages()
+            followers = {after for before, after in itertools.pairwise(pages) if before == "category"}
+            assert followers == {mix.FIRST_PAGE}, app
+            assert requests_by("status", process, app)["timeout"] == pages.count("category")
+            ends = {labels["end"]: value for labels, value in metrics(process, app)["lab_client_sessions_total"]}
+            assert ends["timeout"] == pages.count("category")
 
 
-def test_half_an_answer_is_an_error(process: Clients, server: Server) -> None:
+def test_half_an_answer_and_none_are_errors_and_the_process_exposes_its_own_cost(
+    process: Clients, server: Server
+) -> None:
     server.slow_pages = dict.fromkeys(mix.PAGES, "breaks off")
     visit(process, "half", server, 2)
     wait_for_requests(server, 20)
     visit(process, "half", server, 0)
     assert requests_by("status", process, "half") == {"error": len(server.asked)}
-
-
-def test_a_server_that_is_down_is_an_error_and_no_answer(process: Clients, server: Server) -> None:
+    [(_, starts)] = metrics(process, "half")["lab_client_start_lateness_seconds_count"]
+    assert starts >= len(server.asked)
     server.server_close()
     visit(process, "down", server, 2)
-    deadline = time.monotonic() + 10
-    while requests_by("status", process, "down")["error"] < 10 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: requests_by("status", process, "down")["error"] >= 10)
     visit(process, "down", server, 0)
-    statuses = requests_by("status", process, "down")
-    assert set(statuses) == {"error"}
+    assert requests_by("status", process, "down").keys() == {"error"}
     assert process.counts().answers.get("down", 0) == 0
-
-
-def test_the_process_exposes_its_own_cost(process: Clients, server: Server) -> None:
-    visit(process, "cost", server, 5)
-    wait_for_requests(server, 50)
-    visit(process, "cost", server, 0)
-    found = metrics(process, "cost")
-    [(_, cpu_seconds)] = found["process_cpu_seconds_total"]
-    [(_, starts)] = found["lab_client_start_lateness_seconds_count"]
+    [(_, cpu_seconds)] = metrics(process, "down")["process_cpu_seconds_total"]
     assert cpu_seconds > 0
-    assert starts >= len(server.asked)
 
 
 def test_think_times_are_exponential_and_follow_from_the_seed() -> None:
@@ -280,10 +270,6 @@ time.sleep(60)
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    with contextlib.suppress(FileNotFoundError):
-        while Path(
-            "/proc", str(pid), "cmdline"
-        ).read_bytes():  # empty once it has ended, even before its status is collected
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    command = Path("/proc", str(pid), "cmdline")
+    # Empty once it has ended, even before its status is collected.
+    wait_for(lambda: not command.exists() or not command.read_bytes())

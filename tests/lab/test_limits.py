@@ -1,4 +1,4 @@
-"""Weights, caps and CPUs of real cgroups, and their effect on loads."""
+"""Weights, caps and CPUs of real cgroups, and their effect on loads, on containers and on benchmarks within."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from lab import LabError
+from lab.allocation.containers import Containers
+from lab.allocation.scenario import LOADS
 from lab.cgroups import Cgroup, CgroupError, Hierarchies, TierLimits
-from tests.lab.conftest import name
+from lab.factors import servers
+from lab.factors.cases import Case
+from lab.factors.workloads import BENCHMARKS
+from tests.lab.conftest import name, require_packages
+from tests.support.waiting import wait_for
+from tools import programs
 
-CPU = str(max(os.sched_getaffinity(0)))
+CPU = max(os.sched_getaffinity(0))
 SECONDS = 2.0  # of load: dozens of time slices and of the cap's periods
 MARGIN = 0.15
+pytestmark = pytest.mark.system
 
 Make = Callable[[str, TierLimits], Cgroup]
 
@@ -30,8 +40,7 @@ def make(hierarchies: Hierarchies) -> Iterator[Make]:
         cgroup.make(limits)
         made.append(cgroup)
         loads.append(subprocess.Popen(cgroup.joining(["sh", "-c", "while :; do :; done"])))
-        while cgroup.cpu_seconds() < 0.05:  # before that it may not have joined yet
-            time.sleep(0.01)
+        wait_for(lambda: cgroup.cpu_seconds() > 0.05)  # before that it may not have joined yet
         return cgroup
 
     yield with_load
@@ -41,39 +50,109 @@ def make(hierarchies: Hierarchies) -> Iterator[Make]:
         load.wait()
 
 
-def used(*cgroups: Cgroup) -> list[float]:
-    """The average number of CPUs that each uses."""
-    start, before = time.monotonic(), [cgroup.cpu_seconds() for cgroup in cgroups]
+def used(cgroup: Cgroup) -> float:
+    """The average number of CPUs that it uses."""
+    start, before = time.monotonic(), cgroup.cpu_seconds()
     time.sleep(SECONDS)
-    elapsed = time.monotonic() - start
-    return [(cgroup.cpu_seconds() - first) / elapsed for cgroup, first in zip(cgroups, before, strict=True)]
+    return (cgroup.cpu_seconds() - before) / (time.monotonic() - start)
+
+
+def ratio(one: Cgroup, other: Cgroup) -> float:
+    """Of the CPU time that both get, until that is a second: however much others leave them."""
+    before = one.cpu_seconds(), other.cpu_seconds()
+
+    def gained() -> tuple[float, float]:
+        return one.cpu_seconds() - before[0], other.cpu_seconds() - before[1]
+
+    more, less = wait_for(gained, until=lambda both: sum(both) > 1)
+    return more / less
+
+
+def cgroups_named(pattern: str, hierarchies: Hierarchies) -> list[Path]:
+    return [path for root in hierarchies.roots for path in (root / "virtscope").glob(pattern)]
 
 
 def test_twice_the_weight_is_twice_the_cpu_and_changes_while_running(make: Make) -> None:
-    heavy = make("heavy", TierLimits(cpu_weight=200, cpus=CPU))
-    light = make("light", TierLimits(cpu_weight=100, cpus=CPU))
-    more, less = used(heavy, light)
-    assert more / less == pytest.approx(2, rel=MARGIN)
-    heavy.limit(TierLimits(cpu_weight=25, cpus=CPU))
-    more, less = used(heavy, light)
-    assert more / less == pytest.approx(0.25, rel=MARGIN)
+    heavy = make("heavy", TierLimits(cpu_weight=200, cpus=str(CPU)))
+    light = make("light", TierLimits(cpu_weight=100, cpus=str(CPU)))
+    assert ratio(heavy, light) == pytest.approx(2, rel=MARGIN)
+    heavy.limit(TierLimits(cpu_weight=25, cpus=str(CPU)))
+    assert ratio(heavy, light) == pytest.approx(0.25, rel=MARGIN)
 
 
 def test_a_cap_holds_and_can_be_removed(make: Make) -> None:
-    capped = make("capped", TierLimits(cap=0.2, cpus=CPU))
-    assert used(capped)[0] <= 0.2 * (1 + MARGIN)
-    capped.limit(TierLimits(cpu_weight=10_000, cpus=CPU))  # with priority over everything else on the machine
-    assert used(capped)[0] > 0.2 * (1 + MARGIN)
+    capped = make("capped", TierLimits(cap=0.2, cpus=str(CPU)))
+    assert used(capped) <= 0.2 * (1 + MARGIN)
+    capped.limit(TierLimits(cpu_weight=10_000, cpus=str(CPU)))  # with priority over everything else on the machine
+    assert used(capped) > 0.2 * (1 + MARGIN)
 
 
 def test_a_load_runs_on_its_assigned_cpus(make: Make) -> None:
-    pinned, free = make("pinned", TierLimits(cpus=CPU)), make("free", TierLimits())
-    for cgroup, cpus in ((pinned, {int(CPU)}), (free, os.sched_getaffinity(0))):
+    pinned, free = make("pinned", TierLimits(cpus=str(CPU))), make("free", TierLimits())
+    for cgroup, cpus in ((pinned, {CPU}), (free, os.sched_getaffinity(0))):
         assert {frozenset(os.sched_getaffinity(pid)) for pid in cgroup.processes()} == {frozenset(cpus)}
     pinned.limit(TierLimits())
     assert os.sched_getaffinity(pinned.processes()[0]) == os.sched_getaffinity(0)
-
-
-def test_a_cpu_that_does_not_exist_is_refused(make: Make) -> None:
     with pytest.raises(CgroupError, match=r"writing '4096' to /.*/cpuset\.cpus: .*; "):
         make("nowhere", TierLimits(cpus="4096"))
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_a_container_works_within_its_cap_until_it_is_removed(
+    hierarchies: Hierarchies, tmp_path: Path, load: str
+) -> None:
+    folder = tmp_path / "containers"
+    with Containers(2, None, load, folder, tmp_path / "log") as containers:
+        containers.cap(0, 0.1)
+        containers.cap(1, 0.9)
+        before = containers.sample()
+        time.sleep(SECONDS)
+        now = containers.sample()
+        little, much = (after - was for was, after in zip(before.container_cpu, now.container_cpu, strict=True))
+        assert now.tasks > before.tasks
+        assert now.machine_cpu - before.machine_cpu > 0
+        assert 0 < little < 2 * 0.1 * (now.clock - before.clock)  # also where other load leaves them little
+        assert much > 0
+        containers.check()
+    assert not folder.exists()
+    assert not cgroups_named("allocation-*", hierarchies)
+
+
+class TestVirtualServers:
+    @pytest.fixture(autouse=True)
+    def benchmarks(self, hierarchies: Hierarchies) -> Iterator[None]:
+        """Nothing stays, however a test ends."""
+        require_packages(programs.BENCHMARKS)
+        yield
+        assert not cgroups_named("factors-*", hierarchies)
+
+    @staticmethod
+    def pass_time(seconds: float, check: Callable[[], None]) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            check()
+            time.sleep(0.05)
+
+    def test_they_run_side_by_side_and_reach_their_peers(self, tmp_path: Path) -> None:
+        [compute], (sent, _) = BENCHMARKS["cpu"], BENCHMARKS["network"]
+        with servers.side_by_side(Case(2, cap=0.05), [CPU], tmp_path / "two") as two:
+            said = two.run([compute.command(1, 1)] * 2, 3, self.pass_time)
+            assert all(compute.read(text) > 0 for text in said)
+            with servers.peers(2, str(CPU), tmp_path / "peers") as ports:
+                said = two.run([[*sent.command(1, 1), str(port)] for port in ports], 3, self.pass_time)
+            assert all(sent.read(text) > 0 for text in said)
+        assert not (tmp_path / "two").exists()
+
+    def test_ctrl_c_ends_those_that_run(self, tmp_path: Path) -> None:
+        def interrupted(seconds: float, check: Callable[[], None]) -> None:
+            self.pass_time(seconds, check)
+            raise KeyboardInterrupt
+
+        endless = ["sysbench", "cpu", "--time=0", "--events=0", "run"]
+        with pytest.raises(KeyboardInterrupt), servers.side_by_side(Case(2, cap=0.05), [CPU], tmp_path / "two") as two:
+            two.run([endless] * 2, 1, interrupted)
+
+    def test_one_that_fails_is_named_with_what_it_says(self, tmp_path: Path) -> None:
+        words = r"sysbench in virtual server 1 ended with status 1: .*Cannot find benchmark"
+        with pytest.raises(LabError, match=words), servers.side_by_side(Case(cap=0.05), [CPU], tmp_path / "one") as one:
+            one.run([["sysbench", "nosuch", "run"]], 30, self.pass_time)

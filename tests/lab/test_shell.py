@@ -19,7 +19,7 @@ from lab.allocation.guests import Guests
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import Shell
 from tests.ssh.sshd import Sshd
-from tests.unit.waiting import within_a_minute
+from tests.support.waiting import wait_for
 from tools.programs import CHECKOUT
 
 XL = """\
@@ -81,11 +81,6 @@ def test_commands_answer_one_after_the_other() -> None:
         assert shell.run("seq 100000").count("\n") == 100_000
 
 
-def test_a_host_that_cannot_be_reached_is_named() -> None:
-    with pytest.raises(LabError, match=r"(?s)^elsewhere: no answer to true: .*Permission denied"), Shell("elsewhere"):
-        pass
-
-
 def test_a_connection_that_ends_is_named_and_undone(tmp_path: Path) -> None:
     with contextlib.ExitStack() as ending:
         shell = ending.enter_context(Shell("xen1"))
@@ -95,7 +90,7 @@ def test_a_connection_that_ends_is_named_and_undone(tmp_path: Path) -> None:
             shell.run("true")
         with pytest.raises(LabError, match=r"(?s)^xen1: no answer to undo: .* may not be as it was; if so, run there:"):
             ending.close()
-    within_a_minute((tmp_path / "undone").exists)
+    wait_for((tmp_path / "undone").exists)
     assert (tmp_path / "first").exists()
 
 
@@ -104,12 +99,12 @@ def test_guests_have_caps_loads_and_cpu_time_and_their_old_caps_afterwards(tmp_p
         guests.cap(0, 0.2)
         guests.cap(1, 0.8)
         first = guests.sample()
-        within_a_minute(lambda: guests.sample().tasks > first.tasks)
+        wait_for(lambda: guests.sample().tasks > first.tasks)
         assert list(first.container_cpu) == [20.3, 7.8]
         guests.check()
         assert caps(tmp_path) == ["sched-credit2 -d web1 -c 20", "sched-credit2 -d db -c 80"]
     assert caps(tmp_path)[2:] == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"]
-    within_a_minute(lambda: not loads())
+    wait_for(lambda: not loads())
 
 
 def test_what_other_domains_have_used_before_and_after_does_not_count(tmp_path: Path) -> None:
@@ -125,7 +120,9 @@ def test_what_other_domains_have_used_before_and_after_does_not_count(tmp_path: 
             guests.sample()
 
 
-def test_a_host_is_changed_by_one_lab_at_a_time() -> None:
+def test_a_host_that_cannot_be_reached_or_is_another_lab_s_is_named() -> None:
+    with pytest.raises(LabError, match=r"(?s)^elsewhere: no answer to true: .*Permission denied"), Shell("elsewhere"):
+        pass
     with Shell("xen1"), pytest.raises(LabError, match=r"(?s)^xen1: .*another lab changes this host"), Shell("xen1"):
         pass
 
@@ -175,11 +172,11 @@ with Guests(Elsewhere("xen", "xen1", (Guest("web1", "web1"), Guest("db"))), Path
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT}/exporters"}
     lab = subprocess.Popen([sys.executable, "-c", program], cwd=CHECKOUT, env=environment)
     try:
-        within_a_minute(lambda: caps(tmp_path) == ["sched-credit2 -d web1 -c 20"])
+        wait_for(lambda: caps(tmp_path) == ["sched-credit2 -d web1 -c 20"])
         assert loads()
         lab.send_signal(signal.SIGKILL)
     finally:
         lab.kill()
         lab.wait()
-    within_a_minute(lambda: caps(tmp_path)[1:] == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"])
-    within_a_minute(lambda: not loads())
+    wait_for(lambda: caps(tmp_path)[1:] == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"])
+    wait_for(lambda: not loads())

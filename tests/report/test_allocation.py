@@ -34,26 +34,14 @@ TASKS, LOST_TASKS = 2038.0, 58.0
 NOISE = (-0.0004, 0.0002, 0.0005, -0.0005, 0.0002)  # of each repetition: CPUs of the host, and a share of the tasks
 
 
-class TestStudy:
-    """The study's derived numbers follow from those that it prints."""
-
-    @pytest.mark.parametrize(
-        ("static", "dynamic", "printed"), [(2038, 1980, 0.03), (2195, 2050, 0.067), (170, 148, 0.13), (170, 130, 0.24)]
-    )
-    def test_performance_overhead(self, static: float, dynamic: float, printed: float) -> None:
+def test_the_studys_derived_numbers_follow_from_those_that_it_prints() -> None:
+    for static, dynamic, printed in ((2038, 1980, 0.03), (2195, 2050, 0.067), (170, 148, 0.13), (170, 130, 0.24)):
         assert overhead(static, dynamic) == pytest.approx(printed, abs=0.006)
-
-    @pytest.mark.parametrize(("containers", "cpu_seconds"), [(2, 0.21), (4, 0.33)])
-    def test_cpu_of_a_switch(self, containers: int, cpu_seconds: float) -> None:
-        of = STUDY.of(containers, "unpinned")
+    for containers, pinning, cpu_seconds in ((2, "unpinned", 0.21), (4, "unpinned", 0.33), (2, "pinned", None)):
+        of = STUDY.of(containers, pinning)
         assert of is not None
-        assert of.cpu_of_a_switch == pytest.approx(cpu_seconds, abs=0.0005)
-
-    def test_what_it_does_not_print_is_not_made_up(self) -> None:
-        pinned = STUDY.of(2, "pinned")
-        assert pinned is not None
-        assert pinned.cpu_of_a_switch is None
-        assert STUDY.of(8, "unpinned") is None
+        assert of.cpu_of_a_switch == (cpu_seconds and pytest.approx(cpu_seconds, abs=0.0005))
+    assert STUDY.of(8, "unpinned") is None
 
 
 def samples(step: Step, noise: float, attempt: int, seconds: float) -> Iterator[tuple[str, Sample]]:
@@ -131,27 +119,22 @@ def document(whole: Recording) -> Document:
 
 
 class TestTruth:
-    def test_the_cost_of_a_switch_is_found_from_the_line(self, group: Group) -> None:
-        line = group.host_line(DYNAMIC)
+    def test_the_cost_of_a_switch_is_found_from_the_lines_and_again_from_the_seconds_after_it(
+        self, group: Group
+    ) -> None:
+        line, control = group.host_line(DYNAMIC), group.host_line(CONTROL)
         assert line is not None
+        assert control is not None
         assert line.intercept.mean == pytest.approx(STATIC_CPU, abs=1e-9)
         assert line.slope.mean == pytest.approx(CALL + REALLOCATION)
         assert line.slope.differs
         assert line.r_squared is not None
         assert line.r_squared > 0.99
-
-    def test_and_is_split_by_the_control(self, group: Group) -> None:
-        control = group.host_line(CONTROL)
-        assert control is not None
         assert control.slope.mean == pytest.approx(CALL)
         assert group.reallocation is not None
         assert group.reallocation.mean == pytest.approx(REALLOCATION)
-
-    def test_and_again_from_the_seconds_after_it(self, group: Group) -> None:
         assert group.values(lambda one: one.cpu_of_a_switch, DYNAMIC) == pytest.approx([CALL + REALLOCATION] * 30)
         assert group.values(lambda one: one.cpu_of_a_switch, STATIC) == []
-
-    def test_the_host_rises_in_the_second_of_a_switch(self, group: Group) -> None:
         spike = group.values(lambda one: one.host_in("0"), DYNAMIC)
         assert sum(spike) / len(spike) == pytest.approx(STATIC_CPU + CALL + REALLOCATION)
 
@@ -198,10 +181,6 @@ class TestAttempts:
         assert found.verdict[0] == "No step was measured to its end, so there is nothing to compare."
         assert "nothing to compare" in html(found)
 
-    def test_one_repetition_has_no_interval_but_a_report(self) -> None:
-        scenario = parse(SCENARIO + "repetitions: 1\n", "mine.yml")
-        assert "2 containers, unpinned" in markdown(write_up(recording(scenario), STUDY, "url"))
-
     def test_a_series_that_is_not_the_labs_is_named(self, whole: Recording) -> None:
         info = Sample({"step": "x", "attempt": "soon"}, 1)
         given = {**whole.given, "lab_allocation_step_info": [info]}
@@ -210,18 +189,15 @@ class TestAttempts:
 
 
 class TestWords:
-    def test_the_answer_comes_first(self, document: Document) -> None:
-        assert document.verdict[0].startswith(
-            "2 containers, unpinned: switching the caps once costs 210 ms of CPU (95 % interval 2"
-        )
-        assert document.verdict[0].endswith("every 22 s or less often it is below 1 % of a CPU.")
-
-    def test_losses_are_not_confused_with_noise(self, document: Document) -> None:
-        assert document.verdict[1] == "2 containers, unpinned: writing the caps took 0.2 ms of CPU each time."
-        lost = document.verdict[2]
+    def test_the_answer_comes_first_and_losses_are_not_confused_with_noise(self, document: Document) -> None:
+        first, call, lost, effect = document.verdict[:4]
+        said = "2 containers, unpinned: switching the caps once costs 210 ms of CPU (95 % interval 2"
+        assert first.startswith(said)
+        assert first.endswith("every 22 s or less often it is below 1 % of a CPU.")
+        assert call == "2 containers, unpinned: writing the caps took 0.2 ms of CPU each time."
         assert "the containers lost CPU beyond noise in none of 6 cases (at most 0 %) and " in lost
         assert "tasks beyond noise in 1 of 6 cases, most with [0.2, 0.8] every 6 s: 2.85 % ± " in lost
-        assert document.verdict[3].endswith("a larger cap took effect after 500 ms, a smaller one after 500 ms.")
+        assert effect.endswith("a larger cap took effect after 500 ms, a smaller one after 500 ms.")
 
     def test_on_a_full_machine_no_limit_of_the_cost_is_claimed(self, group: Group) -> None:
         [cost, *_] = verdict([group], cpus=1)
@@ -255,11 +231,12 @@ class TestWords:
         effect = verdict([prompt], cpus=2)[-1]
         assert effect.endswith("a larger cap took effect within 20 ms, a smaller one within 20 ms.")
 
-    def test_what_was_not_found_has_a_limit(self) -> None:
-        scenario = parse(SCENARIO, "mine.yml")
-        noisy = recording(scenario, noise=(0.0, 0.2, 0.4, 0.3, 0.1))
+    def test_what_was_not_found_has_a_limit_and_one_repetition_no_interval(self) -> None:
+        noisy = recording(parse(SCENARIO, "mine.yml"), noise=(0.0, 0.2, 0.4, 0.3, 0.1))
         [cost, *_] = write_up(noisy, STUDY, "url").verdict
         assert "no cost of switching the caps was found; it is at most " in cost
+        once = recording(parse(SCENARIO + "repetitions: 1\n", "mine.yml"))
+        assert "2 containers, unpinned" in markdown(write_up(once, STUDY, "url"))
 
     def test_the_studys_numbers_stand_beside_ours(self, document: Document) -> None:
         assert document.overview is not None
@@ -284,10 +261,6 @@ class TestWords:
             assert part.title in text
         for one in asked:
             assert one in text
-
-    def test_charts_are_drawn_for_each_section(self, document: Document) -> None:
-        drawn = {part.key for part in document.parts if part.figure}
-        assert drawn == {"capacity", "performance", "host", "switch"}
 
 
 def test_runs_are_found_newest_first_over_all_their_series() -> None:

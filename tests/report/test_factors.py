@@ -11,7 +11,6 @@ from lab.factors.cases import Case
 from lab.factors.scenario import (
     AFFINITY,
     CAPS,
-    COMPUTING,
     OVERCOMMIT,
     SERVERS,
     SPARE_CORE,
@@ -23,7 +22,6 @@ from lab.factors.scenario import (
 from lab.factors.workloads import BENCHMARKS
 from lab.measurements import METRIC, Measurement
 from lab.report.document import Document
-from lab.report.factors import study
 from lab.report.factors.comparisons import Results
 from lab.report.factors.document import write_up
 from lab.report.measurements import MeasuredRun, Recording, query
@@ -120,38 +118,15 @@ class TestTruth:
         assert (free.value, pinned.value) == pytest.approx((1 - CROWD, 1 - PINNED_CROWD))
         assert self.lost(results, SPARE_CORE) == pytest.approx({"3 of 4 CPUs used": (SPARE - 1) / SPARE})
 
-    @pytest.mark.parametrize("test", COMPUTING)
-    def test_the_studys_own_points_give_the_gain_and_the_losses_that_it_prints(self, test: str) -> None:
-        printed = study.load().affinity_of(test)
-        assert printed is not None
-        points = {
-            Case(number, 24, pinned=pinned): getattr(of, "pinned" if pinned else "free")
-            for number, of in ((1, printed.one), (24, printed.many))
-            for pinned in (False, True)
-        }
-        kind = ("cgroup", False, test, "points", "higher", 1)
-        found = Results([Measurement(case.name, *kind, value) for case, value in points.items()])
-        [gain] = [one for one in found.of(AFFINITY, test) if one.x == 24]
-        free, pinned = (found.loss(test, pinned=pinned) for pinned in (False, True))
-        assert free is not None
-        assert pinned is not None
-        ours = (gain.lost.value, free.value, pinned.value)
-        assert ours == pytest.approx((printed.gain, printed.loss.free, printed.loss.pinned), abs=0.0001)
-
     def test_weights_and_caps_are_held_against_their_share_of_a_cpu(self, results: Results) -> None:
         assert self.lost(results, WEIGHTS) == pytest.approx({"100 of 400": 0, "300 of 400": 0})
         caps = self.lost(results, CAPS)
         assert caps == pytest.approx({"cap of 0.25 CPUs": 1 - OFF_CAP, "cap of 0.5 CPUs": 1 - OFF_CAP})
-
-    def test_more_virtual_servers_lose_more_while_each_has_a_cpu(self, results: Results) -> None:
+        assert [one.x for one in results.of(SERVERS, "cpu")] == [2, 3, 4]  # beyond, it is overcommitment
         losses = [one.lost.value for one in results.of(SERVERS, "disk")]
         assert losses == pytest.approx([(1 - CROWD) * number / 3 for number in (1, 2, 3)])
-        assert [one.x for one in results.of(SERVERS, "cpu")] == [2, 3, 4]  # beyond, it is overcommitment
-
-    def test_intervals_come_from_the_repetitions(self, results: Results) -> None:
-        [one] = results.of(SPARE_CORE, "cpu")
-        assert one.lost.n == (5, 5)
-        assert one.lost.differs
+        [one] = results.of(SPARE_CORE, "cpu")  # its interval comes from the repetitions
+        assert (one.lost.n, one.lost.differs) == ((5, 5), True)
         assert one.lost.low is not None
         assert one.lost.high is not None
         assert one.lost.low < one.lost.value < one.lost.high
@@ -163,6 +138,13 @@ class TestWords:
             "With 2 to 4 busy virtual servers per CPU each gets 1/x of the performance, as in the study: at most 4 % ± "
         )
         assert document.verdict[0].endswith("% below it (cpu at 2).")
+        assert "Furthest from the share that it should have: " in document.verdict[3]
+        assert "a cap of 0.25 CPUs has 10 % ± " in document.verdict[3]
+        assert [what for what, _ in document.remarks] == ["a guest (xen, emulated)"]
+        page, text = html(document), markdown(document)
+        assert all(part.title in page and part.title in text for part in document.parts)
+        assert f'{METRIC}{{run="{RUN.name}"}}' in text
+        assert write_up(recording(finished=3), "url").verdict[-1].startswith("The run is not complete: 3 of its ")
 
     def test_a_law_that_does_not_hold_is_not_claimed(self) -> None:
         def unfair(case: Case) -> float:
@@ -193,9 +175,11 @@ class TestWords:
         )
         assert "a spare core gains nothing beyond noise" in affinity
 
-    def test_pinning_is_said_with_its_interval_and_the_points_that_it_avoids(self, document: Document) -> None:
-        assert document.verdict[1].startswith("With 4 busy virtual servers on 4 CPUs, pinning gains 15.8 % (15.")
-        assert "of cpu (the loss from 1 to 4 is 15 points less) and " in document.verdict[1]
+    def test_one_repetition_has_no_interval_and_so_nothing_is_noise(self) -> None:
+        found = write_up(recording(SCENARIO + "repetitions: 1\n"), "url")
+        assert found.verdict[0].endswith("at most 4 % below it (cpu at 2).")
+        assert "beyond noise" not in " ".join(found.verdict)
+        assert html(found)
 
     def test_the_rule_of_thumb_is_beside_ours(self, document: Document) -> None:
         said = document.verdict[2]
@@ -206,10 +190,6 @@ class TestWords:
         assert "On emulated hardware, so no more than a sign that it works" in of_cgroup
         assert of_guest.startswith("a guest (xen, emulated): cpu 40 % (")
         assert "there" not in of_guest
-
-    def test_what_is_furthest_from_its_share_is_named(self, document: Document) -> None:
-        assert "Furthest from the share that it should have: " in document.verdict[3]
-        assert "a cap of 0.25 CPUs has 10 % ± " in document.verdict[3]
 
     def test_the_studys_numbers_are_beside_ours(self, document: Document) -> None:
         tables = {part.key: part.table for part in document.parts}
@@ -226,29 +206,6 @@ class TestWords:
         law = tables["overcommit"]
         assert law is not None
         assert law.rows[0][:5] == ("cpu", "2", "48 %", "50 %", "-4 %")
-
-    def test_emulation_is_named(self, document: Document) -> None:
-        [(what, remark)] = document.remarks
-        assert what == "a guest (xen, emulated)"
-        assert "no more" in remark
-
-    def test_charts_are_drawn_and_queries_named_in_both_formats(self, document: Document) -> None:
-        assert {part.key for part in document.parts if part.figure} == {"tree", "overcommit", "affinity"}
-        page, text = html(document), markdown(document)
-        for part in document.parts:
-            assert part.title in page
-            assert part.title in text
-        assert f'{METRIC}{{run="{RUN.name}"}}' in text
-        assert "What differs from the study" in text
-
-    def test_a_run_that_is_not_complete_says_so(self) -> None:
-        assert write_up(recording(finished=3), "url").verdict[-1].startswith("The run is not complete: 3 of its ")
-
-    def test_one_repetition_has_no_interval_and_so_nothing_is_noise(self) -> None:
-        found = write_up(recording(SCENARIO + "repetitions: 1\n"), "url")
-        assert found.verdict[0].endswith("at most 4 % below it (cpu at 2).")
-        assert "beyond noise" not in " ".join(found.verdict)
-        assert html(found)
 
     def test_a_single_cpu_has_a_law_but_no_affinity(self) -> None:
         single = SCENARIO.replace("cpus: 4", "cpus: 1") + "factors: [overcommit, caps]\n"

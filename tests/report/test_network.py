@@ -12,7 +12,7 @@ from lab.network.outputs import Counted, Served
 from lab.network.scenario import Configuration, WebLoad, parse
 from lab.report.document import Document
 from lab.report.measurements import MeasuredRun, Recording, query
-from lab.report.network.comparison import Results
+from lab.report.network.comparison import Compared, Results
 from lab.report.network.document import write_up
 from lab.report.rendering import html, markdown
 
@@ -71,37 +71,33 @@ def document(of: Recording | None = None) -> Document:
     return write_up(of or recording(), "http://127.0.0.1:9090")
 
 
-def test_a_path_is_compared_with_loopback_and_its_cost_ratio_is_cpu_ratio_over_throughput_ratio() -> None:
-    found = Results(recording().measurements).paths
-    assert {(one.configuration.path, one.baseline.path) for one in found} == {
-        ("veth", "loopback"),
-        ("bridge", "loopback"),
-    }
-    for one in found:
-        truth = {"veth": 1.1, "bridge": 1.5}[one.configuration.path]
-        cost = one.cost["CPU"]
-        assert cost.value == pytest.approx(truth)
-        assert cost.value == one.counted["CPU"].value / one.throughput.value
+def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_throughput_ratio() -> None:
+    """CPU per byte and per request, over each path and to guests, beside loopback with offloads."""
+    results = Results(recording(SCENARIO + GUESTS + "web_rates: [500, 1000]\n").measurements)
+    truth = {"veth": 1.1, "bridge": 1.5, "guest web 1": 7.5, "guest trial": 7.5}
+    assert {one.configuration.path for one in results.paths} == truth.keys()
+    compared: list[Compared[Configuration] | Compared[WebLoad]] = [*results.paths, *results.requests]
+    for one in compared:
+        assert one.baseline.path == "loopback"
+        cost, path = one.cost["CPU"], one.configuration.path
+        assert cost.value == pytest.approx(truth[path])
+        assert cost.value == pytest.approx(one.counted["CPU"].value / one.throughput.value)
         assert cost.low is not None
         assert cost.high is not None
-        assert cost.low < truth < cost.high
-        assert cost.high - cost.low < 0.02 * truth
+        assert cost.low < truth[path] < cost.high
+        assert cost.high - cost.low < 0.02 * truth[path]
         assert one.n == 5
-
-
-def test_only_the_thing_in_question_differs() -> None:
-    results = Results(recording().measurements)
-    for one in results.offloads:
-        assert (one.configuration.offloads, one.baseline.offloads) == ("off", "on")
-        assert one.cost["CPU"].value == pytest.approx(WITHOUT)
-    for one in results.sizes:
-        assert (one.configuration.size, one.baseline.size) == (256, 131_072)
-        assert one.cost["CPU"].value == pytest.approx(SMALL)
-
-
-def test_without_loopback_veth_is_the_baseline() -> None:
-    results = Results(recording(SCENARIO + "paths: [bridge, veth]\n").measurements)
-    assert {(one.configuration.path, one.baseline.path) for one in results.paths} == {("bridge", "veth")}
+    for load in results.requests:
+        assert (load.configuration.size, load.configuration.rate) == (load.baseline.size, load.baseline.rate)
+        assert load.throughput.value == pytest.approx(1)
+    for alone in results.offloads:
+        assert (alone.configuration.offloads, alone.baseline.offloads) == ("off", "on")
+        assert alone.cost["CPU"].value == pytest.approx(WITHOUT)
+    for alone in results.sizes:
+        assert (alone.configuration.size, alone.baseline.size) == (256, 131_072)
+        assert alone.cost["CPU"].value == pytest.approx(SMALL)
+    without = Results(recording(SCENARIO + "paths: [bridge, veth]\n").measurements)
+    assert {(one.configuration.path, one.baseline.path) for one in without.paths} == {("bridge", "veth")}
 
 
 def test_the_first_sentence_is_the_answer() -> None:
@@ -111,25 +107,16 @@ def test_the_first_sentence_is_the_answer() -> None:
     assert any("Without segmentation offloads, a byte costs up to 6.00 times" in one for one in rest)
     assert any("In small messages, a byte costs up to 40.00 times" in one for one in rest)
     assert any("This machine counted no instructions, so costs are CPU seconds" in one for one in rest)
-
-
-def test_instructions_judge_where_they_are_counted() -> None:
-    found = document(recording(events=True)).verdict
-    assert any(one.startswith("Over bridge, a byte costs up to 3.00 times as many instructions as ") for one in found)
-    assert not any("CPU seconds" in one for one in found)
-
-
-def test_a_difference_within_noise_is_called_that() -> None:
-    of = recording("study: network\nabout: One.\nsizes: 256\noffloads: on\ndirections: send\n")
-    level = tuple(
-        Measurement(**{**vars(one), "value": one.value / (1.1 if "veth" in one.environment else 1)})
-        if one.test in {"CPU per byte", "CPU"}
-        else one
-        for one in of.measurements
+    counting = document(recording(events=True)).verdict
+    assert any(
+        one.startswith("Over bridge, a byte costs up to 3.00 times as many instructions as ") for one in counting
     )
-    first, *_ = write_up(Recording(**{**vars(of), "measurements": level}), "http://127.0.0.1:9090").verdict
-    assert first.startswith("Over veth, a byte costs 1.00 times")
-    assert first.endswith("; that is within noise.")
+    assert not any("CPU seconds" in one for one in counting)
+    assert document(recording(finished=3)).verdict[-1].startswith("The run is not complete: 3 of its 120 steps")
+    alone = "study: network\nabout: One.\npaths: veth\nsizes: 256\noffloads: on\ndirections: send\n"
+    assert document(recording(alone)).verdict == (
+        "No configuration was measured together with one to compare it with, so there is nothing to say yet.",
+    )
 
 
 def test_what_is_beyond_noise_is_said_before_greater_noise() -> None:
@@ -148,17 +135,6 @@ def test_what_is_beyond_noise_is_said_before_greater_noise() -> None:
     assert not first.endswith("noise.")
 
 
-def test_one_configuration_has_nothing_to_be_compared_with() -> None:
-    of = recording("study: network\nabout: One.\npaths: veth\nsizes: 256\noffloads: on\ndirections: send\n")
-    assert document(of).verdict == (
-        "No configuration was measured together with one to compare it with, so there is nothing to say yet.",
-    )
-
-
-def test_an_unfinished_run_says_so() -> None:
-    assert document(recording(finished=3)).verdict[-1].startswith("The run is not complete: 3 of its 120 steps")
-
-
 def test_the_page_has_the_studys_numbers_every_query_and_every_value_with_its_spread() -> None:
     of = recording(events=True)
     page = markdown(document(of))
@@ -173,18 +149,15 @@ def test_the_page_has_the_studys_numbers_every_query_and_every_value_with_its_sp
     assert "<html" in html(document(of))
 
 
-def test_a_request_is_compared_with_the_same_load_over_loopback() -> None:
-    found = Results(recording(SCENARIO + "web_rates: [500, 1000]\n").measurements).requests
-    assert len(found) == 2 * 2 * 2
-    for one in found:
-        assert one.baseline.path == "loopback"
-        assert (one.configuration.size, one.configuration.rate) == (one.baseline.size, one.baseline.rate)
-        cost = one.cost["CPU"]
-        assert cost.value == pytest.approx({"veth": 1.1, "bridge": 1.5}[one.configuration.path])
-        assert one.throughput.value == pytest.approx(1)
-        assert cost.low is not None
-        assert cost.low < cost.value
-        assert one.n == 5
+def test_guests_alone_are_compared_with_the_first() -> None:
+    only = [one for one in recording(SCENARIO + GUESTS).measurements if one.environment.startswith("guest")]
+    assert {(one.configuration.path, one.baseline.path) for one in Results(only).paths} == {
+        ("guest web 1", "guest trial")
+    }
+    of = replace(recording(SCENARIO + GUESTS), measurements=tuple(only))
+    first, *rest = document(of).verdict
+    assert first.startswith("In small messages, a byte ")
+    assert any(one.startswith("On emulated hardware, so no more than a sign that it works. To and ") for one in rest)
 
 
 def test_requests_are_part_of_the_answer_and_have_their_latencies_in_a_table() -> None:
@@ -197,48 +170,6 @@ def test_requests_are_part_of_the_answer_and_have_their_latencies_in_a_table() -
     page = markdown(of)
     assert "| veth, web, 1024 bytes, 500 requests/s | 500 requests/s | 0 requests | 0.5 ms | 5 ms | " in page
     assert "34 % in a guest" in page
-
-
-def test_a_rate_that_is_not_reached_is_named() -> None:
-    of = document(recording("study: network\nabout: One.\npaths: veth\nweb_rates: [500, 4000]\n")).verdict
-    assert any(
-        one == "Not all requests were answered in time (veth, web, 1024 bytes, 4000 requests/s: 2000 answered; "
-        "veth, web, 131072 bytes, 4000 requests/s: 2000 answered): there, more were asked than fit."
-        for one in of
-    )
-
-
-def test_a_guest_is_compared_with_loopback_with_offloads() -> None:
-    found = Results(recording(SCENARIO + GUESTS).measurements)
-    of_guest = [one for one in found.paths if one.configuration.path == "guest web 1"]
-    assert len(of_guest) == 2 * 2
-    for one in of_guest:
-        assert (one.baseline.path, one.baseline.offloads) == ("loopback", "on")
-        assert one.cost["CPU"].value == pytest.approx(6.0 / 1.6 * 2)
-    assert {one.configuration.path for one in found.offloads} == {"loopback", "veth", "bridge"}
-
-
-def test_guests_alone_are_compared_with_the_first() -> None:
-    only = [one for one in recording(SCENARIO + GUESTS).measurements if one.environment.startswith("guest")]
-    assert {(one.configuration.path, one.baseline.path) for one in Results(only).paths} == {
-        ("guest web 1", "guest trial")
-    }
-    of = replace(recording(SCENARIO + GUESTS), measurements=tuple(only))
-    first, *rest = document(of).verdict
-    assert first.startswith("In small messages, a byte ")
-    assert any(one.startswith("On emulated hardware, so no more than a sign that it works. To and ") for one in rest)
-
-
-def test_requests_to_a_guest_are_compared_with_the_same_load_over_loopback() -> None:
-    of = recording(SCENARIO + GUESTS + "web_rates: 500\n")
-    of_guest = [one for one in Results(of.measurements).requests if one.configuration.path == "guest web 1"]
-    assert len(of_guest) == 2
-    for one in of_guest:
-        assert one.baseline.path == "loopback"
-        assert one.cost["CPU"].value == pytest.approx(6.0 / 1.6 * 2)
-    assert any(
-        one.startswith("To and from guest web 1, a request costs up to 7.50 times") for one in document(of).verdict
-    )
 
 
 def test_an_emulated_guest_is_marked_wherever_it_is_and_never_the_answer() -> None:

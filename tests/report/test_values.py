@@ -172,6 +172,15 @@ class TestTrueValues:
             # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is 3/8 into that bucket.
             assert app.p95 == pytest.approx(2 + 3 / 8)
             assert app.within == pytest.approx(0.92)
+            assert app.client_requests == pytest.approx(50)
+            assert app.client_answers == pytest.approx(49.5)
+            assert app.client_failures == pytest.approx(0.01)
+            assert app.network == pytest.approx(0.007)
+            assert app.causes == {"neighbour": 1.0}
+            assert met(app.judged) == {"mean": False, "latency": False, "availability": False}
+        (calm,) = of_step(whole, "1x800").instances
+        assert met(calm.judged) == {"mean": True, "latency": True, "availability": True}
+        assert paper(whole).remarks == ()
 
     def test_cpu_and_waiting_are_of_the_step_alone(self, whole: Recording) -> None:
         step = of_step(whole, "2x800")
@@ -179,6 +188,13 @@ class TestTrueValues:
         assert step.cpu("db") == pytest.approx(0.05)
         assert step.of_instances("cpu_per_request") == pytest.approx(0.35 / 50)
         assert step.of_instances("cpu_per_request_with_host") == pytest.approx(0.35 * 1.1 / 50)
+        assert step.overhead == pytest.approx(0.1 + 0.7 / 5)
+        assert step.overhead_ratio == pytest.approx(0.24 / (0.24 + 0.7))
+        assert step.clients_cpu == pytest.approx(0.2)
+        assert step.lateness_mean == pytest.approx(0.0008)
+        assert step.lateness_p95 == pytest.approx(0.95 * 0.005)
+        assert step.late_starts == pytest.approx(0)
+        assert step.clients_run == 40
         for app in step.instances:
             assert app.waiting == pytest.approx({"web": 0.9, "db": 0.9})
             assert app.misses == pytest.approx({"web": 0.006, "db": 0.006})
@@ -194,38 +210,6 @@ class TestTrueValues:
         assert table
         assert table.rows[-1][3:] == ("0.6", "0.2", "0", "0", "80")
 
-    def test_host_overhead(self, whole: Recording) -> None:
-        step = of_step(whole, "2x800")
-        assert step.overhead == pytest.approx(0.1 + 0.7 / 5)
-        assert step.overhead_ratio == pytest.approx(0.24 / (0.24 + 0.7))
-
-    def test_client_beside_sensor(self, whole: Recording) -> None:
-        for app in of_step(whole, "2x800").instances:
-            assert app.client_requests == pytest.approx(50)
-            assert app.client_answers == pytest.approx(49.5)
-            assert app.client_failures == pytest.approx(0.01)
-            assert app.network == pytest.approx(0.007)
-
-    def test_what_the_clients_cost(self, whole: Recording) -> None:
-        step = of_step(whole, "2x800")
-        assert step.clients_cpu == pytest.approx(0.2)
-        assert step.lateness_mean == pytest.approx(0.0008)
-        assert step.lateness_p95 == pytest.approx(0.95 * 0.005)
-        assert step.late_starts == pytest.approx(0)
-        assert step.clients_run == 40
-
-    def test_causes(self, whole: Recording) -> None:
-        for app in of_step(whole, "2x800").instances:
-            assert app.causes == {"neighbour": 1.0}
-
-    def test_each_objective_is_judged(self, whole: Recording) -> None:
-        assert [met(app.judged) for app in of_step(whole, "2x800").instances] == [
-            {"mean": False, "latency": False, "availability": False}
-        ] * 2
-        assert [met(app.judged) for app in of_step(whole, "1x800").instances] == [
-            {"mean": True, "latency": True, "availability": True}
-        ]
-
     def test_repetitions_are_one_load_with_all_its_values(self, whole: Recording) -> None:
         found = grouping.loads(result(answers) for answers in whole.steps)
         (twice,) = [load for load in found if (load.instances, load.clients) == (2, 500)]
@@ -234,9 +218,6 @@ class TestTrueValues:
         assert table
         row = next(row for row in table.rows if row[:2] == ("2", "500 (25 run)"))
         assert row[2:4] == ("2", "43 (40 to 46)")
-
-    def test_nothing_to_remark(self, whole: Recording) -> None:
-        assert paper(whole).remarks == ()
 
 
 class TestVerdict:
@@ -256,52 +237,32 @@ class TestVerdict:
 
 
 class TestHarm:
-    def test_failures_count_from_the_first_one_on(self, harmed: Mapping[str, StepResult]) -> None:
-        # auction-3 has not failed before: its series of status 5xx appears within the step.
-        assert harmed["first failures"].of_instances("errors") == pytest.approx(0.01)
-
-    def test_a_sensor_that_restarted_has_no_values_of_the_step(self, harmed: Mapping[str, StepResult]) -> None:
-        step = harmed["sensor restarts"]
-        assert step.of_instances("requests") is None
-        assert "no sensor values of auction-8: the sensor restarted" in step.remarks
-
-    def test_a_step_cut_short_counts_for_what_was_measured(self, harmed: Mapping[str, StepResult]) -> None:
-        step = harmed["cut"]
-        assert step.of_instances("requests") == pytest.approx(20)
-        assert any(remark.startswith("cut short: 6") and "of 180 s planned" in remark for remark in step.remarks)
-
-    def test_a_short_step_says_that_its_cpu_reaches_back(self, harmed: Mapping[str, StepResult]) -> None:
-        assert any("reach back to 15 s before" in remark for remark in harmed["gone soon"].remarks)
-
-    def test_late_clients_are_not_taken_for_a_slow_application(self, harmed: Mapping[str, StepResult]) -> None:
+    def test_a_step_has_the_values_that_were_recorded_and_says_which_were_not(
+        self, harmed: Mapping[str, StepResult]
+    ) -> None:
+        for name, what, value, remark in (
+            # auction-3 has not failed before: its series of status 5xx appears within the step.
+            ("first failures", "errors", 0.01, ""),
+            ("sensor restarts", "requests", None, "no sensor values of auction-8: the sensor restarted"),
+            ("cut", "requests", 20, "cut short: 6"),
+            ("cut", "requests", 20, "of 180 s planned"),
+            ("gone soon", "requests", 20, "reach back to 15 s before"),
+            ("late clients", "requests", 20, "the clients lacked CPU"),  # the application is not slow
+            ("resumed", "mean", CALM.seconds, "begun 2 times; the longest attempt counts"),
+            ("one missing", "requests", 20, "clients used 1 of 2 instances (auction-1): means are over these"),
+            ("no sensor", "requests", 20, "no sensor values of auction-9: the sensor was not seen all the time"),
+            ("gone at once", "requests", None, "it has no results"),
+        ):
+            step = harmed[name]
+            assert step.of_instances(what) == (value if value is None else pytest.approx(value)), name
+            assert any(remark in said for said in (*step.remarks, "")), name
         assert harmed["late clients"].late_starts == pytest.approx(1)
-        assert any(remark.startswith("the clients lacked CPU") for remark in harmed["late clients"].remarks)
         assert not any("lacked CPU" in remark for remark in harmed["one missing"].remarks)
-
-    def test_a_resumed_step_is_its_longest_attempt(self, harmed: Mapping[str, StepResult]) -> None:
-        step = harmed["resumed"]
-        assert step.of_instances("mean") == pytest.approx(CALM.seconds)
-        assert "begun 2 times; the longest attempt counts" in step.remarks
-
-    def test_a_missing_instance_is_reported(self, harmed: Mapping[str, StepResult]) -> None:
-        step = harmed["one missing"]
-        assert step.of_instances("requests") == pytest.approx(20)
-        assert "clients used 1 of 2 instances (auction-1): means are over these" in step.remarks
-
-    def test_an_instance_without_sensor_has_no_values_of_it(self, harmed: Mapping[str, StepResult]) -> None:
-        step = harmed["no sensor"]
-        seen, unseen = step.instances
+        seen, unseen = harmed["no sensor"].instances
         assert (seen.app, unseen.app) == ("auction-1", "auction-9")
         assert unseen.requests is unseen.mean is unseen.p95 is unseen.network is None
         assert unseen.client_requests == pytest.approx(20)
-        assert "no sensor values of auction-9: the sensor was not seen all the time" in step.remarks
-
-    def test_a_step_that_was_hardly_seen_has_none(self, harmed: Mapping[str, StepResult]) -> None:
         assert harmed["gone at once"].instances == ()
-        assert "it has no results" in harmed["gone at once"].remarks[0]
-
-    def test_a_run_that_came_to_no_end_says_so(self, prometheus: Prometheus) -> None:
-        assert "The run is not complete: 9 of its 10 steps are recorded." in paper(record(prometheus, HARMED)).verdict
 
     def test_what_is_absent_is_named_and_not_drawn(self, prometheus: Prometheus) -> None:
         parts = {part.key: part for part in paper(record(prometheus, HARMED)).parts}
@@ -310,11 +271,10 @@ class TestHarm:
         assert "host:overhead_cpu:rate" in parts["overhead"].absent
         assert "no objectives" in parts["objectives"].absent
         assert parts["throughput"].figure
-
-    def test_without_objectives_there_is_no_verdict(self, prometheus: Prometheus) -> None:
-        said = paper(record(prometheus, HARMED)).verdict
-        assert "no objectives" in said[0]
-        assert not any("met" in sentence or "missed" in sentence for sentence in said[1:])
+        first, *others, last = paper(record(prometheus, HARMED)).verdict
+        assert "no objectives" in first
+        assert not any("met" in sentence or "missed" in sentence for sentence in (*others, last))
+        assert last == "The run is not complete: 9 of its 10 steps are recorded."
 
 
 def met(judged: Sequence[Judged]) -> dict[str, bool | None]:

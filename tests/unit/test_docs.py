@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
-from tools import metric_reference, vocabulary_reference, wording
+from tools import metric_reference, vocabulary_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("exporters/*.md")])
@@ -23,33 +22,24 @@ def test_the_page_of_the_vocabulary_is_fresh() -> None:
     assert page == vocabulary_reference.reference(page), "run: make docs"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_and_sections_that_exist(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    broken = []
-    for link in [*re.findall(r"\]\(([^()\s]+)\)", text), *re.findall(r"(?m)^\[[^]]+\]: (\S+)$", text)]:
-        if not re.match(r"[a-z]+:", link):
-            name, _, section = link.partition("#")
-            target = (page.parent / name).resolve() if name else page
-            if not target.exists() or (section and section not in sections(target)):
-                broken.append(link)
-    assert broken == []
+def test_links_lead_to_files_and_sections_that_exist() -> None:
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        broken = []
+        for link in [*re.findall(r"\]\(([^()\s]+)\)", text), *re.findall(r"(?m)^\[[^]]+\]: (\S+)$", text)]:
+            if not re.match(r"[a-z]+:", link):
+                name, _, section = link.partition("#")
+                target = (page.parent / name).resolve() if name else page
+                if not target.exists() or (section and section not in sections(target)):
+                    broken.append(link)
+        assert broken == [], page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_by_a_name_have_one(page: Path) -> None:
-    named = set(re.findall(r"(?m)^\[([^]]+)\]: ", page.read_text()))
-    used = set(re.findall(r"\]\[([^]]+)\]", re.sub(r"`[^`]*`", "", page.read_text())))
-    assert used == named
-
-
-def test_who_can_do_what_is_shown_by_a_test() -> None:
-    """In each cell, but for what needs none: what is so because nothing prevents it."""
-    rows = re.findall(r"(?m)^\| \*\*(.+?)\*\*.*? \| (.+) \| (.+) \|$", (ROOT / "docs/security.md").read_text())
-    assert {"guest", "application", "neighbour on the network", "local user", "scraped host", "operator"} <= {
-        party for party, _, _ in rows
-    }
-    assert all("][" in can_t for _, _, can_t in rows)
+def test_links_by_a_name_have_one() -> None:
+    for page in PAGES:
+        named = set(re.findall(r"(?m)^\[([^]]+)\]: ", page.read_text()))
+        used = set(re.findall(r"\]\[([^]]+)\]", re.sub(r"`[^`]*`", "", page.read_text())))
+        assert used == named, page
 
 
 def test_limits_of_jobs_are_those_of_prometheus_yml() -> None:
@@ -75,20 +65,3 @@ def sections(page: Path) -> set[str]:
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", page.read_text())
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-def test_words_that_have_better_ones_are_found_in_text_and_names_of_tests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "page.md").write_text("Fine.\nThe figures of `host:figures:rate`, by two-figures.\n")
-    (tmp_path / "code.py").write_text(
-        'figures = 1  # rubbish\n"""One.\n\nNobody is told."""\ndef test_it_begins_anew(): ...\n'
-    )
-    monkeypatch.setattr(wording, "ROOT", tmp_path)
-    assert list(wording.findings(("page.md", "code.py"))) == [
-        'page.md:2: "figures": write values, samples, numbers, metrics',
-        'code.py:1: "rubbish": write malformed, invalid, garbled',
-        'code.py:4: "told": write notified, reported, known; "by default" instead of "unless told otherwise"',
-        'code.py:4: "Nobody is told": write no notification is sent',
-        'code.py:5: "anew": write again; "restart" instead of "start anew"',
-    ]

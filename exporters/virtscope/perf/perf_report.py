@@ -4,7 +4,7 @@ Format: tools/perf/ui/stdio/hist.c, tools/perf/ui/hist.c and tools/perf/util/sor
 each event, with comment lines before it, the last of which name the columns and, by dots, their widths. Columns stand
 at least two blanks apart. Below a row may stand its call chains (-g), in any of their forms. perf of Linux 2.6.39 to
 3.1 heads a section by "# Events: 1K cycles". What the terminal interface shows has the same columns without comment
-signs. What perf_record asks for is the simplest of these; people import all others (profile_import in the checkout).
+signs. What perf_record asks for is the simplest of these.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from alerts.generator.application import doubtful_overlaps, read_application
 from alerts.generator.build import CHECKOUT, read, unknown
 from alerts.generator.document import FileError
 from alerts.generator.histograms import names_dropped, read_histograms, sensors_histogram
+from tests.support.refusals import assert_refused
 
 SHOP = """\
 app: shop
@@ -53,149 +54,171 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
     return folder
 
 
-@pytest.mark.parametrize("share", [0.95, 0.999999])
-def test_a_small_and_the_largest_share_are_taken(share: float) -> None:
-    text = SHOP.replace("{share: 0.999}", f"{{share: {share}}}")
-    assert read_application(text, "shop.yml").availability == share
+def test_a_small_and_the_largest_share_are_taken() -> None:
+    for share in (0.95, 0.999999):
+        text = SHOP.replace("{share: 0.999}", f"{{share: {share}}}")
+        assert read_application(text, "shop.yml").availability == share
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "refusal"),
-    [
-        # Keys.
-        ("low_traffic: 0.2", "low_trafic: 0.2", "11: low_trafic: no such key; did you mean low_traffic?"),
+NO_APPLICATIONS = (
+    # Keys.
+    ("low_traffic: 0.2", "low_trafic: 0.2", "11: low_trafic: no such key; did you mean low_traffic?"),
+    (
+        "about: The",
+        "colour: The",
+        "2: colour: no such key; there are app, about, objectives, low_traffic, host, tiers",
+    ),
+    ("latency:", "latenzy:", "8: objectives.latenzy: no such key; did you mean latency?"),
+    ("seconds: 0.3", "second: 0.3", "8: objectives.latency.second: no such key; did you mean seconds?"),
+    ("low_traffic: 0.2\n", "", "1: low_traffic is missing, for example `low_traffic: 0.2`"),
+    ("{share: 0.999}", "{}", "9: objectives.availability: share is missing, for example `share: 0.999`"),
+    ("about: The web shop.", "app: shop2", "2: app: is there twice"),
+    # Values.
+    ("share: 0.99,", "share: 99,", "8: objectives.latency.share: 99 must be between 0 and 1; 99 % is 0.99"),
+    ("share: 0.99,", "share: 1.5,", "8: objectives.latency.share: 1.5 must be between 0 and 1; 1.5 % is 0.015"),
+    ("{share: 0.999}", "{share: 1}", "9: objectives.availability.share: 1 must be between 0 and 1"),
+    ("{share: 0.999}", "{share: 0}", "9: objectives.availability.share: 0 must be between 0 and 1"),
+    ("{share: 0.999}", "{share: .nan}", "9: objectives.availability.share: must be a number, such as 0.5"),
+    ("{share: 0.999}", "{share: most}", "9: objectives.availability.share: must be a number, such as 0.5"),
+    (
+        "share: 0.99,",
+        "share: 0.9,",
+        "8: objectives.latency.share: 0.9 could never page: a burn rate of 14.4 needs more bad requests than exist",
+    ),
+    ("{seconds: 0.1}", "{seconds: -1}", "10: objectives.mean.seconds: -1 must be more than 0"),
+    ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: 0 must be more than 0"),
+    ("app: shop", "app: 404", "1: app: must be a string: write '404' in quotes"),
+    ("about: The web shop.", "about:", "2: about: must be a string"),
+    (
+        "The web shop.",
+        "The {{shop}}.",
+        "2: about: must not contain {{, which would start a template in the alerts' annotations",
+    ),
+    ("{seconds: 0.1}", "0.1", "10: objectives.mean: must be a mapping, such as `key: value`"),
+    # Names.
+    (
+        "app: shop",
+        "app: shop-[0-9+",
+        "1: app: bad regular expression 'shop-[0-9+': unterminated character set at position 5",
+    ),
+    ("host: xen1", "host: (?!xen1).*", "3: host: bad regular expression '(?!xen1).*': Prometheus has no '(?!'"),
+    ("web: shop-web", r"web: (s)\1", r"5: tiers.web: bad regular expression '(s)\\1': Prometheus has no '\\1'"),
+    (
+        "app: shop",
+        "app: shop-[0-9]+",
+        "5: tiers.web: must say with {app} which of shop-[0-9]+ a virtual server belongs to, such as '{app}-web'",
+    ),
+    ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may occur only once"),
+    (
+        "web: shop-web",
+        "web: '{ap}-web'",
+        "5: tiers.web: {ap} is unknown; there is only {app}, the application's name",
+    ),
+    ("app: shop", r'app: "sh\nop"', r"1: app: 'sh\nop' has a character that can't be in a name, such as a newline"),
+    ("app: shop", "app: ' '", "1: app: must be a string"),
+    # Python would take these, and Prometheus not.
+    *(
+        ("host: xen1", f"host: '{regex}'", f"3: host: bad regular expression {regex!r}: Prometheus has no {what!r}")
+        for regex, what in [
+            (r"xen\Z", r"\Z"),
+            (r"\u0078en[12]", r"\u"),
+            ("x{1001}", "{1001}"),
+            ("x{2,30000}", "{2,30000}"),
+            ("xen[0-9]{,3}", "{,3}"),
+        ]
+    ),
+    (
+        "web: shop-web",
+        "Web: shop-web",
+        "5: tiers.Web: a tier's name must be small letters, digits and _, such as web",
+    ),
+    (
+        "{share: 0.999}",
+        "{share: 0.9999999}",
         (
-            "about: The",
-            "colour: The",
-            "2: colour: no such key; there are app, about, objectives, low_traffic, host, tiers",
+            "9: objectives.availability.share: 0.9999999 allows less than one bad "
+            "request in a million, which can neither be met nor measured"
         ),
-        ("latency:", "latenzy:", "8: objectives.latenzy: no such key; did you mean latency?"),
-        ("seconds: 0.3", "second: 0.3", "8: objectives.latency.second: no such key; did you mean seconds?"),
-        ("low_traffic: 0.2\n", "", "1: low_traffic is missing, for example `low_traffic: 0.2`"),
-        ("{share: 0.999}", "{}", "9: objectives.availability: share is missing, for example `share: 0.999`"),
-        ("about: The web shop.", "app: shop2", "2: app: is there twice"),
-        # Values.
-        ("share: 0.99,", "share: 99,", "8: objectives.latency.share: 99 must be between 0 and 1; 99 % is 0.99"),
-        ("share: 0.99,", "share: 1.5,", "8: objectives.latency.share: 1.5 must be between 0 and 1; 1.5 % is 0.015"),
-        ("{share: 0.999}", "{share: 1}", "9: objectives.availability.share: 1 must be between 0 and 1"),
-        ("{share: 0.999}", "{share: 0}", "9: objectives.availability.share: 0 must be between 0 and 1"),
-        ("{share: 0.999}", "{share: .nan}", "9: objectives.availability.share: must be a number, such as 0.5"),
-        ("{share: 0.999}", "{share: most}", "9: objectives.availability.share: must be a number, such as 0.5"),
-        (
-            "share: 0.99,",
-            "share: 0.9,",
-            "8: objectives.latency.share: 0.9 could never page: a burn rate of 14.4 needs more bad requests than exist",
-        ),
-        ("{seconds: 0.1}", "{seconds: -1}", "10: objectives.mean.seconds: -1 must be more than 0"),
-        ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: 0 must be more than 0"),
-        ("app: shop", "app: 404", "1: app: must be a string: write '404' in quotes"),
-        ("about: The web shop.", "about:", "2: about: must be a string"),
-        (
-            "The web shop.",
-            "The {{shop}}.",
-            "2: about: must not contain {{, which would start a template in the alerts' annotations",
-        ),
-        ("{seconds: 0.1}", "0.1", "10: objectives.mean: must be a mapping, such as `key: value`"),
-        # Names.
-        (
-            "app: shop",
-            "app: shop-[0-9+",
-            "1: app: bad regular expression 'shop-[0-9+': unterminated character set at position 5",
-        ),
-        ("host: xen1", "host: (?!xen1).*", "3: host: bad regular expression '(?!xen1).*': Prometheus has no '(?!'"),
-        ("web: shop-web", r"web: (s)\1", r"5: tiers.web: bad regular expression '(s)\\1': Prometheus has no '\\1'"),
-        (
-            "app: shop",
-            "app: shop-[0-9]+",
-            "5: tiers.web: must say with {app} which of shop-[0-9]+ a virtual server belongs to, such as '{app}-web'",
-        ),
-        ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may occur only once"),
-        (
-            "web: shop-web",
-            "web: '{ap}-web'",
-            "5: tiers.web: {ap} is unknown; there is only {app}, the application's name",
-        ),
-        ("app: shop", r'app: "sh\nop"', r"1: app: 'sh\nop' has a character that can't be in a name, such as a newline"),
-        ("app: shop", "app: ' '", "1: app: must be a string"),
-        # Python would take these, and Prometheus not.
-        *(
-            ("host: xen1", f"host: '{regex}'", f"3: host: bad regular expression {regex!r}: Prometheus has no {what!r}")
-            for regex, what in [
-                (r"xen\Z", r"\Z"),
-                (r"\u0078en[12]", r"\u"),
-                ("x{1001}", "{1001}"),
-                ("x{2,30000}", "{2,30000}"),
-                ("xen[0-9]{,3}", "{,3}"),
-            ]
-        ),
-        (
-            "web: shop-web",
-            "Web: shop-web",
-            "5: tiers.Web: a tier's name must be small letters, digits and _, such as web",
-        ),
-        (
-            "{share: 0.999}",
-            "{share: 0.9999999}",
-            (
-                "9: objectives.availability.share: 0.9999999 allows less than one bad "
-                "request in a million, which can neither be met nor measured"
-            ),
-        ),
-        ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: is too large for a number"),
-        ("low_traffic: 0.2", "low_traffic: ٣", "11: low_traffic: must be a number, such as 0.5"),
-        # YAML.
-        (
-            "{seconds: 0.1}",
-            "{seconds: 0,1}",
-            "10: objectives.mean: 1 is not a key; decimals need a point, as in 0.5",
-        ),
-        ("host: xen1", "<<: {host: xen1}", "3: << is not supported: write the keys out"),
-        (
-            "  web: shop-web",
-            "\tweb: shop-web",
-            "5: is not YAML: found character '\\t' that cannot start any token; indent with spaces, not tabs",
-        ),
-        (
-            "about: The web shop.",
-            "about: \x07",
-            "2: is not YAML: unacceptable character #x0007: special characters are not allowed",
-        ),
-        (
-            "about: The web shop.",
-            "about: " + "[" * 5_000,
-            "1: is not usable: its lists or mappings are nested too deeply",
-        ),
-        ("low_traffic: 0.2", "low_traffic: 0.2\n]", "12: is not YAML: expected <block end>, but found ']'"),
-        ("app: shop", "app: \x07", "1: is not YAML: unacceptable character #x0007: special characters are not allowed"),
-        (
-            "web: shop-web",
-            "web: {app}-web",
-            "5: is not YAML: expected <block end>, but found '<scalar>'; a string that begins with { or [ needs quotes",
-        ),
-    ],
+    ),
+    ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: is too large for a number"),
+    ("low_traffic: 0.2", "low_traffic: ٣", "11: low_traffic: must be a number, such as 0.5"),
+    # YAML.
+    ("{seconds: 0.1}", "{seconds: 0,1}", "10: objectives.mean: 1 is not a key; decimals need a point, as in 0.5"),
+    ("host: xen1", "<<: {host: xen1}", "3: << is not supported: write the keys out"),
+    (
+        "  web: shop-web",
+        "\tweb: shop-web",
+        "5: is not YAML: found character '\\t' that cannot start any token; indent with spaces, not tabs",
+    ),
+    (
+        "about: The web shop.",
+        "about: \x07",
+        "2: is not YAML: unacceptable character #x0007: special characters are not allowed",
+    ),
+    (
+        "about: The web shop.",
+        "about: " + "[" * 5_000,
+        "1: is not usable: its lists or mappings are nested too deeply",
+    ),
+    ("low_traffic: 0.2", "low_traffic: 0.2\n]", "12: is not YAML: expected <block end>, but found ']'"),
+    ("app: shop", "app: \x07", "1: is not YAML: unacceptable character #x0007: special characters are not allowed"),
+    (
+        "web: shop-web",
+        "web: {app}-web",
+        "5: is not YAML: expected <block end>, but found '<scalar>'; a string that begins with { or [ needs quotes",
+    ),
+    (SHOP, "# nothing yet\n", "1: is empty; see docs/objectives.md for what belongs there"),
+    (SHOP, "- app: shop\n", "1: must be a mapping, such as `key: value`"),
+    (
+        SHOP,
+        "app: a\nabout: b\nobjectives: {}\nlow_traffic: 1\n",
+        "3: objectives: names no objective; there are latency, availability, mean",
+    ),
 )
-def test_an_application(was: str, becomes: str, refusal: str) -> None:
-    assert was in SHOP
-    with pytest.raises(FileError) as refused:
-        read_application(SHOP.replace(was, becomes, 1), "alerts/objectives/shop.yml")
-    assert str(refused.value) == f"alerts/objectives/shop.yml:{refusal}"
-
-
-@pytest.mark.parametrize(
-    ("text", "refusal"),
-    [
-        ("# nothing yet\n", "1: is empty; see docs/objectives.md for what belongs there"),
-        ("- app: shop\n", "1: must be a mapping, such as `key: value`"),
-        (
-            "app: a\nabout: b\nobjectives: {}\nlow_traffic: 1\n",
-            "3: objectives: names no objective; there are latency, availability, mean",
-        ),
-    ],
+NO_HISTOGRAMS = (
+    (
+        "_seconds\n",
+        "_seconds_bucket\n",
+        "2: histograms[1].metric: name it without _bucket: http_request_duration_seconds",
+    ),
+    (
+        "_seconds\n",
+        "_milliseconds\n",
+        "2: histograms[1].metric: is not in seconds, as the vocabulary is; bucket edges can't be converted",
+    ),
+    ("http_request_duration", "http time", "2: histograms[1].metric: 'http time_seconds' is not a metric name"),
+    ("{is: web}", "web", "5: histograms[1].tier: must be a mapping, such as `key: value`"),
+    (
+        "{is: web}",
+        "{is: web, label: tier}",
+        "5: histograms[1].tier: must be {label: NAME}, one of the histogram's labels, or {is: TEXT}",
+    ),
+    ("http_request_duration", "größe", "2: histograms[1].metric: 'größe_seconds' is not a metric name"),
+    ("handler: ", "hand-ler: ", "3: histograms[1].selector.hand-ler: 'hand-ler' is not a label name"),
+    ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is not a label name"),
+    ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: -0.1 must not be negative"),
+    ("{label: code}", "{label: http-code}", "7: histograms[1].status.label: 'http-code' is not a label name"),
+    ("0.25, 0.5", "0.25, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.25"),
+    ("0.25, 0.5", "0.5, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.5"),
+    ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: must be a number, such as 0.5"),
+    (
+        "[0.1, 0.25, 0.5, 1]",
+        "[]",
+        "8: histograms[1].edges: is empty; copy the histogram's values of le, without +Inf",
+    ),
+    ("histograms:", "histogramms:", "1: histogramms: no such key; did you mean histograms?"),
 )
-def test_an_application_without_objectives(text: str, refusal: str) -> None:
-    with pytest.raises(FileError) as refused:
-        read_application(text, "alerts/objectives/shop.yml")
-    assert str(refused.value) == f"alerts/objectives/shop.yml:{refusal}"
+
+
+def test_an_application_or_a_histogram_with_a_mistake() -> None:
+    for was, becomes, message in NO_APPLICATIONS:
+        assert was in SHOP
+        text, file = SHOP.replace(was, becomes, 1), "alerts/objectives/shop.yml"
+        assert assert_refused(FileError, "", read_application, text, file) == f"{file}:{message}"
+    for was, becomes, message in NO_HISTOGRAMS:
+        assert was in MAPPED
+        text, file = MAPPED.replace(was, becomes, 1), "prometheus/histograms.yml"
+        assert assert_refused(FileError, "", read_histograms, text, file, DROPPED) == f"{file}:{message}"
 
 
 def test_a_file_whose_name_would_make_no_rules_file() -> None:
@@ -203,79 +226,23 @@ def test_a_file_whose_name_would_make_no_rules_file() -> None:
         read_application(SHOP, "alerts/objectives/My Shop.yml")
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "refusal"),
-    [
-        (
-            "_seconds\n",
-            "_seconds_bucket\n",
-            "2: histograms[1].metric: name it without _bucket: http_request_duration_seconds",
-        ),
-        (
-            "_seconds\n",
-            "_milliseconds\n",
-            "2: histograms[1].metric: is not in seconds, as the vocabulary is; bucket edges can't be converted",
-        ),
-        ("http_request_duration", "http time", "2: histograms[1].metric: 'http time_seconds' is not a metric name"),
-        (
-            "{is: web}",
-            "web",
-            "5: histograms[1].tier: must be a mapping, such as `key: value`",
-        ),
-        (
-            "{is: web}",
-            "{is: web, label: tier}",
-            "5: histograms[1].tier: must be {label: NAME}, one of the histogram's labels, or {is: TEXT}",
-        ),
-        ("http_request_duration", "größe", "2: histograms[1].metric: 'größe_seconds' is not a metric name"),
-        ("handler: ", "hand-ler: ", "3: histograms[1].selector.hand-ler: 'hand-ler' is not a label name"),
-        ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is not a label name"),
-        ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: -0.1 must not be negative"),
-        ("{label: code}", "{label: http-code}", "7: histograms[1].status.label: 'http-code' is not a label name"),
-        ("0.25, 0.5", "0.25, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.25"),
-        ("0.25, 0.5", "0.5, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.5"),
-        ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: must be a number, such as 0.5"),
-        (
-            "[0.1, 0.25, 0.5, 1]",
-            "[]",
-            "8: histograms[1].edges: is empty; copy the histogram's values of le, without +Inf",
-        ),
-        ("histograms:", "histogramms:", "1: histogramms: no such key; did you mean histograms?"),
-    ],
-)
-def test_a_mapped_histogram(was: str, becomes: str, refusal: str) -> None:
-    assert was in MAPPED
-    with pytest.raises(FileError) as refused:
-        read_histograms(MAPPED.replace(was, becomes, 1), "prometheus/histograms.yml", DROPPED)
-    assert str(refused.value) == f"prometheus/histograms.yml:{refusal}"
-
-
-@pytest.mark.parametrize(
-    "metric",
-    ["node_request_duration_seconds", "container_seconds", "app_request_duration_seconds", "shop:request_seconds"],
-)
-def test_a_histogram_that_job_app_would_drop(metric: str) -> None:
-    mapped = MAPPED.replace("http_request_duration_seconds", metric)
-    with pytest.raises(FileError) as refused:
-        read_histograms(mapped, "prometheus/histograms.yml", DROPPED)
-    assert str(refused.value) == (
-        f"prometheus/histograms.yml:2: histograms[1].metric: job app drops {metric}_bucket (prometheus/prometheus.yml, "
-        "metric_relabel_configs): only exporters, sensors and rules may have names like this; rename it in the "
-        "application, or name the job that scrapes it, such as `selector: {job: shop}`"
-    )
-    # Without a selector by job it may be job app's; with one of another, it isn't.
-    with pytest.raises(FileError):
-        read_histograms(mapped.replace("job: app, ", ""), "prometheus/histograms.yml", DROPPED)
-    (histogram,) = read_histograms(mapped.replace("job: app", "job: shop"), "prometheus/histograms.yml", DROPPED)
-    assert histogram.metric == metric
-
-
-@pytest.mark.parametrize("metric", ["app_http_request_duration_seconds", "nodejs_request_seconds", "upload_seconds"])
-def test_a_histogram_that_job_app_keeps_though_its_name_is_close(metric: str) -> None:
-    (histogram,) = read_histograms(
-        MAPPED.replace("http_request_duration_seconds", metric), "prometheus/histograms.yml", DROPPED
-    )
-    assert histogram.metric == metric
+def test_a_histogram_that_job_app_would_drop_or_keeps() -> None:
+    file = "prometheus/histograms.yml"
+    for name in ("node_request_duration", "container", "app_request_duration", "shop:request"):
+        metric = f"{name}_seconds"
+        mapped = MAPPED.replace("http_request_duration_seconds", metric)
+        assert assert_refused(FileError, "", read_histograms, mapped, file, DROPPED) == (
+            f"{file}:2: histograms[1].metric: job app drops {metric}_bucket (prometheus/prometheus.yml"
+            ", metric_relabel_configs): only exporters, sensors and rules may have names like this; rename it in the "
+            "application, or name the job that scrapes it, such as `selector: {job: shop}`"
+        )
+        # Without a selector by job it may be job app's; with one of another, it isn't.
+        assert_refused(FileError, "", read_histograms, mapped.replace("job: app, ", ""), file, DROPPED)
+        (histogram,) = read_histograms(mapped.replace("job: app", "job: shop"), file, DROPPED)
+        assert histogram.metric == metric
+    for metric in ("app_http_request_duration_seconds", "nodejs_request_seconds", "upload_seconds"):  # names are close
+        mapped = MAPPED.replace("http_request_duration_seconds", metric)
+        assert [each.metric for each in read_histograms(mapped, file, DROPPED)] == [metric]
 
 
 def test_job_app_drops_the_same_inside_guests() -> None:
@@ -299,9 +266,7 @@ def test_the_sensors_edges_are_read_where_they_are_used() -> None:
 
 
 def refusal(folder: Path) -> str:
-    with pytest.raises(FileError) as refused:
-        read(folder)
-    return str(refused.value)
+    return assert_refused(FileError, "", read, folder)
 
 
 def test_a_threshold_that_is_no_edge_and_the_nearest_that_are(tmp_path: Path) -> None:
@@ -327,46 +292,31 @@ def test_an_application_that_a_histogram_names_is_judged_by_that_one_alone(tmp_p
     assert len(read(checkout(tmp_path, named, shop=half, cart=other)).applications) == 2
 
 
-@pytest.mark.parametrize(
-    ("app", "refused"),
-    [("shop", True), ("sh.*", True), ("cart", False), ("shop-[0-9]+", False)],
-)
-def test_two_files_for_one_application(tmp_path: Path, app: str, refused: bool) -> None:
-    second = SHOP.replace("app: shop", f"app: {app}").replace(" shop-", " x{app}-")
-    folder = checkout(tmp_path, shop=SHOP, second=second)
-    if refused:
-        assert refusal(folder) == (
-            "alerts/objectives/shop.yml:1: app: shop has objectives in "
-            "alerts/objectives/second.yml:1 too; remove one of them"
-        )
-    else:
-        assert len(read(folder).applications) == 2
+def test_two_files_for_one_application(tmp_path: Path) -> None:
+    for number, (app, refused) in enumerate({"shop": True, "sh.*": True, "cart": False, "shop-[0-9]+": False}.items()):
+        second = SHOP.replace("app: shop", f"app: {app}").replace(" shop-", " x{app}-")
+        folder = checkout(tmp_path / str(number), shop=SHOP, second=second)
+        if refused:
+            assert refusal(folder) == (
+                "alerts/objectives/shop.yml:1: app: shop has objectives in "
+                "alerts/objectives/second.yml:1 too; remove one of them"
+            )
+        else:
+            assert len(read(folder).applications) == 2
 
 
-@pytest.mark.parametrize(
-    ("app", "reported"),
-    [
-        ("sho.*", True),
-        ("shop-[a-z]+-eu", True),
-        ("sh?.*", True),
-        ("cart|s.*", True),
-        ("cart|(s|t).*", True),
-        ("s(a|h).*", True),
-        ("cart|rubis-[0-9]+", False),
-        ("shop", False),
-        ("shopping-.*", False),
-        ("rubis-[0-9]+", False),
-    ],
-)
-def test_two_patterns_that_may_mean_one_application_are_reported(tmp_path: Path, app: str, reported: bool) -> None:
+def test_two_patterns_that_may_mean_one_application_are_reported(tmp_path: Path) -> None:
     first = SHOP.replace(" shop-", " x{app}-").replace("app: shop", "app: shop-.*")
-    second = SHOP.replace(" shop-", " x{app}-").replace("app: shop", f"app: {app}")
-    elsewhere = second.replace("host: xen1", "host: xen2")
-    lines = doubtful_overlaps(read(checkout(tmp_path / "one", first=first, second=second)).applications)
-    assert [line.partition(" may match ")[0] for line in lines] == (
-        [f"alerts/objectives/second.yml:1: app: {app}"] if reported else []
-    )
-    assert doubtful_overlaps(read(checkout(tmp_path / "other", first=first, second=elsewhere)).applications) == []
+    overlapping = ("sho.*", "shop-[a-z]+-eu", "sh?.*", "cart|s.*", "cart|(s|t).*", "s(a|h).*")
+    apart = ("cart|rubis-[0-9]+", "shop", "shopping-.*", "rubis-[0-9]+")
+    for number, app in enumerate((*overlapping, *apart)):
+        second = SHOP.replace(" shop-", " x{app}-").replace("app: shop", f"app: {app}")
+        folder = checkout(tmp_path / f"{number}", first=first, second=second)
+        lines = doubtful_overlaps(read(folder).applications)
+        expected = [f"alerts/objectives/second.yml:1: app: {app}"] if app in overlapping else []
+        assert [line.partition(" may match ")[0] for line in lines] == expected
+        elsewhere = checkout(tmp_path / f"{number} other", first=first, second=second.replace("xen1", "xen2"))
+        assert doubtful_overlaps(read(elsewhere).applications) == []
 
 
 def test_one_application_may_have_other_objectives_on_another_host(tmp_path: Path) -> None:

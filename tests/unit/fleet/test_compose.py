@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 import yaml
 
 from fleet import compose, settings
@@ -20,13 +19,14 @@ def test_the_file_is_what_is_generated() -> None:
     assert compose.FILE.read_text() == compose.text(SHIPPED), "run `make fleet-files`"
 
 
-def test_there_is_a_service_for_each_part_and_grafana() -> None:
+def test_there_is_a_service_for_each_part_with_the_rights_of_the_stacks_and_grafana() -> None:
     assert set(SERVICES) == {part.name for part in parts(SHIPPED)} | {"grafana"}
+    for part in parts(SHIPPED):
+        assert_is_part(SERVICES[part.name], part)
+    assert SERVICES["grafana"]["environment"]["PROMETHEUS_URL"] == "http://127.0.0.1:19220"  # the first query
 
 
-@pytest.mark.parametrize("part", parts(SHIPPED), ids=lambda part: part.name)
-def test_a_service_is_a_part_with_the_rights_of_the_stacks(part: Part) -> None:
-    service = SERVICES[part.name]
+def assert_is_part(service: dict[str, Any], part: Part) -> None:
     assert {name: service[name] for name in STACK["x-service"]} == STACK["x-service"]
     differing = [
         (own, of_part) for own, of_part in zip(service["command"], part.arguments, strict=True) if own != of_part
@@ -54,7 +54,3 @@ def test_images_are_the_stacks_and_a_pinned_thanos() -> None:
     assert images["prometheus"] == STACK["services"]["prometheus"]["image"]
     assert images["alertmanager"] == STACK["services"]["alertmanager"]["image"]
     assert re.fullmatch(r".+:v\d+\.\d+\.\d+", images["thanos"])
-
-
-def test_grafana_asks_the_first_query() -> None:
-    assert SERVICES["grafana"]["environment"]["PROMETHEUS_URL"] == "http://127.0.0.1:19220"

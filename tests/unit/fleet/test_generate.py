@@ -41,16 +41,14 @@ def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
     assert said == {f"prometheus-{s}-{r}": {"shard": s, "replica": r} for s in "01" for r in "ab"}
 
 
-@pytest.mark.parametrize(("interval", "timeout"), [("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")])
-def test_promtool_takes_each_file_of_a_prometheus_and_a_scrape_ends_before_the_next(
-    tmp_path: Path, interval: str, timeout: str
-) -> None:
-    generate.generate(dataclasses.replace(SHIPPED, scrape_interval=interval), tmp_path)
-    files = [*tmp_path.glob("prometheus/*.yml"), *tmp_path.glob("starting/*.yml")]
-    assert len(files) == 8
+def test_promtool_takes_each_file_of_a_prometheus_and_a_scrape_ends_before_the_next(tmp_path: Path) -> None:
+    for interval, timeout in (("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")):
+        generate.generate(dataclasses.replace(SHIPPED, scrape_interval=interval), tmp_path)
+        files = [*tmp_path.glob("prometheus/*.yml"), *tmp_path.glob("starting/*.yml")]
+        assert len(files) == 8
+        timeouts = {yaml.safe_load(file.read_text())["global"]["scrape_timeout"] for file in files}
+        assert timeouts == {timeout}, interval
     run("promtool3", "check", "config", *files)
-    for file in files:
-        assert yaml.safe_load(file.read_text())["global"]["scrape_timeout"] == timeout
 
 
 def test_a_pair_s_alerts_are_one_but_for_what_one_of_them_does_not_store(fleet: Path) -> None:
@@ -105,31 +103,17 @@ def test_every_part_is_a_target_of_its_machine(fleet: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("shards", "others"),
-    [
-        (3, {"0": ["prometheus-0-a", "prometheus-0-b"], "2": ["prometheus-2-a", "prometheus-2-b"]}),
-        (2, {"0": ["prometheus-0-a", "prometheus-0-b"]}),
-    ],
-)
-def test_a_shard_reads_what_it_needs_of_other_shards_from_both_of_each_pair(
-    tmp_path: Path, shards: int, others: dict[str, list[str]]
-) -> None:
-    chosen = dataclasses.replace(SHIPPED, shards=shards)
-    generate.generate(chosen, tmp_path)
-    addresses = {part.name: part.address for part in parts(chosen)}
-    job = config(tmp_path, "prometheus-1-a")["scrape_configs"][-1]
-    assert job["job_name"] == scraping.OTHER_SHARDS
-    assert {group["labels"]["of_shard"]: group["targets"] for group in job["static_configs"]} == {
-        shard: [addresses[name] for name in names] for shard, names in others.items()
-    }
-
-
-def test_a_single_shard_reads_no_other(tmp_path: Path) -> None:
-    generate.generate(dataclasses.replace(SHIPPED, shards=1), tmp_path)
-    assert scraping.OTHER_SHARDS not in {
-        job["job_name"] for job in config(tmp_path, "prometheus-0-a")["scrape_configs"]
-    }
+def test_a_shard_reads_what_it_needs_of_other_shards_from_both_of_each_pair(tmp_path: Path) -> None:
+    for shards, others in ((3, "02"), (2, "0"), (1, None)):
+        chosen = dataclasses.replace(SHIPPED, shards=shards)
+        generate.generate(chosen, tmp_path)
+        addresses = {part.name: part.address for part in parts(chosen)}
+        job = config(tmp_path, f"prometheus-{min(1, shards - 1)}-a")["scrape_configs"][-1]
+        assert (job["job_name"] == scraping.OTHER_SHARDS) is bool(others)
+        if others:
+            assert {group["labels"]["of_shard"]: group["targets"] for group in job["static_configs"]} == {
+                shard: [addresses[f"prometheus-{shard}-{replica}"] for replica in "ab"] for shard in others
+            }
 
 
 def test_a_shard_believes_another_nothing_but_the_record_that_they_share(fleet: Path) -> None:

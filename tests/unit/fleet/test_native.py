@@ -10,46 +10,37 @@ import pytest
 from fleet import native, settings
 from fleet.native import lacks_targets
 from fleet.parts import Part, parts
-from tests.support.endpoints import Exposition, QuietHandler, http_server
+from tests.support.endpoints import QuietHandler, http_server
 
 
 def prometheus(address: str) -> Part:
     return Part("prometheus-0-a", "prometheus", "prometheus", (), address, shard=0, replica="a")
 
 
-@pytest.mark.parametrize(
-    ("page", "lacks"),
-    [
+def test_a_prometheus_that_cannot_watch_its_targets_is_not_well() -> None:
+    for page, lacks in (
         ("prometheus_sd_file_watcher_errors_total 2\n", True),
         ("prometheus_sd_file_watcher_errors_total 0\n", False),
         ("other 2\n", False),
-        (None, False),
-    ],
-)
-def test_a_prometheus_that_cannot_watch_its_targets_is_noticed(page: str | None, lacks: bool) -> None:
-    with Exposition(page) as metrics:
-        assert lacks_targets(prometheus(metrics.address)) is lacks
+    ):
 
+        class Handler(QuietHandler):
+            metrics = page.encode()
 
-@pytest.mark.parametrize(
-    ("errors", "about"),
-    [
-        (2, (False, "hosts: 3, targets down: 3, not all: fs.inotify.max_user_instances is too low")),
-        (0, (True, "hosts: 3, targets down: 3")),
-    ],
-)
-def test_a_prometheus_that_lacks_targets_is_not_well(errors: int, about: tuple[bool, str]) -> None:
-    class Handler(QuietHandler):
-        def do_GET(self) -> None:  # noqa: N802
-            counted = json.dumps({"data": {"result": [{"value": [0, "3"]}]}})
-            page = f"prometheus_sd_file_watcher_errors_total {errors}\n"
-            self.reply(200, (page if self.path == "/metrics" else counted).encode(), "text/plain")
+            def do_GET(self) -> None:  # noqa: N802
+                counted = json.dumps({"data": {"result": [{"value": [0, "3"]}]}}).encode()
+                self.reply(200, self.metrics if self.path == "/metrics" else counted, "text/plain")
 
-    server = http_server(Handler)
-    try:
-        assert native._about(prometheus(server.address)) == about
-    finally:
-        server.close()
+        server = http_server(Handler)
+        try:
+            healthy, about = native._about(prometheus(server.address))
+            assert lacks_targets(prometheus(server.address)) is lacks
+        finally:
+            server.close()
+        said = "hosts: 3, targets down: 3"
+        inotify = f"{said}, not all: fs.inotify.max_user_instances is too low"
+        assert (healthy, about) == ((False, inotify) if lacks else (True, said))
+    assert lacks_targets(prometheus("127.0.0.1:1")) is False, "one that does not answer"
 
 
 def test_parts_are_stopped_before_those_that_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

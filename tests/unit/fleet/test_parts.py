@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 
-import pytest
-
 from fleet import settings
 from fleet.parts import Part, alertmanagers, parts, queries, receivers, rules, writes_to
-from fleet.settings import MOST, Settings
+from fleet.settings import MOST
+from fleet.sharing import BUCKETS, shares
 
 SHIPPED = settings.read()
 LARGEST = dataclasses.replace(
@@ -47,11 +46,11 @@ def test_there_are_as_many_as_the_settings_say() -> None:
     ]
 
 
-@pytest.mark.parametrize("of", [SHIPPED, LARGEST, APART], ids=["shipped", "largest", "apart"])
-def test_no_two_parts_have_a_port_in_common(of: Settings) -> None:
-    ports = [address.rpartition(":")[2] for part in parts(of) for address in listens(part)]
-    assert len(set(ports)) == len(ports) == sum({"receive": 4, "prometheus": 1}.get(p.kind, 2) for p in parts(of))
-    assert min(map(int, ports)) >= of.first_port
+def test_no_two_parts_have_a_port_in_common() -> None:
+    for of in (SHIPPED, LARGEST, APART):
+        ports = [address.rpartition(":")[2] for part in parts(of) for address in listens(part)]
+        assert len(set(ports)) == len(ports) == sum({"receive": 4, "prometheus": 1}.get(p.kind, 2) for p in parts(of))
+        assert min(map(int, ports)) >= of.first_port
 
 
 def test_a_shard_more_leaves_all_others_where_they_are() -> None:
@@ -76,11 +75,18 @@ def test_parts_reach_each_other_by_the_names_of_their_machines() -> None:
         assert not part.is_here
 
 
-@pytest.mark.parametrize("shards", [1, 2, 7])
-def test_the_two_of_a_pair_write_to_different_receivers(shards: int) -> None:
-    of = dataclasses.replace(SHIPPED, shards=shards)
-    for shard in range(shards):
-        assert writes_to(of, shard, "a") != writes_to(of, shard, "b")
+def test_the_two_of_a_pair_write_to_different_receivers() -> None:
+    of = dataclasses.replace(SHIPPED, shards=7)
+    assert all(writes_to(of, shard, "a") != writes_to(of, shard, "b") for shard in range(7))
+
+
+def test_each_bucket_of_hosts_is_one_shard_s_and_a_shard_more_moves_no_others() -> None:
+    for shards in (1, 2, 3, 7, 10, 100):
+        before, after = shares(shards), shares(shards + 1)
+        assert sorted(bucket for share in before for bucket in share) == list(range(BUCKETS))
+        assert max(map(len, before)) - min(map(len, before)) <= 1
+        assert all(set(stays) <= set(was) for was, stays in zip(before, after, strict=False))
+        assert len(after[-1]) == BUCKETS // (shards + 1)
 
 
 def test_receivers_are_asked_by_each_query_and_each_query_by_the_central_rules() -> None:
@@ -91,12 +97,12 @@ def test_receivers_are_asked_by_each_query_and_each_query_by_the_central_rules()
         assert {f"--alertmanagers.url={each.url}" for each in alertmanagers(SHIPPED)} <= set(rule.arguments)
 
 
-@pytest.mark.parametrize(("number", "asked"), [(1, [[0], [0]]), (2, [[0], [1]]), (5, [[0, 2, 4], [1, 3]])])
-def test_the_two_that_evaluate_central_rules_ask_different_queries(number: int, asked: list[list[int]]) -> None:
-    of = dataclasses.replace(SHIPPED, queries=number)
-    for rule, numbers in zip(rules(of), asked, strict=True):
-        found = [argument for argument in rule.arguments if argument.startswith("--query=")]
-        assert found == [f"--query={queries(of)[each].url}" for each in numbers]
+def test_the_two_that_evaluate_central_rules_ask_different_queries() -> None:
+    for number, asked in ((1, ([0], [0])), (2, ([0], [1])), (5, ([0, 2, 4], [1, 3]))):
+        of = dataclasses.replace(SHIPPED, queries=number)
+        for rule, numbers in zip(rules(of), asked, strict=True):
+            found = [argument for argument in rule.arguments if argument.startswith("--query=")]
+            assert found == [f"--query={queries(of)[each].url}" for each in numbers]
 
 
 def test_each_alertmanager_knows_the_others_and_not_itself() -> None:

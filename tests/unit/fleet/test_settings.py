@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from fleet import FleetError, settings
+from tests.support.refusals import assert_refused
 
 SHIPPED = yaml.safe_load(settings.FILE.read_text())
 
@@ -31,9 +32,8 @@ def test_machines_are_named_by_their_place() -> None:
     assert changed.machine("prometheus", shard=3, replica="b") == "p-3b.example.org"
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    changes: tuple[tuple[dict[str, object], str], ...] = (
         ({"shards": 0}, "shards: 0 is not a number from 1 to 100"),
         ({"shards": True}, "shards: True is not"),
         ({"shards": "two"}, "shards: 'two' is not"),
@@ -55,34 +55,23 @@ def test_machines_are_named_by_their_place() -> None:
         ({"raw": ["xen_("]}, "raw: 'xen_(' is not a regular expression"),
         ({"raw": "xen_.+"}, "raw: 'xen_.+' is not a list"),
         ({"shard": 3}, "unknown setting: shard"),
-    ],
-)
-def test_what_cannot_be_is_refused(tmp_path: Path, changed: dict[str, object], said: str) -> None:
-    file = written(tmp_path, **changed)
-    with pytest.raises(FleetError) as refused:
-        settings.read(file)
-    assert str(refused.value).startswith(f"{file}: {said}")
-
-
-def test_a_setting_that_is_missing_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "fleet.yml"
-    file.write_text(yaml.safe_dump({name: value for name, value in SHIPPED.items() if name != "raw"}))
-    with pytest.raises(FleetError, match="missing setting: raw"):
-        settings.read(file)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"), [("shards: [", "is not YAML"), ("- shards", "is not a mapping"), (None, "No such file")]
-)
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
-    file = tmp_path / "fleet.yml"
-    if text is not None:
+    )
+    for changed, said in changes:
+        file = written(tmp_path, **changed)
+        assert_refused(FleetError, f"^{re.escape(f'{file}: {said}')}", settings.read, file)
+    file = tmp_path / "other.yml"
+    assert_refused(FleetError, "No such file", settings.read, file)
+    lacking = yaml.safe_dump({name: value for name, value in SHIPPED.items() if name != "raw"})
+    for text, said in (
+        ("shards: [", "is not YAML"),
+        ("- shards", "is not a mapping"),
+        (lacking, "missing setting: raw"),
+    ):
         file.write_text(text)
-    with pytest.raises(FleetError, match=said):
-        settings.read(file)
+        assert_refused(FleetError, said, settings.read, file)
 
 
-@pytest.mark.parametrize("interval", ["15s", "0m15s", "14s1000ms"])
-def test_durations_are_those_of_prometheus(tmp_path: Path, interval: str) -> None:
-    changed = written(tmp_path, scrape_interval=interval, evaluation_interval="1m", retention="1w2d")
-    assert settings.read(changed).scrape_interval == interval
+def test_durations_are_those_of_prometheus(tmp_path: Path) -> None:
+    for interval in ("15s", "0m15s", "14s1000ms"):
+        changed = written(tmp_path, scrape_interval=interval, evaluation_interval="1m", retention="1w2d")
+        assert settings.read(changed).scrape_interval == interval

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.parts import STARTER
-from tests.unit.waiting import within_a_minute
+from tests.support.waiting import wait_for
 
 # Notes by which configuration it was started, and which one it was to read later.
 PROGRAM = """
@@ -40,7 +40,7 @@ class Started:
         (folder / "started").unlink(missing_ok=True)
         command = ["sh", str(STARTER), "p", "data/p", str(seconds), sys.executable, "-c", PROGRAM]
         self.process = subprocess.Popen(command, cwd=folder)
-        within_a_minute(lambda: (folder / "started").exists() and (folder / "started").read_text())
+        wait_for(lambda: (folder / "started").exists() and (folder / "started").read_text())
 
     def configuration(self) -> str:
         pid, link = (self.folder / "started").read_text().split()
@@ -71,7 +71,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
     yield found
     found.process.kill()
     found.process.wait()
-    within_a_minute(lambda: not found.waits())
+    wait_for(lambda: not found.waits())
 
 
 def test_one_that_has_no_data_writes_at_once(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_one_that_was_there_before_writes_once_it_has_scraped_for_long_enough(st
     time.sleep(4)
     assert started.link() == STARTING
     started.segment(8, "samples")
-    within_a_minute((started.folder / "reloaded").exists)
-    within_a_minute(lambda: (started.folder / "reloaded").read_text() == WHOLE)
-    within_a_minute(lambda: not started.waits())
+    wait_for((started.folder / "reloaded").exists)
+    wait_for(lambda: (started.folder / "reloaded").read_text() == WHOLE)
+    wait_for(lambda: not started.waits())
 
 
 def test_nothing_waits_for_one_that_has_ended(started: Started) -> None:
     started.process.kill()
     started.process.wait()
-    within_a_minute(lambda: not started.waits())
+    wait_for(lambda: not started.waits())
     assert started.link() == STARTING

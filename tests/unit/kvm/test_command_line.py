@@ -53,47 +53,33 @@ def test_proxmox_s() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
+def test_names() -> None:
+    for value, name in (
         ("web", "web"),
         ("guest=web,debug-threads=on", "web"),
         ("web shop,process=web", "web shop"),
         ('guest=Grün, 30 "%"'.replace(",", ",,"), 'Grün, 30 "%"'),
         ("debug-threads=on,guest=a=b", "a=b"),
         ("", ""),
-    ],
-)
-def test_names(value: str, name: str) -> None:
-    assert parsed("-name", value).name == name
-    assert parsed("--name", value).name == name
+    ):
+        assert parsed("-name", value).name == name, value
+        assert parsed("-name", "first", "--name", value).name == name, "the last of two counts as for QEMU"
 
 
-def test_the_last_of_two_counts_as_for_qemu() -> None:
-    assert parsed("-name", "first", "-name", "second", "-m", "16", "-m", "32").name == "second"
-
-
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        ("/usr/bin/qemu-system-aarch64", ()),
-        ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel")),
-        ("kvm", ("-m", "16")),
-    ],
-)
-def test_what_is_a_guest(program: str, words: tuple[str, ...]) -> None:
-    assert parse(command_line(*words, program=program))
-
-
-def test_a_guest_by_its_program_whatever_it_calls_itself() -> None:
-    """After an upgrade of QEMU, too, whose file is then gone."""
-    assert parse(command_line("-name", "a", program="web"), "/usr/bin/qemu-system-x86_64 (deleted)")
+def test_what_is_a_guest() -> None:
+    """By its program, too, whatever it calls itself, and whose file is gone after an upgrade of QEMU."""
+    for program, words, exe in (
+        ("/usr/bin/qemu-system-aarch64", (), ""),
+        ("/usr/libexec/qemu-kvm", ("-name", "guest=rhel"), ""),
+        ("kvm", ("-m", "16"), ""),
+        ("web", ("-name", "a"), "/usr/bin/qemu-system-x86_64 (deleted)"),
+    ):
+        assert parse(command_line(*words, program=program), exe), program
     assert parse(command_line("-name", "a", program="web"), "/usr/bin/web") is None
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
+def test_what_is_none() -> None:
+    for program, words in (
         ("/usr/bin/qemu-system-x86_64", ("-version",)),
         # Libvirt asks what it can.
         ("/usr/bin/qemu-system-x86_64", ("-S", "-nodefaults", "-machine", "none,accel=kvm:tcg", "-daemonize")),
@@ -108,15 +94,12 @@ def test_a_guest_by_its_program_whatever_it_calls_itself() -> None:
         ("vim", ("qemu-system-x86_64.txt",)),
         ("bash", ("-c", "qemu-system-x86_64 -name a -m 16 -smp 2")),
         ("", ()),
-    ],
-)
-def test_what_is_none(program: str, words: tuple[str, ...]) -> None:
-    assert parse(command_line(*words, program=program)) is None
+    ):
+        assert parse(command_line(*words, program=program)) is None, program
 
 
-@pytest.mark.parametrize(
-    ("words", "accelerator"),
-    [
+def test_the_accelerator_where_it_is_certain() -> None:
+    for words, accelerator in (
         (("-accel", "kvm"), "kvm"),
         (("-enable-kvm",), "kvm"),
         (("-machine", "q35,accel=tcg"), "tcg"),
@@ -124,25 +107,24 @@ def test_what_is_none(program: str, words: tuple[str, ...]) -> None:
         (("-machine", "q35,accel=kvm:tcg"), ""),  # whichever works
         (("-accel", "kvm", "-accel", "tcg"), ""),
         ((), ""),
-    ],
-)
-def test_the_accelerator_where_it_is_certain(words: tuple[str, ...], accelerator: str) -> None:
-    assert parsed(*words).accelerator == accelerator
+    ):
+        assert parsed(*words).accelerator == accelerator, words
 
 
-@pytest.mark.parametrize(
-    ("smp", "vcpus"),
-    [("2", 2), ("cpus=3,maxcpus=8", 3), ("sockets=2,cores=4,threads=1", 8), ("maxcpus=4", None), ("x", None)],
-)
-def test_vcpus(smp: str, vcpus: int | None) -> None:
-    assert parsed("-smp", smp).vcpus == vcpus
+def test_vcpus() -> None:
+    for smp, vcpus in (
+        ("2", 2),
+        ("cpus=3,maxcpus=8", 3),
+        ("sockets=2,cores=4,threads=1", 8),
+        ("maxcpus=4", None),
+        ("x", None),
+    ):
+        assert parsed("-smp", smp).vcpus == vcpus, smp
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("16", 16 * MIB), ("16384k", 16 * MIB), ("2G", 2048 * MIB), ("1T", 1 << 40), ("-1", None)]
-)
-def test_sizes(text: str, expected: int | None) -> None:
-    assert size(text) == expected
+def test_sizes() -> None:
+    for text, expected in (("16", 16 * MIB), ("16384k", 16 * MIB), ("2G", 2048 * MIB), ("1T", 1 << 40), ("-1", None)):
+        assert size(text) == expected, text
 
 
 def test_taps_by_name_and_as_open_files() -> None:
@@ -209,18 +191,15 @@ def test_what_a_command_line_says_is_bounded() -> None:
     assert parsed("-smp", "4096").vcpus == 4096
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
+def test_names_can_be_shown() -> None:
+    for name, shown in (
         ('{"guest": "\\ud800"}', "\\ud800"),
         ("a\nb\x1b[31m", "a\\nb\\x1b[31m"),
         ("\u202eevil", "\\u202eevil"),
         ("Gr\xfcn \u6771\u4eac", "Gr\xfcn \u6771\u4eac"),
         ('{"guest": ' + "9" * 5000 + "}", ""),
-    ],
-)
-def test_names_can_be_shown(name: str, shown: str) -> None:
-    assert parsed("-name", name).name == shown
+    ):
+        assert parsed("-name", name).name == shown, name
 
 
 def test_what_other_monitors_are_started_with() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.kvm.captured import BOOTED, DEBIAN_12, DEBIAN_13, FIXTURES, command_line, files, recorded
+from tests.unit.kvm.captured import BOOTED, DEBIAN_12, FIXTURES, command_line, files, recorded
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.guests import Guests
@@ -19,11 +19,10 @@ from virtscope.kvm.libvirt import (
     domain,
     joined,
     parse_domstats,
-    parse_list,
     parse_titles,
     understand,
 )
-from virtscope.kvm.model import Block, Guest, Requests
+from virtscope.kvm.model import Guest
 from virtscope.toolkit.bounded import Finished, OutputTooLong
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 
@@ -44,37 +43,11 @@ def domains(host: str = DEBIAN_12) -> bytes:
     return "".join(f"{guest.uuid} {guest.name}\n" for guest in guests(host)).encode()
 
 
-@pytest.mark.parametrize(("host", "exits"), [(DEBIAN_12, 175222), (DEBIAN_13, 387585)])
-def test_a_real_answer(host: str, exits: int) -> None:
-    stats, refused = parse_domstats(domstats(host))
-    assert (set(stats), refused) == ({"db_1.prod", "instance-0000002a", "capped"}, 0)
-    known = domain(stats["db_1.prod"])
-    assert known.state == "running"
-    assert known.balloon_bytes == 16 << 20
-    assert known.exits["0"] == exits
-    assert known.interfaces == ("vnet1",)
-    assert [block.device for block in known.blocks] == ["vda"]
-
-
-def test_nanoseconds_are_seconds() -> None:
-    known = domain(parse_domstats(domstats(DEBIAN_12))[0]["db_1.prod"])
-    assert known.blocks == (
-        Block("vda", Requests(5061, 165806592, 4.49033039), Requests(0, 0, 0), Requests(0, None, 0)),
-    )
-    assert known.halt_poll_seconds == pytest.approx({"success": 1.12e-5, "fail": 0.00456483})
-
-
 def test_a_guest_whose_monitor_was_not_asked_lacks_what_it_tells() -> None:
     """--nowait, while somebody waits for it."""
     known = domain({"state.state": "3", "block.count": "1", "block.0.name": "vda", "net.0.name": "vnet0"})
     assert (known.state, known.blocks, known.exits, known.balloon_bytes) == ("paused", (), {}, None)
     assert known.interfaces == ("vnet0",)
-
-
-def test_a_backing_file_is_no_second_device() -> None:
-    counted = {"name": "vda", "rd.reqs": "5"}
-    values = {f"block.{number}.{key}": value for number in (0, 1) for key, value in counted.items()}
-    assert len(domain(values).blocks) == 1
 
 
 def test_names_may_hold_quotes() -> None:
@@ -123,10 +96,6 @@ def test_titles_are_joined_by_uuid() -> None:
     raw = Raw(2e9, domstats(DEBIAN_12), domains(), ((UUID, b"web01"),))
     titles = {guest.name: guest.domain.title for guest in joined(guests(), understand(raw)) if guest.domain}
     assert titles == {"instance-0000002a": "web01", "db_1.prod": "", "capped": ""}
-
-
-def test_lists() -> None:
-    assert parse_list(f"{UUID} web shop\n\nerror: x\n".encode()) == [(UUID, "web shop")]
 
 
 class Programs:
@@ -197,31 +166,13 @@ def test_one_that_hangs_is_asked_less_and_less_often() -> None:
     assert 5 < times < 15 + 1000 * 15 / MOST_SELDOM
 
 
-def test_it_is_asked_as_before_once_it_answers() -> None:
-    hangs = True
-
-    def answer(words: Sequence[str]) -> Finished:
-        if hangs:
-            raise SourceTimeout("hangs")
-        return fine(words)
-
-    virsh = Virsh(Programs(answer), lambda: 5.0)
-    with pytest.raises(SourceTimeout):
-        virsh.read()
-    hangs = False
-    assert virsh.read().domstats
-    assert virsh.read().domstats
-
-
-@pytest.mark.parametrize(("expected", "error"), [(True, SourceError), (False, SourceUnavailable)])
-def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own(
-    expected: bool, error: type[SourceError]
-) -> None:
-    virsh = Virsh(Programs(lambda _words: Finished(1, b"", b"error: failed to connect to the hypervisor\n")))
-    virsh.expected = expected
-    with pytest.raises(SourceError, match="failed to connect") as raised:
-        virsh.read()
-    assert type(raised.value) is error
+def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own() -> None:
+    for expected, error in ((True, SourceError), (False, SourceUnavailable)):
+        virsh = Virsh(Programs(lambda _words: Finished(1, b"", b"error: failed to connect to the hypervisor\n")))
+        virsh.expected = expected
+        with pytest.raises(SourceError, match="failed to connect") as raised:
+            virsh.read()
+        assert type(raised.value) is error, expected
 
 
 SESSION_S, SYSTEM_S = UUID.replace("6325b343", "22222222"), UUID.replace("6325b343", "99999999")
@@ -245,46 +196,42 @@ def answer(state: int) -> Answer:
 USERS, SYSTEMS = "user.slice/user-1000.slice", "machine.slice/machine-qemu\\x2d1\\x2dfedora.scope"
 
 
-@pytest.mark.parametrize("state", [1, 5])
-def test_a_user_s_guest_gets_nothing_of_a_domain_of_its_name(state: int) -> None:
-    assert [each.domain for each in joined(fedora((SESSION_S, USERS)), answer(state))] == [None]
-    assert [each.domain for each in joined(fedora((SESSION_S, "kubepods.slice/a.scope")), answer(state))] == [None]
+def test_a_user_s_guest_gets_nothing_of_a_domain_of_its_name() -> None:
+    for state in (1, 5):
+        assert [each.domain for each in joined(fedora((SESSION_S, USERS)), answer(state))] == [None], state
+        assert [each.domain for each in joined(fedora((SESSION_S, "kubepods.slice/a.scope")), answer(state))] == [None]
 
 
 def test_a_forged_uuid_takes_nothing_of_the_domain_s() -> None:
+    assert [each.domain for each in joined(fedora((SYSTEM_S, "")), answer(5))] == [None], "it is shut off"
     found = joined(fedora((SYSTEM_S, USERS), (SYSTEM_S, SYSTEMS), (SYSTEM_S, "system.slice/cron.service")), answer(1))
     assert [each.domain.title if each.domain else None for each in found] == [None, "payroll", None]
     found = joined(fedora((SYSTEM_S, USERS)), answer(1))
     assert [each.domain for each in found] == [None], "also while the domain's own process is not there"
 
 
-def test_a_domain_that_is_shut_off_is_no_guest_that_runs() -> None:
-    assert [each.domain for each in joined(fedora((SYSTEM_S, "")), answer(5))] == [None]
+def test_a_host_s_libvirt_is_missed_where_guests_are_its_own() -> None:
+    for cgroup, expected in ((SYSTEMS, True), (USERS, False), ("kubepods.slice/kubepods-pod1.slice/a.scope", False)):
+        virsh = Virsh(Programs(fine))
+        Libvirt(60, virsh).add_to(fedora((SYSTEM_S, cgroup)))
+        assert virsh.expected is expected, cgroup
 
 
-@pytest.mark.parametrize(
-    ("cgroup", "expected"), [(SYSTEMS, True), (USERS, False), ("kubepods.slice/kubepods-pod1.slice/a.scope", False)]
-)
-def test_a_host_s_libvirt_is_missed_where_guests_are_its_own(cgroup: str, expected: bool) -> None:
-    virsh = Virsh(Programs(fine))
-    Libvirt(60, virsh).add_to(fedora((SYSTEM_S, cgroup)))
-    assert virsh.expected is expected
+def test_each_nova_s_name_is_a_title() -> None:
+    for version in ("1.0", "1.1"):
 
+        def nova(words: Sequence[str], version: str = version) -> Finished:
+            if not words[0].startswith("echo"):
+                return fine(words)
+            printed = ""
+            for command in words[0].split("; "):
+                if command.startswith("echo"):
+                    printed += command[6:-1] + "\n"
+                elif command.endswith(f"nova/{version}"):
+                    printed += NOVA.decode()
+            return Finished(0, printed.encode(), b"")
 
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_each_nova_s_name_is_a_title(version: str) -> None:
-    def nova(words: Sequence[str]) -> Finished:
-        if not words[0].startswith("echo"):
-            return fine(words)
-        printed = ""
-        for command in words[0].split("; "):
-            if command.startswith("echo"):
-                printed += command[6:-1] + "\n"
-            elif command.endswith(f"nova/{version}"):
-                printed += NOVA.decode()
-        return Finished(0, printed.encode(), b"")
-
-    assert Virsh(Programs(nova), lambda: 5.0).read().titles == ((UUID, b"web & shop"),)
+        assert Virsh(Programs(nova), lambda: 5.0).read().titles == ((UUID, b"web & shop"),), version
 
 
 def test_an_answer_that_is_too_long_is_asked_for_in_parts() -> None:

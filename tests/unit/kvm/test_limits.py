@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.kvm.captured import DEBIAN_12, DEBIAN_13, VERSION_1, files, recorded
+from tests.unit.kvm.captured import DEBIAN_12, files, recorded
 from virtscope.kvm.exporter import HostView
 from virtscope.kvm.limits import NOTHING, Cgroups, parse_path, parse_quota, parse_stat
 
@@ -17,61 +17,6 @@ V2 = {"sys/fs/cgroup/cgroup.controllers": b"cpu\n"}
 
 def cgroups(content: dict[str, bytes]) -> Cgroups:
     return Cgroups(recorded({**V2, **content}))
-
-
-@pytest.mark.parametrize(
-    ("host", "pids"), [(DEBIAN_12, (353, 384, 415)), (DEBIAN_13, (422, 457, 490))], ids=["6.1", "6.12"]
-)
-def test_libvirt_s_quotas_of_each_kind(host: str, pids: tuple[int, int, int]) -> None:
-    """`virsh schedinfo`: db_1.prod has 20 % for each of two vCPUs and half the shares, capped 40 % in all."""
-    groups = Cgroups(recorded(files(host)))
-    plain, of_vcpus, of_all = (groups.find(pid) for pid in pids)
-    assert plain.limits == (None, 100)
-    assert groups.throttling(plain.throttles) == ()
-    assert of_vcpus.limits == (0.4, 512)
-    assert {each.part for each in groups.throttling(of_vcpus.throttles)} == {"vcpu", "emulator"}
-    assert of_all.limits == (0.4, 100)
-    assert [each.part for each in groups.throttling(of_all.throttles)] == ["all"]
-
-
-def test_throttling_is_read_where_the_quota_stands() -> None:
-    groups = Cgroups(recorded(files(DEBIAN_12, "t1")))
-    (throttling,) = groups.throttling(groups.find(415).throttles)
-    assert throttling == ("all", 1665, 1526, 87.959195)
-
-
-def test_version_1_without_systemd() -> None:
-    groups = Cgroups(recorded(files(VERSION_1)))
-    capped = groups.find(712)
-    assert capped.limits == (0.4, 1024)
-    (throttling,) = groups.throttling(capped.throttles)
-    assert (throttling.part, throttling.throttled_periods) == ("vcpu", 208)
-    assert throttling.throttled_seconds == pytest.approx(7.895185897)
-
-
-def test_proxmox_s_scope() -> None:
-    groups = cgroups(
-        {
-            "proc/9/cgroup": b"0::/qemu.slice/100.scope\n",
-            f"{SCOPE}/cpu.max": b"150000 100000\n",
-            f"{SCOPE}/cpu.weight": b"100\n",
-            f"{SCOPE}/cpu.stat": b"usage_usec 1\nnr_periods 7\nnr_throttled 3\nthrottled_usec 250000\n",
-        }
-    )
-    found = groups.find(9)
-    assert found.limits == (1.5, 100)
-    assert groups.throttling(found.throttles) == (("all", 7, 3, 0.25),)
-
-
-def test_the_smallest_cap_counts_those_above_too() -> None:
-    groups = cgroups(
-        {
-            "proc/9/cgroup": b"0::/qemu.slice/100.scope\n",
-            "sys/fs/cgroup/qemu.slice/cpu.max": b"50000 100000\n",
-            f"{SCOPE}/cpu.max": b"150000 100000\n",
-        }
-    )
-    assert groups.find(9).limits.cpus == 0.5
 
 
 @pytest.mark.parametrize(
@@ -106,6 +51,20 @@ def test_libvirt_s_vcpus_with_and_without_a_level_between(top: str, inner: str, 
     assert found.cgroup == f"/{top}"
 
 
+def test_proxmox_s_scope_and_the_smallest_cap_of_those_above() -> None:
+    content = {
+        "proc/9/cgroup": b"0::/qemu.slice/100.scope\n",
+        f"{SCOPE}/cpu.max": b"150000 100000\n",
+        f"{SCOPE}/cpu.weight": b"100\n",
+        f"{SCOPE}/cpu.stat": b"usage_usec 1\nnr_periods 7\nnr_throttled 3\nthrottled_usec 250000\n",
+    }
+    groups = cgroups(content)
+    found = groups.find(9)
+    assert found.limits == (1.5, 100)
+    assert groups.throttling(found.throttles) == (("all", 7, 3, 0.25),)
+    assert cgroups({**content, "sys/fs/cgroup/qemu.slice/cpu.max": b"50000 100000\n"}).find(9).limits.cpus == 0.5
+
+
 def test_guests_that_share_a_cgroup_have_its_cap_and_nothing_else() -> None:
     """A user's libvirt makes no cgroups: all guests are in its service, as is libvirtd."""
     service = "user.slice/user-1000.slice/user@1000.service/session.slice/libvirtd.service"
@@ -127,19 +86,16 @@ def test_guests_that_share_a_cgroup_have_its_cap_and_nothing_else() -> None:
         assert found.cgroup == ""
 
 
-@pytest.mark.parametrize(
-    ("path", "cgroup"),
-    [
+def test_its_cgroup_is_called_as_other_exporters_call_it() -> None:
+    for path, cgroup in (
         ("/kubepods.slice/kubepods-pod7.slice/cri-containerd-1.scope", "/kubepods.slice/kubepods-pod7.slice"),
         ("/qemu.slice/100.scope", "/qemu.slice/100.scope"),
         ("/lxc/shop/system.slice/web.service", "/lxc/shop/system.slice/web.service"),  # the container has more in it
         ("/system.slice/web.service", "/system.slice/web.service"),  # alone in it
         (f"/system.slice/{'w' * 600}.service", f"/system.slice/{'w' * 479}...46bd6febd36d455e"),
-    ],
-)
-def test_its_cgroup_is_called_as_other_exporters_call_it(path: str, cgroup: str) -> None:
-    content = {"proc/9/cgroup": f"0::{path}\n".encode(), f"sys/fs/cgroup{path}/cgroup.procs": b"9\n"}
-    assert cgroups(content).find(9).cgroup == cgroup
+    ):
+        content = {"proc/9/cgroup": f"0::{path}\n".encode(), f"sys/fs/cgroup{path}/cgroup.procs": b"9\n"}
+        assert cgroups(content).find(9).cgroup == cgroup, path
 
 
 # --- Seen from a cgroup namespace of its own --------------------------------------------------------------------------
@@ -166,27 +122,26 @@ def in_a_namespace(tmp_path: Path, mount_begins: str, guest: str) -> Cgroups:
     )
 
 
-@pytest.mark.parametrize(
-    ("guest", "limits"),
-    [
-        ("/../guest.scope", (0.5, 512)),
-        ("/../../vs.slice/guest.scope", (0.5, 512)),
-        ("/guest", (0.7, None)),  # in the exporter's own cgroup
-    ],
-)
-def test_a_guest_is_found_from_where_the_namespace_begins(
-    tmp_path: Path, guest: str, limits: tuple[float, int | None]
-) -> None:
-    groups = in_a_namespace(tmp_path, "/../..", guest)
-    assert groups.find(9).limits == limits
-    assert groups.unseen == ""
+def test_a_guest_is_found_from_where_the_namespace_begins(tmp_path: Path) -> None:
+    guests = {
+        "/../guest.scope": (0.5, 512),
+        "/../../vs.slice/guest.scope": (0.5, 512),
+        "/guest": (0.7, None),  # in the exporter's own cgroup
+    }
+    for number, (guest, limits) in enumerate(guests.items()):
+        groups = in_a_namespace(tmp_path / f"{number}", "/../..", guest)
+        assert groups.find(9).limits == limits, guest
+        assert groups.unseen == ""
 
 
-@pytest.mark.parametrize(("mount_begins", "guest"), [("/", "/../guest.scope"), ("/..", "/../../vs.slice/guest.scope")])
-def test_what_the_mount_does_not_show_is_said(tmp_path: Path, mount_begins: str, guest: str) -> None:
-    groups = in_a_namespace(tmp_path, mount_begins, guest)
-    assert groups.find(9) == NOTHING
-    assert "cgroup namespace" in groups.unseen
+def test_what_the_mount_does_not_show_is_said_and_nothing_is_guessed(tmp_path: Path) -> None:
+    hidden = in_a_namespace(tmp_path / "a", "/", "/../guest.scope")
+    above = in_a_namespace(tmp_path / "b", "/..", "/../../vs.slice/guest.scope")
+    lost = in_a_namespace(tmp_path / "c", "/../..", "/../guest.scope")
+    (tmp_path / "c/vs.slice/exporter.scope/in/cgroup.procs").write_text("")  # the exporter's own isn't found
+    for groups in (hidden, above, lost):
+        assert groups.find(9) == NOTHING
+        assert "cgroup namespace" in groups.unseen
 
 
 def test_the_source_s_detail_says_what_can_not_be_seen(tmp_path: Path) -> None:
@@ -203,13 +158,6 @@ def test_the_source_s_detail_says_what_can_not_be_seen(tmp_path: Path) -> None:
     )
 
 
-def test_where_the_exporter_s_own_cgroup_is_not_found_nothing_is_guessed(tmp_path: Path) -> None:
-    groups = in_a_namespace(tmp_path, "/../..", "/../guest.scope")
-    (tmp_path / "vs.slice/exporter.scope/in/cgroup.procs").write_text("")
-    assert groups.find(9) == NOTHING
-    assert "cgroup namespace" in groups.unseen
-
-
 def test_of_quotas_for_some_vcpus_none_is_the_guest_s() -> None:
     top = "sys/fs/cgroup/machine.slice/a.scope"
     groups = cgroups(
@@ -224,19 +172,19 @@ def test_of_quotas_for_some_vcpus_none_is_the_guest_s() -> None:
     assert [part for part, _ in found.throttles.groups] == ["vcpu"]
 
 
-@pytest.mark.parametrize(("processes", "weight"), [(b"9\n", 300), (b"9\n10\n", None)])
-def test_a_weight_is_the_guest_s_own_or_none(processes: bytes, weight: int | None) -> None:
+def test_a_weight_is_the_guest_s_own_or_none() -> None:
     """A QEMU that somebody started stands in a unit of its own, or beside all else of a session."""
-    folder = "sys/fs/cgroup/system.slice/web.service"
-    content = {
-        "proc/9/cgroup": b"0::/system.slice/web.service\n",
-        f"{folder}/cgroup.procs": processes,
-        f"{folder}/cpu.weight": b"300\n",
-        f"{folder}/cpu.max": b"50000 100000\n",
-    }
-    found = cgroups(content).find(9)
-    assert found.limits == (0.5, weight)
-    assert bool(found.throttles.groups) == (weight is not None)
+    for processes, weight in ((b"9\n", 300), (b"9\n10\n", None)):
+        folder = "sys/fs/cgroup/system.slice/web.service"
+        content = {
+            "proc/9/cgroup": b"0::/system.slice/web.service\n",
+            f"{folder}/cgroup.procs": processes,
+            f"{folder}/cpu.weight": b"300\n",
+            f"{folder}/cpu.max": b"50000 100000\n",
+        }
+        found = cgroups(content).find(9)
+        assert found.limits == (0.5, weight), processes
+        assert bool(found.throttles.groups) == (weight is not None), processes
 
 
 def test_without_cgroups_there_is_nothing() -> None:
@@ -244,9 +192,8 @@ def test_without_cgroups_there_is_nothing() -> None:
     assert cgroups({"proc/9/cgroup": b"0::/\n"}).find(9).limits == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
+def test_paths() -> None:
+    for text, path in (
         (b"0::/a/b\n", ("a/b", False)),
         (b"4:cpu,cpuacct:/v1\n1:name=systemd:/x\n0::/v2\n", ("v1", True)),
         (b"3:cpuset:/x\n0::/v2\n", ("v2", False)),
@@ -255,10 +202,8 @@ def test_without_cgroups_there_is_nothing() -> None:
         (b"0::/..\n", ("..", False)),
         (b"0::/\n", ("", False)),
         (b"", None),
-    ],
-)
-def test_paths(text: bytes, path: tuple[str, bool] | None) -> None:
-    assert parse_path(text) == path
+    ):
+        assert parse_path(text) == path, text
 
 
 def test_quotas_and_counters_that_say_nothing() -> None:

@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
-from virtscope.kvm.metrics import LabelSets, families
+from virtscope.kvm.metrics import families
 from virtscope.toolkit.exposition import Encoder
 
 
@@ -18,20 +18,31 @@ def labels(made: list[Metric], name: str, label: str) -> list[str]:
 
 
 def test_guests_of_one_name_are_kept_apart() -> None:
-    machine = Machine()
-    machine.runs(9, command_line("-id", "100", "-name", "web"), stat("kvm", 5))
-    machine.runs(10, command_line("-id", "101", "-name", "web"), stat("kvm", 5))
-    machine.runs(11, command_line("-name", "web"), stat("qemu", 5))
-    machine.runs(12, command_line("-name", "db"), stat("qemu", 5))
-    machine.runs(13, command_line("-m", "16"), stat("qemu", 5))
-    made = families(machine.look())
-    assert labels(made, "kvm_guest_cpu_seconds_total", "guest") == [
-        "web (100)",
-        "web (101)",
-        "web (11)",
-        "db",
-        "qemu-13",
-    ]
+    """Two libvirts have a domain 1 each; a name may be like another's with its id."""
+    domain_1 = ("-name", "fedora", "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
+    for of, shown in (
+        (
+            (
+                ("-id", "100", "-name", "web"),
+                ("-id", "101", "-name", "web"),
+                ("-name", "web"),
+                ("-name", "db"),
+                ("-m", "1"),
+            ),
+            ["web (100)", "web (101)", "web (11)", "db", "qemu-13"],
+        ),
+        (
+            (("-id", "101", "-name", "web"), ("-id", "102", "-name", "web"), ("-id", "103", "-name", "web (101)")),
+            ["web (101) (9)", "web (102)", "web (101) (11)"],
+        ),
+        ((domain_1, domain_1), ["fedora (9)", "fedora (10)"]),
+    ):
+        machine = Machine()
+        for pid, words in enumerate(of, 9):
+            machine.runs(pid, command_line(*words), stat("kvm", 5))
+            if words is domain_1:
+                machine.content[f"proc/{pid}/cgroup"] = f"0::/user.slice/user-{pid}.slice\n".encode()
+        assert labels(families(machine.look()), "kvm_guest_cpu_seconds_total", "guest") == shown
 
 
 def test_a_cgroup_that_two_guests_have_is_neither_s() -> None:
@@ -55,26 +66,6 @@ def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
     assert not {name for name in names if "block" in name or "limit_cpus" in name or "state" in name}
 
 
-def shown(machine: Machine, now: float = 0) -> list[str]:
-    return labels(families(machine.look(now)), "kvm_guest_cpu_seconds_total", "guest")
-
-
-def test_two_libvirts_have_a_domain_1_each() -> None:
-    machine = Machine()
-    for pid in (9, 10):
-        line = command_line("-name", "fedora", "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
-        machine.runs(pid, line, stat("qemu", 5))
-        machine.content[f"proc/{pid}/cgroup"] = f"0::/user.slice/user-{pid}.slice\n".encode()
-    assert shown(machine) == ["fedora (9)", "fedora (10)"]
-
-
-def test_a_name_like_another_s_with_its_id_is_kept_apart() -> None:
-    machine = Machine()
-    for pid, vmid, name in ((9, "101", "web"), (10, "102", "web"), (11, "103", "web (101)")):
-        machine.runs(pid, command_line("-id", vmid, "-name", name), stat("kvm", 5))
-    assert shown(machine) == ["web (101) (9)", "web (102)", "web (101) (11)"]
-
-
 def test_who_takes_a_guest_s_name_gets_another_one() -> None:
     """Its command line claims to be libvirt's domain 1, whose cgroup it can't enter."""
     line = command_line("-name", "victim", "-mon", "chardev=charmonitor,path=/domain-1-victim/")
@@ -86,16 +77,6 @@ def test_who_takes_a_guest_s_name_gets_another_one() -> None:
     made = families(machine.look())
     assert labels(made, "kvm_guest_info", "guest") == ["victim", "victim (10)"]
     assert labels(made, "kvm_guest_info", "id") == ["1", ""]
-
-
-def test_what_ended_guests_were_called_is_forgotten() -> None:
-    machine, sets = Machine(), LabelSets()
-    for pid in range(100, 200):
-        machine.runs(pid, command_line("-name", f"web{pid}"), stat("qemu", 5), _7=stat("CPU 0/KVM", 5))
-        families(machine.look(pid), sets)
-        machine.ends(pid)
-    held = {key for generation in (sets._now, sets._last) for key in generation}
-    assert {pid for _, pid, _, _ in held} == {"198", "199"}
 
 
 def page(machine: Machine, now: float) -> list[str]:

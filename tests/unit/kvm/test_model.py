@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.unit.kvm.test_guests import QEMU, Machine
 from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, owners
 
 
-@pytest.mark.parametrize(
-    ("standings", "owner"),
-    [
+def test_the_one_of_the_highest_standing_owns_it() -> None:
+    for standings, owner in (
         ([A_USERS], 0),
         ([UNKNOWN, UNKNOWN], None),
         ([UNKNOWN, VOUCHED_FOR, A_USERS], 1),
@@ -20,12 +17,10 @@ from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, owners
         ([VOUCHED_FOR, VOUCHED_FOR, UNKNOWN], None),
         ([VOUCHED_FOR, UNKNOWN, VOUCHED_FOR], None),
         ([A_USERS, A_USERS, UNKNOWN, A_USERS], 2),
-    ],
-)
-def test_the_one_of_the_highest_standing_owns_it(standings: list[int], owner: int | None) -> None:
-    machine = Machine()
-    machine.runs(9, QEMU, stat("qemu", 5))
-    (guest,) = machine.look().guests
-    claims = [("web", guest._replace(pid=pid, standing=standing)) for pid, standing in enumerate(standings)]
-    assert owners([*claims, ("other", guest)]) == {"other": 9} | ({} if owner is None else {"web": owner})
-    assert owners([("a", guest), ("a", guest)]) == {"a": 9}, "who claims it twice is one"
+    ):
+        machine = Machine()
+        machine.runs(9, QEMU, stat("qemu", 5))
+        (guest,) = machine.look().guests
+        claims = [("web", guest._replace(pid=pid, standing=standing)) for pid, standing in enumerate(standings)]
+        assert owners([*claims, ("other", guest)]) == {"other": 9} | ({} if owner is None else {"web": owner})
+        assert owners([("a", guest), ("a", guest)]) == {"a": 9}, "who claims it twice is one"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import QEMU, Machine
 from tests.unit.kvm.test_threads import stat
@@ -21,24 +19,20 @@ def found(comm: str, line: bytes, files: dict[str, bytes] | None = None, guest: 
     return [(each.name, each.manager) for each in machine.look().guests]
 
 
-@pytest.mark.parametrize(
-    ("comm", "program", "exe"),
-    [
+def test_a_process_that_runs_qemu_is_a_guest() -> None:
+    for comm, program, exe in (
         ("qemu-system-x86", "qemu-system-x86_64", b""),  # whose file only root may know
         ("qemu-kvm", "/usr/libexec/qemu-kvm", b"/usr/libexec/qemu-kvm"),
         ("kvm", "/usr/bin/kvm", b"/usr/bin/qemu-system-x86_64"),
         (".qemu-system-x8", "/nix/store/a/bin/qemu-system-x86_64", b""),
         ("qemu:web", "/usr/bin/qemu-system-x86_64", b""),  # libvirt's set_process_name
-        ("shop", "shop", b"/usr/bin/qemu-system-x86_64 (deleted)"),  # after an upgrade
-    ],
-)
-def test_a_process_that_runs_qemu_is_a_guest(comm: str, program: str, exe: bytes) -> None:
-    assert found(comm, command_line(*WORDS, program=program), {"exe": exe} if exe else {}) == [("web", "qemu")]
+        ("shop", "shop", b"/usr/bin/qemu-system-x86_64 (deleted)"),  # after an upgrade,
+    ):
+        assert found(comm, command_line(*WORDS, program=program), {"exe": exe} if exe else {}) == [("web", "qemu")]
 
 
-@pytest.mark.parametrize(
-    ("comm", "program", "exe"),
-    [
+def test_words_of_qemu_s_make_no_guest() -> None:
+    for comm, program, exe in (
         ("sleep", "qemu-system-x86_64", b""),
         ("sleep", "/usr/bin/qemu-system-x86_64", b"/usr/bin/sleep"),
         ("qemu-system-x86", "qemu-system-x86_64", b"/usr/bin/python3.11"),  # a script of this name
@@ -46,10 +40,8 @@ def test_a_process_that_runs_qemu_is_a_guest(comm: str, program: str, exe: bytes
         ("qemu-storage-da", "qemu-storage-daemon", b"/usr/bin/qemu-storage-daemon"),
         ("qemu-nbd", "qemu-nbd", b""),
         ("virtiofsd", "qemu-system-x86_64", b""),
-    ],
-)
-def test_words_of_qemu_s_make_no_guest(comm: str, program: str, exe: bytes) -> None:
-    assert found(comm, command_line(*WORDS, program=program), {"exe": exe} if exe else {}) == []
+    ):
+        assert found(comm, command_line(*WORDS, program=program), {"exe": exe} if exe else {}) == [], comm
 
 
 def test_a_build_of_another_name_is_a_guest_by_guest_time_or_its_open_files() -> None:
@@ -58,26 +50,31 @@ def test_a_build_of_another_name_is_a_guest_by_guest_time_or_its_open_files() ->
     assert found("vmm-3.1", line, {"fd/9": b"/dev/null", "fd/12": b"anon_inode:kvm-vm"}) == [("web", "qemu")]
     assert found("vmm-3.1", line, {"fd/12": b"/dev/kvm"}) == [], "a tool that only asks what KVM can do"
     assert found("lkvm", command_line("run", "disk", program="lkvm"), guest=1) == [("lkvm-9", "")]
+    for before, seen in ((255, [("web", "qemu")]), (256, [])):  # it is among the first open files
+        files = {f"fd/{number}": b"/dev/null" for number in range(before)}
+        assert found("vmm-3.1", line, {**files, "fd/999": b"anon_inode:kvm-vm"}) == seen
+    # Crosvm's devices are processes of its program, too; Firecracker waits for its API's caller.
+    assert found("crosvm", command_line("run", "vmlinux", program="crosvm")) == []
+    assert found("firecracker", command_line("--id", "a", program="firecracker")) == []
 
 
-@pytest.mark.parametrize(
-    ("comm", "vcpu", "words", "shown"),
-    [
+def test_other_monitors_are_guests_with_their_vcpus() -> None:
+    for comm, vcpu, words, shown in (
         ("firecracker", "fc_vcpu 0", ("--id", "shop-7", "--api-sock", "/run/firecracker.socket"), "shop-7"),
         ("firecracker", "fc_vcpu 0", ("--api-sock", "/srv/vms/shop-7/firecracker.socket"), "shop-7"),
         ("cloud-hyperviso", "vcpu0", ("--api-socket", "path=/run/shop-7.sock"), "shop-7"),
         ("cloud-hyperviso", "vcpu0", ("--api-socket=/run/vc/vm/shop-7/clh-api.sock",), "shop-7"),
         ("crosvm", "crosvm_vcpu0", ("run", "--socket", "/run/shop-7.sock", "vmlinux"), "shop-7"),
         ("crosvm", "crosvm_vcpu0", ("run", "vmlinux"), "crosvm-9"),
-    ],
-)
-def test_other_monitors_are_guests_with_their_vcpus(comm: str, vcpu: str, words: tuple[str, ...], shown: str) -> None:
-    machine = Machine()
-    manager = "cloud-hypervisor" if comm == "cloud-hyperviso" else comm
-    machine.runs(9, command_line(*words, program=manager), stat(comm, 500, guest=300), _11=stat(vcpu, 400, guest=300))
-    (guest,) = machine.look().guests
-    assert (guest.name, guest.manager, guest.accelerator, guest.vcpu_count) == (shown, manager, "kvm", 1)
-    assert (guest.cpu_seconds, guest.guest_seconds, guest.guest_time_absent) == (5, 3, "")
+    ):
+        machine = Machine()
+        manager = "cloud-hypervisor" if comm == "cloud-hyperviso" else comm
+        machine.runs(
+            9, command_line(*words, program=manager), stat(comm, 500, guest=300), _11=stat(vcpu, 400, guest=300)
+        )
+        (guest,) = machine.look().guests
+        assert (guest.name, guest.manager, guest.accelerator, guest.vcpu_count) == (shown, manager, "kvm", 1), comm
+        assert (guest.cpu_seconds, guest.guest_seconds, guest.guest_time_absent) == (5, 3, ""), comm
 
 
 def test_a_vcpu_that_has_not_run_yet_makes_a_known_monitor_a_guest_and_no_other_program() -> None:
@@ -85,19 +82,6 @@ def test_a_vcpu_that_has_not_run_yet_makes_a_known_monitor_a_guest_and_no_other_
     line = command_line("--api-socket", "/run/a.sock", program="cloud-hypervisor")
     assert found("cloud-hyperviso", line, threads) == [("a", "cloud-hypervisor")]
     assert found("sleep", line, threads) == []
-
-
-def test_kvm_s_are_among_the_first_open_files() -> None:
-    line = command_line(*WORDS, program="/opt/vmm-3.1")
-    for before, seen in ((255, [("web", "qemu")]), (256, [])):
-        files = {f"fd/{number}": b"/dev/null" for number in range(before)}
-        assert found("vmm-3.1", line, {**files, "fd/999": b"anon_inode:kvm-vm"}) == seen
-
-
-def test_a_monitor_without_a_vcpu_serves_or_waits() -> None:
-    """Crosvm's devices are processes of its program, too; Firecracker waits for its API's caller."""
-    assert found("crosvm", command_line("run", "vmlinux", program="crosvm")) == []
-    assert found("firecracker", command_line("--id", "a", program="firecracker")) == []
 
 
 class Blocking:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.support.refusals import assert_refused
 from tests.unit.kvm.captured import DEBIAN_12, DEBIAN_13, FIXTURES, HOSTS, command_line, files, recorded
 from tests.unit.kvm.test_libvirt import UUID
 from tests.unit.kvm.test_threads import stat
@@ -104,21 +105,15 @@ def test_proxmox_s_configuration_with_stand_ins() -> None:
     assert re.fullmatch(rb"#[a-z]{3} [A-Z][a-z]{3}\nname: [a-z]{4}\n", stood_in["100"])
 
 
-def test_a_recorded_answer_comes_back() -> None:
+def test_a_recorded_answer_comes_back_and_other_data_is_refused() -> None:
     raw = libvirt.Raw(1.5, b"Domain: 'a\xff'\n", b"", ((UUID, b"t"),))
     assert libvirt_answer(json.loads(json.dumps(encode(raw)))) == raw
-
-
-@pytest.mark.parametrize("data", [[], {"proc/stat": 5}, None])
-def test_other_data_is_refused(data: object) -> None:
-    with pytest.raises(SourceMalformed):
-        decoded_files(data)
-
-
-@pytest.mark.parametrize("titles", [[["a"]], [5], "x", [["a", 5]]])
-def test_other_titles_are_refused(titles: object) -> None:
-    with pytest.raises(SourceMalformed):
-        libvirt_answer({"asked": 1, "domstats": "", "domains": "", "titles": titles})
+    others: tuple[object, ...] = ([], {"proc/stat": 5}, None)
+    for data in others:
+        assert_refused(SourceMalformed, "", decoded_files, data)
+    for titles in ([["a"]], [5], "x", [["a", 5]]):
+        answer = {"asked": 1, "domstats": "", "domains": "", "titles": titles}
+        assert_refused(SourceMalformed, "", libvirt_answer, answer)
 
 
 def test_other_monitors_with_stand_ins() -> None:

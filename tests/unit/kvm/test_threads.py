@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.kvm.captured import DEBIAN_12, files, recorded
+from tests.unit.kvm.captured import recorded
 from virtscope.kvm.threads import ThreadClocks, Threads, kind, parse_process
 
 
@@ -31,9 +31,8 @@ class Process:
         return self.clocks.read(self.files)
 
 
-@pytest.mark.parametrize(
-    ("comm", "role", "vcpu", "accelerator"),
-    [
+def test_what_a_thread_is_for() -> None:
+    for comm, role, vcpu, accelerator in (
         ("CPU 12/KVM", "vcpu", "12", "kvm"),
         ("CPU 0/TCG", "vcpu", "0", "tcg"),
         ("ALL CPUs/TCG", "vcpu", "all", "tcg"),
@@ -53,10 +52,8 @@ class Process:
         ("crosvm_vcpu2", "vcpu", "2", "kvm"),
         ("iou-wrk-390", "worker", "", ""),  # the kernel's, for io_uring
         ("iou-sqp-390", "worker", "", ""),
-    ],
-)
-def test_what_a_thread_is_for(comm: str, role: str, vcpu: str, accelerator: str) -> None:
-    assert kind(comm.encode()) == (role, vcpu, accelerator)
+    ):
+        assert kind(comm.encode()) == (role, vcpu, accelerator), comm
 
 
 def test_a_vcpu_s_times_are_schedstat_s_and_stat_s() -> None:
@@ -65,16 +62,25 @@ def test_a_vcpu_s_times_are_schedstat_s_and_stat_s() -> None:
     assert vcpu == ("1", 4.25, 1.5, 2.5, 1.2)
     assert threads.accelerator == "kvm"
 
+    assert Process().look(_7=stat("qemu-system-x86", 50), _8=stat("qemu-system-x86", 9))[:1] == ((),), "no names"
+    # A kernel without schedstat says neither run nor wait. Guest and user time are samples in most kernels, and only
+    # user time is made to fit what was measured.
+    (vcpu,) = Process().look(_8=stat("CPU 0/KVM", 300, 50, 310)).vcpus
+    assert (vcpu.run_seconds, vcpu.wait_seconds, vcpu.guest_seconds) == (None, None, 3)
+    one, other = (stat("CPU 0/KVM", 10), b"100000000 0 1\n"), (stat("CPU 0/KVM", 20), b"200000000 0 1\n")
+    (vcpu,) = Process().look(_8=one, _9=other).vcpus  # two threads of one vCPU
+    assert vcpu.run_seconds == pytest.approx(0.3)
 
-def test_guest_time_is_no_more_than_user_time() -> None:
-    """Both are samples in most kernels, and only user time is made to fit what was measured."""
-    (vcpu,) = Process().look(_8=(stat("CPU 0/KVM", 300, 0, 310), b"3000000000 0 9\n")).vcpus
-    assert vcpu.guest_seconds == 3
 
-
-def test_a_kernel_without_schedstat_says_neither_run_nor_wait() -> None:
-    (vcpu,) = Process().look(_8=stat("CPU 0/KVM", 300, 50, 200)).vcpus
-    assert (vcpu.run_seconds, vcpu.wait_seconds, vcpu.guest_seconds) == (None, None, 2)
+def test_a_stat_may_have_any_name_and_be_malformed() -> None:
+    process = parse_process(stat("a) S 1 (b", 12, 34, 5, 678))
+    assert process
+    assert (process.comm, process.user, process.system, process.guest, process.start) == (b"a) S 1 (b", 12, 34, 5, 678)
+    more = parse_process(stat("qemu", 12, guest=13))
+    assert more
+    assert more.guest == 12, "no more than user time"
+    for text in (b"", b"7 (a", b"7 (a) S 1 2 3", stat("a", 1).replace(b"500", b"x")):
+        assert parse_process(text) is None
 
 
 def test_what_ended_threads_used_is_not_lost() -> None:
@@ -86,11 +92,8 @@ def test_what_ended_threads_used_is_not_lost() -> None:
     after = process.look(_7=stat("qemu", 60), _8=vcpu)
     assert after.role_ticks == {"emulator": 80}
     assert after.worker_ticks(process_ticks=210) == 30
-
-
-def test_an_exporter_started_later_knows_ended_workers_too() -> None:
-    threads = Process().look(_7=stat("qemu", 60), _8=(stat("CPU 0/KVM", 100), b"1000000000 0 1\n"))
-    assert threads.worker_ticks(process_ticks=210) == 50
+    later = Process().look(_7=stat("qemu", 60), _8=vcpu)  # by an exporter that was started later
+    assert later.worker_ticks(process_ticks=210) == 50
 
 
 def test_a_vcpu_that_is_plugged_in_again_goes_on() -> None:
@@ -102,12 +105,6 @@ def test_a_vcpu_that_is_plugged_in_again_goes_on() -> None:
     assert unplugged.vcpu_ticks == 610
     again = process.look(_8=first, _11=(stat("CPU 1/KVM", 20, 0, 10), b"200000000 100000000 2\n"))
     assert again.vcpus[1] == pytest.approx(("1", 6.2, 2.1, 4.1, 1.0))
-
-
-def test_two_threads_of_one_vcpu_are_one() -> None:
-    one, other = (stat("CPU 0/KVM", 10), b"100000000 0 1\n"), (stat("CPU 0/KVM", 20), b"200000000 0 1\n")
-    (vcpu,) = Process().look(_8=one, _9=other).vcpus
-    assert vcpu.run_seconds == pytest.approx(0.3)
 
 
 def test_a_thread_s_number_may_be_another_one_s_next() -> None:
@@ -126,29 +123,6 @@ def test_a_thread_that_cant_be_read_this_time_has_not_ended() -> None:
     again = process.look(_7=stat("qemu", 55), _8=(stat("CPU 0/KVM", 105), b"1050000000 0 1\n"))
     assert again.role_ticks == {"emulator": 55}
     assert again.vcpus[0].run_seconds == 1.05
-
-
-def test_threads_without_names_tell_nothing() -> None:
-    threads = Process().look(_7=stat("qemu-system-x86", 50), _8=stat("qemu-system-x86", 100))
-    assert (threads.vcpus, threads.accelerator) == ((), "")
-
-
-def test_names_with_parentheses_and_blanks() -> None:
-    process = parse_process(stat("a) S 1 (b", 12, 34, 5, 678))
-    assert process
-    assert (process.comm, process.user, process.system, process.guest, process.start) == (b"a) S 1 (b", 12, 34, 5, 678)
-
-
-@pytest.mark.parametrize("text", [b"", b"7 (a", b"7 (a) S 1 2 3", stat("a", 1).replace(b"500", b"x")])
-def test_a_malformed_stat_is_none(text: bytes) -> None:
-    assert parse_process(text) is None
-
-
-def test_a_real_guest_s_threads() -> None:
-    """As `ps -L` shows them: instance-0000002a of Debian 12."""
-    threads = ThreadClocks("353").read(recorded(files(DEBIAN_12)))
-    assert [(vcpu.name, vcpu.run_seconds) for vcpu in threads.vcpus] == [("0", 43.727357586), ("1", 0.125243028)]
-    assert set(threads.role_ticks) == {"emulator", "iothread"}
 
 
 def test_of_a_process_with_more_threads_than_any_guest_only_the_total_is_read() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lab import LabError
-from lab.allocation.platforms import CpuTimes, Kvm, OpenVz, Platform, Xen, of
+from lab.allocation.platforms import Kvm, OpenVz, Xen, of
+from tests.support.refusals import assert_refused
 
 # In the forms of Xen 4.17, vzlist and libvirt 9.0.
 SCHED_CREDIT2 = """\
@@ -63,25 +64,14 @@ XEN, OPENVZ, KVM = Xen(("web 1", "db")), OpenVz(("101", "102")), Kvm(("web 1", "
 VIRSH = "virsh -c qemu:///system"
 
 
-@pytest.mark.parametrize(
-    ("platform", "printed", "commands"),
-    [
-        (XEN, SCHED_CREDIT2, ["xl sched-credit2 -d 'web 1' -c 40", "xl sched-credit2 -d db -c 0"]),
-        (OPENVZ, VZLIST, ["vzctl set 101 --cpulimit 20", "vzctl set 102 --cpulimit 0"]),
-        (OPENVZ, "101 -\n102 150\n", ["vzctl set 101 --cpulimit 0", "vzctl set 102 --cpulimit 150"]),
-        (
-            KVM,
-            SCHEDINFO,
-            [
-                f"{VIRSH} schedinfo 'web 1' --live global_period=100000 global_quota=40000",
-                f"{VIRSH} schedinfo db --live global_period=100000 global_quota=-1",
-            ],
-        ),
-    ],
-    ids=["xen", "openvz", "openvz without a limit", "kvm"],
-)
-def test_caps_are_taken_back_as_they_were(platform: Platform, printed: str, commands: list[str]) -> None:
-    assert platform.undo(printed) == commands
+def test_caps_are_taken_back_as_they_were() -> None:
+    assert XEN.undo(SCHED_CREDIT2) == ["xl sched-credit2 -d 'web 1' -c 40", "xl sched-credit2 -d db -c 0"]
+    assert OPENVZ.undo(VZLIST) == ["vzctl set 101 --cpulimit 20", "vzctl set 102 --cpulimit 0"]
+    assert OPENVZ.undo("101 -\n102 150\n") == ["vzctl set 101 --cpulimit 0", "vzctl set 102 --cpulimit 150"]
+    assert KVM.undo(SCHEDINFO) == [
+        f"{VIRSH} schedinfo 'web 1' --live global_period=100000 global_quota=40000",
+        f"{VIRSH} schedinfo db --live global_period=100000 global_quota=-1",
+    ]
 
 
 def test_caps_in_each_platforms_own_unit() -> None:
@@ -90,51 +80,35 @@ def test_caps_in_each_platforms_own_unit() -> None:
     assert KVM.cap("db", 0.25) == f"{VIRSH} schedinfo db --live global_period=20000 global_quota=5000"
 
 
-@pytest.mark.parametrize(
-    ("platform", "printed", "times"),
-    [
-        (XEN, XL_LIST, CpuTimes(1234.56, {"0": 61.5, "3": 20.3, "4": 7.8, "5": 1.0}, (20.3, 7.8))),
-        (OPENVZ, VESTAT, CpuTimes(99.1, {"": 13.35}, (2.5, 0.2))),  # at 1,000 Hz
-        (KVM, DOMSTATS, CpuTimes(99.1, {"": 13.35}, (20.3, 7.8))),
-    ],
-    ids=["xen", "openvz", "kvm"],
-)
-def test_cpu_times_of_the_host_and_of_its_guests(platform: Platform, printed: str, times: CpuTimes) -> None:
-    found = platform.times(printed)
-    assert found.clock == times.clock
-    assert found.machine == pytest.approx(dict(times.machine))
-    assert found.guests == pytest.approx(times.guests)
+def test_cpu_times_of_the_host_and_of_its_guests() -> None:
+    for platform, printed, clock, machine, guests in (
+        (XEN, XL_LIST, 1234.56, {"0": 61.5, "3": 20.3, "4": 7.8, "5": 1.0}, (20.3, 7.8)),
+        (OPENVZ, VESTAT, 99.1, {"": 13.35}, (2.5, 0.2)),  # at 1,000 Hz
+        (KVM, DOMSTATS, 99.1, {"": 13.35}, (20.3, 7.8)),
+    ):
+        found = platform.times(printed)
+        assert found.clock == clock
+        assert found.machine == pytest.approx(machine)
+        assert found.guests == pytest.approx(guests)
 
 
-@pytest.mark.parametrize(
-    ("platform", "printed"),
-    [
-        (XEN, SCHED_CREDIT2.replace("db ", "bd ")),
-        (OPENVZ, "101 20\n"),
-        (KVM, SCHEDINFO.partition("\n\n")[0]),
-    ],
-    ids=["xen", "openvz", "kvm"],
-)
-def test_a_guest_that_does_not_run_is_named(platform: Platform, printed: str) -> None:
-    with pytest.raises(LabError, match=r"there is no running (domain|container) '(db|102)' in what .* prints"):
-        platform.undo(printed)
+def test_a_guest_that_does_not_run_is_named() -> None:
+    words = r"there is no running (domain|container) '(db|102)' in what .* prints"
+    gone = ((XEN, SCHED_CREDIT2.replace("db ", "bd ")), (OPENVZ, "101 20\n"), (KVM, SCHEDINFO.partition("\n\n")[0]))
+    for platform, printed in gone:
+        assert_refused(LabError, words, platform.undo, printed)
 
 
-@pytest.mark.parametrize(
-    ("platform", "printed", "message"),
-    [
+def test_what_is_not_understood_is_said() -> None:
+    for platform, printed, message in (
         (XEN, "", "xl list: no list of domains"),
         (XEN, XL_LIST.replace("1.0\n", "1\n"), "xl list prints a line that is not understood: b'other "),
         (XEN, XL_LIST.replace("1234.56", "1234"), "/proc/uptime is not understood: '1234 2000.00'"),
         (OPENVZ, VESTAT.replace("Version", "version"), "begins with 'version: 2.2', not with its version"),
         (KVM, DOMSTATS.replace("cpu  1000", "cpu0 1000"), "/proc/stat is not understood: 'cpu0 1000"),
         (KVM, DOMSTATS.replace("cpu.time=78", "cpu.tim=78"), "there is no running domain 'db'"),
-    ],
-)
-def test_what_is_not_understood_is_said(platform: Platform, printed: str, message: str) -> None:
-    with pytest.raises(LabError) as error:
-        platform.times(printed)
-    assert message in str(error.value)
+    ):
+        assert_refused(LabError, message, platform.times, printed)
 
 
 def test_a_libvirt_without_caps_of_whole_domains_is_named() -> None:

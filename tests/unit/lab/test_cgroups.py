@@ -6,11 +6,11 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lab.cgroups import Cgroup, CgroupError, Hierarchies, TierLimits, parse_mounts, settings
+from tests.support.refusals import assert_refused
 
 UNIFIED = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
 # systemd's hybrid layout.
@@ -29,11 +29,8 @@ SYS = Path("/sys/fs/cgroup")
 class Kernel:
     """A tree of version 2 in which folders get the kernel's files as they are made."""
 
-    def __init__(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch, controllers: str = "cpuset cpu io memory pids"
-    ) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
-        self.controllers = controllers
         monkeypatch.setattr(Path, "mkdir", self._made_by())
         self._fill(root)
 
@@ -49,7 +46,7 @@ class Kernel:
         return mkdir
 
     def _fill(self, folder: Path) -> None:
-        (folder / "cgroup.controllers").write_text(f"{self.controllers}\n")
+        (folder / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
         (folder / "cgroup.procs").write_text("")
         (folder / "cpu.stat").write_text("usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\n")
         (folder / "memory.current").write_text("4096\n")
@@ -68,37 +65,21 @@ def cgroup(kernel: Kernel) -> Cgroup:
     return Cgroup("auction-1-web", Hierarchies(kernel.root, {}))
 
 
-def test_version_2_has_one_tree() -> None:
-    found = parse_mounts(UNIFIED)
-    assert found == Hierarchies(SYS, {})
-    assert found.version == 2
-    assert found.roots == (SYS,)
-
-
-def test_version_1_has_a_tree_for_each_controller_or_several_and_version_2_beside_them() -> None:
-    found = parse_mounts(HYBRID)
-    assert found.version == 1
-    assert found.by_controller["cpu"] == found.by_controller["cpuacct"] == SYS / "cpu,cpuacct"
-    assert found.roots[0] == SYS / "unified"
-    assert set(found.roots[1:]) == {SYS / name for name in ("cpu,cpuacct", "cpuset", "memory", "perf_event")}
-
-
-def test_controllers_of_version_1_that_limit_nothing_leave_version_2_in_charge() -> None:
+def test_hierarchies_are_found_among_the_mounts() -> None:
+    unified, hybrid = parse_mounts(UNIFIED), parse_mounts(HYBRID)
+    assert unified == Hierarchies(SYS, {})
+    assert (unified.version, unified.roots) == (2, (SYS,))
+    assert hybrid.version == 1
+    assert hybrid.by_controller["cpu"] == hybrid.by_controller["cpuacct"] == SYS / "cpu,cpuacct"
+    assert hybrid.roots[0] == SYS / "unified"
+    assert set(hybrid.roots[1:]) == {SYS / name for name in ("cpu,cpuacct", "cpuset", "memory", "perf_event")}
+    # Controllers of version 1 that limit nothing leave version 2 in charge.
     net = "40 30 0:37 / /sys/fs/cgroup/net_cls rw - cgroup cgroup rw,net_cls\n"
     perf = "41 30 0:38 / /sys/fs/cgroup/perf_event rw - cgroup cgroup rw,perf_event\n"
-    assert parse_mounts(net + perf + UNIFIED) == Hierarchies(SYS, {})
-
-
-@pytest.mark.parametrize(
-    ("mounts", "complaint"),
-    [
-        ("23 1 8:1 / / rw - ext4 /dev/sda1 rw\n", "no cgroups are mounted: mount -t cgroup2"),
-        (HYBRID.replace("cgroup rw,cpuset", "cgroup rw,net_cls"), "lacks a mount of cpuset"),
-    ],
-)
-def test_machine_without_what_is_needed_is_reported(mounts: str, complaint: str) -> None:
-    with pytest.raises(CgroupError, match=complaint):
-        parse_mounts(mounts)
+    assert parse_mounts(net + perf + UNIFIED) == unified
+    disk, without = "23 1 8:1 / / rw - ext4 /dev/sda1 rw\n", HYBRID.replace("cgroup rw,cpuset", "cgroup rw,net_cls")
+    assert_refused(CgroupError, "no cgroups are mounted: mount -t cgroup2", parse_mounts, disk)
+    assert_refused(CgroupError, "lacks a mount of cpuset", parse_mounts, without)
 
 
 def test_same_limits_in_the_words_of_either_version() -> None:
@@ -114,17 +95,12 @@ def test_same_limits_in_the_words_of_either_version() -> None:
         ("cpu.cfs_quota_us", "5000"),
         ("cpuset.cpus", "0-1"),
     }
-
-
-def test_no_limits_take_back_what_was_set() -> None:
-    assert ("cpu", "cpu.max", "max 20000") in settings(TierLimits(), 2)
+    assert ("cpu", "cpu.max", "max 20000") in settings(TierLimits(), 2)  # they take back what was set
     assert ("cpu", "cpu.cfs_quota_us", "-1") in settings(TierLimits(), 1)
-
-
-@pytest.mark.parametrize("limits", [{"cpu_weight": 0}, {"cpu_weight": 10_001}, {"cap": 0.0}, {"cap": 0.01}])
-def test_impossible_limits_are_refused(limits: dict[str, Any]) -> None:
-    with pytest.raises(CgroupError, match=f"of {next(iter(limits.values()))} .*is not possible: give"):
-        TierLimits(**limits)
+    for value in (0, 10_001):
+        assert_refused(CgroupError, f"of {value} .*is not possible: give", TierLimits, value)
+    for cap in (0.0, 0.01):
+        assert_refused(CgroupError, f"of {cap} .*is not possible: give", TierLimits, 100, cap)
 
 
 def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(kernel: Kernel) -> None:
@@ -193,17 +169,14 @@ def test_command_joins_before_it_is_what_it_is(kernel: Kernel) -> None:
     assert str(procs) in refused.stderr
 
 
-def test_controller_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(tmp_path, monkeypatch, controllers="cpu memory")
-    with pytest.raises(CgroupError, match=rf"{tmp_path}/cgroup\.controllers lacks cpuset: the lab needs"):
-        cgroup(kernel).make(TierLimits())
-
-
-def test_what_the_kernel_refuses_names_the_file_and_what_to_do(kernel: Kernel) -> None:
+def test_what_the_kernel_lacks_or_refuses_is_named_with_what_to_do(kernel: Kernel) -> None:
     made = cgroup(kernel)
     made.make(TierLimits())
     file = kernel.root / "virtscope/auction-1-web/cpu.max"
     file.unlink()
     file.mkdir()
-    with pytest.raises(CgroupError, match=rf"writing '2000 20000' to {file}: Is a directory; "):
-        made.limit(TierLimits(cap=0.1))
+    words = rf"writing '2000 20000' to {file}: Is a directory; "
+    assert_refused(CgroupError, words, made.limit, TierLimits(cap=0.1))
+    (kernel.root / "cgroup.controllers").write_text("cpu memory\n")
+    words = rf"{kernel.root}/cgroup\.controllers lacks cpuset: the lab needs"
+    assert_refused(CgroupError, words, Cgroup("db", Hierarchies(kernel.root, {})).make, TierLimits())

@@ -21,7 +21,8 @@ from lab.calibration import Scale
 from lab.progress import Course
 from lab.sensors import edited
 from lab.state import State
-from tests.unit.waiting import within_a_minute
+from tests.support.refusals import assert_refused
+from tests.support.waiting import wait_for
 from tools import programs
 from tools.targets import this_machine
 
@@ -35,24 +36,18 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert begun.run == "20261121T120000-scale"
     begun.calibrated(Scale(4.0, 0.0105))
     begun.finish_step("1x500-1")
-    found = State.unfinished(SCENARIO, tmp_path)
-    assert found == begun
+    assert State.unfinished(SCENARIO, tmp_path) == begun
+    assert State.unfinished(replace(SCENARIO, digest="another"), tmp_path) is None
+    assert State.unfinished(scenario.load(scenario.find("smoke")), tmp_path) is None
     begun.finish()
     assert State.unfinished(SCENARIO, tmp_path) is None
 
 
-def test_a_run_does_not_go_on_with_another_scenario(tmp_path: Path) -> None:
-    State.begin(SCENARIO, NOON, tmp_path)
-    assert State.unfinished(replace(SCENARIO, digest="another"), tmp_path) is None
-    assert State.unfinished(scenario.load(scenario.find("smoke")), tmp_path) is None
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"scale": {"clients": 3}}'])
-def test_a_damaged_state_is_reported(tmp_path: Path, content: str) -> None:
+def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
     file = State.begin(SCENARIO, NOON, tmp_path).folder / "state.json"
-    file.write_text(content)
-    with pytest.raises(LabError, match=r"state\.json is damaged.*NEW=1"):
-        State.unfinished(SCENARIO, tmp_path)
+    for content in ("", "{}", "[]", '{"scale": {"clients": 3}}'):
+        file.write_text(content)
+        assert_refused(LabError, r"state\.json is damaged.*NEW=1", State.unfinished, SCENARIO, tmp_path)
 
 
 def test_clients_follow_from_the_cost_of_a_request() -> None:
@@ -62,28 +57,16 @@ def test_clients_follow_from_the_cost_of_a_request() -> None:
     assert scale.clients(800) == 210
     assert scale.clients(400) == 105
     assert scale.clients(1) == 1
-
-
-def test_clients_are_taken_as_they_are_without_calibration() -> None:
-    assert Scale().clients(3) == 3
-
-
-def test_too_few_answers_are_no_calibration() -> None:
+    assert Scale().clients(3) == 3, "without calibration"
     with pytest.raises(LabError, match="only 12 answers"):
         calibration.scale(cpu_seconds=1, answers=12, think_seconds=7)
 
 
-def test_one_node_is_the_last_cpu_and_clients_keep_off_it() -> None:
+def test_nodes_are_the_last_cpus_and_clients_keep_off_them() -> None:
     one = machine.cpus("one node", {0, 1, 2, 3})
-    assert one.by_tier == {"web": "3", "db": "3"}
-    assert one.others == "0,1,2"
-    assert one.count == 1
-
-
-def test_two_nodes_are_two_cpus() -> None:
+    assert (one.by_tier, one.others, one.count) == ({"web": "3", "db": "3"}, "0,1,2", 1)
     two = machine.cpus("two nodes", {0, 1})
-    assert two.by_tier == {"web": "1", "db": "0"}
-    assert two.count == 2
+    assert (two.by_tier, two.count) == ({"web": "1", "db": "0"}, 2)
     with pytest.raises(LabError, match="needs two CPUs"):
         machine.cpus("two nodes", {0})
     assert machine.cpus("one node", {0}).others == "0"
@@ -110,7 +93,7 @@ def test_prometheus_no_longer_looks_where_a_killed_lab_was(tmp_path: Path) -> No
     )
     killed = subprocess.run([sys.executable, "-c", code], cwd=programs.CHECKOUT, check=False)
     assert killed.returncode == -signal.SIGKILL
-    within_a_minute(lambda: list(tmp_path.iterdir()) == [])
+    wait_for(lambda: list(tmp_path.iterdir()) == [])
 
 
 def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,11 +60,3 @@ def test_the_plan_names_cgroups_and_what_runs_where() -> None:
     assert [line.split()[2] for line in lines[1:5]] == ["sysbench", "fio", "iperf3", "iperf3"]
     [of_guest] = [line for line in lines if line.startswith("On root@web1: ")]
     assert of_guest.startswith("On root@web1: sysbench cpu ")
-
-
-def test_more_tests_take_longer() -> None:
-    of_cpu, of_network = (
-        experiment.planned_seconds(parse(WITH_GUEST.replace("[cpu, disk, network]", workload), "mine.yml"))
-        for workload in ("disk", "network")
-    )
-    assert of_network > of_cpu  # sent, then received

@@ -12,6 +12,7 @@ from lab.machine import TICKS
 from lab.network import experiment, outputs
 from lab.network.scenario import Configuration, Step, WebLoad
 from lab.report.network import costs
+from tests.support.refusals import assert_refused
 
 STEP = (Path(__file__).parents[2] / "fixtures/network/veth.txt").read_text()
 WEB = (Path(__file__).parents[2] / "fixtures/network/web.txt").read_text()  # the first nine requests of 50 a second
@@ -26,37 +27,22 @@ def test_bytes_and_cpu_time_are_of_the_same_seconds() -> None:
     assert found.throughput == pytest.approx(1303614853.5)
 
 
-def test_what_a_machine_does_not_count_is_no_event() -> None:
+def test_events_are_read_where_they_are_counted_and_a_zero_beside_bytes_is_not_believed() -> None:
     assert outputs.read(STEP).events == {}
     assert outputs.events("<not counted>,,cycles,0,0.00,,\n") == {}
-
-
-def test_a_zero_beside_bytes_is_not_believed() -> None:
     assert outputs.events("0,,instructions,1000413,100.00,,\n4502113,,cycles,1000413,100.00,,\n") == {"cycles": 4502113}
-
-
-def test_instructions_and_cycles_are_read_where_they_are_counted() -> None:
     assert outputs.read(STEP + COUNTED).events == {"instructions": 4710341, "cycles": 4502113}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_step_that_does_not_say_all_or_in_which_nothing_arrived_is_refused() -> None:
+    first, last = (line for line in STEP.splitlines() if line.startswith("cpu "))
+    for text, message in (
         ("", "0 lines of CPU times, not 2"),
         ("cpu  1 2 3\n{}\ncpu  4 5 6\n", "these are no CPU times"),
         (STEP.replace('"bits_per_second"', '"bits"'), "iperf3 gives no result"),
-    ],
-)
-def test_a_step_that_does_not_say_all_is_refused(text: str, message: str) -> None:
-    with pytest.raises(OutputError, match=message):
-        outputs.read(text)
-
-
-def test_a_step_in_which_nothing_arrived_is_refused() -> None:
-    nothing = '{"end": {"sum_received": {"bits_per_second": 0}}}'
-    lines = [line for line in STEP.splitlines() if line.startswith("cpu ")]
-    with pytest.raises(OutputError, match="no byte arrived"):
-        outputs.read("\n".join([lines[0], nothing, lines[1]]))
+        (f'{first}\n{{"end": {{"sum_received": {{"bits_per_second": 0}}}}}}\n{last}', "no byte arrived"),
+    ):
+        assert_refused(OutputError, message, outputs.read, text)
 
 
 def test_costs_are_those_of_the_bytes_that_arrived() -> None:
@@ -116,26 +102,17 @@ def test_failed_requests_are_counted_and_have_no_latency() -> None:
     assert (len(found.latencies), found.failed) == (1, 2)
 
 
-def test_events_of_a_web_load_are_read_too() -> None:
-    assert outputs.read_web(web(answer(0, 1, 0), events=COUNTED), rate=10).events == {
-        "instructions": 4710341,
-        "cycles": 4502113,
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_web_load_has_events_and_is_refused_without_answers() -> None:
+    counted = outputs.read_web(web(answer(0, 1, 0), events=COUNTED), rate=10)
+    assert counted.events == {"instructions": 4710341, "cycles": 4502113}
+    for text, message in (
         ("", "0 lines of CPU times, not 2"),
         (web(), "no request was answered, so nothing is known of its cost: it has sent none"),
         (web(answer(0, 1, 0, 0, "connection refused")), "its cost: connection refused"),
         (web("vegeta: no such file\n"), "these are no results of vegeta: the last is 'vegeta: no such file'"),
         (web(answer(0, 1, 0).replace(",200,", f",{'9' * 400},")), "these are no results of vegeta"),
-    ],
-)
-def test_a_web_load_without_answers_is_refused(text: str, message: str) -> None:
-    with pytest.raises(OutputError, match=message):
-        outputs.read_web(text, rate=10)
+    ):
+        assert_refused(OutputError, message, outputs.read_web, text, 10)
 
 
 def test_costs_of_requests_are_those_of_the_answered_ones() -> None:
@@ -155,12 +132,8 @@ def test_costs_of_requests_are_those_of_the_answered_ones() -> None:
 
 def test_a_load_that_takes_longer_than_planned_is_slower() -> None:
     served = outputs.Served([0.001] * 100, 4.0, 0, 4.0, {})
-    [requests] = [
-        one.value
-        for one in experiment.web_values(Step(WebLoad("veth", 1024, 50), 1), served, 2)
-        if one.test == "requests"
-    ]
-    assert requests == 25
+    found = {one.test: one.value for one in experiment.web_values(Step(WebLoad("veth", 1024, 50), 1), served, 2)}
+    assert found["requests"] == 25
 
 
 def test_what_is_measured_with_an_emulated_guest_is_marked() -> None:

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-import pytest
-
 from lab.prometheus import Prometheus, PrometheusError
+from tests.support.endpoints import QuietHandler, http_server
+from tests.support.refusals import assert_refused
 
 
-@pytest.fixture
-def answering(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a server that answers everything with the parameter's bytes."""
+def test_what_is_no_address_or_no_prometheus_is_named() -> None:
+    class Handler(QuietHandler):
+        said = b""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(request.param)
+        def do_POST(self) -> None:  # noqa: N802 (http.server calls it)
+            self.reply(200, self.said, "text/plain")
 
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize("url", ["prometheus:9090", "prometheus", "http://[::1", "http://127.0.0.1:9/a b", ""])
-def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(PrometheusError, match=r"^no Prometheus answers at .*such as http://host:9090$"):
-        Prometheus(url).vector("up")
-
-
-@pytest.mark.parametrize(
-    "answering", [b"<html>", b"", b"[]", b'"up"', b'{"status": "success"}', b'{"data": {}}'], indirect=True
-)
-def test_what_is_no_prometheus(answering: str) -> None:
-    with pytest.raises(PrometheusError, match=rf"\b{answering}\b"):
-        Prometheus(answering).vector("up")
+    for url in ("prometheus:9090", "prometheus", "http://[::1", "http://127.0.0.1:9/a b", ""):
+        words = r"^no Prometheus answers at .*such as http://host:9090$"
+        assert_refused(PrometheusError, words, Prometheus(url).vector, "up")
+    server = http_server(Handler)
+    try:
+        for said in (b"<html>", b"", b"[]", b'"up"', b'{"status": "success"}', b'{"data": {}}'):
+            Handler.said = said
+            assert_refused(PrometheusError, server.address, Prometheus(f"http://{server.address}").vector, "up")
+    finally:
+        server.close()

@@ -20,27 +20,18 @@ def test_five_repetitions() -> None:
     assert found.differs
 
 
-def test_one_repetition_has_no_spread_and_nothing_is_found_in_it() -> None:
-    found = estimate([3.0])
-    assert found is not None
-    assert (found.mean, found.deviation, found.low, found.high, found.differs) == (3.0, None, None, None, False)
+def test_one_repetition_and_a_mean_within_its_interval_of_zero_are_noise() -> None:
+    one, noise = estimate([3.0]), estimate([0.02, -0.01, 0.01])
+    assert one is not None
+    assert noise is not None
+    assert (one.mean, one.deviation, one.low, one.high, one.differs) == (3.0, None, None, None, False)
+    assert not noise.differs
     assert estimate([]) is None
 
 
-def test_a_mean_within_its_interval_of_zero_is_noise() -> None:
-    found = estimate([0.02, -0.01, 0.01])
-    assert found is not None
-    assert not found.differs
-
-
-@pytest.mark.parametrize(
-    ("freedom", "quantile"), [(1, 12.706), (4, 2.776), (30, 2.042), (31, 2.0395), (60, 2.0003), (120, 1.9799)]
-)
-def test_quantiles_of_t(freedom: int, quantile: float) -> None:
-    assert t_quantile(freedom) == pytest.approx(quantile, abs=5e-4)
-
-
-def test_without_freedom_there_is_no_quantile() -> None:
+def test_quantiles_of_students_distribution() -> None:
+    quantiles = {1: 12.706, 4: 2.776, 30: 2.042, 31: 2.0395, 60: 2.0003, 120: 1.9799}
+    assert {freedom: t_quantile(freedom) for freedom in quantiles} == pytest.approx(quantiles, abs=5e-4)
     with pytest.raises(ValueError, match="degree of freedom"):
         t_quantile(0)
 
@@ -56,11 +47,8 @@ def test_a_line_through_points_beside_it() -> None:
     assert found.slope.half == pytest.approx(4.303 * deviation / 5**0.5)
     assert found.slope.deviation is None  # the points' are in y's unit, not in the slope's
     assert found.intercept.half == pytest.approx(4.303 * deviation * (1 / 4 + 1.5**2 / 5) ** 0.5)
-
-
-@pytest.mark.parametrize("points", [[], [(0, 1), (1, 2)], [(1, 1), (1, 2), (1, 3)]])
-def test_no_line_without_freedom_or_spread(points: list[tuple[float, float]]) -> None:
-    assert line(points) is None
+    for points in ([], [(0, 1), (1, 2)], [(1, 1), (1, 2), (1, 3)]):
+        assert line(points) is None, "no freedom or no spread"
 
 
 def test_differences_that_begin_at_zero() -> None:
@@ -85,22 +73,19 @@ def test_a_ratio_has_the_spread_of_both() -> None:
     assert found.differs
 
 
-def test_a_ratio_within_its_spread_of_one_is_noise() -> None:
-    found = ratio([1.02, 0.98, 1.01], [1.0, 1.03, 0.97])
-    assert found is not None
-    assert not found.differs
-
-
-def test_a_ratio_needs_two_repetitions_of_each_to_differ_and_a_base_other_than_zero() -> None:
+def test_a_ratio_within_its_spread_of_one_or_without_any_is_noise() -> None:
+    """It needs two repetitions of each to differ, and a base other than zero."""
+    for values, base, differs in (
+        ([1.02, 0.98, 1.01], [1.0, 1.03, 0.97], False),
+        ([3.0], [1.0, 1.1], False),
+        ([5.0, 5.0], [5.0, 5.0], False),
+        ([10.0, 10.0], [5.0, 5.0], True),
+    ):
+        found = ratio(values, base)
+        assert found is not None
+        assert found.differs is differs, values
     single = ratio([3.0], [1.0, 1.1])
     assert single is not None
-    assert (single.low, single.high, single.differs) == (None, None, False)
+    assert (single.low, single.high) == (None, None)
     assert ratio([1.0], []) is None
     assert ratio([1.0, 2.0], [0.0, 0.0]) is None
-
-
-def test_values_without_any_spread_differ_when_they_are_not_equal() -> None:
-    equal, twice = ratio([5.0, 5.0], [5.0, 5.0]), ratio([10.0, 10.0], [5.0, 5.0])
-    assert equal is not None
-    assert twice is not None
-    assert (equal.differs, twice.differs) == (False, True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.support.refusals import assert_refused
 from virtscope.perf import groups
 from virtscope.perf.groups import Absent, Group, GroupsError
 
@@ -26,17 +25,17 @@ def cpus_of(group: Group) -> str | None:
     return str(group.cpu_list.relative_to(group.cpu_list.parents[1])) if group.cpu_list else None
 
 
-@pytest.mark.parametrize("sysfs", [INTEL, AMD, NONE], ids=lambda path: path.name)
-def test_the_groups_that_are_counted_by_default(sysfs: Path) -> None:
-    plan = groups.load(groups.DEFAULT, sysfs)
-    assert [group.name for group in plan.groups] == ["cache", "llc", "tlb", "branches", "software"]
-    assert [event.name for event in plan.groups[0].events] == [
-        "cycles",
-        "instructions",
-        "cache-references",
-        "cache-misses",
-    ]
-    assert not plan.absent
+def test_the_groups_that_are_counted_by_default() -> None:
+    for sysfs in (INTEL, AMD, NONE):
+        plan = groups.load(groups.DEFAULT, sysfs)
+        assert [group.name for group in plan.groups] == ["cache", "llc", "tlb", "branches", "software"], sysfs
+        assert [event.name for event in plan.groups[0].events] == [
+            "cycles",
+            "instructions",
+            "cache-references",
+            "cache-misses",
+        ]
+        assert not plan.absent, sysfs
 
 
 def test_each_kind_of_core_has_groups_of_its_own(tmp_path: Path) -> None:
@@ -71,9 +70,8 @@ def test_guests_can_be_left_out_of_what_the_cores_count(tmp_path: Path) -> None:
     assert [event.name for event in events if event.attr.exclude_guest] == ["cycles"]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "problem"),
-    [
+def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path) -> None:
+    for text, line, problem in (
         ("", 1, "expected one key, groups"),
         ("- cycles\n", 1, "expected one key, groups"),
         ("groups: {}\n", 1, "expected names of groups"),
@@ -89,24 +87,11 @@ def test_guests_can_be_left_out_of_what_the_cores_count(tmp_path: Path) -> None:
             4,
             "groups.cache: 'cache-mises' is no event, but cache-misses",
         ),
-    ],
-)
-def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path, text: str, line: int, problem: str) -> None:
-    with pytest.raises(GroupsError) as raised:
-        load(tmp_path, text)
-    said = str(raised.value)
-    assert said.startswith(f"{tmp_path}/groups.yml:{line}: ")
-    assert problem in said
-    assert "\n" not in said
-
-
-@pytest.mark.parametrize("text", ["groups: [", "\t", "groups: {cache: [*cycles]}", "[" * 5000])
-def test_what_is_no_yaml_is_said_in_a_line(tmp_path: Path, text: str) -> None:
-    with pytest.raises(GroupsError, match="no YAML") as raised:
-        load(tmp_path, text)
-    assert "\n" not in str(raised.value)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(GroupsError, match="No such file"):
-        groups.load(tmp_path / "groups.yml", INTEL)
+    ):
+        said = assert_refused(GroupsError, "", load, tmp_path, text)
+        assert said.startswith(f"{tmp_path}/groups.yml:{line}: "), text
+        assert problem in said, text
+        assert "\n" not in said, text
+    for text in ("groups: [", "\t", "groups: {cache: [*cycles]}", "[" * 5000):
+        assert "\n" not in assert_refused(GroupsError, "no YAML", load, tmp_path, text)
+    assert_refused(GroupsError, "No such file", groups.load, tmp_path / "none.yml", INTEL)

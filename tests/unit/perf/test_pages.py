@@ -1,20 +1,27 @@
-"""What stands beside the counters on the exporter's page: resctrl's values and profiles."""
+"""The whole page on machines of several kinds: counters, resctrl's values, profiles."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-import pytest
-from prometheus_client import Metric
-
 from tests.golden_pages import assert_golden, assert_lints
-from virtscope.perf import resctrl
+from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
+from virtscope.perf import groups, resctrl
+from virtscope.perf.cgroups import Cgroup
+from virtscope.perf.counters import Counters
+from virtscope.perf.metrics import Families
 from virtscope.perf.profile import Hits, Place, Profiled, live_families
 from virtscope.perf.resctrl import Resctrl
 from virtscope.toolkit.exposition import Encoder
 
 TESTS = Path(__file__).resolve().parents[2]
-
+EVENTS = {
+    "intel-two-sockets": "groups: {cache: [cycles, cache-misses], memory: [uncore_imc/cas_count_read/, task-clock], "
+    "energy: [power/energy-pkg/]}",
+    "amd-two-caches": "groups: {cache: [cycles, cache-misses], l3: [amd_l3/l3_misses/], tlb: [iTLB-load-misses]}",
+    "intel-hybrid": "groups: {cache: [cycles, cache-misses], l3: [amd_l3/l3_misses/]}",
+}
 PROFILED = Profiled(
     {
         Place("cache-misses", "[kernel.kallsyms]", "copy_page", "kernel"): Hits(1873, 4.1e7),
@@ -29,16 +36,28 @@ PROFILED = Profiled(
 )
 
 
-def pages() -> dict[str, list[Metric]]:
-    return {
-        "resctrl": resctrl.families(Resctrl(TESTS / "fixtures/sysfs/intel-two-sockets").read()),
-        "profile": live_families(PROFILED),
-    }
+def counters_page(folder: Path, machine: str) -> bytes:
+    (folder / "groups.yml").write_text(EVENTS[machine])
+    plan = groups.load(folder / "groups.yml", TESTS / "fixtures/sysfs" / machine)
+    kernel = FakeKernel(cpus=12, counters=3)
+    counters = Counters(
+        kernel,
+        plan.groups,
+        FakeMachine(folder / machine, kernel),
+        open_folder=lambda _: os.open(folder, os.O_RDONLY),
+        most_files=1000,
+        clock=lambda: 1000.0,
+    )
+    web = Cgroup('/machine.slice/"web"', 7)
+    counters.read([web])
+    kernel.pass_time(10)
+    return Encoder().text(Families(plan.absent).of(counters.read([web])))
 
 
-@pytest.mark.parametrize("source", ["resctrl", "profile"])
-def test_golden_exposition(source: str) -> None:
-    golden = TESTS / f"golden/perf-{source}.prom"
-    exposed = Encoder().text(pages()[source])
-    assert_golden(golden, exposed)
-    assert_lints(exposed)
+def test_golden_exposition(tmp_path: Path) -> None:
+    pages = {machine: counters_page(tmp_path, machine) for machine in EVENTS}
+    pages["resctrl"] = Encoder().text(resctrl.families(Resctrl(TESTS / "fixtures/sysfs/intel-two-sockets").read()))
+    pages["profile"] = Encoder().text(live_families(PROFILED))
+    for name, page in pages.items():
+        assert_golden(TESTS / f"golden/perf-{name}.prom", page)
+        assert_lints(page)

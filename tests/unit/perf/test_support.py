@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.refusals import assert_refused
 from virtscope.perf import support
 from virtscope.perf.events import resolve
-from virtscope.perf.machine import Machine
+from virtscope.perf.machine import Machine, parse_cpus
 from virtscope.perf.support import Refusal, RefusalLog, Wanted, refusal
+from virtscope.toolkit import bounded
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 PARANOID = "proc/sys/kernel/perf_event_paranoid"
@@ -20,107 +22,88 @@ GUEST = {"proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\
 VENDOR = "sys/class/dmi/id/sys_vendor"
 
 
-def why(folder: Path, files: dict[str, str], error: int, event: str = "cycles") -> Refusal:
-    """Return what is said of an event that a machine with these files refuses."""
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(f"{text}\n")
-    (resolved,) = resolve(event, folder / "sys")
-    return refusal(OSError(error, os.strerror(error)), resolved, Machine(folder / "proc", folder / "sys"))
+class Machines:
+    """Machines with these files, each in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._made = folder, 0
+
+    def why(self, files: dict[str, str], error: int, event: str = "cycles") -> Refusal:
+        """What is said of an event that a machine refuses."""
+        self._made += 1
+        folder = self._folder / str(self._made)
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"{text}\n")
+        (resolved,) = resolve(event, folder / "sys")
+        return refusal(OSError(error, os.strerror(error)), resolved, Machine(folder / "proc", folder / "sys"))
 
 
-@pytest.mark.parametrize(
-    ("release", "capability"),
-    [
-        ("6.1.0-13-amd64", "CAP_PERFMON"),
-        ("5.8.0", "CAP_PERFMON"),
-        ("5.7.19", "CAP_SYS_ADMIN"),
-        ("4.18.0-513.el8", "CAP_SYS_ADMIN"),
-    ],
-)
-def test_the_capability_that_is_missing_and_the_setting_that_would_do(
-    tmp_path: Path, release: str, capability: str
-) -> None:
-    reason, advice = why(tmp_path, {RELEASE: release, PARANOID: "4"}, errno.EACCES)
-    assert reason == "no_permission"
-    assert f"give the exporter {capability} (" in advice
-    assert "kernel.perf_event_paranoid=0, which is 4" in advice
+@pytest.fixture
+def machines(tmp_path: Path) -> Machines:
+    return Machines(tmp_path)
 
 
-def test_the_level_of_debian_at_which_the_capability_is_not_enough(tmp_path: Path) -> None:
-    _, advice = why(tmp_path / "debian", {RELEASE: "6.1.0-13-amd64", PARANOID: "3"}, errno.EACCES)
-    assert "at 2, CAP_PERFMON is enough" in advice
-    _, advice = why(tmp_path / "other", {RELEASE: "6.1.0-13-amd64", PARANOID: "2"}, errno.EACCES)
-    assert "enough" not in advice
-    _, advice = why(tmp_path / "first", {RELEASE: "5.8.0-1-amd64", PARANOID: "3"}, errno.EACCES)
-    assert "enough" in advice
-    _, advice = why(tmp_path / "before", {RELEASE: "5.7.0-1-amd64", PARANOID: "3"}, errno.EACCES)
-    assert "enough" not in advice
-
-
-def test_a_filter_of_system_calls(tmp_path: Path) -> None:
-    reason, advice = why(tmp_path, {RELEASE: "6.1.0", PARANOID: "2"}, errno.EPERM)
+def test_the_capability_that_is_missing_and_the_setting_that_would_do(machines: Machines) -> None:
+    """At Debian's level 3, the capability isn't enough."""
+    for release, level, capability, enough in (
+        ("6.1.0-13-amd64", 4, "CAP_PERFMON", True),
+        ("6.1.0-13-amd64", 3, "CAP_PERFMON", True),
+        ("6.1.0-13-amd64", 2, "CAP_PERFMON", False),
+        ("5.8.0", 3, "CAP_PERFMON", True),
+        ("5.7.19", 3, "CAP_SYS_ADMIN", False),
+        ("4.18.0-513.el8", 4, "CAP_SYS_ADMIN", False),
+    ):
+        reason, advice = machines.why({RELEASE: release, PARANOID: f"{level}"}, errno.EACCES)
+        assert reason == "no_permission"
+        assert f"give the exporter {capability} (" in advice
+        assert f"kernel.perf_event_paranoid=0, which is {level}" in advice
+        assert ("at 2, CAP_PERFMON is enough" in advice) is enough, (release, level)
+    reason, advice = machines.why({RELEASE: "6.1.0", PARANOID: "2"}, errno.EPERM)
     assert reason == "no_permission"
     assert "seccomp" in advice
 
 
-@pytest.mark.parametrize(
-    ("files", "advised"),
-    [
+def test_a_hypervisor_that_hides_the_counters_and_how_they_are_turned_on(machines: Machines) -> None:
+    azure = {"sys/class/dmi/id/chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}
+    kvm_clock = {"sys/devices/system/clocksource/clocksource0/available_clocksource": "kvm-clock tsc"}
+    for files, advised in (
         ({"sys/hypervisor/type": "xen"}, "vpmu"),
         ({**GUEST, VENDOR: "QEMU"}, "pmu state='on'"),
-        ({**GUEST, "sys/devices/system/clocksource/clocksource0/available_clocksource": "kvm-clock tsc"}, "QEMU"),
+        ({**GUEST, **kvm_clock}, "QEMU"),
         ({**GUEST, VENDOR: "Amazon EC2"}, "metal"),
         ({VENDOR: "Amazon EC2"}, "metal"),  # ARM's cpuinfo has no such flag
         ({**GUEST, VENDOR: "Google"}, "--performance-monitoring-unit"),
         ({**GUEST, VENDOR: "VMware, Inc."}, "Virtualize CPU performance counters"),
         ({**GUEST, VENDOR: "Microsoft Corporation"}, "Set-VMProcessor"),
-        (
-            {
-                **GUEST,
-                VENDOR: "Microsoft Corporation",
-                "sys/class/dmi/id/chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77",
-            },
-            "Azure",
-        ),
+        ({**GUEST, VENDOR: "Microsoft Corporation", **azure}, "Azure"),
         (GUEST, "whoever runs the hypervisor"),
-    ],
-)
-def test_a_hypervisor_that_hides_the_counters_and_how_they_are_turned_on(
-    tmp_path: Path, files: dict[str, str], advised: str
-) -> None:
-    reason, advice = why(tmp_path, files, errno.ENOENT)
-    assert reason == "hidden_by_hypervisor"
-    assert advised in advice
+    ):
+        reason, advice = machines.why(files, errno.ENOENT)
+        assert (reason, advised in advice) == ("hidden_by_hypervisor", True), (files, advice)
 
 
-@pytest.mark.parametrize("pmu", ["cpu/type", "armv8_cortex_a72/cpus", "cpum_cf/type"])
-def test_a_guest_with_some_counters_lacks_only_this_event(tmp_path: Path, pmu: str) -> None:
-    files = {**GUEST, f"sys/bus/event_source/devices/{pmu}": "0-3"}
-    reason, advice = why(tmp_path, files, errno.ENOENT)
-    assert reason == "not_supported"
-    assert "hypervisor" in advice
+def test_a_guest_with_some_counters_lacks_only_this_event(machines: Machines) -> None:
+    for pmu in ("cpu/type", "armv8_cortex_a72/cpus", "cpum_cf/type"):
+        reason, advice = machines.why({**GUEST, f"sys/bus/event_source/devices/{pmu}": "0-3"}, errno.ENOENT)
+        assert reason == "not_supported", pmu
+        assert "hypervisor" in advice
+    assert machines.why(GUEST, errno.ENOENT, "page-faults").reason == "not_supported", "nobody hides it"
 
 
-def test_a_software_event_is_hidden_by_nobody(tmp_path: Path) -> None:
-    assert why(tmp_path, GUEST, errno.ENOENT, "page-faults").reason == "not_supported"
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (errno.ENOENT, "not_supported"),
-        (errno.EOPNOTSUPP, "not_supported"),
-        (errno.EINVAL, "not_supported"),
-        (errno.ENOSYS, "not_supported"),
-        (errno.EMFILE, "too_many_files"),
-        (errno.ENFILE, "too_many_files"),
-        (errno.EBUSY, "failed"),
-        (errno.ENOMEM, "failed"),
-    ],
-)
-def test_every_error_has_a_reason(tmp_path: Path, error: int, reason: str) -> None:
-    assert why(tmp_path, {"proc/cpuinfo": "flags: fpu"}, error).reason == reason
+def test_every_error_has_a_reason_that_is_explained_to_users(machines: Machines) -> None:
+    reasons = {
+        "not_supported": (errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS),
+        "too_many_files": (errno.EMFILE, errno.ENFILE),
+        "failed": (errno.EBUSY, errno.ENOMEM),
+    }
+    for reason, errors in reasons.items():
+        found = {machines.why({"proc/cpuinfo": "flags: fpu"}, error).reason for error in errors}
+        assert found == {reason}
+    page = (Path(__file__).parents[3] / "docs/perf-events.md").read_text()
+    known = {value for name, value in vars(support).items() if name.isupper() and isinstance(value, str)}
+    assert known > reasons.keys()
+    assert [reason for reason in known if f"\n| `{reason}` |" not in page] == []
 
 
 def test_each_reason_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -145,17 +128,27 @@ def test_each_reason_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureF
     assert said(None, None) == [("events are counted now", "", "cache/page-faults")]
 
 
-def test_which_cpus_are_online(tmp_path: Path) -> None:
+def test_which_cpus_are_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(tmp_path / "proc", tmp_path / "sys")
-    with pytest.raises(SourceUnavailable, match=r"--path\.sysfs"):
-        machine.online()
+    assert_refused(SourceUnavailable, r"--path\.sysfs", machine.online)
     online = tmp_path / "sys/devices/system/cpu/online"
     online.parent.mkdir(parents=True)
     online.write_text("0-2,5\n")
     assert machine.online() == {0, 1, 2, 5}
     online.write_text("all\n")
-    with pytest.raises(SourceMalformed, match="all"):
-        machine.online()
+    assert_refused(SourceMalformed, "all", machine.online)
+    monkeypatch.setattr(bounded, "LARGEST_FILE", 200_000)
+    paranoid = tmp_path / PARANOID
+    paranoid.parent.mkdir(parents=True)
+    for endless in (online, paranoid):
+        endless.unlink(missing_ok=True)
+        endless.symlink_to("/dev/zero")
+    assert machine.paranoid() is None
+    assert_refused(SourceUnavailable, "cpu/online: File too large", machine.online)
+    lists = {"0-3,8,10-11\n": (0, 1, 2, 3, 8, 10, 11), "\n": (), "65535": (65535,)}
+    assert {text: parse_cpus(text) for text in lists} == lists
+    for text in ("65536", "0-65536", "0-99999999999"):  # more than any machine has
+        assert_refused(ValueError, text, parse_cpus, text)
 
 
 def test_kvm_that_gives_its_guests_the_counters(tmp_path: Path) -> None:
@@ -164,10 +157,3 @@ def test_kvm_that_gives_its_guests_the_counters(tmp_path: Path) -> None:
     parameters.mkdir(parents=True)
     (parameters / "enable_mediated_pmu").write_text("Y\n")
     assert Machine(tmp_path / "proc", tmp_path / "sys").mediated_pmu
-
-
-def test_every_reason_is_explained_to_users() -> None:
-    page = (Path(__file__).parents[3] / "docs/perf-events.md").read_text()
-    reasons = {value for name, value in vars(support).items() if name.isupper() and isinstance(value, str)}
-    assert len(reasons) > 5
-    assert [reason for reason in reasons if f"\n| `{reason}` |" not in page] == []

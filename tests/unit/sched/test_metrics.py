@@ -18,12 +18,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden/sched.prom"
 
 SECOND = 10**9
 SHOP, BATCH, BACKUP = "/docker/" + "4f2c" * 16, r"/machine.slice/machine-qemu\x2d7\x2dbatch.scope", "backup.service"
-NAMES = {
-    1: Name(HOST, HOST),
-    2: Name(SHOP, SHOP),
-    3: Name(BATCH, BATCH),
-    4: Name(HOST, f"/system.slice/{BACKUP}"),
-}
+NAMES = {1: Name(HOST, HOST), 2: Name(SHOP, SHOP), 3: Name(BATCH, BATCH), 4: Name(HOST, f"/system.slice/{BACKUP}")}
 FOUND = Found(
     NAMES, frozenset(name.waiting for name in NAMES.values()), frozenset(name.running for name in NAMES.values())
 )

@@ -32,11 +32,7 @@ def names(root: Path, *paths: str, include: tuple[str, ...] = (), exclude: tuple
 def test_containers_and_guests_are_the_outermost(tmp_path: Path) -> None:
     pod = f"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod7.slice/crio-{ID}.scope"
     found = names(tmp_path, f"/docker/{ID}/lxc/web", pod, "/default/web", "/default/web/in")
-    assert [name.waiting for name in found.values()] == [
-        f"/docker/{ID}",
-        pod.rpartition("/")[0],
-        *["/default/web"] * 2,
-    ]
+    assert [name.waiting for name in found.values()] == [f"/docker/{ID}", pod.rpartition("/")[0], *["/default/web"] * 2]
     assert all(name.running == name.waiting for name in found.values())
 
 
@@ -127,29 +123,6 @@ def test_long_names_of_a_user_are_in_the_rest_too(tmp_path: Path, monkeypatch: p
     assert sorted(found[path].waiting == REST for path in long) == [False, True, True]
 
 
-def test_the_root_is_the_hosts(tmp_path: Path) -> None:
-    assert there(tmp_path).find().names == {tmp_path.stat().st_ino: Name(HOST, HOST)}
-
-
-def test_a_hierarchy_that_is_gone(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailable, match="No such file or directory"):
-        there(tmp_path / "gone").find()
-
-
-def test_too_many_cgroups_are_left_out_and_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    for number in range(20):
-        (tmp_path / f"lxc/{number}/inner").mkdir(parents=True)
-    every = there(tmp_path)
-    assert len(every.find().names) == 42
-    monkeypatch.setattr(hierarchy, "MOST_FOLDERS", 10)
-    with caplog.at_level(logging.WARNING):
-        assert len(every.find().names) < 42
-        every.find()
-    assert [record.message for record in caplog.records] == ["not every cgroup was looked at"]
-
-
 def test_a_container_with_too_many_cgroups_has_no_other_one_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,3 +135,8 @@ def test_a_container_with_too_many_cgroups_has_no_other_one_left_out(
     found = there(tmp_path).find().names
     assert len(found) == 40
     assert all((tmp_path / path[1:]).stat().st_ino in found for path in others)
+
+
+def test_a_hierarchy_that_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match="No such file or directory"):
+        there(tmp_path / "gone").find()

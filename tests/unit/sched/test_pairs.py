@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from virtscope.sched.names import HOST, REST, Found, Name
 from virtscope.sched.pairs import MOST, NO_CGROUP, Pairs
 from virtscope.sched.program import IDLE, MOST_PAIRS, OTHER, STOLEN, THROTTLED, Waited
@@ -25,9 +23,7 @@ def found(*containers: int, **others: tuple[int, Name]) -> Found:
     names = {1: Name(HOST, HOST)} | {number: Name(container(number), container(number)) for number in containers}
     names |= dict(others.values())
     return Found(
-        names,
-        frozenset(name.waiting for name in names.values()),
-        frozenset(name.running for name in names.values()),
+        names, frozenset(name.waiting for name in names.values()), frozenset(name.running for name in names.values())
     )
 
 
@@ -51,10 +47,7 @@ def test_the_cgroups_of_a_container_are_one() -> None:
         (4, THROTTLED): Waited(9 * MS, 1),
     }
     pairs.add(kernel, there, 0)
-    assert counted(pairs) == {
-        container(2): {container(4): 12 * MS, container(2): MS},
-        container(4): {"(cap)": 9 * MS},
-    }
+    assert counted(pairs) == {container(2): {container(4): 12 * MS, container(2): MS}, container(4): {"(cap)": 9 * MS}}
     assert [pairs.rows[container(number)].waits for number in (2, 4)] == [6, 1]
 
 
@@ -181,12 +174,12 @@ def test_what_the_kernel_has_forgotten_begins_again() -> None:
     assert pairs.rows[container(2)].waits == 11
 
 
-@pytest.mark.parametrize(("pairs_there", "makes_room"), [(MOST_PAIRS // 2, False), (MOST_PAIRS // 2 + 1, True)])
-def test_where_room_is_scarce_idle_pairs_make_some(pairs_there: int, makes_room: bool) -> None:
-    pairs, there = Pairs(), found(*range(2, 200))
-    keys = [(number // 190 + 2, number % 190 + 2) for number in range(pairs_there)]
-    kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))
-    assert pairs.add(kernel, there, 0) == []
-    kernel[keys[0]] = Waited(2 * MS, 2)
-    unneeded = pairs.add(kernel, there, 15)
-    assert unneeded == (keys[1:] if makes_room else [])
+def test_where_room_is_scarce_idle_pairs_make_some() -> None:
+    for pairs_there, makes_room in ((MOST_PAIRS // 2, False), (MOST_PAIRS // 2 + 1, True)):
+        pairs, there = Pairs(), found(*range(2, 200))
+        keys = [(number // 190 + 2, number % 190 + 2) for number in range(pairs_there)]
+        kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))
+        assert pairs.add(kernel, there, 0) == [], pairs_there
+        kernel[keys[0]] = Waited(2 * MS, 2)
+        unneeded = pairs.add(kernel, there, 15)
+        assert unneeded == (keys[1:] if makes_room else []), pairs_there

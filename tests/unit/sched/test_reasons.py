@@ -25,16 +25,13 @@ def test_a_machine_with_types_may_be_tried_whatever_its_version() -> None:
     assert before_loading(MACHINE._replace(release="4.18.0-553.el8.x86_64")) is None
 
 
-@pytest.mark.parametrize(
-    ("release", "words"),
-    [
+def test_without_types() -> None:
+    for release, words in (
         ("4.19.0-27-amd64", "Linux 5.6 or newer is needed; this is 4.19.0-27-amd64"),
         ("5.10.0-30-cloud", "no/vmlinux is absent: .*CONFIG_DEBUG_INFO_BTF=y"),
-    ],
-)
-def test_without_types(release: str, words: str) -> None:
-    with pytest.raises(SourceUnavailable, match=words):
-        raise before_loading(MACHINE._replace(release=release, types=Path("/no/vmlinux"))) or AssertionError
+    ):
+        with pytest.raises(SourceUnavailable, match=words):
+            raise before_loading(MACHINE._replace(release=release, types=Path("/no/vmlinux"))) or AssertionError
 
 
 def test_a_big_endian_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,33 +39,30 @@ def test_a_big_endian_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "big-endian" in str(before_loading(MACHINE))
 
 
-@pytest.mark.parametrize(
-    ("release", "capabilities", "needed"),
-    [
+def test_without_a_capability() -> None:
+    for release, capabilities, needed in (
         ("6.1.0", 0, "CAP_BPF and CAP_PERFMON"),
         ("5.8.0", 1 << 39, "CAP_BPF and CAP_PERFMON"),
         ("6.1.0", 1 << 38, "CAP_BPF and CAP_PERFMON"),
         ("5.7.19", 0, r"CAP_SYS_ADMIN \(before Linux 5.8\)"),
-    ],
-)
-def test_without_a_capability(release: str, capabilities: int, needed: str) -> None:
-    with pytest.raises(SourceUnavailable, match=f"takes {needed}: run it as root, or give it these"):
-        raise refused(errno.EPERM, MACHINE._replace(release=release, capabilities=capabilities))
+    ):
+        with pytest.raises(SourceUnavailable, match=f"takes {needed}: run it as root, or give it these"):
+            raise refused(errno.EPERM, MACHINE._replace(release=release, capabilities=capabilities))
 
 
-@pytest.mark.parametrize("capabilities", [BPF_AND_PERFMON, SYS_ADMIN])
-def test_with_the_capabilities_something_else_forbids_it(capabilities: int) -> None:
-    machine = MACHINE._replace(capabilities=capabilities)
-    for release, words in (("6.1.0", "seccomp filter"), ("5.10.0", "LimitMEMLOCK=infinity")):
-        with pytest.raises(SourceUnavailable, match=words):
-            raise refused(errno.EPERM, machine._replace(release=release))
+def test_with_the_capabilities_something_else_forbids_it() -> None:
+    for capabilities in (BPF_AND_PERFMON, SYS_ADMIN):
+        machine = MACHINE._replace(capabilities=capabilities)
+        for release, words in (("6.1.0", "seccomp filter"), ("5.10.0", "LimitMEMLOCK=infinity")):
+            with pytest.raises(SourceUnavailable, match=words):
+                raise refused(errno.EPERM, machine._replace(release=release))
 
 
-@pytest.mark.parametrize("error", [errno.EPERM, errno.EINVAL])
-def test_locked_down(error: int) -> None:
-    machine = MACHINE._replace(lockdown="none integrity [confidentiality]")
-    with pytest.raises(SourceUnavailable, match="locked down"):
-        raise refused(error, machine)
+def test_locked_down() -> None:
+    for error in (errno.EPERM, errno.EINVAL):
+        machine = MACHINE._replace(lockdown="none integrity [confidentiality]")
+        with pytest.raises(SourceUnavailable, match="locked down"):
+            raise refused(error, machine)
 
 
 def test_too_old_a_kernel_is_said_once_it_has_refused() -> None:
@@ -98,11 +92,9 @@ def test_what_nothing_explains_is_a_failure_with_the_first_words_of_libbpf() -> 
     assert str(refused(errno.EBUSY)).endswith("(Device or resource busy): Device or resource busy")
 
 
-@pytest.mark.parametrize(
-    ("release", "version"), [("6.18.44-fc", (6, 18)), ("5.10.0-30-amd64", (5, 10)), ("", (0, 0)), ("zen", (0, 0))]
-)
-def test_the_version_of_a_kernel(release: str, version: tuple[int, int]) -> None:
-    assert MACHINE._replace(release=release).version == version
+def test_the_version_of_a_kernel() -> None:
+    for release, version in (("6.18.44-fc", (6, 18)), ("5.10.0-30-amd64", (5, 10)), ("", (0, 0)), ("zen", (0, 0))):
+        assert MACHINE._replace(release=release).version == version, release
 
 
 def test_what_a_machine_says(tmp_path: Path) -> None:

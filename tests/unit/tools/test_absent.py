@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from prometheus_client import Metric
 
 from tests.support import Exposition
@@ -30,20 +29,10 @@ def absent(text: str) -> list[str]:
         return health.why_absent(SCHED_EXPORTER, int(exporter.address.rpartition(":")[2]))
 
 
-@pytest.mark.parametrize("why", ["this kernel has no types: /sys/kernel/btf is absent", r'it said "no", in C:\ or so'])
-def test_the_reason_is_the_exporter_s_own(why: str) -> None:
-    text = page(why)
-    assert "\nsched_up 1.0\n" in f"\n{text}"
-    assert absent(text) == [why]
-
-
-def test_a_reason_is_one_line() -> None:
+def test_the_reason_is_the_exporter_s_own_in_one_line() -> None:
+    for why in ("this kernel has no types: /sys/kernel/btf is absent", r'it said "no", in C:\ or so'):
+        assert "\nsched_up 1.0\n" in f"\n{page(why)}"
+        assert absent(page(why)) == [why]
     assert absent(page("no\nlibrary")) == ["no library"]
-
-
-def test_what_answers_is_not_absent() -> None:
-    assert absent(page("")) == []
-
-
-def test_of_an_exporter_that_does_not_answer_nothing_is_said() -> None:
-    assert health.why_absent(SCHED_EXPORTER, 1) == []
+    assert absent(page("")) == [], "what answers is not absent"
+    assert health.why_absent(SCHED_EXPORTER, 1) == [], "of an exporter that does not answer nothing is said"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
+from tests.support.refusals import assert_refused
 from tools import StackError, health
 
 
@@ -15,16 +14,9 @@ def targets(interval: str) -> bytes:
     return json.dumps({"data": {"activeTargets": [target]}}).encode()
 
 
-@pytest.mark.parametrize(
-    ("interval", "seconds"),
-    [("500ms", 0.5), ("5s", 5), ("1m30s", 90), ("2h", 7200), ("1d", 86400), ("1w", 604800), ("1y", 31536000)],
-)
-def test_the_interval_of_a_target_is_in_seconds(interval: str, seconds: float) -> None:
-    (target,) = health.parse_targets(targets(interval))
-    assert target.interval == seconds
-
-
-@pytest.mark.parametrize("interval", ["", "5", "5x", "1m30", "soon", "1M", "1.5s"])
-def test_an_interval_that_is_none_is_an_error(interval: str) -> None:
-    with pytest.raises(StackError):
-        health.parse_targets(targets(interval))
+def test_the_interval_of_a_target_is_in_seconds_or_an_error() -> None:
+    intervals = {"500ms": 0.5, "5s": 5, "1m30s": 90, "2h": 7200, "1d": 86400, "1w": 604800, "1y": 31536000}
+    found = {interval: health.parse_targets(targets(interval))[0].interval for interval in intervals}
+    assert found == intervals
+    for interval in ("", "5", "5x", "1m30", "soon", "1M", "1.5s"):
+        assert_refused(StackError, "", health.parse_targets, targets(interval))

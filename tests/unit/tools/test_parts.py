@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.support.refusals import assert_refused
 from tools import StackError
 from tools.parts import DEMO_PARTS, options, options_given, ports
 
@@ -30,18 +29,13 @@ def test_the_demo_has_no_alertmanager() -> None:
     assert "ALERTMANAGER_EXTERNAL_URL" not in options({}, ports({}, DEMO_PARTS))
 
 
-@pytest.mark.parametrize(
-    "url", ["monitor.example.org", "ftp://monitor", "http://", "http://a b", "https://a/?b", "http://a'b"]
-)
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(StackError, match=r"^GF_SERVER_ROOT_URL=.* is not an address such as https://"):
-        options({"GF_SERVER_ROOT_URL": url}, ports({}))
-
-
-@pytest.mark.parametrize("size", ["20", "0GB", "20 GB", "20GiB", "-1GB", "1.5GB", "all"])
-def test_what_is_no_size_is_refused(size: str) -> None:
-    with pytest.raises(StackError, match=r"^PROMETHEUS_RETENTION_SIZE=.* is not a size such as 20GB or 500MB$"):
-        options({"PROMETHEUS_RETENTION_SIZE": size}, ports({}))
+def test_what_is_no_address_or_no_size_is_refused() -> None:
+    for url in ("monitor.example.org", "ftp://monitor", "http://", "http://a b", "https://a/?b", "http://a'b"):
+        words = r"^GF_SERVER_ROOT_URL=.* is not an address such as https://"
+        assert_refused(StackError, words, options, {"GF_SERVER_ROOT_URL": url}, ports({}))
+    for size in ("20", "0GB", "20 GB", "20GiB", "-1GB", "1.5GB", "all"):
+        words = r"^PROMETHEUS_RETENTION_SIZE=.* is not a size such as 20GB or 500MB$"
+        assert_refused(StackError, words, options, {"PROMETHEUS_RETENTION_SIZE": size}, ports({}))
 
 
 def test_a_running_stack_keeps_what_it_was_given_and_no_defaults() -> None:

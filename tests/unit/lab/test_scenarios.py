@@ -1,0 +1,525 @@
+"""Scenarios of all studies: which steps they mean, how long they take, and what is said of one with a mistake."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from alerts.generator.document import FileError, parse
+from lab import run, scenario, studies
+from lab.allocation import scenario as allocation
+from lab.allocation import switching
+from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation, Elsewhere
+from lab.cgroups import TierLimits
+from lab.environments import Base, Guest, Limited, read
+from lab.factors import scenario as factors
+from lab.factors.cases import Case
+from lab.factors.scenario import FACTORS, SERVERS, WORKLOADS, Factors
+from lab.keys import ScenarioError
+from lab.network import experiment
+from lab.network import scenario as network
+from lab.network.scenario import Configuration, Network, WebLoad
+from lab.scenario import Limit, Step
+from lab.suites import scenario as suites
+from lab.suites.scenario import Suites
+from tests.support.refusals import assert_refused
+from tools.programs import CHECKOUT
+
+SHIPPED = sorted(file.stem for file in scenario.FOLDER.glob("*.yml"))
+MINUTES = {"min": 1, "minutes": 1, "h": 60, "hours": 60}
+
+SITES = "about: Two sites, one with less.\ninstances: [1, 2]\nclients: [500, 800]\nduration: 2m\n"
+SWITCHED = """\
+study: allocation
+about: Two containers, and four.
+magnitudes: [[0.2, 0.8], [0.1, 0.4]]
+intervals: [6s, 30s]
+"""
+OF_TWO = SWITCHED.replace("[[0.2, 0.8], [0.1, 0.4]]", "[[0.2, 0.8]]")
+TARGET = """\
+target:
+  platform: xen
+  host: root@xen1
+  guests: [{name: web1, ssh: root@web1}, db 1]
+"""
+CASES = "study: factors\nabout: Does pinning help?\ncpus: 4\n"
+GUESTS = "guests: [{name: a guest, ssh: root@web1, platform: xen, emulated: true}]\n"
+PATHS = "study: network\nabout: What does a bridge cost?\n"
+SUITES = "study: suites\nabout: Here and in a cgroup.\nenvironments: [base, {name: capped, cap: 0.5}]\n"
+
+
+def documented(name: str) -> list[float]:
+    """How many minutes docs/ says that a scenario takes, in its table and beside its command."""
+    pages = [page.read_text() for page in (CHECKOUT / "docs").glob("lab*.md")]
+    patterns = (rf"(?m)^\| `{name}` \|.* \| ([\d.]+) (min|h) \|$", rf"SCENARIO={name} +# ([\d.]+) (minutes|hours)")
+    found = [(page, pattern) for page in pages for pattern in patterns]
+    return [float(number) * MINUTES[unit] for page, pattern in found for number, unit in re.findall(pattern, page)]
+
+
+def test_shipped_ones_are_valid_and_take_as_long_as_the_documentation_says() -> None:
+    for name in SHIPPED:
+        shipped = studies.load(scenario.find(name))
+        assert shipped.name == name
+        assert len({step.name for step in shipped.steps}) == len(shipped.steps)
+        [line] = re.findall(r"(?m)^\d+ steps, about (.+):$", "\n".join(run.plan(shipped)))
+        planned = sum(float(number) * MINUTES[unit] for number, unit in re.findall(r"(\d+) (min|h)", line))
+        said = documented(name)
+        assert said, name
+        assert said == pytest.approx([planned] * len(said), rel=0.05, abs=1), name
+
+
+def test_a_dry_run_ends_quietly_once_nobody_reads_it() -> None:
+    command = [sys.executable, "-m", "lab", "run", "--dry-run", "allocation"]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dry:
+        assert dry.stdout is not None
+        assert dry.stderr is not None
+        dry.stdout.close()
+        assert dry.stderr.read() == ""
+    assert dry.returncode == 0
+
+
+def test_shipped_ones_have_the_studies_numbers() -> None:
+    scale = scenario.load(scenario.find("scale"))
+    assert (scale.instances, scale.clients) == ((1, 2, 4), (500, 600, 700, 800))
+    switched = studies.load(scenario.find("allocation"))
+    assert isinstance(switched, Allocation)
+    assert (switched.intervals, switched.duration, switched.repetitions) == ((6, 10, 15, 20, 30), 360, 5)
+    caps = {2: (0.5, (0.4, 0.6), (0.3, 0.7), (0.2, 0.8)), 4: (0.25, (0.2, 0.3), (0.15, 0.35), (0.1, 0.4))}
+    for containers, (even, *pairs) in caps.items():
+        assert {(step.mode, step.low, step.high) for step in switched.steps if step.containers == containers} == {
+            (STATIC, even, even),
+            (CONTROL, even, even),
+            *((DYNAMIC, low, high) for low, high in pairs),
+        }
+    varied = studies.load(scenario.find("factors"))
+    assert isinstance(varied, Factors)
+    assert (varied.factors, varied.workloads, varied.overcommit) == (FACTORS, WORKLOADS, (1, 2, 3, 4))
+    of_network = studies.load(scenario.find("network"))
+    assert isinstance(of_network, Network)
+    assert (of_network.repetitions, len(of_network.steps)) == (5, 5 * (3 * 2 * 2 * 2 + 3 * 2))
+    of_suites = studies.load(scenario.find("suites"))
+    assert isinstance(of_suites, Suites)
+    assert (of_suites.repetitions, len(of_suites.steps)) == (5, 5 * 2 * 2)
+    for name in ("allocation-short", "factors-short"):  # enough for an interval
+        assert studies.load(scenario.find(name)).repetitions >= 5
+
+
+class TestConsolidation:
+    def test_steps_run_one_after_the_other(self) -> None:
+        parsed = scenario.parse(SITES + "repetitions: 2\nplacement: [one node, two nodes]\n", "mine.yml")
+        assert parsed.steps[:5] == (
+            Step(1, 500, "one node", 1),
+            Step(1, 800, "one node", 1),
+            Step(2, 500, "one node", 1),
+            Step(2, 800, "one node", 1),
+            Step(1, 500, "two nodes", 1),
+        )
+        assert [parsed.steps[index].name for index in (0, 4, 8)] == ["1x500-1", "two-nodes-1x500-1", "1x500-2"]
+        assert parsed.duration == 120
+
+    def test_a_batch_job_makes_steps_of_their_own(self) -> None:
+        parsed = scenario.parse(SITES + "batch: [none, running, stopped]\n", "mine.yml")
+        assert [(step.name, step.setting) for step in parsed.steps[:3]] == [
+            ("1x500-1", "one node"),
+            ("batch-running-1x500-1", "one node, batch job running"),
+            ("batch-stopped-1x500-1", "one node, batch job stopped"),
+        ]
+
+    def test_limits_of_one_server_come_before_those_of_its_tier(self) -> None:
+        parsed = scenario.parse(SITES + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
+        assert parsed.limit("auction-1", "web") == Limit(weight=200, cap=None)
+        assert parsed.limit("auction-2", "web") == Limit(cap=0.2)
+        assert parsed.limit("auction-2", "db") == Limit()
+
+    def test_they_are_found_by_name_and_by_path_and_say_which_study_they_are(self, tmp_path: Path) -> None:
+        assert_refused(ScenarioError, r"no scenario 'sclae' .*; did you mean scale\?", scenario.find, "sclae")
+        mine = tmp_path / "mine.yml"
+        assert_refused(ScenarioError, r"mine\.yml: no such file", scenario.find, str(mine))
+        mine.write_text(SITES)
+        assert scenario.load(scenario.find(str(mine))).name == "mine"
+        mine.write_bytes(b"about: \xff\n")
+        assert_refused(ScenarioError, "can't be read", scenario.load, mine)
+        mine.write_text(SWITCHED.replace("allocation", "allocations"))
+        words = "mine.yml:1: study: there is no study 'allocations'; did you mean allocation?; without this key"
+        assert_refused(ScenarioError, re.escape(words), studies.load, mine)
+
+
+class TestAllocation:
+    def test_each_block_has_its_own_baseline_and_another_first_step_in_each_repetition(self) -> None:
+        found = allocation.parse(SWITCHED + "repetitions: 2\npinning: [unpinned, pinned]\n", "mine.yml")
+        names = [step.name for step in found.steps]
+        assert names[:6] == [
+            *("2xstatic-6s-1", "2xcontrol-6s-1", "2x0.2-0.8-6s-1"),
+            *("2xstatic-30s-1", "2xcontrol-30s-1", "2x0.2-0.8-30s-1"),
+        ]
+        assert names[12] == "pinned-2xstatic-6s-1"
+        assert names[24:27] == ["2xcontrol-6s-2", "2x0.2-0.8-6s-2", "2xstatic-6s-2"]
+        assert len(names) == 2 * 2 * 2 * 2 * 3
+
+    def test_caps_change_places_and_always_add_up_to_one_cpu(self) -> None:
+        for containers, low, high in ((2, 0.2, 0.8), (4, 0.1, 0.4)):
+            step = allocation.Step(containers, "unpinned", 6, DYNAMIC, low, high, repetition=1)
+            for switches in range(3):
+                caps = [step.cap(container, switches) for container in range(containers)]
+                assert sum(caps) == pytest.approx(1)
+                assert caps[0] == (low, high)[switches % 2]
+                assert set(caps[::2]) | set(caps[1::2]) == {low, high}
+        control = allocation.Step(2, "unpinned", 6, CONTROL, 0.5, 0.5, repetition=1)
+        assert {control.cap(container, switches) for container in (0, 1) for switches in (0, 1)} == {0.5}
+
+    def test_guests_of_another_host_and_each_host_of_a_list_has_a_run(self) -> None:
+        of_one = allocation.parse(OF_TWO + TARGET, "mine.yml")
+        guests = (allocation.Guest("web1", "root@web1"), allocation.Guest("db 1"))
+        assert of_one.target == Elsewhere("xen", "root@xen1", guests, emulated=False)
+        assert [each.name for each in of_one.runs] == ["mine"]
+        emulated = allocation.parse(OF_TWO + TARGET + "  emulated: true\n", "mine.yml").target
+        assert emulated == replace(of_one.target, emulated=True)
+        two = """\
+target:
+- {platform: xen, host: root@xen1, guests: [a, b]}
+- {platform: kvm, host: "ssh://root@kvm1:22", guests: [c, d]}
+"""
+        what = allocation.parse(OF_TWO + two, "mine.yml")
+        assert [(each.name, each.target) for each in what.runs] == [
+            ("mine-xen1", Elsewhere("xen", "root@xen1", (allocation.Guest("a"), allocation.Guest("b")))),
+            ("mine-kvm1-22", Elsewhere("kvm", "ssh://root@kvm1:22", (allocation.Guest("c"), allocation.Guest("d")))),
+        ]
+        assert {each.steps for each in what.runs} == {what.steps}
+        on = [line for line in switching.plan(what) if line.startswith("On ")]
+        assert on == ["On root@xen1, over ssh:", "On ssh://root@kvm1:22, over ssh:"]
+
+
+class TestFactors:
+    def test_each_factor_is_a_few_cases_that_differ_in_it_alone(self) -> None:
+        found = factors.parse(CASES + "caps: 0.5\novercommit: [2, 3]\n" + GUESTS, "mine.yml")
+        assert {factor: [case.name for case in found.cases(factor, "cpu")] for factor in FACTORS} == {
+            factors.VIRTUALISATION: ["base", "1 server on 1 CPU, pinned", "a guest"],
+            SERVERS: [f"{n} server{'s' if n > 1 else ''} on 4 CPUs, free" for n in (1, 2, 3, 4)],
+            factors.OVERCOMMIT: [f"{n} servers on 4 CPUs, free" for n in (4, 8, 12)],
+            factors.AFFINITY: [
+                *("1 server on 4 CPUs, free", "1 server on 4 CPUs, pinned"),
+                *("4 servers on 4 CPUs, free", "4 servers on 4 CPUs, pinned"),
+            ],
+            factors.SPARE_CORE: ["4 servers on 4 CPUs, pinned", "3 servers on 4 CPUs, pinned"],
+            factors.WEIGHTS: ["1 server on 1 CPU, pinned", "2 servers on 1 CPU, pinned, weights 100:300"],
+            factors.CAPS: ["1 server on 1 CPU, pinned", "1 server on 1 CPU, pinned, cap 0.5"],
+        }
+        single = factors.parse(CASES.replace("4", "1") + "factors: [overcommit]\n", "mine.yml")
+        names = [case.name for case in single.cases(factors.OVERCOMMIT, "cpu")]
+        assert names[:2] == ["1 server on 1 CPU, free", "2 servers on 1 CPU, free"]
+
+    def test_a_case_of_several_factors_is_measured_once_and_none_is_always_the_first(self) -> None:
+        found = factors.parse(CASES + "repetitions: 2\nworkloads: cpu\n", "mine.yml")
+        first, second = ([step for step in found.steps if step.repetition == number] for number in (1, 2))
+        assert len({step.case for step in first}) == len(first)
+        assert {step.case for step in first} == {step.case for step in second}
+        assert second[-1].case == first[0].case
+        assert first[0].name == "cpu-base-1"
+
+    def test_factors_of_the_cpu_act_on_what_computes_alone(self) -> None:
+        found = factors.parse(CASES + "workloads: [disk, network]\nrepetitions: 1\n" + GUESTS, "mine.yml")
+        for workload in ("disk", "network"):
+            assert {step.case.name for step in found.steps if step.workload == workload} == {
+                *("base", "1 server on 1 CPU, pinned"),
+                *(case.name for case in found.cases(SERVERS, workload)),
+            }
+
+    def test_the_name_of_a_case_says_all_of_it(self) -> None:
+        many = Case(3, 4, weights=(1, 10_000, 7), cap=0.125)
+        for case in (Case(), Case(8, 2, pinned=False), Case(2, weights=(100, 300)), Case(cap=0.05), many):
+            assert Case.parse(case.name) == case
+            assert case.overcommit == case.servers / case.cpus
+        for name in ("base", "a guest", "4 servers", "2 servers on 1 CPU, pinned, weights 100:300, server 1"):
+            assert Case.parse(name) is None
+
+    def test_pinned_servers_take_turns_on_the_cpus_and_leave_the_last_spare(self) -> None:
+        assert Case(4, 2).places([6, 7]) == ["6", "7", "6", "7"]
+        assert Case(3, 4).places([4, 5, 6, 7]) == ["4", "5", "6"]
+        assert Case(2, 4, pinned=False).places([4, 5, 6, 7]) == ["4,5,6,7"] * 2
+
+
+class TestNetwork:
+    def test_configurations_take_turns_in_being_the_first(self) -> None:
+        text = PATHS + "paths: [loopback, veth]\ndirections: send\nsizes: 256\noffloads: on\nrepetitions: 2\n"
+        assert [step.name for step in network.parse(text, "mine.yml").steps] == [
+            "loopback-send-256-offloads-on-1",
+            "veth-send-256-offloads-on-1",
+            "veth-send-256-offloads-on-2",
+            "loopback-send-256-offloads-on-2",
+        ]
+        with_web = network.parse(text.replace("repetitions: 2", "web_rates: 50\nrepetitions: 1"), "mine.yml").steps
+        loads = [step.configuration for step in with_web if isinstance(step.configuration, WebLoad)]
+        assert loads == [WebLoad(path, size, 50) for path in ("loopback", "veth") for size in (1_024, 131_072)]
+
+    def test_each_is_read_from_its_name(self) -> None:
+        guests = "web_rates: 50\nguests:\n  - {name: web 1, ssh: root@web1, platform: xen}\n"
+        for step in network.parse(PATHS + guests, "mine.yml").steps:
+            assert type(step.configuration).parse(step.configuration.name) == step.configuration
+        assert Configuration.parse("tap, send, 256 bytes, offloads on") is None
+        assert Configuration.parse(WebLoad("veth", 1_024, 50).name) is None
+
+    def test_a_guest_is_another_path_whose_offloads_stay_as_they_are_and_the_plan_has_every_command(self) -> None:
+        text = PATHS + "guests:\n  - {name: web 1, ssh: root@web1, platform: xen}\npaths: veth\nsizes: 256\n"
+        parsed = network.parse(text + "web_rates: 50\nduration: 7s\nrepetitions: 1\n", "mine.yml")
+        assert [step.name for step in parsed.steps if step.configuration.path.startswith("guest")] == [
+            "guest-web-1-send-256-offloads-unchanged-1",
+            "guest-web-1-receive-256-offloads-unchanged-1",
+            "guest-web-1-web-1024-50-1",
+            "guest-web-1-web-131072-50-1",
+        ]
+        plan = "\n".join(experiment.plan(parsed))
+        for command in (
+            'On root@web1: echo "$SSH_CONNECTION", which says its ADDRESS',
+            "On root@web1: iperf3 --server --bind=ADDRESS --port=5201",
+            "On this machine: iperf3 --client=ADDRESS --port=5201 --json --length=256 --no-delay --time=7",
+            "On root@web1: nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp",
+            "veth: /usr/sbin/nginx ",
+            "-rate=50/s -duration=7s",
+            "GET http://192.0.2.1:8080/131072",
+            "GET http://ADDRESS:8080/131072",
+        ):
+            assert command in plan
+
+
+class TestSuites:
+    def test_environments_take_turns_and_a_suite_without_a_copy_has_no_steps(self) -> None:
+        found = suites.parse(SUITES + "suites: [lmbench, stress-ng, nbench]\nrepetitions: 2\n", "mine.yml")
+        assert [step.name for step in found.steps] == [
+            *("base-lmbench-1", "base-stress-ng-1", "capped-lmbench-1", "capped-stress-ng-1"),
+            *("capped-lmbench-2", "capped-stress-ng-2", "base-lmbench-2", "base-stress-ng-2"),
+        ]
+        given = suites.parse(SUITES + "nbench: /opt/nbench\n", "mine.yml")
+        assert {step.suite for step in given.steps} == {"lmbench", "stress-ng", "nbench"}
+
+    def test_environments_of_this_machine_have_the_same_cpus(self) -> None:
+        base, capped = suites.parse(SUITES + "cpus: 0-1,3\n", "mine.yml").environments
+        assert isinstance(base, Base)
+        assert isinstance(capped, Limited)
+        assert (base.cpus, capped.limits.cpus, capped.limits.cap) == ("0-1,3", "0-1,3", 0.5)
+        alone, _ = suites.parse(SUITES, "mine.yml").environments
+        assert isinstance(alone, Base)
+        assert str(alone.cpus).isdecimal()
+
+    def test_an_environment_is_the_machine_a_cgroup_or_a_guest(self) -> None:
+        def of(text: str, cpus: str | None = None) -> object:
+            document = parse(f"environments:\n  - {text}\n", "mine.yml")
+            assert document is not None
+            return read(document.entries()["environments"].items()[0], cpus)
+
+        assert of("base", "1") == Base("1")
+        assert of("{name: capped, cap: 0.2}", "1") == Limited("capped", TierLimits(100, 0.2, "1"))
+        assert of("{name: light, weight: 50}") == Limited("light", TierLimits(50, None, None))
+        guest = "{name: web, ssh: root@web1, platform: xen, emulated: true}"
+        assert of(guest, "1") == Guest("web", "root@web1", "xen", emulated=True)
+        assert of(guest.replace(", emulated: true", "")) == Guest("web", "root@web1", "xen", emulated=False)
+        for text, message in (
+            ("hase", ": 'hase' is not base; others have keys, such as {name: capped, cap: 0.5}"),
+            ("{cap: 1}", ": name is missing, for example `name: capped`"),
+            ("{name: a, cap: 0.01}", ".cap: 0.01 is less than the smallest cap, 0.05 CPUs"),
+            ("{name: a, weight: 0}", ".weight: '0' is not a whole number from 1 to 10000"),
+            ("{name: a, emulated: true}", ".emulated: is only for guests, which have the key ssh"),
+            ("{name: a, ssh: b, platform: kvm, cap: 1}", ".cap: is only for cgroups of this machine; a guest has what"),
+            ("{name: a, ssh: b}", ".ssh: say below it what the guest runs on: platform: xen or openvz or kvm"),
+            ("{name: a, ssh: b, platform: kwm}", ".platform: 'kwm' is no platform; did you mean kvm?"),
+            ("{name: a, ssh: b, platform: kvm, emulated: 1}", ".emulated: '1' is neither true nor false"),
+            ("[base]", ": must be a mapping, such as `key: value`"),
+        ):
+            assert_refused(FileError, re.escape(f"mine.yml:2: environments[1]{message}"), of, text)
+
+
+class Mistakes(NamedTuple):
+    """A study's parser, a text without a mistake, and what is said once this is added to it."""
+
+    parse: Callable[[str, str], object]
+    valid: str
+    said: tuple[tuple[str, str], ...]
+
+
+ADDED = (
+    Mistakes(
+        scenario.parse,
+        SITES,
+        (
+            ("instanzes: 1\n", "5: instanzes: no such key; did you mean instances?"),
+            ("colour: red\n", "5: colour: no such key; there are about, instances, clients, duration, warm_up, "),
+            ("warm_up: 20\n", "5: warm_up: '20' is not a time from 0s to 3600s, such as 90s or 2m"),
+            ("repetitions: many\n", "5: repetitions: 'many' is not a whole number from 1 to 100"),
+            ("repetitions: [1, 2]\n", "5: repetitions: must be a whole number from 1 to 100"),
+            ("seed: 1\nseed: 2\n", "6: seed: is there twice"),
+            ("placement: three nodes\n", "5: placement: there is no placement 'three nodes'; did you mean two nodes?"),
+            (
+                "placement:\n- one node\n- one node\n",
+                "7: placement[2]: 'one node' is there twice; to run it again, use",
+            ),
+            ("batch: [none, run]\n", "5: batch[2]: 'run' is none; did you mean running?"),
+            ("placement: []\n", "5: placement: the list is empty"),
+            ("limits: 0.2\n", "5: limits: must be a mapping, such as `key: value`"),
+            ("limits:\n  wed: {cap: 0.2}\n", "6: limits.wed: no such key; did you mean web?"),
+            ("limits:\n  web:\n    cpa: 0.2\n", "7: limits.web.cpa: no such key; did you mean cap?"),
+            ("limits: {web: {cap: 0.01}}\n", "5: limits.web.cap: 0.01 is not a number of CPUs from 0.05, such as 0.2"),
+            ("limits:\n  auction-3-db: {}\n", "6: limits.auction-3-db: no such instance runs: there are at most 2"),
+            ("seed: [1\n", "6: is not YAML: expected ',' or ']', but got '<stream end>'"),
+        ),
+    ),
+    Mistakes(
+        allocation.parse,
+        SWITCHED,
+        (
+            ("pining: pinned\n", "5: pining: no such key; did you mean pinning?"),
+            ("pinning: [pinned, free]\n", "5: pinning[2]: 'free' is none; there are unpinned, pinned"),
+            ("duration: 59s\n", "5: duration: 59 s are too short for switches every 30 s: give at least 60s"),
+            ("duration: 90.5s\n", "5: duration: must be whole seconds"),
+            ("duration: 90\n", "5: duration: '90' is not a time from 6s to 86400s, such as 90s or 2m"),
+            (TARGET, "3: magnitudes[2]: is of 4 containers, but root@xen1 has 2 guests"),
+        ),
+    ),
+    Mistakes(
+        allocation.parse,
+        OF_TWO,
+        (
+            (TARGET.replace("xen\n", "xem\n"), "6: target.platform: 'xem' is no platform; did you mean xen?"),
+            (TARGET.replace("host", "hots"), "7: target.hots: no such key; did you mean host?"),
+            (TARGET.replace(", db 1", ""), "8: target.guests: must be two or four guests, not 1"),
+            (TARGET.replace("db 1", "web1"), "8: target.guests: two guests have the same name"),
+            (TARGET.replace("db 1", "{name: db}"), "8: target.guests[2]: ssh is missing, for example `ssh: root@web1`"),
+            (TARGET.replace("db 1", "-c"), "8: target.guests[2]: '-c' is no name: it must be printable, and not begin"),
+            (TARGET.replace("db 1", r'"a\nb"'), r"8: target.guests[2]: 'a\nb' is no name: it must be printable, and"),
+            ("target: []\n", "5: target: the list is empty"),
+            (
+                "target: [{platform: xen, host: a@xen, guests: [a, b]}, {platform: xen, host: xen, guests: [c, d]}]\n",
+                "5: target[2]: the host xen is there twice, and has one run",
+            ),
+            (
+                f"{TARGET}pinning: pinned\n",
+                "9: pinning: is of cgroups: how a host's guests are pinned is left as it is",
+            ),
+        ),
+    ),
+    Mistakes(
+        factors.parse,
+        CASES,
+        (
+            ("overcommits: 2\n", "4: overcommits: no such key; did you mean overcommit?"),
+            ("factors: [weight]\n", "4: factors[1]: 'weight' is none; did you mean weights?"),
+            ("workloads: [gpu]\n", "4: workloads[1]: 'gpu' is none; did you mean cpu?"),
+            ("workloads: [disk]\nfactors: [caps]\n", "5: factors: none of them acts on disk: take virtualisation or"),
+            ("overcommit: [0.5]\n", "4: overcommit[1]: '0.5' is not a whole number from 1 to 16"),
+            ("caps: [1.5]\n", "4: caps[1]: 1.5 is no cap for one thread: give at least 0.05 CPUs, and less than one"),
+            ("weights: [100, 100]\n", "4: weights: must be two different weights, such as [100, 300]"),
+            ("weights: [100]\n", "4: weights: must be two different weights, such as [100, 300]"),
+            ("duration: 2.5s\n", "4: duration: must be whole seconds"),
+            ("warm_up: 0s\n", "4: warm_up: '0s' is not a time from 1s to 600s, such as 90s or 2m"),
+            ("guests: [base]\n", "4: guests[1]: is no guest: give its name, ssh and platform; the machine itself and"),
+            (GUESTS.replace("a guest", "base"), "4: guests[1]: the name 'base' is taken; give it another"),
+            (GUESTS.replace("a guest", "1on1-pinned"), "4: guests: two steps would be called cpu-1on1-pinned-1: make"),
+            ("caps: [0.3000001, 0.3000002]\n", "4: caps: two steps would be called cpu-1on1-pinned-cap-0.3-1: make"),
+        ),
+    ),
+    Mistakes(
+        network.parse,
+        PATHS,
+        (
+            ("web_rates: [50, 0]\n", "3: web_rates[2]: '0' is not a whole number from 1 to 100000"),
+            ("guests: [base]\n", "3: guests[1]: is no guest: give its name, ssh and platform"),
+            ("guests: [{name: a, ssh: b}]\n", "3: guests[1].ssh: say below it what the guest runs on"),
+            (
+                "guests: [{name: a b, ssh: b, platform: xen}, {name: a-b, ssh: c, platform: xen}]\n",
+                "3: guests[2]: the name 'a-b' is taken",
+            ),
+            ("paths: [veth, bridges]\n", "3: paths[2]: 'bridges' is none; did you mean bridge?"),
+            ("directions: both\n", "3: directions: 'both' is none; there are send, receive"),
+            ("sizes: [256, 8]\n", "3: sizes[2]: '8' is not a whole number from 16 to 1048576"),
+            ("sizes: [256, 256]\n", "3: sizes[2]: 256 is there twice"),
+            ("offloads: maybe\n", "3: offloads: 'maybe' is none"),
+            ("duration: 1.5s\n", "3: duration: must be whole seconds"),
+            ("warm_up: 0s\n", "3: warm_up: '0s' is not a time from 1s"),
+            ("path: veth\n", "3: path: no such key; did you mean paths?"),
+        ),
+    ),
+    Mistakes(
+        suites.parse,
+        SUITES,
+        (
+            ("suites: lmbensch\n", "4: suites: there is no suite 'lmbensch'; did you mean lmbench?"),
+            (
+                "suites: [lmbench, lmbench]\n",
+                "4: suites[2]: 'lmbench' is there twice; to run it again, use repetitions",
+            ),
+            ("unixbench: UnixBench\n", "4: unixbench: 'UnixBench' is not an absolute path, which each environment"),
+            ("megabytes: 100\n", "4: megabytes: 100 is not a power of two, as lmbench's sizes are"),
+            ("cpus: all\n", "4: cpus: 'all' is not a list of CPUs, such as 1 or 0-1,3"),
+            ("settel: 5s\n", "4: settel: no such key; did you mean settle?"),
+        ),
+    ),
+)
+# A part of the valid text that another one replaces.
+REPLACED = (
+    (scenario.parse, SITES, SITES, "", "1: is empty; see docs/lab.md for what belongs there"),
+    (scenario.parse, SITES, SITES, "about: x\n", "1: instances is missing, for example `instances: 1`"),
+    (scenario.parse, SITES, SITES, "- scale\n", "1: must be a mapping, such as `key: value`"),
+    (scenario.parse, SITES, "[1, 2]", "[1, 0]", "2: instances[2]: '0' is not a whole number from 1 to 32"),
+    (scenario.parse, SITES, "2m", "2 h", "4: duration: '2 h' is not a time from 15s to 86400s, such as 90s or 2m"),
+    (scenario.parse, SITES, "2m", "14s", "4: duration: '14s' is not a time from 15s to 86400s, such as 90s or 2m"),
+    (scenario.parse, SITES, "800", "10001", "3: clients[2]: '10001' is not a whole number from 1 to 10000"),
+    (
+        scenario.parse,
+        SITES,
+        "[1, 2]\nclients: [500, 800]",
+        "32\nclients: 10000",
+        "3: clients: 10000 for each of 32 instances are 320000: at most 10000 clients can be played at a time",
+    ),
+    (allocation.parse, OF_TWO, "[[0.2, 0.8]]", "[]", "3: magnitudes: the list is empty"),
+    (allocation.parse, OF_TWO, "[[0.2, 0.8]]", "[0.2, 0.8]", "3: magnitudes[1]: must be a list"),
+    (allocation.parse, OF_TWO, "0.2, 0.8", "0.2", "3: magnitudes[1]: must be the smaller and the larger cap, such as"),
+    (allocation.parse, OF_TWO, "0.8", "x", "3: magnitudes[1][2]: must be a number, such as 0.5"),
+    (
+        allocation.parse,
+        OF_TWO,
+        "0.2, 0.8",
+        "0.5, 0.5",
+        "3: magnitudes[1]: the first cap must be the smaller one; equal",
+    ),
+    (allocation.parse, OF_TWO, "0.2, 0.8", "0.01, 0.99", "3: magnitudes[1]: 0.01 is less than the smallest cap, 0.05"),
+    (
+        allocation.parse,
+        OF_TWO,
+        "0.8]",
+        "0.8], [0.2, 0.7]",
+        "3: magnitudes[2]: caps of two containers add up to 1, those",
+    ),
+    (allocation.parse, OF_TWO, "0.8]", "0.8], [0.2, 0.8]", "3: magnitudes[2]: is there twice; to run it again, use"),
+    (allocation.parse, OF_TWO, "6s", "2s", "4: intervals[1]: '2s' is not a time from 3s to 3600s"),
+    (allocation.parse, OF_TWO, "30s", "200s", "4: intervals: 360 s are too short for switches every 200 s: give at"),
+    (
+        allocation.parse,
+        OF_TWO + TARGET,
+        "0.2, 0.8",
+        "0.333, 0.667",
+        "3: magnitudes[1]: caps of xen are whole percent of a CPU, such as 0.25",
+    ),
+    (factors.parse, CASES, "4", "1", "3: cpus: affinity needs at least two CPUs; leave it out of factors"),
+    (factors.parse, CASES, "4\n", "64\novercommit: 16\n", "4: overcommit: 1024 virtual servers at the largest over"),
+    (network.parse, PATHS, PATHS, "", "1: is empty; see docs/lab-network.md"),
+    (suites.parse, SUITES, "base, {", "{", "3: environments: base is missing, with which all others are compared: add"),
+    (suites.parse, SUITES, "base, {", "base, base, {", "3: environments[2]: base is there twice; to run it again, use"),
+)
+
+
+def test_mistakes_are_named_with_line_key_and_what_would_be_right() -> None:
+    for study in ADDED:
+        study.parse(study.valid, "mine.yml")
+        for added, message in study.said:
+            assert_refused(
+                ScenarioError, f"^mine.yml:{re.escape(message)}", study.parse, study.valid + added, "mine.yml"
+            )
+    for parser, valid, was, becomes, message in REPLACED:
+        assert was in valid
+        broken = valid.replace(was, becomes, 1)
+        assert_refused(ScenarioError, f"^mine.yml:{re.escape(message)}", parser, broken, "mine.yml")
