@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from tests.dashboards.hosts import CAPS, DOMAINS, WAITS
+from tests.dashboards.history import CAPS, WAITS
+from tests.dashboards.history import CPUS_OF_DOMAINS as DOMAINS
 
 Values: TypeAlias = float | Mapping[str, float]
 
@@ -83,8 +84,10 @@ NETWORK = {name: 10e6 * cpus for name, cpus in DOMAINS.items()}
 
 HOST_XEN = View(
     "host",
-    on("xen1", "xen"),
+    {**on("xen1", "xen"), "platform": "xen"},
     {
+        # It opens on the host with the severest alerts, and of equal ones on that with more overhead.
+        "$host": {"xen1": 1001 + 0.4 * OWN / USED, "down1": 1000, "mute1": 1, "xen2": 0},
         "": 0,
         "Overhead ratio": {"xen1": OWN / USED},
         "Overhead (CPUs)": {"xen1": OWN},
@@ -129,6 +132,16 @@ HOST_XEN = View(
     },
 )
 
+HOST_MUTE = View(
+    "host",
+    on("mute1", "xen"),
+    {
+        "Virtual servers: CPU used": {},
+        "Overhead ratio": {},
+        "Alerts: Active for": By(["alertname"], {"SourceFailing": 240, "ClockSkewed": 240}),
+        "Monitoring CPU by job": {"xentop": 0.004},
+    },
+)
 HOST_BASE = View(
     "host",
     on("base1", "base"),
@@ -780,7 +793,11 @@ MONITOR = View(
 MONITOR_OF_LAB = View(
     "monitor",
     {"hosts": "lab1"},
-    {"Charged waiting / kernel's": {"lab1 sched": 0.99}, "Context switches": {"lab1 sched": 5000}},
+    {
+        "Charged waiting / kernel's": {"lab1 sched": 0.99},
+        "Context switches": {"lab1 sched": 5000},
+        "Source failures: Failures": By(["source", "reason"], {"access log of auction-1 unparsed": 600}),
+    },
 )
 
 # --- The lab's runs (experiments.py) ----------------------------------------------------------------------------------
@@ -792,6 +809,7 @@ EXPERIMENTS = View(
     {"hosts": "lab1", "run": "20261121T090512-suites|20261121T120000-allocation-short"},
     {
         "": 0,
+        "$baseline": {"base": 2, "capped": 1},
         "Runs: Steps planned": By(["study"], {"suites": 4, "allocation": 6}),
         "Runs: Steps begun": By(["study"], {"suites": 4, "allocation": 6}),
         "Tests by environment: Relative": By(["environment"], {"base": 1, "capped": 2.5}),
@@ -924,6 +942,7 @@ OPENVZ = View(
     on("vz1", "openvz", ctid="web"),
     {
         "": {},
+        "$ctid": each(0.75 * 720),
         "Beancounter failures": 11 * (0.5 + 0.25) * 600,
         "Max wait for a CPU": 0.02,
         "Dirty memory": 11 * 65536,
@@ -1046,7 +1065,7 @@ PROFILE_OVER_TIME = View(
 )
 
 VIEWS = [
-    *(FLEET, HOST_XEN, HOST_BASE, HOST_LAB, VIRTUAL_SERVERS, NEIGHBOURS_PAGE, APPLICATIONS),
+    *(FLEET, HOST_XEN, HOST_MUTE, HOST_BASE, HOST_LAB, VIRTUAL_SERVERS, NEIGHBOURS_PAGE, APPLICATIONS),
     *(CONSOLIDATION, CONSOLIDATION_OF_ONE, COSTS, EVENTS, EVENTS_OF_MACHINE, PROFILE),
     *(MONITOR, MONITOR_OF_LAB, EXPERIMENTS, XEN, KVM, OPENVZ),
     *(APPLICATIONS_THAT_DIFFER, COSTS_OVER_TIME, PROFILE_OVER_TIME, PLAYED, PLAYED_BY_THE_DEMO),

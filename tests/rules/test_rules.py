@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.program import program_path
+from tools.exporters import PLATFORMS
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ["prometheus/rules/*.yml", "alerts/rules/*.yml"]
@@ -21,6 +22,20 @@ RULE_FILES = sorted(file for pattern in [*WRITTEN, *GENERATED] for file in ROOT.
 # Tests of several rule files together: with intervals unlike those files' own, or with guests that come and go.
 OF_SEVERAL = {ROOT / "prometheus/tests/seldom.yml", *ROOT.glob("prometheus/tests/churn_*.yml")}
 TEST_FILES = sorted([*ROOT.glob("prometheus/tests/*.yml"), *ROOT.glob("alerts/tests/*.yml")])
+
+
+def rules_in_order(*others: Path) -> list[Path]:
+    """All rule files, in an order in which promtool may evaluate them: those that make records before their readers.
+
+    Others, which say where applications run, come before what is derived from platforms.
+    """
+    platforms = [f"prometheus/rules/{name}.yml" for name in (*PLATFORMS, "openvz_beancounters", "events", "waits")]
+    first = [ROOT / name for name in (*platforms, "prometheus/rules/generated/requests.yml")]
+    alerts = [file for file in RULE_FILES if file.is_relative_to(ROOT / "alerts")]
+    derived = ROOT / "prometheus/rules/derived.yml"
+    rest = [file for file in RULE_FILES if file not in {*first, *alerts, derived}]
+    generated = [file for file in alerts if file.parent.name == "generated"]
+    return [*first, *others, derived, *rest, *generated, *(file for file in alerts if file not in generated)]
 
 
 def run(program: str, *arguments: str | Path) -> str:
