@@ -1,7 +1,6 @@
 """While guests come and go, recorded CPU usage of hosts, overhead and applications is right in any five minutes.
 
-Evaluated by promtool, with scrapes that never coincide with an evaluation, as in reality; test_churn_watched compares
-a real Prometheus with the same truth.
+Evaluated by promtool, with scrapes that never coincide with an evaluation, as in reality.
 """
 
 from __future__ import annotations
