@@ -55,8 +55,8 @@ class Answer:
     ref_id: str
     series: int
     """Series with at least one finite number: NaN draws nothing."""
-    values: Sequence[float]
-    """The finite numbers of all of them."""
+    samples: Sequence[tuple[float, float]]
+    """The finite numbers of all of them, with their times."""
     unit: str
     """The panel's, as Grafana calls it; "" where its columns have their own."""
 
@@ -112,8 +112,8 @@ def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str],
     return found
 
 
-def _answer(panel: str, ref_id: str, series: list[list[float]], unit: str = "") -> Answer:
-    return Answer(panel, ref_id, len(series), [value for values in series for value in values], unit)
+def _answer(panel: str, ref_id: str, series: list[list[tuple[float, float]]], unit: str = "") -> Answer:
+    return Answer(panel, ref_id, len(series), [sample for samples in series for sample in samples], unit)
 
 
 def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -175,7 +175,7 @@ def _values(prometheus: str, query: str, pattern: str) -> list[str]:
     return values
 
 
-def _series(client: PrometheusClient, expr: str, shown: Shown, *, instant: bool) -> list[list[float]]:
+def _series(client: PrometheusClient, expr: str, shown: Shown, *, instant: bool) -> list[list[tuple[float, float]]]:
     """The finite numbers of each series that has any."""
     now = time.time()
     if instant:
@@ -185,6 +185,6 @@ def _series(client: PrometheusClient, expr: str, shown: Shown, *, instant: bool)
     return _finite(series["values"] for series in client.get("query_range", window)["result"])
 
 
-def _finite(result: Iterable[Iterable[tuple[float, str]]]) -> list[list[float]]:
-    found = [[float(value) for _, value in samples if math.isfinite(float(value))] for samples in result]
-    return [values for values in found if values]
+def _finite(result: Iterable[Iterable[tuple[float, str]]]) -> list[list[tuple[float, float]]]:
+    found = [[(at, float(value)) for at, value in samples if math.isfinite(float(value))] for samples in result]
+    return [samples for samples in found if samples]
