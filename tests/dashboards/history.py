@@ -5,12 +5,11 @@ test_values.py has what panels show of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.dashboards import experiments
-from tests.support.hosts import Target, Watching, exposed
+from tests.support.hosts import Target, Watching, every_metric, exposed
 from tests.support.hosts.feeds import Server, cadvisor, node, perf, sched, sensor, total, xentop
 
 MINUTES, STEP_SECONDS = 12, 15
@@ -133,14 +132,7 @@ def events(cpu: float, misses: float) -> Server:
 def machine(visited: int) -> Server:
     """The host itself, which misses caches twice as often as without sites, and all tiers on it."""
     of_all = total([events(CPU_OF_HOST * CLIENTS * visited, 4), *tiers(visited).values()])
-    return Server(
-        cpu=of_all.cpu,
-        instructions=of_all.instructions,
-        cycles=of_all.cycles,
-        llc_misses=of_all.llc_misses,
-        dtlb_misses=of_all.dtlb_misses,
-        itlb_misses=of_all.itlb_misses,
-    )
+    return replace(of_all, memory=0, receive=0, transmit=0)
 
 
 def access_logs(visited: int) -> Iterator[str]:
@@ -173,207 +165,6 @@ STEP_OF_LAB = (
     'run="20261121T090512-scale",scenario="scale",step="4x800-1",instances="4",clients="800",placement="one node",'
     'repetition="1"'
 )
-
-
-# A platform's own metrics: a series, its value, and what is added to it each second. A series OF a guest is there for
-# two, db with ten times as much as web. No two metrics of one kind are alike, so that none is taken for another.
-_FACTORS = {"web": 1, "db": 10}
-_NUMBERS = {"domain": ',domid="{}"', "guest": ',pid="{}"'}
-XEN = """
-xen_host_domains 3
-xen_host_cpus 8
-xen_host_cpu_hertz 2.4e9
-xen_host_memory_bytes 16e9
-xen_host_memory_free_bytes 5e9
-xen_host_info{version="4.17"} 1
-xen_cpupool_info{cpupool="Pool-0",scheduler="credit2"} 1
-xen_cpupool_cpus{cpupool="Pool-0"} 6
-xen_cpupool_timeslice_seconds{cpupool="Pool-0"} 0.03
-xen_cpupool_ratelimit_seconds{cpupool="Pool-0"} 0.001
-xen_trace_windows_total ~0.0625
-xen_trace_lost_records_total ~17
-xentop_up 1
-xentop_source_up{source="xl"} 0
-xentop_source_up{source="libxenstat"} 1
-xentop_source_info{source="xl",detail="xl"} 1
-xentop_source_errors_total{source="xl",reason="timeout"} ~0.05
-xentop_source_reads_total{source="xl"} ~0.2
-xentop_source_seconds_total{source="xl"} ~0.06
-xentop_source_cpu_seconds_total{source="xl"} ~0.02
-xentop_source_age_seconds{source="xl"} 4
-xentop_encode_seconds_total ~0.003
-xentop_encode_errors_total ~0.01
-xentop_iteration_age_seconds 1.4
-xentop_iteration_unknown_lines 6
-xentop_build_info{version="0.1.0",python="3.9"} 1
-process_cpu_seconds_total ~0.005
-process_open_fds 20
-process_max_fds 80
-xen_domain_info{OF,type="pvh",os="Debian",cpupool="Pool-0",uuid="u",role="",ssid=""} 1
-xen_domain_vcpus{OF} 2
-xen_domain_memory_bytes{OF} 1e9
-xen_domain_cpu_seconds_total{OF} ~0.5
-xen_domain_scheduler_changes_total{OF,what="cap"} ~0.5
-xen_domain_scheduler_weight{OF} 256
-xen_domain_cpu_limit_cpus{OF} 0.75
-xen_domain_scheduler_budget_seconds{OF} 0.004
-xen_domain_scheduler_period_seconds{OF} 0.01
-xen_domain_runstate_missed_changes_total{OF} ~19
-xen_domain_cache_occupancy_bytes{OF,socket="0"} 3e6
-xen_domain_memory_bandwidth_bytes_per_second{OF,socket="0",memory="local"} 4e6
-xen_vcpu_cpu_seconds_total{OF,vcpu="0"} ~0.3
-xen_vcpu_cpu_seconds_total{OF,vcpu="1"} ~0.2
-xen_vcpu_cpu{OF,vcpu="0"} 7
-xen_domain_network_receive_errors_total{OF,vif="0"} ~2
-xen_domain_network_transmit_errors_total{OF,vif="0"} ~3
-xen_domain_network_receive_drops_total{OF,vif="0"} ~5
-xen_domain_network_transmit_drops_total{OF,vif="0"} ~7
-xen_domain_network_receive_packets_total{OF,vif="0"} ~110
-xen_domain_network_transmit_packets_total{OF,vif="0"} ~130
-xen_domain_block_info{OF,vbd="xvda",type="BlkBack",device="ca:0"} 1
-xen_domain_block_out_of_requests_total{OF,vbd="xvda"} ~1.5
-xen_domain_block_read_requests_total{OF,vbd="xvda"} ~20
-xen_domain_block_write_requests_total{OF,vbd="xvda"} ~30
-"""
-PERF = """
-resctrl_llc_occupancy_bytes{OF,cache="0"} 7e6
-resctrl_memory_bytes_total{OF,cache="0"} ~500
-resctrl_local_memory_bytes_total{OF,cache="0"} ~400
-perf_event_bytes_total{cpu="0",event="reads",group="memory",pmu="imc"} ~6000
-perf_event_joules_total{cpu="0",event="pkg",group="power",pmu="power"} ~35
-perf_event_seconds_total{cpu="0",event="task-clock",group="clock",pmu=""} ~1.25
-perf_cgroup_event_seconds_total{cgroup="/web",event="task-clock",group="clock",pmu=""} ~0.125
-perf_open_counters 48
-perf_profile_seconds_total ~0.75
-perf_profile_lost_samples_total ~9
-perf_profile_info{event="cycles",pace="99 Hz",scope="kernel"} 1
-perf_profile_samples_total{domain="",event="cycles",symbol="copy",image="vmlinux",space="kernel"} ~30
-perf_profile_samples_total{domain="",event="cycles",symbol="main",image="httpd",space="user"} ~10
-"""
-SSH = """
-ssh_failures_total{target="dom0",reason="timeout"} ~0.01
-ssh_connections_total{target="dom0"} ~0.02
-ssh_connected{target="dom0"} 1
-ssh_requests_total{target="dom0"} ~0.5
-ssh_received_bytes_total{target="dom0"} ~4000
-ssh_client_cpu_seconds_total{target="dom0"} ~0.03
-"""
-KVM = """
-kvm_host_guests 2
-kvm_host_cpus 16
-kvm_host_cpu_seconds_total ~1.4
-kvm_host_guest_seconds_total ~0.66
-kvm_guest_info{OF,title="t",manager="libvirt",accelerator="kvm",id="1",uuid="u"} 1
-kvm_guest_state{OF,state="running"} 1
-kvm_guest_state{OF,state="paused"} 0
-kvm_guest_time_absent{OF,reason="tcg"} 1
-kvm_guest_start_time_seconds{OF} 30
-kvm_guest_vcpus{OF} 2
-kvm_guest_memory_resident_bytes{OF} 1e9
-kvm_guest_memory_balloon_bytes{OF} 2e9
-kvm_guest_memory_limit_bytes{OF} 3e9
-kvm_guest_cpu_seconds_total{OF} ~0.1
-kvm_guest_guest_seconds_total{OF} ~0.06
-kvm_vcpu_run_seconds_total{OF,vcpu="0"} ~0.07
-kvm_vcpu_run_seconds_total{OF,vcpu="1"} ~0.01
-kvm_vcpu_guest_seconds_total{OF,vcpu="0"} ~0.055
-kvm_vcpu_guest_seconds_total{OF,vcpu="1"} ~0.005
-kvm_vcpu_system_seconds_total{OF,vcpu="0"} ~0.01
-kvm_vcpu_system_seconds_total{OF,vcpu="1"} ~0.002
-kvm_vcpu_wait_seconds_total{OF,vcpu="0"} ~0.03
-kvm_vcpu_wait_seconds_total{OF,vcpu="1"} ~0.02
-kvm_vcpu_exits_total{OF,vcpu="0"} ~100
-kvm_vcpu_exits_total{OF,vcpu="1"} ~20
-kvm_guest_thread_cpu_seconds_total{OF,role="emulator"} ~0.005
-kvm_guest_thread_cpu_seconds_total{OF,role="iothread"} ~0.004
-kvm_guest_thread_cpu_seconds_total{OF,role="worker"} ~0.003
-kvm_guest_thread_cpu_seconds_total{OF,role="vhost"} ~0.002
-kvm_guest_thread_cpu_seconds_total{OF,role="kvm"} ~0.001
-kvm_guest_halt_poll_seconds_total{OF,result="success"} ~0.004
-kvm_guest_halt_poll_seconds_total{OF,result="fail"} ~0.003
-kvm_guest_throttled_seconds_total{OF,part="all"} ~0.015
-kvm_guest_throttled_periods_total{OF,part="all"} ~3
-kvm_guest_periods_total{OF,part="all"} ~10
-kvm_guest_network_receive_packets_total{OF,device="vnet0"} ~110
-kvm_guest_network_transmit_packets_total{OF,device="vnet0"} ~130
-kvm_guest_network_receive_drops_total{OF,device="vnet0"} ~5
-kvm_guest_network_transmit_drops_total{OF,device="vnet0"} ~7
-kvm_guest_network_receive_errors_total{OF,device="vnet0"} ~2
-kvm_guest_network_transmit_errors_total{OF,device="vnet0"} ~3
-kvm_guest_block_read_requests_total{OF,device="vda"} ~20
-kvm_guest_block_read_seconds_total{OF,device="vda"} ~0.04
-kvm_guest_block_write_requests_total{OF,device="vda"} ~30
-kvm_guest_block_write_seconds_total{OF,device="vda"} ~0.09
-kvm_guest_block_flush_requests_total{OF,device="vda"} ~4
-kvm_guest_block_flush_seconds_total{OF,device="vda"} ~0.2
-"""
-OPENVZ = """
-openvz_host_info{version="042stab120.6"} 1
-openvz_vestat_info{version="2.2"} 1
-openvz_host_latency_seconds_total{type="scheduling"} ~0.9
-openvz_host_latency_calls_total{type="scheduling"} ~70
-openvz_host_latency_max_seconds{type="scheduling"} 0.008
-openvz_container_info{OF,name="n",hostname="h",template="t"} 1
-openvz_container_processes{OF} 40
-openvz_container_addresses{OF} 2
-openvz_container_uptime_seconds{OF} 5000~1
-openvz_container_cpu_idle_seconds_total{OF} ~0.3
-openvz_container_cpu_seconds_total{OF,mode="user"} ~0.05
-openvz_container_cpu_seconds_total{OF,mode="nice"} ~0.01
-openvz_container_cpu_seconds_total{OF,mode="system"} ~0.02
-openvz_container_scheduling_latency_max_seconds{OF} 0.002
-openvz_container_schedulings_total{OF} ~60
-openvz_container_io_dirty_bytes{OF} 65536
-openvz_container_io_dirtied_bytes{OF} ~900
-openvz_container_io_cancelled_bytes_total{OF} ~800
-openvz_container_io_missed_bytes_total{OF} ~700
-openvz_container_io_vfs_reads_total{OF} ~11
-openvz_container_io_vfs_writes_total{OF} ~13
-openvz_container_io_vfs_read_bytes_total{OF} ~1100
-openvz_container_io_vfs_write_bytes_total{OF} ~1300
-openvz_container_io_fsyncs_total{OF} ~2
-openvz_container_io_fdatasyncs_total{OF} ~3
-openvz_container_io_syncs_total{OF} ~5
-openvz_container_io_range_syncs_total{OF} ~7
-openvz_container_io_fsyncs_active{OF} 1
-openvz_container_io_syncs_active{OF} 2
-openvz_container_io_range_syncs_active{OF} 3
-openvz_container_io_fuse_requests_total{OF} ~17
-openvz_container_io_fuse_bytes_total{OF} ~1700
-openvz_container_io_unknown{OF,field="ploop"} 3
-openvz_beancounter_failures_total{OF,resource="kmemsize"} ~0.5
-openvz_beancounter_held_bytes{OF,resource="kmemsize"} 1e6
-openvz_beancounter_maxheld_bytes{OF,resource="kmemsize"} 2e6
-openvz_beancounter_barrier_bytes{OF,resource="kmemsize"} 3e6
-openvz_beancounter_limit_bytes{OF,resource="kmemsize"} 4e6
-openvz_beancounter_failures_total{OF,resource="numproc"} ~0.25
-openvz_beancounter_held{OF,resource="numproc"} 10
-openvz_beancounter_maxheld{OF,resource="numproc"} 20
-openvz_beancounter_barrier{OF,resource="numproc"} 30
-openvz_beancounter_limit{OF,resource="numproc"} 40
-openvz_quota_used_bytes{OF} 1e9
-openvz_quota_soft_limit_bytes{OF} 2e9
-openvz_quota_hard_limit_bytes{OF} 3e9
-openvz_quota_used_inodes{OF} 100
-openvz_quota_soft_limit_inodes{OF} 200
-openvz_quota_hard_limit_inodes{OF} 300
-openvz_quota_on{OF} 1
-openvz_quota_grace_period_seconds{OF,limit="bytes"} 604800
-openvz_quota_grace_end_timestamp_seconds{OF,limit="bytes"} 1000
-"""
-
-
-def every(text: str, label: str = "") -> list[str]:
-    """The lines of one of these, where OF is this label of each guest, with the number that it has there."""
-    lines = []
-    for line in text.strip().split("\n"):
-        name, _, value = line.rpartition(" ")
-        start, _, rate = value.partition("~")
-        for guest, factor in _FACTORS.items() if "OF" in line else [("", 1)]:
-            times = 1 if re.match(r".*_(info|state|absent|on)\{", name) else factor
-            of = f'{label}="{guest}"' + _NUMBERS.get(label, "").format(factor)
-            lines.append(f"{name.replace('OF', of)} {times * float(start or 0)}~{times * float(rate or 0)}")
-    return lines
 
 
 # What a Prometheus says of itself that fails twice a minute and takes a fifth of its interval for its rules, and what
@@ -410,8 +201,8 @@ TARGETS = [
     Target("telegraf", "xen1", "xen", [*access_logs(4)]),
     Target("node", "base1", "base", ["process_cpu_seconds_total ~0.01", *node(BASE, cpus=2)]),
     Target("perf", "base1", "base", [*counted()]),
-    Target("stack", "stack1", "base", every(STACK)),
-    Target("prometheus", "stack1", "base", every(PROMETHEUS)),
+    Target("stack", "stack1", "base", STACK.strip().splitlines()),
+    Target("prometheus", "stack1", "base", PROMETHEUS.strip().splitlines()),
     Target("cadvisor", "lab1", "cgroup", [*cadvisor(tiers(4), cpus=2)]),
     Target("telegraf", "lab1", "cgroup", [*access_logs(4)]),
     Target("lab", "lab1", "cgroup", [f"lab_step_info{{{STEP_OF_LAB}}} 1", f"lab_step_clients{{{STEP_OF_LAB}}} 160"]),
@@ -422,16 +213,16 @@ TARGETS = [
     Target("telegraf", "lab2", "cgroup", [*access_logs(1)]),
     Target("node", "lab2", "base", ["process_cpu_seconds_total ~0.01", *node(machine(1), cpus=2, steal=STEAL)]),
     Target("experiments", "lab1", "cgroup", experiments.page().splitlines()),
-    Target("xentop", "mute1", "xen", every(MUTE)),
+    Target("xentop", "mute1", "xen", MUTE.strip().splitlines()),
     # One of its targets is down, and another host is.
-    Target("xentop", "xen2", "xen", every(XEN, "domain")),
+    Target("xentop", "xen2", "xen", every_metric("xen", "domain")),
     Target("node", "xen2", "xen", [], up=False),
-    Target("perf", "xen2", "xen", every(PERF, "group")),
-    Target("kvm", "kvm1", "kvm", every(KVM, "guest")),
-    Target("vestat", "vz1", "openvz", every(OPENVZ, "ctid")),
+    Target("perf", "xen2", "xen", every_metric("perf", "group")),
+    Target("kvm", "kvm1", "kvm", every_metric("kvm", "guest")),
+    Target("vestat", "vz1", "openvz", every_metric("openvz", "ctid")),
     Target("xentop", "down1", "xen", [], up=False),
     Target("node", "down1", "xen", [], up=False),
-    Target("ssh", "stack1", "base", every(SSH)),
+    Target("ssh", "stack1", "base", every_metric("ssh")),
 ]
 
 _OF_XEN1, _OF_LAB1, _OF_OLD1 = (

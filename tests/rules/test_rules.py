@@ -42,7 +42,7 @@ def run(program: str, *arguments: str | Path) -> str:
     """A program's output; the test fails with it if the program does."""
     command = [str(program_path(program)), *map(str, arguments)]
     result = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False
     )
     assert result.returncode == 0, result.stdout
     return result.stdout

@@ -3,15 +3,18 @@
     targets = [Target("xentop", "xen1", "xen", feeds.xentop({"Domain-0": Server(cpu=0.4), "web": Server(cpu=0.6)}, 4))]
     given = exposed(targets, Watching(scrape=15, seconds=720))
 
-feeds.py has what exporters expose of a server with constant values, churn.py hosts whose guests come and go.
+feeds.py has what exporters expose of a server with constant values, churn.py hosts whose guests come and go; a page
+here, such as xen.prom, every metric of a platform.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 Value: TypeAlias = Callable[[float], float | None]
@@ -93,6 +96,23 @@ def exposed(targets: Iterable[Target], watching: Watching) -> Iterator[tuple[str
             metric, _, labels = name.partition("{")
             if values := watching.values(target.job, value):
                 yield f"{metric}{{{target.labels}{',' if labels else ''}{labels.removesuffix('}')}}}", values
+
+
+def every_metric(page: str, label: str = "") -> list[str]:
+    """A host that has every metric of this page's: of guests, called so by this label, db has ten times as much as web.
+
+    No two metrics of one kind are alike, so that none is taken for another. States and facts are 1 of both.
+    """
+    numbers = {"domain": ',domid="{}"', "guest": ',pid="{}"'}
+    lines = []
+    for line in (Path(__file__).parent / f"{page}.prom").read_text().splitlines()[1:]:
+        name, _, value = line.rpartition(" ")
+        start, _, rate = value.partition("~")
+        for guest, factor in {"web": 1, "db": 10}.items() if "OF" in line else [("", 1)]:
+            times = 1 if re.match(r".*_(info|state|absent|on)\{", name) else factor
+            of = f'{label}="{guest}"' + numbers.get(label, "").format(factor)
+            lines.append(f"{name.replace('OF', of)} {times * float(start or 0)}~{times * float(rate or 0)}")
+    return lines
 
 
 def series(line: str) -> tuple[str, Value]:
