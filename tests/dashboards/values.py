@@ -824,7 +824,7 @@ EXPERIMENTS = View(
     },
 )
 
-# --- Platforms' own metrics (tests/support/hosts/*.prom) ---------------------------------------------------------------
+# --- Platforms' own metrics (tests/support/hosts/*.prom) -------------------------------------------------------------
 
 VIFS = {
     "Packets received": 110,

@@ -139,42 +139,34 @@ def waiting_for(share: float, true: Server) -> float:
 
 
 # Records of virtual servers: the true value, and for which of them each platform has it; elsewhere it is absent.
-_MACHINE = ("machine",)
-EVERY = {platform: tuple(names) for platform, names in NAMES.items()}
-OF_GUESTS = {platform: GUESTS for platform, names in NAMES.items() if names.keys() >= set(GUESTS)}
-MEASURED_WAITS = {"kvm": GUESTS, "cgroup": GUESTS}
-VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[str, ...]]]] = {
+Of = Mapping[str, tuple[str, ...]]
+EVERY: Of = {platform: tuple(names) for platform, names in NAMES.items()}
+OF_GUESTS: Of = {platform: GUESTS for platform, names in NAMES.items() if names.keys() >= set(GUESTS)}
+MOVED: Of = {**OF_GUESTS, "base": ("machine",)}
+READ: Of = {**MOVED, "openvz": ALL}
+WAITED_FOR: Of = {"kvm": GUESTS, "cgroup": GUESTS}
+CAPPED: Of = {"xen": GUESTS, "kvm": GUESTS, "cgroup": GUESTS}
+CAUSED = "sum without (reason, by) (vserver:cpu_wait_caused:rate{{reason{}}})"
+VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Of]] = {
     "vserver:cpu_usage:rate": (lambda true: true.cpu, EVERY),
     "vserver:cpu_wait:rate": (lambda true: true.wait, OF_GUESTS),
     # Its parts are all of it, and its cap's part is none of it.
-    'sum without (reason, by) (vserver:cpu_wait_caused:rate{reason!="cap"})': (lambda true: true.wait, MEASURED_WAITS),
-    **{
-        f'sum without (reason, by) (vserver:cpu_wait_caused:rate{{reason="{reason}"}})': (
-            partial(waiting_for, share),
-            MEASURED_WAITS,
-        )
-        for reason, share in WAITED.items()
-    },
-    'sum without (reason, by) (vserver:cpu_wait_caused:rate{reason="cap"})': (lambda _: HELD_BACK, MEASURED_WAITS),
+    CAUSED.format('!="cap"'): (lambda true: true.wait, WAITED_FOR),
+    **{CAUSED.format(f'="{reason}"'): (partial(waiting_for, share), WAITED_FOR) for reason, share in WAITED.items()},
+    CAUSED.format('="cap"'): (lambda _: HELD_BACK, WAITED_FOR),
     "vserver:cpu_demand:rate": (lambda true: true.cpu + true.wait, OF_GUESTS),
     "vserver:cpu_granted:ratio": (lambda true: true.cpu / (true.cpu + true.wait), OF_GUESTS),
-    "vserver:cpu_limit:cpus": (lambda _: CAP, {"xen": GUESTS, "kvm": GUESTS, "cgroup": GUESTS}),
-    "vserver:cpu_weight:shares": (lambda _: WEIGHT, {"xen": GUESTS, "kvm": GUESTS, "cgroup": GUESTS}),
-    "vserver:cpu_throttled:rate": (lambda _: 0.0, {"kvm": GUESTS, "cgroup": GUESTS}),
+    "vserver:cpu_limit:cpus": (lambda _: CAP, CAPPED),
+    "vserver:cpu_weight:shares": (lambda _: WEIGHT, CAPPED),
+    "vserver:cpu_throttled:rate": (lambda _: 0.0, WAITED_FOR),
     "vserver:overhead_cpu:rate": (lambda true: true.overhead, {"kvm": ALL}),
     "vserver:exits:rate": (lambda true: true.exits, {"kvm": GUESTS}),
-    "vserver:memory:bytes": (lambda true: true.memory, OF_GUESTS | {"xen": ALL, "base": _MACHINE}),
+    "vserver:memory:bytes": (lambda true: true.memory, {**MOVED, "xen": ALL}),
     "vserver:memory_limit:bytes": (lambda _: MEMORY_LIMIT, OF_GUESTS),
-    'vserver:network_bytes:rate{direction="receive"}': (lambda true: true.receive, OF_GUESTS | {"base": _MACHINE}),
-    'vserver:network_bytes:rate{direction="transmit"}': (lambda true: true.transmit, OF_GUESTS | {"base": _MACHINE}),
-    'vserver:disk_bytes:rate{direction="read"}': (
-        lambda true: true.read,
-        OF_GUESTS | {"openvz": ALL, "base": _MACHINE},
-    ),
-    'vserver:disk_bytes:rate{direction="write"}': (
-        lambda true: true.write,
-        OF_GUESTS | {"openvz": ALL, "base": _MACHINE},
-    ),
+    'vserver:network_bytes:rate{direction="receive"}': (lambda true: true.receive, MOVED),
+    'vserver:network_bytes:rate{direction="transmit"}': (lambda true: true.transmit, MOVED),
+    'vserver:disk_bytes:rate{direction="read"}': (lambda true: true.read, READ),
+    'vserver:disk_bytes:rate{direction="write"}': (lambda true: true.write, READ),
     "vserver:instructions:rate": (lambda true: true.instructions, EVERY),
     "vserver:cycles:rate": (lambda true: true.cycles, EVERY),
     "vserver:llc_misses:rate": (lambda true: true.llc_misses, EVERY),
@@ -185,25 +177,13 @@ VIRTUAL_SERVERS: dict[str, tuple[Callable[[Server], float], Mapping[str, tuple[s
     "vserver:dtlb_misses_per_instruction:ratio": (lambda true: true.dtlb_misses / true.instructions, EVERY),
     "vserver:itlb_misses_per_instruction:ratio": (lambda true: true.itlb_misses / true.instructions, EVERY),
     'vserver:events_measured:ratio{group="cache"}': (lambda _: MEASURED, EVERY),
-    "vserver:traffic:rate": (lambda true: true.receive + true.transmit, OF_GUESTS | {"base": _MACHINE}),
-    "vserver:instructions_per_byte:ratio": (
-        lambda true: true.instructions / (true.receive + true.transmit),
-        OF_GUESTS | {"base": _MACHINE},
-    ),
-    "vserver:cycles_per_byte:ratio": (
-        lambda true: true.cycles / (true.receive + true.transmit),
-        OF_GUESTS | {"base": _MACHINE},
-    ),
-    "vserver:cpu_per_byte:seconds": (
-        lambda true: true.cpu / (true.receive + true.transmit),
-        OF_GUESTS | {"base": _MACHINE},
-    ),
-    "vserver:requests:rate": (lambda _: REQUESTS, OF_GUESTS | {"base": _MACHINE}),
-    "vserver:instructions_per_request:ratio": (
-        lambda true: true.instructions / REQUESTS,
-        OF_GUESTS | {"base": _MACHINE},
-    ),
-    "vserver:cpu_per_request:seconds": (lambda true: true.cpu / REQUESTS, OF_GUESTS | {"base": _MACHINE}),
+    "vserver:traffic:rate": (lambda true: true.traffic, MOVED),
+    "vserver:instructions_per_byte:ratio": (lambda true: true.instructions / true.traffic, MOVED),
+    "vserver:cycles_per_byte:ratio": (lambda true: true.cycles / true.traffic, MOVED),
+    "vserver:cpu_per_byte:seconds": (lambda true: true.cpu / true.traffic, MOVED),
+    "vserver:requests:rate": (lambda _: REQUESTS, MOVED),
+    "vserver:instructions_per_request:ratio": (lambda true: true.instructions / REQUESTS, MOVED),
+    "vserver:cpu_per_request:seconds": (lambda true: true.cpu / REQUESTS, MOVED),
 }
 
 _GUESTS_CPU = MACHINE.cpu - HOST.cpu
@@ -215,7 +195,7 @@ OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
     "host:cpu_capacity:cpus": (CPUS, EVERYWHERE),
     "host:cpu_usage:rate": (MACHINE.cpu, EVERYWHERE),
     "host:guests_cpu_usage:rate": (_GUESTS_CPU, VIRTUALISED),
-    "host:guests_network_bytes:rate": (MACHINE.receive + MACHINE.transmit, VIRTUALISED),
+    "host:guests_network_bytes:rate": (MACHINE.traffic, VIRTUALISED),
     "host:cpu_free:cpus": (_FREE, EVERYWHERE),
     "host:guests:count": (len(GUESTS), VIRTUALISED),
     "host:busy_guests:count": (len(GUESTS), VIRTUALISED),
@@ -226,7 +206,7 @@ OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
     "host:overhead_cpu:rate": (HOST.cpu, VIRTUALISED),
     "host:overhead:ratio": (HOST.cpu / MACHINE.cpu, VIRTUALISED),
     "host:overhead_per_guest_cpu:ratio": (HOST.cpu / _GUESTS_CPU, VIRTUALISED),
-    "host:overhead_per_guest_byte:seconds": (HOST.cpu / (MACHINE.receive + MACHINE.transmit), VIRTUALISED),
+    "host:overhead_per_guest_byte:seconds": (HOST.cpu / MACHINE.traffic, VIRTUALISED),
     "host:overhead_per_request:seconds": (HOST.cpu / REQUESTS, VIRTUALISED),
     "host:consolidation:apps": (1, EVERYWHERE),
     "host:cpu_per_app:cpus": (MACHINE.cpu, EVERYWHERE),
@@ -236,10 +216,10 @@ OF_ONE: dict[str, tuple[float, tuple[str, ...]]] = {
     "host:llc_misses_per_instruction:ratio": (MACHINE.llc_misses / MACHINE.instructions, EVERYWHERE),
     "host:ipc:ratio": (MACHINE.instructions / MACHINE.cycles, EVERYWHERE),
     "host:events_covered:ratio": (1, EVERYWHERE),
-    "host:traffic:rate": (MACHINE.receive + MACHINE.transmit, EVERYWHERE),
-    "host:instructions_per_byte:ratio": (MACHINE.instructions / (MACHINE.receive + MACHINE.transmit), EVERYWHERE),
-    "host:cycles_per_byte:ratio": (MACHINE.cycles / (MACHINE.receive + MACHINE.transmit), EVERYWHERE),
-    "host:cpu_per_byte:seconds": (MACHINE.cpu / (MACHINE.receive + MACHINE.transmit), EVERYWHERE),
+    "host:traffic:rate": (MACHINE.traffic, EVERYWHERE),
+    "host:instructions_per_byte:ratio": (MACHINE.instructions / MACHINE.traffic, EVERYWHERE),
+    "host:cycles_per_byte:ratio": (MACHINE.cycles / MACHINE.traffic, EVERYWHERE),
+    "host:cpu_per_byte:seconds": (MACHINE.cpu / MACHINE.traffic, EVERYWHERE),
     "host:requests:rate": (REQUESTS, EVERYWHERE),
     "host:instructions_per_request:ratio": (MACHINE.instructions / REQUESTS, EVERYWHERE),
     "host:cpu_per_request:seconds": (MACHINE.cpu / REQUESTS, EVERYWHERE),
@@ -287,7 +267,7 @@ def test_platforms_agree_and_records_have_exactly_the_labels_of_the_vocabulary(t
     for record, (value, having) in OF_ONE.items():
         wanted = {f'{{host="{platform}"}}': value for platform in having}
         cases.append(asks(f"sum by (host) ({record} {ITS_OWN})", AT, wanted))
-    for platform in MEASURED_WAITS:
+    for platform in WAITED_FOR:
         caused = f'sum by (reason) (app:cpu_wait_caused:rate{{host="{platform}",reason!="cap"}})'
         of_reasons = {f'{{reason="{reason}"}}': share * MACHINE.wait for reason, share in OF_WAITING.items()}
         cases.append(asks(caused, AT, of_reasons))
