@@ -84,7 +84,8 @@ def in_dashboards(change: Callable[[Json], object]) -> Change:
 def of_own_targets(expected: Mixin) -> None:
     ours = 'platform!=""'
     for before, after, *names in (
-        ("up{", f"up{{{ours}, ", "ExporterDown", "ScrapedTooSeldom", "HostDown", "HostsUnreachable"),
+        ("up{", f"up{{{ours}, ", "ExporterDown", "ScrapedTooSeldom"),
+        ("up{host", f"up{{{ours}, host", "HostDown", "HostsUnreachable"),
         ("up[", f"up{{{ours}}}[", "TargetFlapping"),
         ("probe_ssl_earliest_cert_expiry", f"probe_ssl_earliest_cert_expiry{{{ours}}}", "CertificateExpires"),
         ("x509_cert_expiry", f"x509_cert_expiry{{{ours}}}", "CertificateExpires"),
