@@ -7,7 +7,7 @@ unit tests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,29 +60,33 @@ def named(query: str) -> str:
 
 
 def assert_quiet(
-    file: Path, targets: list[Target], watching: Watching, of_tiers: Mapping[str, object], **other: Any
+    folder: Path,
+    targets: Sequence[Target],
+    watching: Watching,
+    *,
+    evaluation: float,
+    tiers: Mapping[str, object],
+    and_also: Mapping[str, Any],
 ) -> None:
-    """Fail if an alert fires or a record isn't finite, or if another query has another result than these."""
-    mapping = file.with_name("tiers.yml")
-    mapping.write_text(yaml.safe_dump(of_tiers))
+    """Fail if an alert fires or a record isn't finite, or if another query has another result than it says."""
+    mapping = folder / "tiers.yml"
+    mapping.write_text(yaml.safe_dump(tiers))
     end = f"{watching.seconds}s"
     # In a gap promtool goes on evaluating, as a Prometheus with a full disk would, but not one that is down.
-    expected = "SamplesNotStored" if watching.away else ""
-    wrong = f'ALERTS{{severity!="none", alertname!~"{expected}|{RIGHT_UNDER_CHURN}"}}'
+    right = f"SamplesNotStored|{RIGHT_UNDER_CHURN}" if watching.away else RIGHT_UNDER_CHURN
+    wrong = f'ALERTS{{severity!="none", alertname!~"{right}"}}'
+    queries = [
+        {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))"},
+        {"expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})"},
+        and_also,
+    ]
     evaluate(
-        file,
+        folder / "quiet.yml",
         rules_in_order(mapping),
         interval=watching.interval,
-        evaluation=other["evaluation"],
+        evaluation=evaluation,
         given=exposed(targets, watching),
-        expected=[
-            {"expr": f"count by (alertname, host) (count_over_time({wrong}[{end}]))", "eval_time": end},
-            {
-                "expr": f"count by (record) ({named(RECORDS)} unless {named(f'-Inf < {RECORDS} < Inf')})",
-                "eval_time": end,
-            },
-            {**other["and_also"], "eval_time": end},
-        ],
+        expected=[{**query, "eval_time": end} for query in queries],
     )
 
 
@@ -109,8 +113,7 @@ def test_nothing_fires_on_healthy_hosts(tmp_path: Path, watching: Watching, eval
         "expr": "count by (platform) (host:guests:count)",
         "exp_samples": [{"labels": f'{{platform="{each}"}}', "value": 1} for each in conformance.VIRTUALISED],
     }
-    file = tmp_path / "quiet.yml"
-    assert_quiet(file, HOSTS, watching, conformance.tiers(), evaluation=evaluation, and_also=guests)
+    assert_quiet(tmp_path, HOSTS, watching, evaluation=evaluation, tiers=conformance.tiers(), and_also=guests)
 
 
 @pytest.mark.timeout(600)
@@ -135,6 +138,5 @@ def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
         "exp_samples": [{"labels": f'{{alertname="{RIGHT_UNDER_CHURN}"}}', "value": 1}],
     }
     targets = [target for host in hosts for target in churn.targets(host)]
-    assert_quiet(
-        tmp_path / "quiet.yml", targets, watching, churn.mapping(), evaluation=watching.scrape, and_also=flapping
-    )
+    tiers = churn.mapping()
+    assert_quiet(tmp_path, targets, watching, evaluation=watching.scrape, tiers=tiers, and_also=flapping)
