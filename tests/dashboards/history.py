@@ -148,8 +148,8 @@ def access_logs(visited: int) -> Iterator[str]:
 def waits() -> Iterator[str]:
     """What each tier of the lab waits for: the last site's web tier, this for the first one's."""
     yield "process_cpu_seconds_total ~0.001"
-    yield "sched_wait_charged_seconds_total ~0.99"
-    yield "sched_wait_kernel_seconds_total ~1"
+    yield "sched_wait_charged_seconds_total ~1.98"
+    yield "sched_wait_kernel_seconds_total ~2"
     yield "sched_wait_lost_seconds_total ~0.001"
     first, last = "/virtscope/auction-1-web", "/virtscope/auction-4-web"
     yield from sched(
