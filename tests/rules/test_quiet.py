@@ -21,6 +21,8 @@ from tests.rules.test_rules import rules_in_order
 from tests.support.hosts import Target, Watching, churn, exposed
 from tools.exporters import FOLDERS
 
+pytestmark = pytest.mark.timeout(600)
+
 # Metrics of the stack itself that alerts read; its disk is half full.
 _DISK = '{device="/dev/sda1",fstype="ext4",mountpoint="/"}'
 _COUNTED = (
@@ -117,7 +119,6 @@ def test_nothing_fires_on_healthy_hosts(tmp_path: Path, watching: Watching, eval
     assert_quiet(tmp_path, HOSTS, watching, evaluation=evaluation, tiers=conformance.tiers(), and_also=guests)
 
 
-@pytest.mark.timeout(600)
 def test_nothing_fires_while_guests_come_and_go(tmp_path: Path) -> None:
     """Guests of 30 s to an hour start, end, reboot, migrate and share names.
 
