@@ -14,14 +14,9 @@ from lab.metrics import RunnerMetrics
 _SUITES, _ALLOCATION = "20261121T090512-suites", "20261121T120000-allocation-short"
 
 
-def page(_seconds: float) -> str:
-    """At any time a run with measurements in two environments, and one of dynamic allocation."""
-    return _made()
-
-
 @functools.cache
-def _made() -> str:
-    """Once: each of its parts is a server for a moment."""
+def page() -> str:
+    """At any time a run with measurements in two environments, and one of dynamic allocation."""
     return _measurements() + "".join(_allocation(step) for step in _STEPS)
 
 

@@ -22,6 +22,18 @@ def families() -> frozenset[str]:
     return frozenset({name for name in found if not name.startswith(EVERY)} | of_each)
 
 
+@functools.cache
+def exposed_labels() -> dict[str, set[frozenset[str]]]:
+    """Of each metric the names of its labels; series of one metric may have others."""
+    found: dict[str, set[frozenset[str]]] = {}
+    for page in GOLDEN.glob("*.prom"):
+        for name, labels in re.findall(r"^([a-zA-Z_:]\w*)(\{.*\})? ", page.read_text(), re.MULTILINE):
+            for each in FOLDERS if name.startswith(EVERY) else [""]:
+                names = frozenset(re.findall(r'(\w+)="(?:[^"\\]|\\.)*"', labels))
+                found.setdefault(name.replace(EVERY, f"{each}_", 1), set()).add(names)
+    return found
+
+
 def read_by(promql: str) -> set[str]:
     """The families that a query reads, by name or by a regular expression for names."""
     words = set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", without_strings(promql)))

@@ -1,288 +1,228 @@
 """Simulated hosts of which all numbers are known, a quarter of an hour long, as input of promtool's unit tests.
 
-Those of hosts.py and consolidated.py as they are scraped, and alerts that fire. test_values.py has what panels show.
+test_values.py has what panels show of them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 
-from tests.dashboards import consolidated, counted, experiments, hosts
+from tests.dashboards import experiments
+from tests.support.hosts import Target, Watching, every_metric, exposed
+from tests.support.hosts.feeds import Server, cadvisor, node, perf, sched, sensor, total, xentop
 
 MINUTES, STEP_SECONDS = 12, 15
+GIGA = 1e9
+MEASURED = {"cache": 0.75, "tlb": 0.4}  # of the time; the other groups don't run
 
-# Of the lab two steps of a whole history: one site visited by 800 clients, and four.
-_STEP = 1e6
-LAB = consolidated.Lab(step_seconds=_STEP)
-
-
-# A platform's own metrics: a series, its value, and what is added to it each second. A series OF a guest is there for
-# two, db with ten times as much as web. No two metrics of one kind are alike, so that none is taken for another.
-_FACTORS = {"web": 1, "db": 10}
-XEN = """
-xen_host_domains 3
-xen_host_cpus 8
-xen_host_cpu_hertz 2.4e9
-xen_host_memory_bytes 16e9
-xen_host_memory_free_bytes 5e9
-xen_host_info{version="4.17"} 1
-xen_cpupool_info{cpupool="Pool-0",scheduler="credit2"} 1
-xen_cpupool_cpus{cpupool="Pool-0"} 6
-xen_cpupool_timeslice_seconds{cpupool="Pool-0"} 0.03
-xen_cpupool_ratelimit_seconds{cpupool="Pool-0"} 0.001
-xen_trace_windows_total 0 0.0625
-xen_trace_lost_records_total 0 17
-xentop_up 1
-xentop_source_up{source="xl"} 0
-xentop_source_up{source="libxenstat"} 1
-xentop_source_info{source="xl",detail="xl"} 1
-xentop_source_errors_total{source="xl",reason="timeout"} 0 0.05
-xentop_source_reads_total{source="xl"} 0 0.2
-xentop_source_seconds_total{source="xl"} 0 0.06
-xentop_source_cpu_seconds_total{source="xl"} 0 0.02
-xentop_source_age_seconds{source="xl"} 4
-xentop_encode_seconds_total 0 0.003
-xentop_encode_errors_total 0 0.01
-xentop_iteration_age_seconds 1.4
-xentop_iteration_unknown_lines 6
-xentop_build_info{version="0.1.0",python="3.9"} 1
-process_cpu_seconds_total 0 0.005
-process_open_fds 20
-process_max_fds 80
-xen_domain_info{OF,type="pvh",os="Debian",cpupool="Pool-0",uuid="u"} 1
-xen_domain_vcpus{OF} 2
-xen_domain_memory_bytes{OF} 1e9
-xen_domain_cpu_seconds_total{OF} 0 0.5
-xen_domain_scheduler_changes_total{OF,what="cap"} 0 0.5
-xen_domain_scheduler_weight{OF} 256
-xen_domain_cpu_limit_cpus{OF} 0.75
-xen_domain_scheduler_budget_seconds{OF} 0.004
-xen_domain_scheduler_period_seconds{OF} 0.01
-xen_domain_runstate_missed_changes_total{OF} 0 19
-xen_domain_cache_occupancy_bytes{OF,socket="0"} 3e6
-xen_domain_memory_bandwidth_bytes_per_second{OF,socket="0",memory="local"} 4e6
-xen_vcpu_cpu_seconds_total{OF,vcpu="0"} 0 0.3
-xen_vcpu_cpu_seconds_total{OF,vcpu="1"} 0 0.2
-xen_vcpu_cpu{OF,vcpu="0"} 7
-xen_domain_network_receive_errors_total{OF,vif="0"} 0 2
-xen_domain_network_transmit_errors_total{OF,vif="0"} 0 3
-xen_domain_network_receive_drops_total{OF,vif="0"} 0 5
-xen_domain_network_transmit_drops_total{OF,vif="0"} 0 7
-xen_domain_network_receive_packets_total{OF,vif="0"} 0 110
-xen_domain_network_transmit_packets_total{OF,vif="0"} 0 130
-xen_domain_block_info{OF,vbd="xvda",type="BlkBack",device="ca:0"} 1
-xen_domain_block_out_of_requests_total{OF,vbd="xvda"} 0 1.5
-xen_domain_block_read_requests_total{OF,vbd="xvda"} 0 20
-xen_domain_block_write_requests_total{OF,vbd="xvda"} 0 30
-"""
-PERF = """
-resctrl_llc_occupancy_bytes{OF,cache="0"} 7e6
-resctrl_memory_bytes_total{OF,cache="0"} 0 500
-resctrl_local_memory_bytes_total{OF,cache="0"} 0 400
-perf_event_bytes_total{event="reads",group="memory"} 0 6000
-perf_event_joules_total{event="pkg",group="power"} 0 35
-perf_event_seconds_total{event="task-clock",group="clock"} 0 1.25
-perf_cgroup_event_seconds_total{cgroup="/web",event="task-clock"} 0 0.125
-perf_open_counters 48
-perf_profile_seconds_total 0 0.75
-perf_profile_lost_samples_total 0 9
-perf_profile_info{event="cycles",pace="99 Hz",scope="kernel"} 1
-perf_profile_samples_total{event="cycles",symbol="copy",image="vmlinux",space="kernel"} 0 30
-perf_profile_samples_total{event="cycles",symbol="main",image="httpd",space="user"} 0 10
-"""
-SSH = """
-ssh_failures_total{target="dom0"} 0 0.01
-ssh_connections_total{target="dom0"} 0 0.02
-ssh_connected{target="dom0"} 1
-ssh_requests_total{target="dom0"} 0 0.5
-ssh_received_bytes_total{target="dom0"} 0 4000
-ssh_client_cpu_seconds_total{target="dom0"} 0 0.03
-"""
-KVM = """
-kvm_host_guests 2
-kvm_host_cpus 16
-kvm_host_cpu_seconds_total 0 1.4
-kvm_host_guest_seconds_total 0 0.66
-kvm_guest_info{OF,title="t",manager="libvirt",accelerator="kvm",id="1",uuid="u"} 1
-kvm_guest_state{OF,state="running"} 1
-kvm_guest_state{OF,state="paused"} 0
-kvm_guest_time_absent{OF,reason="tcg"} 1
-kvm_guest_start_time_seconds{OF} 30
-kvm_guest_vcpus{OF} 2
-kvm_guest_memory_resident_bytes{OF} 1e9
-kvm_guest_memory_balloon_bytes{OF} 2e9
-kvm_guest_memory_limit_bytes{OF} 3e9
-kvm_guest_cpu_seconds_total{OF} 0 0.1
-kvm_guest_guest_seconds_total{OF} 0 0.06
-kvm_vcpu_run_seconds_total{OF,vcpu="0"} 0 0.07
-kvm_vcpu_run_seconds_total{OF,vcpu="1"} 0 0.01
-kvm_vcpu_guest_seconds_total{OF,vcpu="0"} 0 0.055
-kvm_vcpu_guest_seconds_total{OF,vcpu="1"} 0 0.005
-kvm_vcpu_system_seconds_total{OF,vcpu="0"} 0 0.01
-kvm_vcpu_system_seconds_total{OF,vcpu="1"} 0 0.002
-kvm_vcpu_wait_seconds_total{OF,vcpu="0"} 0 0.03
-kvm_vcpu_wait_seconds_total{OF,vcpu="1"} 0 0.02
-kvm_vcpu_exits_total{OF,vcpu="0"} 0 100
-kvm_vcpu_exits_total{OF,vcpu="1"} 0 20
-kvm_guest_thread_cpu_seconds_total{OF,role="emulator"} 0 0.005
-kvm_guest_thread_cpu_seconds_total{OF,role="iothread"} 0 0.004
-kvm_guest_thread_cpu_seconds_total{OF,role="worker"} 0 0.003
-kvm_guest_thread_cpu_seconds_total{OF,role="vhost"} 0 0.002
-kvm_guest_thread_cpu_seconds_total{OF,role="kvm"} 0 0.001
-kvm_guest_halt_poll_seconds_total{OF,result="success"} 0 0.004
-kvm_guest_halt_poll_seconds_total{OF,result="fail"} 0 0.003
-kvm_guest_throttled_seconds_total{OF,part="all"} 0 0.015
-kvm_guest_throttled_periods_total{OF,part="all"} 0 3
-kvm_guest_periods_total{OF,part="all"} 0 10
-kvm_guest_network_receive_packets_total{OF,device="vnet0"} 0 110
-kvm_guest_network_transmit_packets_total{OF,device="vnet0"} 0 130
-kvm_guest_network_receive_drops_total{OF,device="vnet0"} 0 5
-kvm_guest_network_transmit_drops_total{OF,device="vnet0"} 0 7
-kvm_guest_network_receive_errors_total{OF,device="vnet0"} 0 2
-kvm_guest_network_transmit_errors_total{OF,device="vnet0"} 0 3
-kvm_guest_block_read_requests_total{OF,device="vda"} 0 20
-kvm_guest_block_read_seconds_total{OF,device="vda"} 0 0.04
-kvm_guest_block_write_requests_total{OF,device="vda"} 0 30
-kvm_guest_block_write_seconds_total{OF,device="vda"} 0 0.09
-kvm_guest_block_flush_requests_total{OF,device="vda"} 0 4
-kvm_guest_block_flush_seconds_total{OF,device="vda"} 0 0.2
-"""
-OPENVZ = """
-openvz_host_info{version="042stab120.6"} 1
-openvz_vestat_info{version="2.2"} 1
-openvz_host_latency_seconds_total{type="scheduling"} 0 0.9
-openvz_host_latency_calls_total{type="scheduling"} 0 70
-openvz_host_latency_max_seconds{type="scheduling"} 0.008
-openvz_container_info{OF,name="n",hostname="h",template="t"} 1
-openvz_container_processes{OF} 40
-openvz_container_addresses{OF} 2
-openvz_container_uptime_seconds{OF} 5000 1
-openvz_container_cpu_idle_seconds_total{OF} 0 0.3
-openvz_container_cpu_seconds_total{OF,mode="user"} 0 0.05
-openvz_container_cpu_seconds_total{OF,mode="nice"} 0 0.01
-openvz_container_cpu_seconds_total{OF,mode="system"} 0 0.02
-openvz_container_scheduling_latency_max_seconds{OF} 0.002
-openvz_container_schedulings_total{OF} 0 60
-openvz_container_io_dirty_bytes{OF} 65536
-openvz_container_io_dirtied_bytes{OF} 0 900
-openvz_container_io_cancelled_bytes_total{OF} 0 800
-openvz_container_io_missed_bytes_total{OF} 0 700
-openvz_container_io_vfs_reads_total{OF} 0 11
-openvz_container_io_vfs_writes_total{OF} 0 13
-openvz_container_io_vfs_read_bytes_total{OF} 0 1100
-openvz_container_io_vfs_write_bytes_total{OF} 0 1300
-openvz_container_io_fsyncs_total{OF} 0 2
-openvz_container_io_fdatasyncs_total{OF} 0 3
-openvz_container_io_syncs_total{OF} 0 5
-openvz_container_io_range_syncs_total{OF} 0 7
-openvz_container_io_fsyncs_active{OF} 1
-openvz_container_io_syncs_active{OF} 2
-openvz_container_io_range_syncs_active{OF} 3
-openvz_container_io_fuse_requests_total{OF} 0 17
-openvz_container_io_fuse_bytes_total{OF} 0 1700
-openvz_container_io_unknown{OF,field="ploop"} 3
-openvz_beancounter_failures_total{OF,resource="kmemsize"} 0 0.5
-openvz_beancounter_held_bytes{OF,resource="kmemsize"} 1e6
-openvz_beancounter_maxheld_bytes{OF,resource="kmemsize"} 2e6
-openvz_beancounter_barrier_bytes{OF,resource="kmemsize"} 3e6
-openvz_beancounter_limit_bytes{OF,resource="kmemsize"} 4e6
-openvz_beancounter_failures_total{OF,resource="numproc"} 0 0.25
-openvz_beancounter_held{OF,resource="numproc"} 10
-openvz_beancounter_maxheld{OF,resource="numproc"} 20
-openvz_beancounter_barrier{OF,resource="numproc"} 30
-openvz_beancounter_limit{OF,resource="numproc"} 40
-openvz_quota_used_bytes{OF} 1e9
-openvz_quota_soft_limit_bytes{OF} 2e9
-openvz_quota_hard_limit_bytes{OF} 3e9
-openvz_quota_used_inodes{OF} 100
-openvz_quota_soft_limit_inodes{OF} 200
-openvz_quota_hard_limit_inodes{OF} 300
-openvz_quota_on{OF} 1
-openvz_quota_grace_period_seconds{OF,limit="bytes"} 604800
-openvz_quota_grace_end_timestamp_seconds{OF,limit="bytes"} 1000
-"""
+# A Xen host with a busy Dom0, which takes 6 of 18 CPUs; each domain waits for these two in equal parts.
+CPUS_OF_DOMAINS = {"Domain-0": 6.0, "web 1": 7.0, "db": 4.0, 'größer "quoted"': 1.0}
+CAPS = {"web 1": 12.0, "db": 4.2}
+WAITS = 0.1  # CPUs
+BUSIEST = {1: "web 1", 2: "db"}
+DOMAINS = {
+    name: Server(
+        cpu=cpus,
+        wait=WAITS,
+        memory=(domid + 1) * 2**29,
+        receive=1e6 * cpus,
+        transmit=9e6 * cpus,
+        read=2e5,
+        write=3e5,
+        cap=CAPS.get(name, 0),
+        weight=256,
+        changes=1 / 30,
+    )
+    for domid, (name, cpus) in enumerate(CPUS_OF_DOMAINS.items())
+}
+BASE = Server(cpu=0.5, memory=2**30, receive=2e6, transmit=8e6, read=1e5, write=4e5)
+# What Dom0, a guest and the bare machine count of events, and of cache misses by symbol: of Dom0's kernel as Padala's
+# report of 2007 has them.
+COUNTED = Server(instructions=1.2 * GIGA, cycles=1.5 * GIGA, llc_misses=6e6, dtlb_misses=2e6, itlb_misses=5e5)
+SAMPLES = {
+    ("vmlinux", "hypervisor_callback", "kernel"): 3035,
+    ("vmlinux", "get_page_from_freelist", "kernel"): 1980,
+    ("vmlinux", "net_tx_action", "kernel"): 955,
+    ("xenstored", "do_read", "user"): 161,
+    ("(other)", "(other)", ""): 3869,
+}
 
 
-def _platform(text: str, label: str) -> Callable[[float], str]:
-    """A page of one of these, where OF is this label, and on Xen the domain's ID as well."""
-
-    def page(seconds: float) -> str:
-        lines = []
-        for line in text.strip().split("\n"):
-            sample = re.fullmatch(r"(\w+(?:\{.*\})?) (\S+)(?: (\S+))?", line)
-            assert sample, line
-            series, value, pace = sample[1], float(sample[2]), float(sample[3] or 0)
-            for guest, factor in _FACTORS.items() if "OF" in series else [("", 1)]:
-                times = 1 if re.match(r".*_(info|state|absent|on)\{", series) else factor
-                of = f'{label}="{guest}"' + (f',domid="{factor}"' if label == "domain" else "")
-                lines.append(f"{series.replace('OF', of)} {times * (value + seconds * pace)}")
-        return "\n".join(lines)
-
-    return page
+def xen1() -> Iterator[str]:
+    """A host that has been up since the beginning, with a process that watches it."""
+    yield "process_cpu_seconds_total ~0.004"
+    escaped = {name.replace('"', r"\""): true for name, true in DOMAINS.items()}
+    yield from xentop(escaped, cpus=24, vcpus=30)
+    for domid, name in enumerate(escaped):
+        for other, running in BUSIEST.items():
+            pair = f'domid="{domid}",domain="{name}",running_domid="{other}",running="{running}"'
+            yield f"xen_domain_wait_estimated_seconds_total{{{pair}}} ~{WAITS / len(BUSIEST)}"
 
 
-def prometheus(seconds: float) -> str:
-    """What a Prometheus says of itself that fails twice a minute and takes a fifth of its interval for its rules."""
-    groups = {"fleet": (1, 5), "xen": (3, 60)}
-    return "\n".join(
-        [
-            f'prometheus_rule_evaluation_failures_total{{rule_group="fleet"}} {seconds // 30}',
-            *(
-                f'prometheus_rule_group_last_duration_seconds{{rule_group="rules/{name}.yml;{name}"}} {took}\n'
-                f'prometheus_rule_group_interval_seconds{{rule_group="rules/{name}.yml;{name}"}} {interval}'
-                for name, (took, interval) in groups.items()
-            ),
-            f"prometheus_tsdb_head_samples_appended_total {1500 * seconds}",
-            "process_resident_memory_bytes 3e8",
-            "prometheus_tsdb_head_series 7000",
-            "prometheus_tsdb_storage_blocks_bytes 4e9",
-            "prometheus_tsdb_wal_storage_size_bytes 2e8",
-            "prometheus_tsdb_head_chunks_storage_size_bytes 1e7",
-            f"process_cpu_seconds_total {seconds * 0.02}",
-        ]
+def counted() -> Iterator[str]:
+    """perf-exporter, which can't count two thirds of its events."""
+    yield "process_cpu_seconds_total ~0.003"
+    yield from perf(COUNTED, MEASURED)
+    for group, events in {"cache": 3, "tlb": 3, "llc": 4, "branches": 4, "software": 4}.items():
+        for number in range(events):
+            supported = int(group in MEASURED)
+            yield f'perf_event_supported{{group="{group}",event="{number}",pmu="",reason=""}} {supported}'
+    for (image, symbol, space), count in SAMPLES.items():
+        place = f'domain="",event="cache-misses",image="{image}",symbol="{symbol}",space="{space}"'
+        yield f"perf_profile_samples_total{{{place}}} ~{count / 10}"
+
+
+# The lab: of four sites so many are visited by 800 clients each, which use CPU of both tiers of theirs.
+SITES = range(1, 5)
+CLIENTS = 800
+CPU_OF_CLIENT = {"web": 3e-4, "db": 4e-5}
+CPU_OF_HOST = 2e-4  # for each client of a site, times the sites that are visited
+CAP = 0.3  # of the first site's web tier
+STEAL = 0.01
+FAST, SLOW = 0.04, 0.4  # seconds that an answer takes
+EDGES = (0.025, 0.05, 0.1, 0.3, 0.5, 1, 10)
+# What each tier waits for beside other tiers, in seconds per second, by what ran meanwhile.
+OTHER_WAITS = {
+    "/system.slice/backup.service": 0.01,
+    "(host)": 0.01,
+    "(idle)": 0.005,
+    "(stolen)": 0.005,
+    "(rest)": 0.01,
+}
+WAITS_FOR_TIER = 0.2  # of the one tier that each waits for
+
+
+def tiers(visited: int) -> dict[str, Server]:
+    """Each tier by its cgroup: the more sites are visited, the longer it waits, and the more often it misses caches."""
+    found = {}
+    for site in SITES:
+        for tier, cpu_of_client in CPU_OF_CLIENT.items():
+            clients = CLIENTS if site <= visited else 0
+            cpu = cpu_of_client * clients
+            waited = cpu / 2 * visited
+            capped = (site, tier) == (1, "web")
+            found[f"/virtscope/auction-{site}-{tier}"] = replace(
+                events(cpu, 2 + visited),
+                wait=waited,
+                memory=50 * 2**20,
+                weight=1024,
+                receive=100 * clients,
+                transmit=900 * clients,
+                cap=CAP if capped else 0,
+                throttled=waited / 5 if capped else 0,
+            )
+    return found
+
+
+def events(cpu: float, misses: float) -> Server:
+    """What is counted in so many CPU seconds, with so many cache misses in 1,000 instructions."""
+    instructions = 1.2 * GIGA * cpu
+    missed = instructions * misses / 1000
+    return Server(
+        cpu=cpu,
+        instructions=instructions,
+        cycles=1.5 * GIGA * cpu,
+        llc_misses=missed,
+        dtlb_misses=missed / 3,
+        itlb_misses=missed / 12,
     )
 
 
-def _nothing(_seconds: float) -> str:
-    return ""
+def machine(visited: int) -> Server:
+    """The host itself, which misses caches twice as often as without sites, and all tiers on it."""
+    of_all = total([events(CPU_OF_HOST * CLIENTS * visited, 4), *tiers(visited).values()])
+    return replace(of_all, memory=0, receive=0, transmit=0)
 
 
-def _of_step(step: int, page: Callable[[float], str]) -> Callable[[float], str]:
-    """The page of a lab while it is at that step."""
-    return lambda seconds: page(seconds + step * _STEP)
+def access_logs(visited: int) -> Iterator[str]:
+    """Of the sites: two of five answers are slow where all are visited, and the first log has other lines as well."""
+    for site in SITES:
+        requests = 0.05 * CLIENTS if site <= visited else 0
+        slow = 0.4 if visited == len(SITES) else 0
+        below = [requests if edge >= SLOW else requests * (1 - slow) if edge >= FAST else 0 for edge in EDGES]
+        yield from sensor(f"auction-{site}", requests, FAST + slow * (SLOW - FAST), EDGES, below)
+        yield f'app_log_lines_unparsed_total{{app="auction-{site}",tier="web"}} ~{int(site == 1)}'
 
 
-# Job, host, platform, other labels, page, and whether it is up.
-TARGETS: list[tuple[str, str, str, str, Callable[[float], str], int]] = [
-    ("xentop", "xen1", "xen", "", hosts.xen, 1),
-    ("guest", "xen1", "xen", 'vserver="web 1"', counted.perf, 1),
-    ("perf", "xen1", "xen", "", counted.perf, 1),
-    ("telegraf", "xen1", "xen", "", _of_step(5, LAB.telegraf), 1),
-    ("node", "base1", "base", "", hosts.base, 1),
-    ("perf", "base1", "base", "", counted.perf, 1),
-    ("stack", "stack1", "base", "", hosts.parts_of_the_stack, 1),
-    ("prometheus", "stack1", "base", "", prometheus, 1),
-    ("cadvisor", "lab1", "cgroup", "", _of_step(5, LAB.cadvisor), 1),
-    ("telegraf", "lab1", "cgroup", "", _of_step(5, LAB.telegraf), 1),
-    ("lab", "lab1", "cgroup", "", _of_step(5, LAB.runner), 1),
-    ("node", "lab1", "base", "", _of_step(5, LAB.node), 1),
-    ("perf", "lab1", "base", "", _of_step(5, LAB.perf), 1),
-    ("sched", "lab1", "base", "", _of_step(5, LAB.sched), 1),
-    ("cadvisor", "lab2", "cgroup", "", _of_step(1, LAB.cadvisor), 1),
-    ("telegraf", "lab2", "cgroup", "", _of_step(1, LAB.telegraf), 1),
-    ("node", "lab2", "base", "", _of_step(1, LAB.node), 1),
-    ("experiments", "lab1", "cgroup", "", experiments.page, 1),
-    ("xentop", "mute1", "xen", "", hosts.mute_xen, 1),
+def waits() -> Iterator[str]:
+    """What each tier of the lab waits for: the last site's web tier, this for the first one's."""
+    yield "process_cpu_seconds_total ~0.001"
+    yield "sched_wait_charged_seconds_total ~1.98"
+    yield "sched_wait_kernel_seconds_total ~2"
+    yield "sched_wait_lost_seconds_total ~0.001"
+    first, last = "/virtscope/auction-1-web", "/virtscope/auction-4-web"
+    yield from sched(
+        {
+            cgroup: {**OTHER_WAITS, cgroup: 0.01, (first if cgroup.startswith(last[:-3]) else last): WAITS_FOR_TIER}
+            | ({"(cap)": 0.05} if cgroup == first else {})
+            for cgroup in tiers(4)
+        }
+    )
+
+
+STEP_OF_LAB = (
+    'run="20261121T090512-scale",scenario="scale",step="4x800-1",instances="4",clients="800",placement="one node",'
+    'repetition="1"'
+)
+
+
+# What a Prometheus says of itself that fails twice a minute and takes a fifth of its interval for its rules, and what
+# watches the parts of a stack.
+PROMETHEUS = f"""
+prometheus_rule_evaluation_failures_total{{rule_group="fleet"}} ~{1 / 30}
+prometheus_rule_group_last_duration_seconds{{rule_group="rules/fleet.yml;fleet"}} 1
+prometheus_rule_group_interval_seconds{{rule_group="rules/fleet.yml;fleet"}} 5
+prometheus_rule_group_last_duration_seconds{{rule_group="rules/xen.yml;xen"}} 3
+prometheus_rule_group_interval_seconds{{rule_group="rules/xen.yml;xen"}} 60
+prometheus_tsdb_head_samples_appended_total ~1500
+process_resident_memory_bytes 3e8
+prometheus_tsdb_head_series 7000
+prometheus_tsdb_storage_blocks_bytes 4e9
+prometheus_tsdb_wal_storage_size_bytes 2e8
+prometheus_tsdb_head_chunks_storage_size_bytes 1e7
+process_cpu_seconds_total ~0.02
+"""
+STACK = f"""
+stack_part_up{{part="prometheus"}} 1
+stack_part_up{{part="alertmanager"}} 1
+stack_part_failures_total{{part="prometheus",reason="ended"}} ~{1 / 300}
+"""
+MUTE = """
+xentop_up 0
+xentop_source_up{source="libxenstat"} 0
+xentop_source_errors_total{source="libxenstat",reason="timeout"} ~1
+process_cpu_seconds_total ~0.004
+"""
+TARGETS = [
+    Target("xentop", "xen1", "xen", [*xen1()]),
+    Target("guest", "xen1", "xen", [*counted()], vserver="web 1"),
+    Target("perf", "xen1", "xen", [*counted()]),
+    Target("telegraf", "xen1", "xen", [*access_logs(4)]),
+    Target("node", "base1", "base", ["process_cpu_seconds_total ~0.01", *node(BASE, cpus=2)]),
+    Target("perf", "base1", "base", [*counted()]),
+    Target("stack", "stack1", "base", STACK.strip().splitlines()),
+    Target("prometheus", "stack1", "base", PROMETHEUS.strip().splitlines()),
+    Target("cadvisor", "lab1", "cgroup", [*cadvisor(tiers(4), cpus=2)]),
+    Target("telegraf", "lab1", "cgroup", [*access_logs(4)]),
+    Target("lab", "lab1", "cgroup", [f"lab_step_info{{{STEP_OF_LAB}}} 1", f"lab_step_clients{{{STEP_OF_LAB}}} 160"]),
+    Target("node", "lab1", "base", ["process_cpu_seconds_total ~0.01", *node(machine(4), cpus=2, steal=STEAL)]),
+    Target("perf", "lab1", "base", ["process_cpu_seconds_total ~0.003", *perf(machine(4), MEASURED, tiers(4))]),
+    Target("sched", "lab1", "base", [*waits()]),
+    Target("cadvisor", "lab2", "cgroup", [*cadvisor(tiers(1), cpus=2)]),
+    Target("telegraf", "lab2", "cgroup", [*access_logs(1)]),
+    Target("node", "lab2", "base", ["process_cpu_seconds_total ~0.01", *node(machine(1), cpus=2, steal=STEAL)]),
+    Target("experiments", "lab1", "cgroup", experiments.page().splitlines()),
+    Target("xentop", "mute1", "xen", MUTE.strip().splitlines()),
     # One of its targets is down, and another host is.
-    ("xentop", "xen2", "xen", "", _platform(XEN, "domain"), 1),
-    ("node", "xen2", "xen", "", _nothing, 0),
-    ("perf", "xen2", "xen", "", _platform(PERF, "group"), 1),
-    ("kvm", "kvm1", "kvm", "", _platform(KVM, "guest"), 1),
-    ("vestat", "vz1", "openvz", "", _platform(OPENVZ, "ctid"), 1),
-    ("xentop", "down1", "xen", "", _nothing, 0),
-    ("node", "down1", "xen", "", _nothing, 0),
-    ("ssh", "stack1", "base", "", _platform(SSH, ""), 1),
+    Target("xentop", "xen2", "xen", every_metric("xen", "domain")),
+    Target("node", "xen2", "xen", [], up=False),
+    Target("perf", "xen2", "xen", every_metric("perf", "group")),
+    Target("kvm", "kvm1", "kvm", every_metric("kvm", "guest")),
+    Target("vestat", "vz1", "openvz", every_metric("openvz", "ctid")),
+    Target("xentop", "down1", "xen", [], up=False),
+    Target("node", "down1", "xen", [], up=False),
+    Target("ssh", "stack1", "base", every_metric("ssh")),
 ]
 
 _OF_XEN1, _OF_LAB1, _OF_OLD1 = (
@@ -370,26 +310,14 @@ ALERTS = [
     ('host="base1",platform="base",alertname="Watchdog",severity="none"', "firing", 1),
 ]
 
-_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
+WATCHING = Watching(scrape=STEP_SECONDS, seconds=MINUTES * 60)
 
 
 def series() -> dict[str, str]:
     """Each series of the hosts with its values, a sample each STEP_SECONDS, in promtool's notation."""
-    moments = [moment * STEP_SECONDS for moment in range(MINUTES * 60 // STEP_SECONDS + 1)]
-    found: dict[str, list[str]] = {}
-    for number, (job, host, platform, others, page, up) in enumerate(TARGETS):
-        own = f'job="{job}",instance="{host}:{9000 + number}",host="{host}",platform="{platform}"'
-        own += f",{others}" if others else ""
-        for moment in moments:
-            for line in page(moment).splitlines():
-                if sample := _SAMPLE.fullmatch(line.strip()):
-                    name, labels, value = sample.groups()
-                    found.setdefault(f"{name}{{{own}{',' + labels if labels else ''}}}", []).append(value)
-        found[f"up{{{own}}}"] = [str(up)] * len(moments)
-        found[f"scrape_duration_seconds{{{own}}}"] = ["0.25"] * len(moments)
-        found[f"scrape_samples_scraped{{{own}}}"] = ["100"] * len(moments)
-    records = {name: value if isinstance(value, str) else f"{value}x{len(moments)}" for name, value in RECORDS.items()}
-    return {name: " ".join(values) for name, values in found.items()} | records | _alerts(len(moments))
+    samples = len(WATCHING.times)
+    records = {name: value if isinstance(value, str) else f"{value}x{samples}" for name, value in RECORDS.items()}
+    return dict(exposed(TARGETS, WATCHING)) | records | _alerts(samples)
 
 
 def _alerts(samples: int) -> dict[str, str]:

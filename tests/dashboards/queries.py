@@ -15,25 +15,33 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import requests
+from tests.support.promql import PrometheusClient
 
 FOLDER = Path(__file__).resolve().parents[2] / "dashboards" / "json"
 HOST = FOLDER / "host.json"
-CACHES_AND_EVENTS = FOLDER / "caches-and-events.json"
-PROFILE = FOLDER / "profile.json"
 
-STEP_SECONDS = 5
-RANGE_SECONDS = 600
-BUILT_IN = {
-    "__interval": f"{STEP_SECONDS}s",
-    "__interval_ms": f"{STEP_SECONDS * 1000}",
-    "__rate_interval": f"{4 * STEP_SECONDS}s",  # Grafana: at least four scrape intervals
-    "__range": f"{RANGE_SECONDS}s",
-    "__range_s": f"{RANGE_SECONDS}",
-    "__range_ms": f"{RANGE_SECONDS * 1000}",
-}
+
+class Shown(NamedTuple):
+    """The time that a page shows until now, and the least step of its graphs, in seconds."""
+
+    span: int = 600
+    step: int = 5
+
+    def variables(self) -> dict[str, str]:
+        """Grafana's own."""
+        return {
+            "__interval": f"{self.step}s",
+            "__interval_ms": f"{self.step * 1000}",
+            "__rate_interval": f"{4 * self.step}s",  # at least four scrape intervals
+            "__range": f"{self.span}s",
+            "__range_s": f"{self.span}",
+            "__range_ms": f"{self.span * 1000}",
+        }
+
+
+DEFAULT = Shown()
 _QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
 _LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.+),)?\s*(?P<label>\w+)\)")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)(?::\w+)?\})")
@@ -45,17 +53,17 @@ class Answer:
 
     panel: str
     ref_id: str
-    expr: str
-    """As it was sent, no variable left."""
     series: int
     """Series with at least one finite number: NaN draws nothing."""
-    values: Sequence[float]
-    """The finite numbers of all of them."""
+    samples: Sequence[tuple[float, float]]
+    """The finite numbers of all of them, with their times."""
     unit: str
     """The panel's, as Grafana calls it; "" where its columns have their own."""
 
 
-def run_queries(prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None) -> list[Answer]:
+def run_queries(
+    prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None, shown: Shown = DEFAULT
+) -> list[Answer]:
     """Run every query of every panel of a dashboard's JSON file.
 
     prometheus: the server's URL.
@@ -64,37 +72,48 @@ def run_queries(prometheus: str, dashboard: Path, choose: Mapping[str, str] | No
 
     Raises LookupError if a variable finds no value or not the chosen one, ValueError if Prometheus refuses a query.
     """
-    page = json.loads(dashboard.read_text(encoding="utf-8"))
-    variables = resolve_variables(prometheus, page, choose or {})
+    page = read(dashboard)
+    return answers(PrometheusClient(prometheus), page, resolve_variables(prometheus, page, choose or {}, shown), shown)
+
+
+def read(dashboard: Path) -> dict[str, Any]:
+    page: dict[str, Any] = json.loads(dashboard.read_text(encoding="utf-8"))
+    return page
+
+
+def answers(
+    server: PrometheusClient, page: Mapping[str, Any], variables: Mapping[str, str], shown: Shown
+) -> list[Answer]:
+    """Of every query of a page, whose variables stand for these texts."""
     return [
         _answer(
             panel["title"],
             target["refId"],
-            expr,
-            _series(prometheus, expr, instant=target.get("instant", False)),
+            _series(server, fill_in(target["expr"], variables), shown, instant=target.get("instant", False)),
             panel.get("fieldConfig", {}).get("defaults", {}).get("unit", ""),
         )
         for panel in panels(page)
         for target in panel.get("targets", [])
-        for expr in [fill_in(target["expr"], variables)]
     ]
 
 
-def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None) -> list[Answer]:
+def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str], shown: Shown) -> list[Answer]:
     """Run every query of events that a dashboard's graphs mark, likewise; as often as it asks for."""
-    page = json.loads(dashboard.read_text(encoding="utf-8"))
-    variables = resolve_variables(prometheus, page, choose or {})
-    answers = []
+    page = read(dashboard)
+    variables = resolve_variables(prometheus, page, choose, shown)
+    found = []
     for marks in page["annotations"]["list"]:
         every = marks["target"]["interval"]
         expr = fill_in(marks["target"]["expr"], {**variables, "__interval": every})
-        step = int(every.removesuffix("s"))
-        answers.append(_answer(marks["name"], "", expr, _series(prometheus, expr, instant=False, step=step)))
-    return answers
+        series = _series(
+            PrometheusClient(prometheus), expr, shown._replace(step=int(every.removesuffix("s"))), instant=False
+        )
+        found.append(_answer(marks["name"], "", series))
+    return found
 
 
-def _answer(panel: str, ref_id: str, expr: str, series: list[list[float]], unit: str = "") -> Answer:
-    return Answer(panel, ref_id, expr, len(series), [value for values in series for value in values], unit)
+def _answer(panel: str, ref_id: str, series: list[list[tuple[float, float]]], unit: str = "") -> Answer:
+    return Answer(panel, ref_id, len(series), [sample for samples in series for sample in samples], unit)
 
 
 def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -106,9 +125,11 @@ def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield panel
 
 
-def resolve_variables(prometheus: str, page: Mapping[str, Any], choose: Mapping[str, str]) -> dict[str, str]:
+def resolve_variables(
+    prometheus: str, page: Mapping[str, Any], choose: Mapping[str, str], shown: Shown = DEFAULT
+) -> dict[str, str]:
     """The text that stands for each variable in a query; each is asked for with those before it filled in."""
-    resolved = dict(BUILT_IN)
+    resolved = shown.variables()
     for variable in page["templating"]["list"]:
         name = variable["name"]
         if variable["type"] == "datasource":
@@ -122,12 +143,12 @@ def resolve_variables(prometheus: str, page: Mapping[str, Any], choose: Mapping[
             raise LookupError(f"${name} finds no value: {query}")
         if name in choose and choose[name] not in values:
             raise LookupError(f"${name} can't be {choose[name]!r}, only one of {values}: {query}")
-        if name in choose:
-            resolved[name] = _escaped(choose[name]) if _is_regex(variable) else choose[name]
-        elif variable["includeAll"]:
-            resolved[name] = variable.get("allValue") or f"({'|'.join(map(_escaped, values))})"
+        is_regex = variable["multi"] or variable["includeAll"]
+        if name in choose or not variable["includeAll"]:
+            chosen = choose.get(name) or values[0]
+            resolved[name] = _escaped(chosen) if is_regex else chosen
         else:
-            resolved[name] = _escaped(values[0]) if _is_regex(variable) else values[0]
+            resolved[name] = variable.get("allValue") or f"({'|'.join(map(_escaped, values))})"
     return resolved
 
 
@@ -141,43 +162,29 @@ def _escaped(value: str) -> str:
     return re.escape(value).replace("\\", "\\\\")
 
 
-def _is_regex(variable: Mapping[str, Any]) -> bool:
-    return bool(variable["multi"] or variable["includeAll"])
-
-
 def _values(prometheus: str, query: str, pattern: str) -> list[str]:
     if result := _QUERY_RESULT.fullmatch(query):
-        rows = _get(prometheus, "query", {"query": result["expr"], "time": time.time()})["result"]
+        rows = PrometheusClient(prometheus).query(result["expr"], time.time())
         labels = ("{" + ",".join(f'{name}="{value}"' for name, value in row["metric"].items()) + "}" for row in rows)
         return [match[1] for row in labels for match in [re.search(pattern.strip("/"), row)] if match]
     match = _LABEL_VALUES.fullmatch(query)
     if match is None:
         raise ValueError(f"only query_result(EXPR) and label_values(SELECTOR, LABEL) are understood: {query}")
     parameters = {"match[]": match["selector"]} if match["selector"] else {}
-    values: list[str] = _get(prometheus, f"label/{match['label']}/values", parameters)
+    values: list[str] = PrometheusClient(prometheus).get(f"label/{match['label']}/values", parameters)
     return values
 
 
-def _series(prometheus: str, expr: str, *, instant: bool, step: int | None = None) -> list[list[float]]:
+def _series(client: PrometheusClient, expr: str, shown: Shown, *, instant: bool) -> list[list[tuple[float, float]]]:
     """The finite numbers of each series that has any."""
     now = time.time()
     if instant:
-        result = _get(prometheus, "query", {"query": expr, "time": now})["result"]
-        return _finite([series["value"]] for series in result)
-    step = step or STEP_SECONDS
-    end = now // step * step  # as Grafana aligns it
-    window: dict[str, str | float] = {"query": expr, "start": end - RANGE_SECONDS, "end": end, "step": step}
-    result = _get(prometheus, "query_range", window)["result"]
-    return _finite(series["values"] for series in result)
+        return _finite([series["value"]] for series in client.query(expr, now))
+    end = now // shown.step * shown.step  # as Grafana aligns it
+    window = {"query": expr, "start": f"{end - shown.span}", "end": f"{end}", "step": f"{shown.step}"}
+    return _finite(series["values"] for series in client.get("query_range", window)["result"])
 
 
-def _finite(result: Iterable[Iterable[tuple[float, str]]]) -> list[list[float]]:
-    found = [[float(value) for _, value in samples if math.isfinite(float(value))] for samples in result]
-    return [values for values in found if values]
-
-
-def _get(prometheus: str, what: str, parameters: Mapping[str, str | float]) -> Any:
-    answer = requests.get(f"{prometheus}/api/v1/{what}", params=dict(parameters), timeout=30).json()
-    if answer["status"] != "success":
-        raise ValueError(f"{answer['error']}: {dict(parameters)}")
-    return answer["data"]
+def _finite(result: Iterable[Iterable[tuple[float, str]]]) -> list[list[tuple[float, float]]]:
+    found = [[(at, float(value)) for at, value in samples if math.isfinite(float(value))] for samples in result]
+    return [samples for samples in found if samples]

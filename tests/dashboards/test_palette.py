@@ -7,8 +7,6 @@ import itertools
 import json
 from typing import Any
 
-import pytest
-
 from dashboards import palette
 from dashboards.signals import neighbours
 from tests.dashboards.queries import FOLDER, panels
@@ -22,22 +20,13 @@ PAGES = [json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))]
 ALL_PANELS = [panel for page in PAGES for panel in panels(page)]
 
 
-@pytest.mark.parametrize("ground", [*sorted(JUDGED), *palette.SERIES])
-def test_text_can_be_read_on_the_ground_of_a_tile_or_cell(ground: str) -> None:
-    assert contrast(text_on(ground), ground) >= TEXT
-
-
-@pytest.mark.parametrize("theme", PANEL_GROUNDS)
-def test_lines_can_be_seen_on_a_panel(theme: str) -> None:
-    for line in [*palette.SERIES, palette.CRITICAL]:
-        assert contrast(line, PANEL_GROUNDS[theme]) >= LINE, line
-
-
-@pytest.mark.parametrize("theme", PANEL_GROUNDS)
-def test_flags_on_the_themes_text_colour_can_be_read(theme: str) -> None:
-    ground = PANEL_TEXT[theme]
-    assert contrast(text_on(ground), ground) >= TEXT
-    assert contrast(ground, PANEL_GROUNDS[theme]) >= TEXT
+def test_text_can_be_read_and_lines_can_be_seen_in_both_themes() -> None:
+    """Of tiles and cells, which have their colour as the ground, of flags on the text's own colour, of graphs."""
+    for ground in [*JUDGED, *palette.SERIES, *PANEL_TEXT.values()]:
+        assert contrast(text_on(ground), ground) >= TEXT, ground
+    for theme, panel in PANEL_GROUNDS.items():
+        for line in [*palette.SERIES, palette.CRITICAL, PANEL_TEXT[theme]]:
+            assert contrast(line, panel) >= LINE, f"{line} in the theme {theme}"
 
 
 def test_each_severity_has_another_hue_than_every_series() -> None:
@@ -48,24 +37,23 @@ def test_each_severity_has_another_hue_than_every_series() -> None:
     assert all(saturation(series) > 0.5 for series in palette.SERIES)
 
 
-def test_no_series_and_no_flag_has_a_colour_of_severity() -> None:
+def test_every_colour_is_of_the_palette_and_those_of_severity_stand_for_nothing_else() -> None:
     """The words of a state timeline are judgements as those of a cell are."""
     for panel in ALL_PANELS:
-        fixed = {
-            each["fixedColor"] for each in found(panel, "color") if isinstance(each, dict) and "fixedColor" in each
-        }
+        found_in = [*found(panel, "color"), *found(panel, "fixedColor")]
+        assert {each for each in found_in if isinstance(each, str)} <= {*palette.SERIES, *JUDGED, *NAMED}, panel[
+            "title"
+        ]
+        fixed = {each["fixedColor"] for each in found_in if isinstance(each, dict) and "fixedColor" in each}
         if panel["type"] != "state-timeline":
             assert fixed <= {*palette.SERIES, *NAMED}, panel.get("title")
-        if panel.get("title") == "":
-            words = panel.get("fieldConfig", {}).get("defaults", {}).get("mappings", [])
+        if panel.get("title") == "":  # the flag of the data's origin
+            words = panel["fieldConfig"]["defaults"]["mappings"] if "fieldConfig" in panel else []
             flagged = {word["color"] for each in words if each["type"] == "value" for word in each["options"].values()}
             assert flagged <= NAMED
-
-
-def test_every_colour_is_of_the_palette() -> None:
-    for panel in ALL_PANELS:
-        colours = {each for each in [*found(panel, "color"), *found(panel, "fixedColor")] if isinstance(each, str)}
-        assert colours <= {*palette.SERIES, *JUDGED, *NAMED}, panel.get("title")
+    # No data and an unknown cause look different.
+    assert palette.CAUSES["unknown"] not in {palette.NO_DATA, palette.CAUSES["met"]}
+    assert len(set(palette.CAUSES.values())) == len(palette.CAUSES)
 
 
 def test_series_that_vary_have_the_colour_that_grafana_gives_their_name() -> None:
@@ -92,11 +80,6 @@ def test_a_host_among_its_guests_has_a_colour_of_its_own() -> None:
     for panel in named:
         (override,) = [each for each in panel["fieldConfig"]["overrides"] if "(host" in each["matcher"]["options"]]
         assert found(override, "fixedColor") == [palette.HOST], panel["title"]
-
-
-def test_no_data_and_an_unknown_cause_look_different() -> None:
-    assert palette.CAUSES["unknown"] not in {palette.NO_DATA, palette.CAUSES["met"]}
-    assert len(set(palette.CAUSES.values())) == len(palette.CAUSES)
 
 
 def found(tree: Any, key: str) -> list[Any]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
 import yaml
 
 from dashboards import palette
 from tests.dashboards import history
 from tests.dashboards.queries import FOLDER, fill_in, panels
 from tests.dashboards.values import CHOSEN, VIEWS, By, Values
+from tests.rules.promtool import asks, evaluate
 from tests.rules.test_rules import RULE_FILES
-from tests.support.program import program_path
 
 LOOKS = yaml.safe_load((Path(__file__).parent / "looks.yml").read_text())
 
@@ -74,31 +71,31 @@ def steps(field: Mapping[str, Any]) -> str:
     return ", ".join(found)
 
 
+def variables(page: str) -> Iterator[Query]:
+    """Those that a query orders: what each value is ordered by."""
+    for variable in json.loads((FOLDER / f"{page}.json").read_text())["templating"]["list"]:
+        found = re.fullmatch(r"query_result\((.+)\)", str(variable.get("query")))
+        if found and (ordered := re.fullmatch(r"sort_desc\((.+)\)", found[1])):
+            (label,) = re.findall(r'(\w+)="', variable["regex"])
+            yield Query(f"${variable['name']}", ordered[1], [label], "", "")
+
+
 def test_each_panel_shows_what_is_true(tmp_path: Path) -> None:
     """All at once: most of the time goes into the rules' history."""
     cases = [
         case(query, {**CHOSEN, **view.chosen}, view.rows[query.row], view.page)
         for view in VIEWS
-        for query in queries(view.page)
+        for query in [*queries(view.page), *variables(view.page)]
         if query.row in view.rows
     ]
-    groups, files = records(tmp_path)
-    document = {
-        "rule_files": files,
-        "evaluation_interval": f"{history.STEP_SECONDS}s",
-        "group_eval_order": groups,  # any, but the same each time
-        "tests": [
-            {
-                "interval": f"{history.STEP_SECONDS}s",
-                "input_series": [{"series": name, "values": values} for name, values in history.series().items()],
-                "promql_expr_test": cases,
-            }
-        ],
-    }
-    (tmp_path / "values.yml").write_text(json.dumps(document))
-    command = [str(program_path("promtool")), "test", "rules", str(tmp_path / "values.yml")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
+    evaluate(
+        tmp_path / "values.yml",
+        records(tmp_path),
+        interval=history.STEP_SECONDS,
+        evaluation=history.STEP_SECONDS,
+        given=history.series().items(),
+        expected=cases,
+    )
 
 
 def test_each_query_has_a_row() -> None:
@@ -109,50 +106,42 @@ def test_each_query_has_a_row() -> None:
 def assert_rows(page: str) -> None:
     rows = {row for view in VIEWS if view.page == page for row in view.rows}
     asked = {query.row for query in queries(page)}
-    assert rows <= asked
+    assert rows <= asked | {variable.row for variable in variables(page)}
     assert {row for row in asked - rows if not row.endswith(": Named since")} == set(), "test_neighbours.py has that"
 
 
-@pytest.mark.parametrize("page", LOOKS)
-def test_each_value_has_its_unit_and_colours(page: str) -> None:
+def test_each_value_has_its_unit_and_colours() -> None:
+    for page in LOOKS:
+        assert_looks(page)
+
+
+def assert_looks(page: str) -> None:
     units = {row: unit for unit, rows in LOOKS[page]["units"].items() for row in rows}
     judged = {row: steps for steps, rows in LOOKS[page].get("judged", {}).items() for row in rows}
     assert {query.row: query.unit for query in queries(page) if query.unit != "none"} == units
     assert {query.row: query.steps for query in queries(page) if query.steps} == judged
 
 
-def case(query: Query, variables: Mapping[str, str], row: Values | By, page: str) -> dict[str, Any]:
-    """A case of promtool's: values by what is shown beside them, rounded to five digits of the smallest."""
+def case(query: Query, chosen: Mapping[str, str], row: Values | By, page: str) -> dict[str, Any]:
+    """A case of promtool's: values by what is shown beside them."""
     labels, values = row if isinstance(row, By) else (query.labels, row)
-    wanted = values if isinstance(values, Mapping) else {"": values}
-    smallest = min((abs(value) for value in wanted.values() if value), default=1.0)
-    to = float(f"1e{math.floor(math.log10(smallest)) - 4}")
     joined = ", ".join(['"key"', '" "', *(f'"{label}"' for label in labels)])
-    named = f'label_replace(label_join({fill_in(query.expr, variables)}, {joined}), "key", "$1", "key", " *(.*?) *")'
-    return {
-        "expr": f"# {page}, {query.row}\nround(sum by (key) ({named}), {to:g})",
-        "eval_time": f"{history.MINUTES}m",
-        "exp_samples": [
-            {"labels": f"{{key={json.dumps(name, ensure_ascii=False)}}}" if name else "{}", "value": rounded(value, to)}
-            for name, value in wanted.items()
-        ],
+    named = f'label_replace(label_join({fill_in(query.expr, chosen)}, {joined}), "key", "$1", "key", " *(.*?) *")'
+    wanted = {
+        f"{{key={json.dumps(name, ensure_ascii=False)}}}" if name else "{}": value
+        for name, value in (values if isinstance(values, Mapping) else {"": values}).items()
     }
+    asked = asks(f"sum by (key) ({named})", f"{history.MINUTES}m", wanted)
+    return {**asked, "expr": f"# {page}, {query.row}\n{asked['expr']}"}
 
 
-def rounded(value: float, to: float) -> float:
-    """As PromQL's round()."""
-    return math.floor(value * (1 / to) + 0.5) / (1 / to)
-
-
-def records(folder: Path) -> tuple[list[str], list[str]]:
-    """The project's rules without its alerts, as those of the history are known: names of groups, and files."""
-    names, files = [], []
+def records(folder: Path) -> list[Path]:
+    """The project's rules without its alerts, as those of the history are known."""
+    files = []
     for number, file in enumerate(RULE_FILES):
         groups = yaml.safe_load(file.read_text())["groups"]
         for group in groups:
             group["rules"] = [rule for rule in group["rules"] if "record" in rule]
-            names.append(group["name"])
-        copy = folder / f"{number}.yml"
-        copy.write_text(json.dumps({"groups": groups}))
-        files.append(str(copy))
-    return names, files
+        files.append(folder / f"{number}.yml")
+        files[-1].write_text(json.dumps({"groups": groups}))
+    return files

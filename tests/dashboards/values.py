@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from tests.dashboards.hosts import CAPS, DOMAINS, WAITS
+from tests.dashboards.history import CAPS, WAITS
+from tests.dashboards.history import CPUS_OF_DOMAINS as DOMAINS
 
 Values: TypeAlias = float | Mapping[str, float]
 
@@ -83,24 +84,21 @@ NETWORK = {name: 10e6 * cpus for name, cpus in DOMAINS.items()}
 
 HOST_XEN = View(
     "host",
-    on("xen1", "xen"),
+    {**on("xen1", "xen"), "platform": "xen"},
     {
+        # It opens on the host with the severest alerts, and of equal ones on that with more overhead.
+        "$host": {"xen1": 1001 + 0.4 * OWN / USED, "down1": 1000, "mute1": 1, "xen2": 0},
         "": 0,
         "Overhead ratio": {"xen1": OWN / USED},
         "Overhead (CPUs)": {"xen1": OWN},
         "CPU utilisation": {"xen1": USED / CAPACITY},
         "Monitoring overhead": {"xen1": MONITORING / CAPACITY},
         "Overhead ratio over time": {"xen1": OWN / USED},
-        **columns(
-            "CPU usage and capacity",
-            {
-                "A": {"Domain-0": OWN},
-                "B": {name: DOMAINS[name] for name in GUESTS},
-                "C": {},
-                "D": CAPACITY,
-                "E": 0.25 + 0.5,
-            },
-        ),
+        "CPU usage and capacity: A": {"Domain-0": OWN},
+        "CPU usage and capacity: B": {name: DOMAINS[name] for name in GUESTS},
+        "CPU usage and capacity: C": {},
+        "CPU usage and capacity: D": CAPACITY,
+        "CPU usage and capacity: E": 0.25 + 0.5,
         # Pending ones as well: active since the minutes 0, 5 and 6 of 12.
         "Alerts: Active for": By(
             ["alertname", "alertstate"],
@@ -110,18 +108,13 @@ HOST_XEN = View(
         "CPU wait / demand: A": in_legends({name: WAITS / (WAITS + cpus) for name, cpus in DOMAINS.items()}),
         "CPU wait / demand: B": 0,  # less than one busy vCPU per CPU
         "CPU cap utilisation": LIMITS_USED,
-        **columns(
-            "Virtual servers",
-            {
-                "CPU used": of_domains(DOMAINS),
-                "Utilisation": of_domains({name: cpus / CAPACITY for name, cpus in DOMAINS.items()}),
-                "CPU wait": of_domains(WAITING),
-                "Cap": of_domains(CAPS),
-                "Throttled": {},
-                "Weight": of_domains(dict.fromkeys(DOMAINS, 256)),
-                "Memory": of_domains(MEMORY),
-            },
-        ),
+        "Virtual servers: CPU used": of_domains(DOMAINS),
+        "Virtual servers: Utilisation": of_domains({name: cpus / CAPACITY for name, cpus in DOMAINS.items()}),
+        "Virtual servers: CPU wait": of_domains(WAITING),
+        "Virtual servers: Cap": of_domains(CAPS),
+        "Virtual servers: Throttled": {},
+        "Virtual servers: Weight": of_domains(dict.fromkeys(DOMAINS, 256)),
+        "Virtual servers: Memory": of_domains(MEMORY),
         "Overhead per request": {"xen1": OWN / 160},  # four sites, 40 requests a second each
         "Overhead per GB": {"xen1": OWN / 0.18},  # Dom0's CPU for 180 MB a second
         "Reallocations per minute": {"xen1": 8},  # two of each domain
@@ -129,6 +122,16 @@ HOST_XEN = View(
     },
 )
 
+HOST_MUTE = View(
+    "host",
+    on("mute1", "xen"),
+    {
+        "Virtual servers: CPU used": {},
+        "Overhead ratio": {},
+        "Alerts: Active for": By(["alertname"], {"SourceFailing": 240, "ClockSkewed": 240}),
+        "Monitoring CPU by job": {"xentop": 0.004},
+    },
+)
 HOST_BASE = View(
     "host",
     on("base1", "base"),
@@ -230,19 +233,14 @@ APPLICATIONS = View(
         "Mean response: B": 0.1,
         "99th percentile: A": of_apps(0.3 + 0.2 * 0.39 / 0.4),
         "99th percentile: B": 0.3,
-        **columns(
-            "Applications",
-            {
-                "Mean": of_apps(MEAN),
-                "Median": of_apps(0.025 + 0.025 * 0.5 / 0.6),
-                "95th": of_apps(0.3 + 0.2 * 0.35 / 0.4),
-                "99th": of_apps(0.3 + 0.2 * 0.39 / 0.4),
-                "Request rate": of_apps(REQUESTS),
-                "Error ratio": of_apps(0),
-                "CPU": of_apps(SITE),
-                "CPU/request": of_apps(SITE * USED_LAB / (4 * SITE) / REQUESTS),  # with its part of the overhead
-            },
-        ),
+        "Applications: Mean": of_apps(MEAN),
+        "Applications: Median": of_apps(0.025 + 0.025 * 0.5 / 0.6),
+        "Applications: 95th": of_apps(0.3 + 0.2 * 0.35 / 0.4),
+        "Applications: 99th": of_apps(0.3 + 0.2 * 0.39 / 0.4),
+        "Applications: Request rate": of_apps(REQUESTS),
+        "Applications: Error ratio": of_apps(0),
+        "Applications: CPU": of_apps(SITE),
+        "Applications: CPU/request": of_apps(SITE * USED_LAB / (4 * SITE) / REQUESTS),  # with its part of the overhead
         "Response time distribution": {
             "0.025": 0,
             "0.05": 96,
@@ -458,18 +456,13 @@ VIRTUAL_SERVERS = View(
         "": 0,
         "CPU used": beside(DOMAINS, 0.5),
         "CPU used / baseline": beside(DOMAINS, 0.5, 0.5),
-        **columns(
-            "Virtual servers",
-            {
-                "CPU used": By(["host", "vserver"], beside(DOMAINS, 0.5)),
-                "CPU ratio": By(["host", "vserver"], beside(DOMAINS, 0.5, 0.5)),
-                "CPU wait": By(["host", "vserver"], beside(WAITING, None)),
-                "Memory": By(["host", "vserver"], beside(MEMORY, BASE_MEMORY)),
-                "Network": By(["host", "vserver"], beside(NETWORK, BASE_NETWORK)),
-                "LLC MPKI": By(["host", "vserver"], dict.fromkeys(COUNTING, 5)),
-                "IPC": By(["host", "vserver"], dict.fromkeys(COUNTING, 0.8)),
-            },
-        ),
+        "Virtual servers: CPU used": By(["host", "vserver"], beside(DOMAINS, 0.5)),
+        "Virtual servers: CPU ratio": By(["host", "vserver"], beside(DOMAINS, 0.5, 0.5)),
+        "Virtual servers: CPU wait": By(["host", "vserver"], beside(WAITING, None)),
+        "Virtual servers: Memory": By(["host", "vserver"], beside(MEMORY, BASE_MEMORY)),
+        "Virtual servers: Network": By(["host", "vserver"], beside(NETWORK, BASE_NETWORK)),
+        "Virtual servers: LLC MPKI": By(["host", "vserver"], dict.fromkeys(COUNTING, 5)),
+        "Virtual servers: IPC": By(["host", "vserver"], dict.fromkeys(COUNTING, 0.8)),
         "LLC misses per 1,000 instructions": dict.fromkeys(COUNTING, 5),
         "LLC misses per 1,000 instructions / baseline": COUNTING,
         "Instructions per cycle": dict.fromkeys(COUNTING, 0.8),
@@ -517,13 +510,8 @@ NEIGHBOURS_PAGE = View(
         },
         "Who ran meanwhile: B": {},
         "Waiting by reason": REASONS,
-        **columns(
-            "Named neighbours of the host's applications",
-            {
-                "Would give back at most": dict.fromkeys(NAMED, 2 * FOR_NEIGHBOUR),
-                "Share": NAMED,
-            },
-        ),
+        "Named neighbours of the host's applications: Would give back at most": dict.fromkeys(NAMED, 2 * FOR_NEIGHBOUR),
+        "Named neighbours of the host's applications: Share": NAMED,
         **columns(
             "Reallocated neighbours of the host's applications",
             {"Predicted, at most": {"auction-1 batch": 0.33}, "Measured": {"auction-1 batch": 0.29}},
@@ -566,18 +554,13 @@ COSTS = View(
     },
     {
         "": 0,
-        **columns(
-            "Hosts: a byte / baseline",
-            {
-                "Cost ratio": to_lab(PER_BYTE),
-                "Cost (CPU)": to_lab(CPU_PER_BYTE),
-                "Instr. ratio": to_lab(INSTRUCTIONS),
-                "Traffic ratio": to_lab(TRAFFIC),
-                "Cost (cycles)": to_lab(PER_BYTE),
-                "Instr./byte": By(["host"], {"base1": 120, "lab1": 324}),
-                "CPU/byte": By(["host", "platform"], CPU_PER_BYTE),
-            },
-        ),
+        "Hosts: a byte / baseline: Cost ratio": to_lab(PER_BYTE),
+        "Hosts: a byte / baseline: Cost (CPU)": to_lab(CPU_PER_BYTE),
+        "Hosts: a byte / baseline: Instr. ratio": to_lab(INSTRUCTIONS),
+        "Hosts: a byte / baseline: Traffic ratio": to_lab(TRAFFIC),
+        "Hosts: a byte / baseline: Cost (cycles)": to_lab(PER_BYTE),
+        "Hosts: a byte / baseline: Instr./byte": By(["host"], {"base1": 120, "lab1": 324}),
+        "Hosts: a byte / baseline: CPU/byte": By(["host", "platform"], CPU_PER_BYTE),
         **columns(
             "Hosts: misses / baseline",
             {
@@ -586,17 +569,16 @@ COSTS = View(
                 "IPC": to_lab(dict.fromkeys(MISS_RATES, 1)),
             },
         ),
-        **columns(
-            "A byte / baseline",
-            {
-                "Cost ratio": to_web(1.2e9 / 10e6, 1.2e9 / 60e6, 0.24 * 1.2e9 / 0.8e6),
-                "Cost (CPU)": to_web(0.5 / 10e6, 6 / 60e6, 0.24 / 0.8e6),
-                "Instr. ratio": to_web(1, 1, 0.24),
-                "Traffic ratio": to_web(10e6, 60e6, 0.8e6),
-                "Cost (cycles)": to_web(1.2e9 / 10e6, 1.2e9 / 60e6, 0.24 * 1.2e9 / 0.8e6),
-                "Instr./byte": By(["vserver"], {"base1": 120, "Domain-0": 20, "virtscope/auction-1-web": 360}),
-                "CPU/byte": By(["vserver"], {"base1": 5e-8, "Domain-0": 1e-7, "virtscope/auction-1-web": 3e-7}),
-            },
+        "A byte / baseline: Cost ratio": to_web(1.2e9 / 10e6, 1.2e9 / 60e6, 0.24 * 1.2e9 / 0.8e6),
+        "A byte / baseline: Cost (CPU)": to_web(0.5 / 10e6, 6 / 60e6, 0.24 / 0.8e6),
+        "A byte / baseline: Instr. ratio": to_web(1, 1, 0.24),
+        "A byte / baseline: Traffic ratio": to_web(10e6, 60e6, 0.8e6),
+        "A byte / baseline: Cost (cycles)": to_web(1.2e9 / 10e6, 1.2e9 / 60e6, 0.24 * 1.2e9 / 0.8e6),
+        "A byte / baseline: Instr./byte": By(
+            ["vserver"], {"base1": 120, "Domain-0": 20, "virtscope/auction-1-web": 360}
+        ),
+        "A byte / baseline: CPU/byte": By(
+            ["vserver"], {"base1": 5e-8, "Domain-0": 1e-7, "virtscope/auction-1-web": 3e-7}
         ),
         **columns(
             "Misses / baseline",
@@ -606,17 +588,12 @@ COSTS = View(
                 "IPC": to_web(1, 1, 1),
             },
         ),
-        **columns(
-            "Hosts: a request / baseline",
-            {
-                "Cost ratio": By(["host"], {"lab1": 1}),
-                "Cost (CPU)": By(["host"], {"lab1": 1, "xen1": (USED / 160) / (USED_LAB / 160)}),
-                "Rate ratio": By(["host"], {"lab1": 1, "xen1": 1}),
-                "Cost (cycles)": By(["host"], {"lab1": 1}),
-                "Instr./request": By(["host"], {"lab1": 1.2e9 * USED_LAB / 160}),
-                "CPU/request": By(["host"], {"lab1": USED_LAB / 160, "xen1": USED / 160}),
-            },
-        ),
+        "Hosts: a request / baseline: Cost ratio": By(["host"], {"lab1": 1}),
+        "Hosts: a request / baseline: Cost (CPU)": By(["host"], {"lab1": 1, "xen1": (USED / 160) / (USED_LAB / 160)}),
+        "Hosts: a request / baseline: Rate ratio": By(["host"], {"lab1": 1, "xen1": 1}),
+        "Hosts: a request / baseline: Cost (cycles)": By(["host"], {"lab1": 1}),
+        "Hosts: a request / baseline: Instr./request": By(["host"], {"lab1": 1.2e9 * USED_LAB / 160}),
+        "Hosts: a request / baseline: CPU/request": By(["host"], {"lab1": USED_LAB / 160, "xen1": USED / 160}),
         **columns(
             "A request / baseline",
             {
@@ -780,7 +757,11 @@ MONITOR = View(
 MONITOR_OF_LAB = View(
     "monitor",
     {"hosts": "lab1"},
-    {"Charged waiting / kernel's": {"lab1 sched": 0.99}, "Context switches": {"lab1 sched": 5000}},
+    {
+        "Charged waiting / kernel's": {"lab1 sched": 0.99},
+        "Context switches": {"lab1 sched": 5000},
+        "Source failures: Failures": By(["source", "reason"], {"access log of auction-1 unparsed": 600}),
+    },
 )
 
 # --- The lab's runs (experiments.py) ----------------------------------------------------------------------------------
@@ -792,6 +773,7 @@ EXPERIMENTS = View(
     {"hosts": "lab1", "run": "20261121T090512-suites|20261121T120000-allocation-short"},
     {
         "": 0,
+        "$baseline": {"base": 2, "capped": 1},
         "Runs: Steps planned": By(["study"], {"suites": 4, "allocation": 6}),
         "Runs: Steps begun": By(["study"], {"suites": 4, "allocation": 6}),
         "Tests by environment: Relative": By(["environment"], {"base": 1, "capped": 2.5}),
@@ -806,7 +788,7 @@ EXPERIMENTS = View(
     },
 )
 
-# --- Platforms' own metrics (history.XEN, KVM, OPENVZ) ----------------------------------------------------------------
+# --- Platforms' own metrics (tests/support/hosts/*.prom) -------------------------------------------------------------
 
 VIFS = {
     "Packets received": 110,
@@ -880,21 +862,16 @@ KVM = View(
         "CPU used for guests: C": 11 * IN_QEMU,
         **{f"CPU used for guests: {letter}": 11 * used for letter, used in THREADS.items()},
         "Overhead / guest time": {"web": 2 / 3, "db": 2 / 3},
-        **columns(
-            "Cost by guest",
-            {
-                "Guest time": each(0.06),
-                "Overhead": each(0.04),
-                "In KVM": each(IN_KVM),
-                "Polling": each(0.007),
-                "In QEMU": each(IN_QEMU),
-                "Emulator": each(0.005),
-                "iothread": each(0.004),
-                "Workers": each(0.003),
-                "vhost": each(0.002),
-                "Exits": each(120),
-            },
-        ),
+        "Cost by guest: Guest time": each(0.06),
+        "Cost by guest: Overhead": each(0.04),
+        "Cost by guest: In KVM": each(IN_KVM),
+        "Cost by guest: Polling": each(0.007),
+        "Cost by guest: In QEMU": each(IN_QEMU),
+        "Cost by guest: Emulator": each(0.005),
+        "Cost by guest: iothread": each(0.004),
+        "Cost by guest: Workers": each(0.003),
+        "Cost by guest: vhost": each(0.002),
+        "Cost by guest: Exits": each(120),
         "Overhead by guest": each(0.04),
         "Exits by guest": each(120),
         "Halt polling": {**each(0.004, "success"), **each(0.003, "fail")},
@@ -924,6 +901,7 @@ OPENVZ = View(
     on("vz1", "openvz", ctid="web"),
     {
         "": {},
+        "$ctid": each(0.75 * 720),
         "Beancounter failures": 11 * (0.5 + 0.25) * 600,
         "Max wait for a CPU": 0.02,
         "Dirty memory": 11 * 65536,
@@ -960,18 +938,13 @@ OPENVZ = View(
         "FUSE requests": each(17),
         "FUSE bytes": each(1700),
         "Unknown values of ioacct: Value": each(3, "ploop"),
-        **columns(
-            "Quotas",
-            {
-                "Used": each(1e9),
-                "Soft limit": each(2e9),
-                "Hard limit": each(3e9),
-                "Inodes": each(100),
-                "Soft (inodes)": each(200),
-                "Hard (inodes)": each(300),
-                "Enforced": {"web": 1, "db": 1},
-            },
-        ),
+        "Quotas: Used": each(1e9),
+        "Quotas: Soft limit": each(2e9),
+        "Quotas: Hard limit": each(3e9),
+        "Quotas: Inodes": each(100),
+        "Quotas: Soft (inodes)": each(200),
+        "Quotas: Hard (inodes)": each(300),
+        "Quotas: Enforced": {"web": 1, "db": 1},
         "Grace periods: Grace period": each(604800, "bytes"),
         "Grace periods: Ends in": {"web bytes": 1000 - 720, "db bytes": 10_000 - 720},
         "Versions and units of the host's kernel: Read": By(["version"], {"042stab120.6": 1, "2.2": 1}),
@@ -1046,7 +1019,7 @@ PROFILE_OVER_TIME = View(
 )
 
 VIEWS = [
-    *(FLEET, HOST_XEN, HOST_BASE, HOST_LAB, VIRTUAL_SERVERS, NEIGHBOURS_PAGE, APPLICATIONS),
+    *(FLEET, HOST_XEN, HOST_MUTE, HOST_BASE, HOST_LAB, VIRTUAL_SERVERS, NEIGHBOURS_PAGE, APPLICATIONS),
     *(CONSOLIDATION, CONSOLIDATION_OF_ONE, COSTS, EVENTS, EVENTS_OF_MACHINE, PROFILE),
     *(MONITOR, MONITOR_OF_LAB, EXPERIMENTS, XEN, KVM, OPENVZ),
     *(APPLICATIONS_THAT_DIFFER, COSTS_OVER_TIME, PROFILE_OVER_TIME, PLAYED, PLAYED_BY_THE_DEMO),

@@ -8,47 +8,27 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import requests
+import yaml
 
 from demo import prepare, story
 from demo.targets import Ports
 from tests.support.ports import free_port
 from tests.support.program import Program, program_path
+from tests.support.promql import PrometheusClient
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 15
+FLAGS = ("--storage.tsdb.retention.time=30d", "--query.lookback-delta=75s", "--log.level=warn")
 
 
-class Demo:
+class Demo(PrometheusClient):
     """A demo's Prometheus at `url`, its warnings in `log`; `end` is the Unix time at which its history ends."""
 
     def __init__(self, url: str, log: Path, end: int) -> None:
-        self.url = url
+        super().__init__(url)
         self.log = log
         self.end = end
-
-    def query(self, expr: str, at: float | None = None) -> list[dict[str, Any]]:
-        """The instant vector as the API gives it, now or at this Unix time."""
-        parameters = {"query": expr, **({} if at is None else {"time": str(at)})}
-        answer = requests.get(f"{self.url}/api/v1/query", params=parameters, timeout=30).json()
-        assert answer["status"] == "success", answer
-        result: list[dict[str, Any]] = answer["data"]["result"]
-        return result
-
-    def value(self, expr: str, at: float | None = None) -> float:
-        """The number of the one series that `expr` gives."""
-        (series,) = self.query(expr, at)
-        return float(series["value"][1])
-
-    def values(self, expr: str, moments: range) -> dict[int, float]:
-        """The numbers of the one series that `expr` gives at these Unix times, where there are any."""
-        times = {"start": str(moments[0]), "end": str(moments[-1]), "step": str(moments.step)}
-        answer = requests.get(f"{self.url}/api/v1/query_range", params={"query": expr, **times}, timeout=30).json()
-        assert answer["status"] == "success", answer
-        (series,) = answer["data"]["result"]
-        return {int(at): float(value) for at, value in series["values"]}
 
     def minute(self, number: int) -> int:
         """The last time in the history at which so many minutes of an hour are over, in Unix time."""
@@ -56,22 +36,24 @@ class Demo:
 
     def moment(self, placement: str, instances: int, clients: int) -> int:
         """The last minute of the history whose records are of this step alone: two minutes into it, or later."""
-        (step,) = (
-            step
-            for step in story.STEPS
-            if (step.placement, step.instances, step.clients) == (placement, instances, clients)
-        )
+        wanted = (placement, instances, clients)
+        (step,) = (step for step in story.STEPS if (step.placement, step.instances, step.clients) == wanted)
         last = self.end - (self.end - step.end) % story.CYCLE
         return last - 60 if step.end - step.begin > 120 else last
 
 
 @contextlib.contextmanager
-def playing(folder: Path, history: int, live: bool = False) -> Iterator[Demo]:
-    """A demo with so many seconds of history, which goes on if it is `live`."""
+def playing(folder: Path, history: int, live: bool = False, shard: str | None = None) -> Iterator[Demo]:
+    """A demo with so many seconds of history, which goes on if it is `live`, as a shard of a fleet if that is given."""
     prometheus = Program("prometheus", folder)
     ports = Ports(prometheus.port, free_port(), free_port(), free_port(), free_port())
     programs = prepare.Programs(program_path("promtool"), program_path("prometheus"))
     end = prepare.prepare(folder, programs, ports, history)
+    if shard is not None:
+        file = folder / "prometheus/prometheus.yml"
+        configuration = yaml.safe_load(file.read_text())
+        configuration["global"]["external_labels"] = {"shard": shard}
+        file.write_text(yaml.safe_dump(configuration))
     with contextlib.ExitStack() as at_end:
         if live:
             for module, arguments in (
@@ -85,14 +67,25 @@ def playing(folder: Path, history: int, live: bool = False) -> Iterator[Demo]:
         prometheus.start(
             "--config.file=prometheus/prometheus.yml",
             "--storage.tsdb.path=data",
-            "--storage.tsdb.retention.time=30d",
-            "--query.lookback-delta=75s",
             "--rules.alert.for-grace-period=0s",
             "--web.console.templates=prometheus/consoles",
-            f"--web.listen-address=127.0.0.1:{prometheus.port}",
-            "--log.level=warn",
+            _listen(prometheus.port),
+            *FLAGS,
         )
         yield Demo(prometheus.url, prometheus.log, end)
+
+
+@contextlib.contextmanager
+def reading(folder: Path, shard: Demo) -> Iterator[PrometheusClient]:
+    """A Prometheus that has all series of a shard, with the label of that shard, as what a fleet's pages ask has."""
+    store = Program("prometheus", folder)
+    remote = {"url": f"{shard.url}/api/v1/read", "read_recent": True}
+    (folder / "store.yml").write_text(yaml.safe_dump({"remote_read": [remote]}))
+    store.start("--config.file=store.yml", "--storage.tsdb.path=store", _listen(store.port), *FLAGS)
+    try:
+        yield PrometheusClient(store.url)
+    finally:
+        store.stop()
 
 
 def _listen(port: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,15 +31,24 @@ def evaluate(
     """
     groups = [group["name"] for rule_file in rules for group in yaml.safe_load(rule_file.read_text())["groups"]]
     series = [{"series": name, "values": values} for name, values in given]
-    test = {"interval": f"{interval:.0f}s", "input_series": series, "promql_expr_test": list(expected)}
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "rule_files": [str(rule_file) for rule_file in rules],
-                "evaluation_interval": f"{evaluation:.0f}s",
-                "group_eval_order": groups,
-                "tests": [test],
-            }
-        )
-    )
+    document = {
+        "rule_files": [str(rule_file) for rule_file in rules],
+        "evaluation_interval": f"{evaluation:.0f}s",
+        "group_eval_order": groups,
+        "tests": [{"interval": f"{interval:.0f}s", "input_series": series, "promql_expr_test": list(expected)}],
+    }
+    file.write_text(json.dumps(document))
     run(program, "test", "rules", file)
+
+
+def asks(expr: str, at: str, wanted: Mapping[str, float]) -> dict[str, Any]:
+    """An entry of promql_expr_test: at this time the values by labels, to five digits of the smallest."""
+    smallest = min((abs(value) for value in wanted.values() if value), default=1.0)
+    to = float(f"1e{math.floor(math.log10(smallest)) - 4}")
+    samples = [{"labels": labels, "value": _rounded(value, to)} for labels, value in wanted.items()]
+    return {"expr": f"round({expr}, {to:g})", "eval_time": at, "exp_samples": samples}
+
+
+def _rounded(value: float, to: float) -> float:
+    """As PromQL's round()."""
+    return math.floor(value * (1 / to) + 0.5) / (1 / to)

@@ -1,7 +1,7 @@
 """Every alert says what is wrong, with which numbers, and where to read what to do.
 
-Checks that pint has and promtool's lint doesn't: templates use labels that the alert has, their queries parse, metrics
-that they name exist, and each `for` is explained.
+Checks that pint has and promtool's lint doesn't: templates use labels that the alert has, their queries parse, and
+metrics that they name exist.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 import yaml
 
 from tests.rules.test_rules import run
@@ -21,18 +20,6 @@ from tools.exporters import FOLDERS, prefixes
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
-SECTIONS = ["What to do", "What it means", "When to silence it"]
-IN_WORDS = {
-    None: "at once|always",
-    "1m": "a minute",
-    "2m": "two minutes",
-    "5m": "five minutes",
-    "10m": "ten minutes",
-    "15m": "fifteen minutes",
-    "30m": "thirty minutes",
-    "1h": "an hour",
-}
-
 WRITTEN = sorted(ROOT.glob("alerts/rules/*.yml"))
 # All applications' alerts are alike: the auction site's represent them.
 ALERTS = {
@@ -46,162 +33,111 @@ DASHBOARDS = {
     dashboard["uid"]: dashboard
     for dashboard in (json.loads(file.read_text()) for file in ROOT.glob("dashboards/json/*.json"))
 }
-OUR_METRICS = {
-    metric.replace("NAME", exporter)
-    for metric in re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
-    for exporter in FOLDERS
-}
 
 
-@pytest.fixture(params=ALERTS)
-def alert(request: pytest.FixtureRequest) -> tuple[Path, dict[str, Any]]:
-    """The file of an alert, and the alert itself."""
-    return ALERTS[request.param]
+def test_an_alert_has_a_severity_that_is_routed_and_all_annotations() -> None:
+    for name, (_, rule) in ALERTS.items():
+        severity = rule["labels"]["severity"]
+        assert set(rule["labels"]) - {"objective"} == {"severity"}, name
+        assert severity in {"critical", "warning", "none"}, name
+        wanted = {"summary", "description", "runbook_url"}
+        wanted |= {"cause"} if "objective" in rule["labels"] else set()
+        wanted |= {"dashboard"} if severity != "none" else set()
+        assert set(rule["annotations"]) == wanted, name
+        # A changed label makes another alert: its `for` restarts, and another notification is sent, if any is.
+        by_cause = re.search(r"(?:group_left|by) *\([^)]*\bcause\b", rule["expr"])
+        assert severity == "none" or not by_cause, f"{name}'s cause may change while it fires"
 
 
-def test_it_has_a_severity_that_is_routed_and_all_annotations(alert: tuple[Path, dict[str, Any]]) -> None:
-    _file, rule = alert
-    assert set(rule["labels"]) - {"objective"} == {"severity"}
-    assert rule["labels"]["severity"] in {"critical", "warning", "none"}
-    wanted = {"summary", "description", "runbook_url"}
-    if "objective" in rule["labels"]:
-        wanted.add("cause")
-    if rule["labels"]["severity"] != "none":
-        wanted.add("dashboard")
-    assert set(rule["annotations"]) == wanted
-
-
-def test_what_may_change_while_it_fires_is_not_a_label(
-    alert: tuple[Path, dict[str, Any]],
-) -> None:
-    """A changed label makes another alert: its `for` restarts, and another notification is sent, if any is."""
-    _file, rule = alert
-    assert rule["labels"]["severity"] == "none" or not re.search(r"(?:group_left|by) *\([^)]*\bcause\b", rule["expr"])
-
-
-def test_its_dashboard_exists_and_has_the_variables_in_the_link(alert: tuple[Path, dict[str, Any]]) -> None:
+def test_its_links_lead_to_a_dashboard_with_these_variables_and_to_a_runbook_that_begins_with_what_to_do() -> None:
     """Alertmanager's template prepends Grafana's address and appends the time: so the link needs a query string."""
-    _file, rule = alert
-    if "dashboard" in rule["annotations"]:
-        link = urlsplit(rule["annotations"]["dashboard"])
-        dashboard = DASHBOARDS[link.path.removeprefix("d/")]
-        chosen = {name.removeprefix("var-") for name in parse_qs(link.query, keep_blank_values=True)}
-        assert chosen
-        assert chosen <= {variable["name"] for variable in dashboard["templating"]["list"]}
-        runbook = " ".join((RUNBOOKS / f"{rule['alert']}.md").read_text().split())
-        assert f'ashboard "{dashboard["title"]}"' in runbook
+    for name, (_, rule) in ALERTS.items():
+        assert rule["annotations"]["runbook_url"] == f"{{{{ $externalURL }}}}/user/runbooks/{name}.md"
+        runbook = (RUNBOOKS / f"{name}.md").read_text()
+        assert re.match(rf"# {name}\n\n(?!#)(?s:.)+?\n\n## What to do\n\n", runbook), name
+        if rule["labels"]["severity"] != "none":
+            assert re.match(r"What to do\n\n1\. (?s:.)*?`", runbook.split("\n\n## ")[1]), (
+                f"{name}: steps, with a command or a query"
+            )
+            link = urlsplit(rule["annotations"]["dashboard"])
+            dashboard = DASHBOARDS[link.path.removeprefix("d/")]
+            chosen = {variable.removeprefix("var-") for variable in parse_qs(link.query, keep_blank_values=True)}
+            assert chosen, name
+            assert chosen <= {variable["name"] for variable in dashboard["templating"]["list"]}, name
+            assert f'ashboard "{dashboard["title"]}"' in " ".join(runbook.split()), name
 
 
-def test_its_runbook_exists_and_begins_with_what_to_do(alert: tuple[Path, dict[str, Any]]) -> None:
-    _file, rule = alert
-    name = rule["alert"]
-    assert rule["annotations"]["runbook_url"] == f"{{{{ $externalURL }}}}/user/runbooks/{name}.md"
-    runbook = (RUNBOOKS / f"{name}.md").read_text()
-    assert runbook.startswith(f"# {name}\n\n")
-    assert re.findall(r"^## (.+)$", runbook, re.MULTILINE) == SECTIONS
-    if rule["labels"]["severity"] != "none":
-        steps = runbook.split("## What to do\n\n")[1]
-        assert re.match(r"1\. (?s:.)*?`", steps.split("\n\n## ")[0]), "steps, with a command or a query"
+def test_a_unit_test_sees_it_inactive_firing_and_resolved() -> None:
+    for name, (file, rule) in ALERTS.items():
+        tests = unit_tests(file)
+        asserted = [
+            expected
+            for test in tests
+            for case in test.get("alert_rule_test", [])
+            if case["alertname"] == name
+            for expected in case.get("exp_alerts") or []
+        ]
+        assert asserted, name
+        text = " ".join(rule["annotations"].values())
+        used = set(re.findall(r"\$labels\.(\w+)", text))
+        optional = set(re.findall(r"{{-? (?:with|if) \$labels\.(\w+) }}", text))
+        for expected in asserted:
+            assert set(expected["exp_annotations"]) == set(rule["annotations"]), name
+            assert used - optional <= set(expected["exp_labels"]), name
+        assert all(any(label in expected["exp_labels"] for expected in asserted) for label in used), name
+        states = "quiet(firing)+quiet" if rule["labels"]["severity"] != "none" else "(firing)+"
+        assert any(re.search(states, "".join(seen(name, test))) for test in tests), name
 
 
-def test_its_annotations_are_asserted_in_a_unit_test_and_use_labels_that_it_has(
-    alert: tuple[Path, dict[str, Any]],
-) -> None:
-    file, rule = alert
-    asserted = [
-        expected
-        for test in unit_tests(file)
-        for case in test.get("alert_rule_test", [])
-        if case["alertname"] == rule["alert"]
-        for expected in case.get("exp_alerts") or []
-    ]
-    assert asserted
-    text = " ".join(rule["annotations"].values())
-    used = set(re.findall(r"\$labels\.(\w+)", text))
-    optional = set(re.findall(r"{{-? (?:with|if) \$labels\.(\w+) }}", text))  # optional
-    for expected in asserted:
-        assert set(expected["exp_annotations"]) == set(rule["annotations"])
-        assert used - optional <= set(expected["exp_labels"])
-    assert all(any(label in expected["exp_labels"] for expected in asserted) for label in used)
-
-
-def test_its_numbers_have_few_digits_and_no_exponents(
-    alert: tuple[Path, dict[str, Any]],
-) -> None:
+def test_its_numbers_have_few_digits_and_no_exponents() -> None:
     """%.2g prints 1,300 as 1.3e+03, and humanizePercentage has four digits. A percentage is never above 100."""
-    _file, rule = alert
-    text = " ".join(rule["annotations"].values())
-    assert re.findall(r"humanize(?!Timestamp)\w*", text) == []
-    verbs = re.findall(r'printf "(%[^qs"]+" }}%?)', text)
-    assert [verb for verb in verbs if not re.fullmatch(r'%\.[0-3]f" }}%?|%\.3g" }}%', verb)] == []
+    for name, (_, rule) in ALERTS.items():
+        text = " ".join(rule["annotations"].values())
+        assert re.findall(r"humanize(?!Timestamp)\w*", text) == [], name
+        verbs = re.findall(r'printf "(%[^qs"]+" }}%?)', text)
+        assert [verb for verb in verbs if not re.fullmatch(r'%\.[0-3]f" }}%?|%\.3g" }}%', verb)] == [], name
 
 
-def test_a_unit_test_sees_it_inactive_firing_and_resolved(alert: tuple[Path, dict[str, Any]]) -> None:
-    file, rule = alert
-    wanted = "quiet(firing)+quiet" if rule["labels"]["severity"] != "none" else "(firing)+"
-    assert any(re.search(wanted, "".join(seen(rule["alert"], test))) for test in unit_tests(file))
-
-
-def test_each_for_is_explained_in_a_comment() -> None:
-    for file in WRITTEN:
-        for comment, name in re.findall(r"((?:^ *#.*\n)*)^ *- alert: (\w+)$", file.read_text(), re.MULTILINE):
-            words = IN_WORDS[ALERTS[name][1].get("for")]
-            assert re.search(rf"\b({words})\b", " ".join(re.sub("#", "", comment).split()), re.IGNORECASE), name
-
-
-def test_queries_in_its_annotations_parse(alert: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    _file, rule = alert
-    check_queries(queries(rule), tmp_path)
-
-
-def test_queries_in_its_runbook_parse(alert: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """Queries are what has a selector; `{...}` repeats the one before."""
-    _file, rule = alert
-    quoted = re.findall(r"`([^`]+)`", (RUNBOOKS / f"{rule['alert']}.md").read_text())
-    found = [text.replace("{...}", '{host="HOST"}') for text in quoted if re.search(r'{(\.\.\.}|\w+=~?")', text)]
-    check_queries(iter(found), tmp_path)
-
-
-def test_our_metrics_named_in_it_and_its_runbook_exist(alert: tuple[Path, dict[str, Any]]) -> None:
-    """For the vocabulary, see tests/rules/test_records.py."""
-    _file, rule = alert
-    text = "\n".join([rule["expr"], *queries(rule), (RUNBOOKS / f"{rule['alert']}.md").read_text()])
+def test_queries_in_annotations_and_runbooks_parse_and_the_metrics_in_them_exist(tmp_path: Path) -> None:
+    """For the vocabulary, see test_records.py."""
+    metrics = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
+    exposed = {metric.replace("NAME", exporter) for metric in metrics for exporter in FOLDERS}
     ours = "|".join(prefix for exporter in FOLDERS for prefix in prefixes(exporter))
-    assert set(re.findall(rf"\b(?:{ours})\w+(?=[{{\[])", text)) <= OUR_METRICS
-
-
-def test_users_can_look_up_every_alert_and_its_severity() -> None:
-    page = (ROOT / "docs" / "alerting.md").read_text()
-    listed = dict(re.findall(r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", page, re.MULTILINE))
-    assert listed == {name: rule["labels"]["severity"] for name, (_file, rule) in ALERTS.items()}
-
-
-def test_no_runbook_is_left_over() -> None:
-    [of_gate] = yaml.safe_load((ROOT / "packaging/push/gate/rules.yml").read_text())["groups"]
-    of_pushing_hosts = {rule["alert"] for rule in of_gate["rules"]}
-    assert {file.stem for file in RUNBOOKS.glob("*.md")} == set(ALERTS) | of_pushing_hosts
-
-
-def test_alerts_named_in_inhibitions_exist() -> None:
-    rules = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())["inhibit_rules"]
-    matchers = " ".join(
-        matcher for rule in rules for key in ("source", "target") for matcher in rule[f"{key}_matchers"]
-    )
-    named = {name for names in re.findall(r'alertname \S+ "?([\w|]+)', matchers) for name in names.split("|")}
-    assert named <= set(ALERTS)
-
-
-def check_queries(asked: Iterator[str], folder: Path) -> None:
-    """Fail unless promtool accepts them."""
-    rules = [{"record": f"query:{number}:asked", "expr": query} for number, query in enumerate(asked)]
-    file = folder / "queries.yml"
+    asked: dict[str, str] = {}
+    for name, (_, rule) in ALERTS.items():
+        runbook = (RUNBOOKS / f"{name}.md").read_text()
+        # Queries are what has a selector; `{...}` repeats the one before.
+        quoted = [text for text in re.findall(r"`([^`]+)`", runbook) if re.search(r'{(\.\.\.}|\w+=~?")', text)]
+        found = [*queries(rule), *(text.replace("{...}", '{host="HOST"}') for text in quoted)]
+        asked |= {f"query:{name}_{number}:asked": query for number, query in enumerate(found)}
+        text = "\n".join([rule["expr"], *queries(rule), runbook])
+        assert set(re.findall(rf"\b(?:{ours})\w+(?=[{{\[])", text)) <= exposed, name
+    rules = [{"record": record, "expr": query} for record, query in asked.items()]
+    file = tmp_path / "queries.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
     run("promtool", "check", "rules", file)
 
 
+def test_users_can_look_up_every_alert_and_no_other() -> None:
+    page = (ROOT / "docs" / "alerting.md").read_text()
+    listed = dict(re.findall(r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", page, re.MULTILINE))
+    assert listed == {name: rule["labels"]["severity"] for name, (_, rule) in ALERTS.items()}
+    [of_gate] = yaml.safe_load((ROOT / "packaging/push/gate/rules.yml").read_text())["groups"]
+    of_pushing_hosts = {rule["alert"] for rule in of_gate["rules"]}
+    assert {file.stem for file in RUNBOOKS.glob("*.md")} == set(ALERTS) | of_pushing_hosts
+    inhibitions = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())["inhibit_rules"]
+    matchers = " ".join(
+        matcher for rule in inhibitions for key in ("source", "target") for matcher in rule[f"{key}_matchers"]
+    )
+    inhibited = re.findall(r'alertname \S+ "?([\w|]+)', matchers)
+    assert {name for names in inhibited for name in names.split("|")} <= set(ALERTS)
+
+
 def unit_tests(file: Path) -> list[dict[str, Any]]:
     """promtool's tests of the alerts in a file."""
-    tests: list[dict[str, Any]] = yaml.safe_load((ROOT / "alerts" / "tests" / file.name).read_text())["tests"]
+    tests: list[dict[str, Any]] = yaml.load((ROOT / "alerts" / "tests" / file.name).read_text(), yaml.CSafeLoader)[
+        "tests"
+    ]
     return tests
 
 

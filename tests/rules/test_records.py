@@ -6,10 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tools import vocabulary_reference
 from tools.exporters import FOLDERS, PLATFORMS, prefixes
@@ -19,15 +16,7 @@ MADE = {rule.name for rule in rules() if not rule.is_alert}
 
 # Intermediate records: for the file that makes them and those that its comments name.
 STEPS = (
-    "domain:",
-    "guest:",
-    "group:",
-    "container:",
-    "waits:",
-    "requests:",
-    "objective:",
-    "slo:",
-    "sloth_slo_info",
+    *("domain:", "guest:", "group:", "container:", "waits:", "requests:", "objective:", "slo:", "sloth_slo_info"),
     "target:",
 )
 # Made for applications with a single name only, unlike the lab's (alerts/generator/objective_rules.py); and in a fleet,
@@ -67,15 +56,11 @@ def _texts() -> Iterator[tuple[str, str]]:
     for rule in rules():
         if rule.is_alert:
             yield rule.name, rule.text
-    for file in sorted(ROOT.glob("alerts/templates/*.tmpl")):
-        yield file.name, file.read_text()
-    for file in sorted(ROOT.glob("dashboards/json/*.json")):
+    for file in ROOT.glob("dashboards/json/*.json"):
         dashboard = json.loads(file.read_text())
         yield dashboard["title"], "\n".join(_queries(dashboard))
-    for file in sorted(ROOT.glob("prometheus/consoles/*.html")):
-        yield file.name, file.read_text()
-    for file in sorted(ROOT.glob("lab/report/*.py")):
-        yield file.name, file.read_text()
+    for pattern in ("alerts/templates/*.tmpl", "prometheus/consoles/*.html", "lab/report/*.py"):
+        yield from ((file.name, file.read_text()) for file in ROOT.glob(pattern))
     for rule in rules():
         if not rule.is_alert:
             yield rule.name, rule.text
@@ -94,38 +79,24 @@ def _queries(part: Any) -> Iterator[str]:
             yield from _queries(each)
 
 
-def test_records_of_the_vocabulary_are_named_level_metric_operations() -> None:
+def test_every_record_is_named_by_its_level_and_documented_or_marked_as_intermediate() -> None:
     assert [name for name in vocabulary() if not PATTERN.fullmatch(name)] == []
-
-
-def test_a_records_labels_begin_with_those_of_its_level() -> None:
     for level, records in vocabulary_reference.levels().items():
         assert [record.name for record in records if not record.name.startswith(f"{level}:")] == []
-
-
-def test_every_record_is_documented_or_marked_as_intermediate() -> None:
     assert {name for name in MADE if not name.startswith(STEPS)} == set(vocabulary())
 
 
-def test_every_record_is_used() -> None:
-    assert MADE - set(readers()) - set(FOR_USERS) == set(), "use it, remove it, or say in FOR_USERS why it is kept"
-
-
-def test_records_kept_for_users_are_read_by_nothing_that_ships() -> None:
-    assert set(FOR_USERS) & set(readers()) == set(), "remove it from FOR_USERS"
-
-
-def test_every_record_that_is_read_is_made_by_a_rule() -> None:
+def test_every_record_is_used_and_every_record_that_is_read_is_made_by_a_rule() -> None:
+    assert MADE - set(readers()) == set(FOR_USERS), "use it, remove it, or say in FOR_USERS why it is kept"
     assert {name: by for name, by in readers().items() if name not in MADE | MADE_ELSEWHERE} == {}
 
 
-@pytest.mark.parametrize(
-    "file", sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")]), ids=lambda file: str(file.relative_to(ROOT))
-)
-def test_records_named_in_the_documentation_exist(file: Path) -> None:
-    named = set(RECORD_NAME.findall(" ".join(re.findall(r"`([^`]+)`", file.read_text()))))
+def test_records_named_in_the_documentation_exist() -> None:
     levels = tuple(f"{level}:" for level in vocabulary_reference.levels())
-    assert {name for name in named if name.startswith(levels + STEPS)} - MADE - MADE_ELSEWHERE == set()
+    for file in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+        named = set(RECORD_NAME.findall(" ".join(re.findall(r"`([^`]+)`", file.read_text()))))
+        unknown = {name for name in named if name.startswith(levels + STEPS)} - MADE - MADE_ELSEWHERE
+        assert unknown == set(), file
 
 
 def test_rules_of_no_platform_read_only_the_vocabulary() -> None:
@@ -146,15 +117,15 @@ RULES = {rule.file for rule in rules() if rule.file.parts[0] == "prometheus"}
 DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml", "tiers.yml"}
 
 
-@pytest.mark.parametrize("file", sorted(RULES), ids=lambda file: file.stem)
-def test_a_rule_reads_only_records_of_earlier_rules_in_its_group(file: Path) -> None:
+def test_a_rule_reads_only_records_of_earlier_rules_in_its_group() -> None:
     """Otherwise it reads the previous evaluation, and a chain of such rules is minutes late on a large installation."""
-    of_file = [rule for rule in rules() if rule.file == file]
     ahead = set()
-    for place, rule in enumerate(of_file):
-        to_come = {later.name for later in of_file[place:]} - {earlier.name for earlier in of_file[: place + 1]}
-        ahead |= {(rule.name, record) for record in to_come & set(RECORD_NAME.findall(rule.expr))}
-    assert ahead - PREVIOUS_EVALUATION == set()
+    for file in RULES:
+        of_file = [rule for rule in rules() if rule.file == file]
+        for place, rule in enumerate(of_file):
+            to_come = {later.name for later in of_file[place:]} - {earlier.name for earlier in of_file[: place + 1]}
+            ahead |= {(rule.name, record) for record in to_come & set(RECORD_NAME.findall(rule.expr))}
+    assert ahead == PREVIOUS_EVALUATION
 
 
 def test_no_platform_reads_derived_records() -> None:

@@ -6,17 +6,17 @@ Prometheus parses the expressions (/api/v1/parse_query), so nothing here depends
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-import requests
 import yaml
 
 from fleet import generate, rules, settings
 from tests.support.program import Program
+from tests.support.promql import PrometheusClient
 from tools.vocabulary_reference import RECORD_NAME, Rule
 from tools.vocabulary_reference import rules as shipped_rules
 
@@ -28,6 +28,8 @@ ABOUT_ITSELF = {
     "SamplesNotStored": "it stores nothing of what it scrapes",
     "Watchdog": "it stores something of what it scrapes",
 }
+
+Parse = Callable[[str], dict[str, Any]]
 
 # What each series of an expression is made of: one host's series, whose label it has, or none, as it is everywhere.
 Of = Literal["one host", "no host"]
@@ -83,39 +85,36 @@ def _of_binary(node: dict[str, Any], constants: set[str]) -> Of:
 
 
 @pytest.fixture(scope="module")
-def parse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], dict[str, Any]]]:
+def parse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parse]:
     """Prometheus's parser: from an expression to its tree."""
     folder = tmp_path_factory.mktemp("parser")
     (folder / "prometheus.yml").write_text("{}")
     prometheus = Program("prometheus3", folder)
     prometheus.start(f"--web.listen-address=127.0.0.1:{prometheus.port}", "--config.file=prometheus.yml")
+    client = PrometheusClient(prometheus.url)
 
     @cache
     def parsed(expr: str) -> dict[str, Any]:
-        answer = requests.post(f"{prometheus.url}/api/v1/parse_query", data={"query": expr}, timeout=30).json()
-        assert answer["status"] == "success", f"{answer}: {expr}"
-        tree: dict[str, Any] = answer["data"]
+        tree: dict[str, Any] = client.get("parse_query", {"query": expr})
         return tree
 
     yield parsed
     prometheus.stop()
 
 
-def of_shards() -> list[Rule]:
-    files = {file.relative_to(settings.CHECKOUT) for file in rules.of_shards()}
-    return [rule for rule in shipped_rules() if rule.file in files]
+def in_files(files: Iterable[Path]) -> list[Rule]:
+    wanted = {file.relative_to(settings.CHECKOUT) for file in files}
+    return [rule for rule in shipped_rules() if rule.file in wanted]
 
 
-def central() -> list[Rule]:
-    files = {file.relative_to(settings.CHECKOUT) for file in rules.CENTRAL}
-    return [rule for rule in shipped_rules() if rule.file in files]
+OF_SHARDS, CENTRAL = in_files(rules.of_shards()), in_files(rules.CENTRAL)
 
 
-def several_hosts(found: list[Rule], parse: Callable[[str], dict[str, Any]]) -> dict[str, str]:
+def several_hosts(found: list[Rule], parse: Parse) -> dict[str, str]:
     """The rules that look across hosts, and where."""
     trees = [(rule, parse(rule.expr)) for rule in found]
     constants = {"objective:wanted:info"}
-    constants |= {rule.name for rule in found} - {rule.name for rule, tree in trees if _selectors(tree)}
+    constants |= {rule.name for rule in found} - {rule.name for rule, tree in trees if nodes(tree, "vectorSelector")}
     said = {}
     for rule, tree in trees:
         try:
@@ -125,69 +124,47 @@ def several_hosts(found: list[Rule], parse: Callable[[str], dict[str, Any]]) -> 
     return said
 
 
-def _aggregations(node: Any) -> list[dict[str, Any]]:
-    """All aggregations in a tree."""
-    if isinstance(node, list):
-        return [found for each in node for found in _aggregations(each)]
-    if not isinstance(node, dict):
+def nodes(tree: Any, kind: str) -> list[dict[str, Any]]:
+    """All nodes of a kind in a tree; ranges count as selectors."""
+    if isinstance(tree, list):
+        return [found for each in tree for found in nodes(each, kind)]
+    if not isinstance(tree, dict):
         return []
-    own = [node] if node.get("type") == "aggregation" else []
-    return own + [found for value in node.values() for found in _aggregations(value)]
+    own = [tree] if tree.get("type", "").replace("matrix", "vector") == kind else []
+    return own + [found for value in tree.values() for found in nodes(value, kind)]
 
 
-def _written(selector: dict[str, Any]) -> str:
+def written(selector: dict[str, Any]) -> str:
     """A selector as it is written."""
     matchers = [f'{each["name"]}{each["type"]}"{each["value"]}"' for each in selector["matchers"]]
     return f"{selector['name']}{{{', '.join(matcher for matcher in matchers if not matcher.startswith('__name__'))}}}"
 
 
-def _selectors(node: Any) -> list[dict[str, Any]]:
-    """All selectors in a tree."""
-    if isinstance(node, list):
-        return [selector for each in node for selector in _selectors(each)]
-    if not isinstance(node, dict):
-        return []
-    own = [node] if node.get("type") in ("vectorSelector", "matrixSelector") else []
-    return own + [selector for value in node.values() for selector in _selectors(value)]
-
-
-def test_no_rule_of_a_shard_looks_across_hosts_that_others_do_not_share(
-    parse: Callable[[str], dict[str, Any]],
-) -> None:
-    across = several_hosts(of_shards(), parse)
-    shared = {rule.name for rule in of_shards() if rules.ELSEWHERE in RECORD_NAME.findall(rule.expr)}
-    assert set(across) == {*ABOUT_ITSELF, *shared}
-    assert shared == {"requests:of_web_tier:rate1m"}
-
-
-def test_what_is_shared_is_read_wherever_a_rule_looks_across_hosts(parse: Callable[[str], dict[str, Any]]) -> None:
-    """The aggregation of several hosts in such a rule is of the shard's own series, and of the others'."""
-    (rule,) = (rule for rule in of_shards() if rules.ELSEWHERE in RECORD_NAME.findall(rule.expr))
-    across = [node for node in _aggregations(parse(rule.expr)) if "host" not in node["grouping"]]
-    assert [node["grouping"] for node in across] == [["app"], ["of_shard"]]
+def test_no_rule_of_a_shard_looks_across_hosts_but_at_the_one_record_that_others_share(parse: Parse) -> None:
+    across = several_hosts(OF_SHARDS, parse)
+    (reader,) = (rule for rule in OF_SHARDS if rules.ELSEWHERE in RECORD_NAME.findall(rule.expr))
+    assert reader.name == "requests:of_web_tier:rate1m"
+    assert set(across) == {*ABOUT_ITSELF, reader.name}
+    # Its aggregation of several hosts is of the shard's own series, and of the others'.
+    aggregations = [node for node in nodes(parse(reader.expr), "aggregation") if "host" not in node["grouping"]]
+    assert [node["grouping"] for node in aggregations] == [["app"], ["of_shard"]]
     name, tier = rules.SHARED
-    assert [_written(selector) for selector in _selectors(across[0])] == [
-        f'{record}{{tier="{tier}"}}' for record in (name, rules.ELSEWHERE)
-    ]
+    read = [written(selector) for selector in nodes(aggregations[0], "vectorSelector")]
+    assert read == [f'{record}{{tier="{tier}"}}' for record in (name, rules.ELSEWHERE)]
+    assert name in {rule.name for rule in OF_SHARDS} - set(across), "what is shared is one record of a host"
 
 
-def test_what_is_shared_is_one_record_of_a_host(parse: Callable[[str], dict[str, Any]]) -> None:
-    name, _ = rules.SHARED
-    assert name in {rule.name for rule in of_shards()} - set(several_hosts(of_shards(), parse))
-
-
-def test_nothing_is_central_that_a_shard_could_do(parse: Callable[[str], dict[str, Any]]) -> None:
+def test_nothing_is_central_that_a_shard_could_do(parse: Parse) -> None:
     """Each central rule looks across hosts, or reads the record of one that does."""
-    across = set(several_hosts(central(), parse))
-    for rule in central():  # in order: each reads only what is before it
+    across = set(several_hosts(CENTRAL, parse))
+    for rule in CENTRAL:  # in order: each reads only what is before it
         if across & set(RECORD_NAME.findall(rule.expr)):
             across.add(rule.name)
-    assert {rule.name for rule in central()} == across
+    assert {rule.name for rule in CENTRAL} == across
 
 
-@pytest.mark.parametrize(
-    "expr",
-    [
+def test_what_looks_across_hosts_is_recognised(parse: Parse) -> None:
+    for expr in (
         "sum by (app) (app:requests:rate)",
         "sum without (host, tier) (app:requests:rate)",
         "count(up)",
@@ -198,25 +175,18 @@ def test_nothing_is_central_that_a_shard_could_do(parse: Callable[[str], dict[st
         "absent(up)",
         "up > scalar(app:requests:rate)",
         "rate(sum by (app) (up)[5m:1m])",
-    ],
-)
-def test_what_looks_across_hosts_is_recognised(parse: Callable[[str], dict[str, Any]], expr: str) -> None:
-    with pytest.raises(SeveralHosts):
-        of(parse(expr), set())
+    ):
+        with pytest.raises(SeveralHosts):
+            of(parse(expr), set())
 
 
-def test_what_the_central_rules_read_is_what_shards_write() -> None:
-    written = {rule.name for rule in of_shards() if not rule.is_alert}
-    written |= {"objective:wanted:info", "objective:judged:info"}
-    own = {rule.name for rule in central() if not rule.is_alert}
-    read = {name for rule in central() for name in RECORD_NAME.findall(rule.expr)}
-    assert read - own <= written
-    assert own & written == set()
-
-
-def test_what_follows_from_a_central_rule_is_central_too() -> None:
-    own = {rule.name for rule in central()}
-    assert {rule.name for rule in of_shards() if own & set(RECORD_NAME.findall(rule.text))} == set()
+def test_what_the_central_rules_read_is_what_shards_write_and_what_follows_from_them_is_central_too() -> None:
+    recorded = {rule.name for rule in OF_SHARDS if not rule.is_alert}
+    own = {rule.name for rule in CENTRAL if not rule.is_alert}
+    read = {name for rule in CENTRAL for name in RECORD_NAME.findall(rule.expr)}
+    assert read - own <= recorded | {"objective:wanted:info", "objective:judged:info"}
+    assert own & recorded == set()
+    assert {rule.name for rule in OF_SHARDS if own & set(RECORD_NAME.findall(rule.text))} == set()
 
 
 def test_shards_and_the_central_pair_evaluate_every_rule_once(tmp_path: Path) -> None:

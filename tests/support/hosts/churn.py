@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tests.support.hosts import Line, Target, Value, Watching
 
 PHASE = 20.0  # seconds for which a guest's CPU usage is constant
 OWN = 0.4  # CPUs that the host uses, whatever its guests do
@@ -153,128 +154,60 @@ def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, 
         begun = ended + random_.uniform(*place.apart)
 
 
-@dataclass(frozen=True)
-class Watching:
-    """How hosts are watched: seconds between scrapes, and when scrapes fail.
-
-    phase: time of the first scrape; evaluations are at whole intervals, which real scrapes never coincide with.
-    failed: by job, periods in which its exporter doesn't answer; away: periods in which Prometheus doesn't run.
-    """
-
-    scrape: int
-    seconds: int
-    phase: int = 0
-    failed: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    away: Sequence[tuple[float, float]] = ()
-
-    @property
-    def times(self) -> range:
-        return range(self.phase, self.seconds + 1, self.scrape)
-
-    @property
-    def interval(self) -> int:
-        """promtool's interval between values of a series: each scrape is at a multiple of it."""
-        return math.gcd(self.scrape, self.phase)
-
-    def values(self, job: str, value: Callable[[float], float | None]) -> str:
-        """The values of a series of this job in promtool's notation; empty if no scrape sees it."""
-        out: list[str] = []
-        there = False
-        for at in self.times:
-            if _within(at, self.away):
-                out.append("_")
-                continue
-            failed = _within(at, self.failed.get(job, ()))
-            now = None if failed else value(at)
-            out.append(f"{now:.6f}" if now is not None else "stale" if there else "_")
-            there = now is not None
-        if not any(value[0].isdigit() for value in out):
-            return ""
-        between = self.scrape // self.interval - 1
-        before = self.phase // self.interval
-        return f"{f'_x{before} ' if before else ''}{(f' _x{between} ' if between else ' ').join(out)}"
-
-
-def _within(at: float, stretches: Iterable[tuple[float, float]]) -> bool:
-    return any(begin <= at < end for begin, end in stretches)
-
-
-@dataclass(frozen=True)
-class Series:
-    """A series of an exporter; its value at a time, None where it isn't there."""
-
-    job: str
-    platform: str  # of the target
-    metric: str
-    labels: str
-    value: Callable[[float], float | None]
-
-    @property
-    def name(self) -> str:
-        return f"{self.metric}{{{self.labels}}}"
-
-
-def all_series(host: Host) -> Iterator[Series]:
-    """All series of the host's exporters."""
-    if host.platform == "xen":
-        yield from _xentop(host)
-    elif host.platform == "kvm":
-        yield from _kvm(host)
-    elif host.platform == "openvz":
-        yield from _vestat(host)
-    elif host.platform == "cgroup":
-        yield from _cadvisor(host)
+def targets(host: Host) -> list[Target]:
+    """The host's exporters."""
+    own: dict[str, tuple[str, Callable[[Host], Iterator[Line]]]] = {
+        "xen": ("xentop", _xentop),
+        "kvm": ("kvm", _kvm),
+        "openvz": ("vestat", _vestat),
+        "cgroup": ("cadvisor", _cadvisor),
+    }
+    found = []
+    if host.platform in own:
+        job, lines = own[host.platform]
+        found.append(Target(job, host.name, host.platform, [*lines(host)]))
     if host.platform not in ("xen", "kvm"):
-        yield from _node(host)
+        found.append(Target("node", host.name, "base" if host.platform == "cgroup" else host.platform, [*_node(host)]))
+    return found
 
 
-def exposed(host: Host, watching: Watching, series: Iterable[Series] | None = None) -> Iterator[tuple[str, str]]:
-    """All series of the host, or these, and `up` of its targets; with their stored values in promtool's notation."""
-    given = list(all_series(host) if series is None else series)
-    targets = dict.fromkeys((each.job, each.platform) for each in given)
-    up = [Series(job, platform, "up", "", lambda _: 1) for job, platform in targets]
-    for each in [*up, *given]:
-        target = f'host="{host.name}",platform="{each.platform}",job="{each.job}",instance="{host.name}:{each.job}"'
-        if values := watching.values(each.job, each.value):
-            yield f"{each.metric}{{{f'{target},{each.labels}'.removesuffix(',')}}}", values
+def _while(life: Life, value: Callable[[float], float], name: str = "") -> Value:
+    """A value for as long as a guest lives, and is called so."""
+    return lambda at: value(at) if life.alive(at) and name in ("", life.called(at)) else None
 
 
-def _xentop(host: Host) -> Iterator[Series]:
-    series = functools.partial(Series, "xentop", host.platform)
-    yield series("xentop_up", "", lambda _: 1)
-    yield series("xen_host_cpus", "", lambda _: CPUS)
-    yield series("xen_domain_cpu_seconds_total", 'domid="0",domain="Domain-0"', lambda at: 5e4 + host.itself(at))
+def _xentop(host: Host) -> Iterator[Line]:
+    yield f"xen_host_cpus {CPUS}"
+    yield 'xen_domain_cpu_seconds_total{domid="0",domain="Domain-0"}', lambda at: 5e4 + host.itself(at)
     for domid, life in enumerate(host.lives, start=1):
         for name in dict.fromkeys([*(name for _, name in life.names), life.name]):
-
-            def there(at: float, life: Life = life, name: str = name) -> float | None:
-                return life.used(at) if life.alive(at) and life.called(at) == name else None
-
-            yield series("xen_domain_cpu_seconds_total", f'domid="{domid}",domain="{name}"', there)
+            used = _while(life, life.used, name)
+            yield f'xen_domain_cpu_seconds_total{{domid="{domid}",domain="{name}"}}', used
 
 
-def _kvm(host: Host) -> Iterator[Series]:
-    series = functools.partial(Series, "kvm", host.platform)
-    yield series("kvm_up", "", lambda _: 1)
-    yield series("kvm_host_cpus", "", lambda _: CPUS)
-    yield series("kvm_host_cpu_seconds_total", "", lambda at: 5e4 + host.all(at))
-    yield series("kvm_host_guest_seconds_total", "", lambda at: 3e4 + host.guests(at))
+def _kvm(host: Host) -> Iterator[Line]:
+    yield f"kvm_host_cpus {CPUS}"
+    yield "kvm_host_cpu_seconds_total", lambda at: 5e4 + host.all(at)
+    yield "kvm_host_guest_seconds_total", lambda at: 3e4 + host.guests(at)
     for pid, life in enumerate(host.lives, start=1000):
         # Two with one name have their process's number added, while both are there.
         others = [other for other in host.lives if other.name == life.name and other is not life]
         for name in [life.name, f"{life.name} ({pid})"] if others else [life.name]:
-
-            def used(at: float, life: Life = life, name: str = name, others: Sequence[Life] = others) -> float | None:
-                shared = any(other.alive(at) for other in others)
-                return life.used(at) if life.alive(at) and shared == (name != life.name) else None
-
-            def all_of_it(at: float, used: Callable[[float], float | None] = used) -> float | None:
-                # Half of what the host does for guests is done by their QEMUs.
-                return None if (computed := used(at)) is None else (1 + SHARE / 2) * computed
-
             labels = f'guest="{name}",pid="{pid}"'
-            yield series("kvm_guest_guest_seconds_total", labels, used)
-            yield series("kvm_guest_cpu_seconds_total", labels, all_of_it)
+            used = _while_shared(life, others, name != life.name)
+            yield f"kvm_guest_guest_seconds_total{{{labels}}}", functools.partial(used, 1)
+            # Half of what the host does for guests is done by their QEMUs.
+            yield f"kvm_guest_cpu_seconds_total{{{labels}}}", functools.partial(used, 1 + SHARE / 2)
+
+
+def _while_shared(life: Life, others: Sequence[Life], shared: bool) -> Callable[[float, float], float | None]:
+    """So many times what a guest has used, while another of its name is there, or none is."""
+
+    def used(times: float, at: float) -> float | None:
+        so = life.alive(at) and any(other.alive(at) for other in others) == shared
+        return times * life.used(at) if so else None
+
+    return used
 
 
 def ctid(name: str) -> str:
@@ -284,10 +217,8 @@ def ctid(name: str) -> str:
     return str(hundred + 1 + names.index(name))
 
 
-def _vestat(host: Host) -> Iterator[Series]:
-    series = functools.partial(Series, "vestat", host.platform)
-    yield series("vestat_up", "", lambda _: 1)
-    yield series("openvz_host_containers", "", lambda at: sum(life.alive(at) for life in host.lives))
+def _vestat(host: Host) -> Iterator[Line]:
+    yield "openvz_host_containers", lambda at: sum(life.alive(at) for life in host.lives)
     accounts: dict[str, list[Life]] = {}
     for life in host.lives:
         number = ctid(life.name)
@@ -296,108 +227,97 @@ def _vestat(host: Host) -> Iterator[Series]:
             number += "9"
         accounts.setdefault(number, []).append(life)
     for number, lives in accounts.items():
-
-        def now(at: float, lives: list[Life] = lives) -> Life | None:
-            return next((life for life in lives if life.alive(at)), None)
-
-        def used(at: float, now: Callable[[float], Life | None] = now) -> float | None:
-            return life.brought + life.used(at) if (life := now(at)) else None
-
-        def uptime(at: float, now: Callable[[float], Life | None] = now) -> float | None:
-            return at - life.begun + (1e5 if life.brought else 0) if (life := now(at)) else None
-
-        yield series("openvz_container_cpu_used_seconds_total", f'ctid="{number}"', used)
-        yield series("openvz_container_uptime_seconds", f'ctid="{number}"', uptime)
+        used = _of_the_living(lives, lambda life, at: life.brought + life.used(at))
+        uptime = _of_the_living(lives, lambda life, at: at - life.begun + (1e5 if life.brought else 0))
+        yield f'openvz_container_cpu_used_seconds_total{{ctid="{number}"}}', used
+        yield f'openvz_container_uptime_seconds{{ctid="{number}"}}', uptime
 
 
-def _cadvisor(host: Host) -> Iterator[Series]:
-    series = functools.partial(Series, "cadvisor", host.platform)
-    yield series("machine_cpu_cores", "", lambda _: CPUS)
-    yield series("container_start_time_seconds", 'id="/"', lambda _: 1e9)
-    yield series("container_cpu_usage_seconds_total", 'id="/",cpu="total"', host.all)
+def _of_the_living(lives: Sequence[Life], value: Callable[[Life, float], float]) -> Value:
+    return lambda at: next((value(life, at) for life in lives if life.alive(at)), None)
+
+
+def _cadvisor(host: Host) -> Iterator[Line]:
+    yield f"machine_cpu_cores {CPUS}"
+    yield 'container_start_time_seconds{id="/"} 1e9'
+    yield 'container_cpu_usage_seconds_total{id="/",cpu="total"}', host.all
     if host.name == SLICES:
-        slices = {
+        slices: dict[str, Value] = {
             "/system.slice": lambda at: 1e4 + host.services(at) + host.guests(at),
             "/system.slice/cron.service": lambda at: 1e3 + host.services(at),
             "/user.slice": lambda _: 3.0,
         }
         for cgroup, used in slices.items():
-            yield series("container_start_time_seconds", f'id="{cgroup}"', lambda _: 1e9)
-            yield series("container_cpu_user_seconds_total", f'id="{cgroup}"', used)
-            yield series("container_cpu_usage_seconds_total", f'id="{cgroup}",cpu="total"', used)
+            yield f'container_start_time_seconds{{id="{cgroup}"}} 1e9'
+            yield f'container_cpu_user_seconds_total{{id="{cgroup}"}}', used
+            yield f'container_cpu_usage_seconds_total{{id="{cgroup}",cpu="total"}}', used
     for number, life in enumerate(host.lives):
-
-        def used_by(at: float, life: Life = life) -> float | None:
-            return life.used(at) if life.alive(at) else None
-
-        def started(at: float, life: Life = life) -> float | None:
-            return 1e9 + life.begun if life.alive(at) else None
-
-        labels = f'id="/system.slice/docker-{number:064x}.scope",name="{life.name}"'
-        yield series("container_start_time_seconds", labels, started)
-        yield series("container_cpu_user_seconds_total", labels, used_by)
-        yield series("container_cpu_usage_seconds_total", f'{labels},cpu="total"', used_by)
+        labels, used = f'id="{_cgroup(number)}",name="{life.name}"', _while(life, life.used)
+        yield f"container_start_time_seconds{{{labels}}}", _while(life, functools.partial(_started, life))
+        yield f"container_cpu_user_seconds_total{{{labels}}}", used
+        yield f'container_cpu_usage_seconds_total{{{labels},cpu="total"}}', used
 
 
-def _node(host: Host) -> Iterator[Series]:
-    series = functools.partial(Series, "node", "base" if host.platform == "cgroup" else host.platform)
+def _started(life: Life, _at: float) -> float:
+    return 1e9 + life.begun
+
+
+def _cgroup(number: int) -> str:
+    return f"/system.slice/docker-{number:064x}.scope"
+
+
+def _node(host: Host) -> Iterator[Line]:
     for cpu in range(2):
-        yield series("node_cpu_seconds_total", f'cpu="{cpu}",mode="user"', lambda at: 5e4 + host.all(at) / 2)
-        yield series(
-            "node_cpu_seconds_total", f'cpu="{cpu}",mode="idle"', lambda at: 5e4 + (CPUS * at - host.all(at)) / 2
-        )
+        yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="user"}}', lambda at: 5e4 + host.all(at) / 2
+        yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="idle"}}', lambda at: 5e4 + (CPUS * at - host.all(at)) / 2
 
 
-def counted(host: Host, watching: Watching) -> Iterator[Series]:
+def counted(host: Host, watching: Watching) -> Target:
     """What perf-exporter counts on a container host: a billion instructions for each CPU second used.
 
     It discovers a container at a scrape and counts its events from then on; their first sample is at the next scrape.
     """
-    series = functools.partial(Series, "perf", "base")
+    lines: list[Line] = []
     for cpu in range(2):
         labels = f'cpu="{cpu}",group="cache",pmu="",event="instructions"'
-        yield series("perf_events_total", labels, lambda at: host.all(at) * 1e9 / 2)
+        lines.append((f"perf_events_total{{{labels}}}", lambda at: host.all(at) * 1e9 / 2))
     for number, life in enumerate(host.lives):
         found = next((at for at in watching.times if life.alive(at)), None)
-        if found is None:
-            continue
+        if found is not None:
+            cgroup = f'cgroup="{_cgroup(number)}",group="cache",pmu=""'
+            since = functools.partial(_used_since, life, found)
+            lines.append((f"perf_cgroup_group_running_seconds_total{{{cgroup}}}", _while(life, since)))
+            later = replace(life, begun=found + 1)
+            events = _while(later, functools.partial(_times, 1e9, since))
+            lines.append((f'perf_cgroup_events_total{{{cgroup},event="instructions"}}', events))
+    return Target("perf", host.name, "base", lines)
 
-        def running(at: float, life: Life = life, found: float = found) -> float | None:
-            return life.used(at) - life.used(found) if life.alive(at) else None
 
-        def instructions(at: float, life: Life = life, found: float = found) -> float | None:
-            return (life.used(at) - life.used(found)) * 1e9 if life.alive(at) and at > found else None
+def _used_since(life: Life, found: float, at: float) -> float:
+    return life.used(at) - life.used(found)
 
-        cgroup = f'cgroup="/system.slice/docker-{number:064x}.scope",group="cache",pmu=""'
-        yield series("perf_cgroup_group_running_seconds_total", cgroup, running)
-        yield series("perf_cgroup_events_total", f'{cgroup},event="instructions"', instructions)
+
+def _times(factor: float, value: Callable[[float], float], at: float) -> float:
+    return factor * value(at)
 
 
 WAITED = 0.1  # seconds that the container `victim` waits for each CPU second that another one uses
-VICTIM = f"/system.slice/docker-{10**6:064x}.scope"
+VICTIM = _cgroup(10**6)
 
 
-def waited(host: Host) -> Iterator[Series]:
+def waited(host: Host) -> list[Target]:
     """What sched-exporter shows of a container host where one container, which stays, waits while others run.
 
     A pair is shown from the scrape that finds it, with all that was waited until then, and while what ran is there.
     """
-    cadvisor = functools.partial(Series, "cadvisor", host.platform)
-    yield cadvisor("container_start_time_seconds", f'id="{VICTIM}",name="victim"', lambda _: 1e9)
-    series = functools.partial(Series, "sched", "base")
-    yield series("sched_switches_total", "", lambda at: 1e6 + 3e4 * at)
-    yield series("sched_waits_total", f'cgroup="{VICTIM}"', lambda at: 1e4 + 100 * at)
+    lines: list[Line] = ["sched_switches_total 1e6~3e4", f'sched_waits_total{{cgroup="{VICTIM}"}} 1e4~100']
     for number, life in enumerate(host.lives):
-        cgroup = f"/system.slice/docker-{number:064x}.scope"
-
-        def there(at: float, life: Life = life) -> float | None:
-            return 1 if life.alive(at) else None
-
-        def ran(at: float, life: Life = life) -> float | None:
-            return WAITED * life.used(at) if life.alive(at) else None
-
-        yield series("sched_waits_total", f'cgroup="{cgroup}"', there)
-        yield series("sched_wait_seconds_total", f'cgroup="{VICTIM}",running="{cgroup}"', ran)
+        lines.append((f'sched_waits_total{{cgroup="{_cgroup(number)}"}}', _while(life, lambda _: 1)))
+        ran = _while(life, functools.partial(_times, WAITED, life.used))
+        lines.append((f'sched_wait_seconds_total{{cgroup="{VICTIM}",running="{_cgroup(number)}"}}', ran))
+    stays = f'container_start_time_seconds{{id="{VICTIM}",name="victim"}} 1e9'
+    cadvisor, node = targets(host)
+    return [replace(cadvisor, lines=[*cadvisor.lines, stays]), node, Target("sched", host.name, "base", lines)]
 
 
 @dataclass(frozen=True)
@@ -436,19 +356,13 @@ def truths_of_instructions(host: Host) -> Iterator[Truth]:
 def mapping() -> dict[str, object]:
     """Rules as `make rules` writes them: which virtual servers belong to which application."""
     numbers = {"shop-1": "1..", "runners": "2.."}
-    return {
-        "groups": [
-            {
-                "name": "objectives of churn",
-                "rules": [
-                    {
-                        "record": "vserver:app:info",
-                        "expr": "group by (host, platform, vserver, role) ("
-                        f'vserver:cpu_usage:rate{{vserver=~"{pattern}|{numbers[app]}"}})',
-                        "labels": {"app": app, "tier": "web"},
-                    }
-                    for app, pattern in APPLICATIONS.items()
-                ],
-            }
-        ]
-    }
+    rules = [
+        {
+            "record": "vserver:app:info",
+            "expr": "group by (host, platform, vserver, role) ("
+            f'vserver:cpu_usage:rate{{vserver=~"{pattern}|{numbers[app]}"}})',
+            "labels": {"app": app, "tier": "web"},
+        }
+        for app, pattern in APPLICATIONS.items()
+    ]
+    return {"groups": [{"name": "objectives of churn", "rules": rules}]}
