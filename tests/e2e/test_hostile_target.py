@@ -53,7 +53,7 @@ SECONDS = 240
 def bases() -> dict[str, list[dict[str, str]]]:
     """The labels that exporters' own series have, a few for each metric."""
     found: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for text in golden_pages().values():
+    for _, text in golden_pages().values():
         for family in text_string_to_metric_families(text):
             for sample in family.samples[:4]:
                 found[sample.name].append(dict(sample.labels))
@@ -150,9 +150,14 @@ def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], 
     return {tuple(sorted(series["metric"].items())): float(series["value"][1]) for series in found}
 
 
-@pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("program", "seed"), [("prometheus", 1), ("prometheus3", 2)])
+@pytest.mark.parametrize(
+    ("program", "seed"),
+    [
+        pytest.param("prometheus", 1, marks=pytest.mark.system),
+        pytest.param("prometheus3", 2, marks=pytest.mark.long),
+    ],
+)
 def test_no_target_stops_or_changes_the_records_of_another(
     tmp_path: Path, program: Literal["prometheus", "prometheus3"], seed: int
 ) -> None:
