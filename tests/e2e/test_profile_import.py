@@ -55,32 +55,20 @@ def last_values(exposition: str, name: str) -> dict[tuple[str, str], float]:
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "samples", "events"),
-    [
-        (
-            "opreport",
-            OPREPORT,
-            {
-                ("LLC_MISSES", "do_iret"): 600,
-                ("LLC_MISSES", '"quoted" \\symbol'): 300,
-                ("LLC_MISSES", "(no symbols)"): 100,
-            },
-            6000 * 1000,
-        ),
-        ("perf-report", PERF_REPORT, {("cache-misses", "copy_page"): 150, ("cache-misses", "memcpy"): 50}, 1_000_000),
-        ("perf-script", PERF_SCRIPT, {("cache-misses", "copy_page"): 3}, 3000),
-    ],
-)
-def test_reports_of_every_kind_become_the_same_series(
-    tmp_path: Path, kind: str, text: str, samples: dict[tuple[str, str], int], events: int
-) -> None:
+def test_reports_of_every_kind_become_the_same_series(tmp_path: Path) -> None:
     file = tmp_path / "report"
-    file.write_text(text)
-    done = imported(kind, file)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert last_values(done.stdout, "perf_profile_samples_total") == samples
-    assert sum(last_values(done.stdout, "perf_profile_events_total").values()) == events
+    of_opreport = {"do_iret": 600, '"quoted" \\symbol': 300, "(no symbols)": 100}
+    for kind, text, event, samples, events in (
+        ("opreport", OPREPORT, "LLC_MISSES", of_opreport, 6000 * 1000),
+        ("perf-report", PERF_REPORT, "cache-misses", {"copy_page": 150, "memcpy": 50}, 1_000_000),
+        ("perf-script", PERF_SCRIPT, "cache-misses", {"copy_page": 3}, 3000),
+    ):
+        file.write_text(text)
+        done = imported(kind, file)
+        assert (done.returncode, done.stderr) == (0, ""), kind
+        found = last_values(done.stdout, "perf_profile_samples_total")
+        assert found == {(event, symbol): number for symbol, number in samples.items()}, kind
+        assert sum(last_values(done.stdout, "perf_profile_events_total").values()) == events, kind
 
 
 def test_of_a_report_without_its_first_lines_events_are_named_and_their_number_may_be_unknown(tmp_path: Path) -> None:
@@ -94,88 +82,54 @@ def test_of_a_report_without_its_first_lines_events_are_named_and_their_number_m
 
 
 def test_counters_rise_from_0_at_the_begin_to_all_at_the_end(tmp_path: Path) -> None:
-    file = tmp_path / "report"
-    file.write_text(PERF_SCRIPT)
-    done = imported("perf-script", file, "--begin=2007-03-01T12:00:00Z", "--end=1172754000", "--label=host=dl385")
-    points = [
-        (float(sample.timestamp or 0), sample.value)
-        for sample in samples_of(done.stdout)
-        if sample.name == "perf_profile_samples_total" and sample.labels["symbol"] == "copy_page"
-    ]
-    assert (points[0], points[-1]) == ((1172750400.0, 0.0), (1172754000.0, 3.0))
-    assert len(points) == 61
-    assert points == sorted(points)
-    assert 'host="dl385"' in done.stdout
-
-
-def test_the_files_time_is_the_end_by_default(tmp_path: Path) -> None:
+    """The end is the file's time unless it is given."""
     file = tmp_path / "report"
     file.write_text(PERF_SCRIPT)
     os.utime(file, (1172754000, 1172754000))
-    times = [float(sample.timestamp or 0) for sample in samples_of(imported("perf-script", file).stdout)]
-    assert (min(times), max(times)) == (1172754000 - 3600, 1172754000)
+    for flags in (["--begin=2007-03-01T12:00:00Z", "--end=1172754000", "--label=host=dl385"], ["--label=host=dl385"]):
+        done = imported("perf-script", file, *flags)
+        points = [
+            (float(sample.timestamp or 0), sample.value)
+            for sample in samples_of(done.stdout)
+            if sample.name == "perf_profile_samples_total" and sample.labels["symbol"] == "copy_page"
+        ]
+        assert (points[0], points[-1]) == ((1172750400.0, 0.0), (1172754000.0, 3.0))
+        assert len(points) == 61
+        assert points == sorted(points)
+        assert 'host="dl385"' in done.stdout
 
 
-@pytest.mark.parametrize("kind", ["opreport", "perf-report", "perf-script"])
-@pytest.mark.parametrize("text", ["", "hello\n", "<html></html>\n", "\0\1\2\xff", "%PDF-1.4\n1 0 obj\n"])
-def test_what_is_no_such_report_is_refused_in_one_line(tmp_path: Path, kind: str, text: str) -> None:
-    file = tmp_path / "report"
-    file.write_text(text, encoding="latin-1")
-    done = imported(kind, file)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"profile_import: {file}: ")
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("perf-report", PERF_REPORT.partition("    75.00%")[0]),
-        ("perf-report", PERF_REPORT.replace("75.00", "0.00").replace("150", "0").partition("    25.00%")[0]),
-        ("opreport", OPREPORT.partition("600      ")[0] + "0        0        xen-syms-3.0.3           do_iret\n"),
-        ("perf-script", "# ========\n\n"),
-    ],
-)
-def test_an_empty_report_is_not_imported(tmp_path: Path, kind: str, text: str) -> None:
-    file, output = tmp_path / "report", tmp_path / "output"
-    file.write_text(text)
-    done = imported(kind, file, "--output", output)
-    assert done.returncode == 1
-    assert "no samples" in done.stderr
-    assert not output.exists()
-
-
-def test_events_lose_their_modifiers_unless_two_would_get_one_name(tmp_path: Path) -> None:
-    file = tmp_path / "report"
-    for modifiers, names in [(("uhpppH", "uhpppH"), {"cycles"}), (("uH", "kH"), {"cycles:u", "cycles:k"})]:
-        line = "web 7 [000] 12.5:   1000  cycles:{}:      401136 main+0x1 (/srv/web)\n"
-        file.write_text("".join(map(line.format, modifiers)))
-        assert {
-            event for event, _ in last_values(imported("perf-script", file).stdout, "perf_profile_samples_total")
-        } == names
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["/nonexistent"], "No such file"),
-        (["{file}", "--begin=1172754000", "--end=1172754000"], "--begin must be before --end"),
-        (["{file}", "--begin=1969-12-31T23:00:00Z"], "after 1970"),
-        (["{file}", "--begin=2000-01-01", "--end=2007-01-01"], "a year apart"),
-        (["{file}", "--end=yesterday"], "is no time"),
-        (["{file}", "--label=symbol=x"], "the report's own"),
-        (["{file}", "--label=a-b=x"], "not NAME=VALUE"),
-        (["{file}", "--label=host=\udcff"], "not UTF-8"),
-        (["{file}", "--output=/nonexistent/folder/file"], "No such file"),
-    ],
-)
-def test_what_cant_be_done_is_reported(tmp_path: Path, flags: list[str], words: str) -> None:
-    file = tmp_path / "report"
+def test_what_cant_be_done_is_reported_in_one_line(tmp_path: Path) -> None:
+    """What is no such report: tests/unit/profile_import and tests/fuzz."""
+    file, other, output = tmp_path / "report", tmp_path / "other", tmp_path / "output"
     file.write_text(PERF_SCRIPT)
-    done = imported("perf-script", *[flag.format(file=file) for flag in flags])
-    assert done.returncode > 0
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    no_hits = OPREPORT.partition("600      ")[0] + "0        0        xen-syms-3.0.3           do_iret\n"
+    for kind, text, words in (
+        *((kind, "\0\1\2\xff", f"profile_import: {other}: ") for kind in ("opreport", "perf-report", "perf-script")),
+        ("perf-report", PERF_REPORT.partition("    75.00%")[0], "no samples"),
+        ("opreport", no_hits, "no samples"),
+        ("perf-script", "# ========\n\n", "no samples"),
+    ):
+        other.write_text(text, encoding="latin-1")
+        done = imported(kind, other, "--output", output)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+        assert words in done.stderr
+        assert not output.exists()
+    for flags, words in (
+        (["/nonexistent"], "No such file"),
+        ([file, "--begin=1172754000", "--end=1172754000"], "--begin must be before --end"),
+        ([file, "--begin=1969-12-31T23:00:00Z"], "after 1970"),
+        ([file, "--begin=2000-01-01", "--end=2007-01-01"], "a year apart"),
+        ([file, "--end=yesterday"], "is no time"),
+        ([file, "--label=symbol=x"], "the report's own"),
+        ([file, "--label=a-b=x"], "not NAME=VALUE"),
+        ([file, "--label=host=\udcff"], "not UTF-8"),
+        ([file, "--output=/nonexistent/folder/file"], "No such file"),
+    ):
+        done = imported("perf-script", *flags)
+        assert done.returncode > 0, words
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_prometheus_answers_of_a_study_as_of_a_live_host(tmp_path: Path) -> None:
