@@ -19,16 +19,17 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.e2e.test_what_a_target_may_say import golden_pages
 from tests.support import Exposition, Prometheus
 from tests.support.endpoints import Group
 from tools.exporters import FOLDERS
-from tools.metric_reference import PAGES, VARIES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "opentelemetry.md").read_text()
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)]
 
 Json = Any
+pytestmark = pytest.mark.system
 
 
 def documented(key: str) -> Json:
@@ -61,13 +62,6 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         rules.write_text(yaml.safe_dump(documented("groups")))
         stack.enter_context(server)
         yield server
-
-
-def golden_pages() -> dict[str, tuple[str, str]]:
-    """Every page that an exporter writes, with the exporter, by name."""
-    of = {name: exporter for exporter, folder in FOLDERS.items() for name in (exporter, folder)}
-    pages = {file.stem: file.read_text().replace(VARIES, "1") for file in PAGES.glob("*.prom")}
-    return {name: (of[name.partition("-")[0]], text) for name, text in pages.items() if name.partition("-")[0] in of}
 
 
 def point(attributes: Mapping[str, str], value: float, at: float) -> Json:
@@ -128,15 +122,14 @@ def target(job: str, instance: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", golden_pages())
-def test_names_and_labels_arrive_as_a_scrape_stores_them(prometheus: Prometheus, name: str) -> None:
-    exporter, text = golden_pages()[name]
-    prometheus.wait_for(f'up{{host="scraped {name}"}} == 1', seconds=30)
-    scrape = series(prometheus, f"scraped {name}")
-    sent = {"host": f"sent {name}", "platform": "test"}
-    send(prometheus, target(exporter, "dom0.example.org:1"), scraped(text, sent, time.time()))
-    assert series(prometheus, f"sent {name}") == scrape
-    assert scrape
+def test_names_and_labels_arrive_as_a_scrape_stores_them(prometheus: Prometheus) -> None:
+    for name, (exporter, text) in golden_pages().items():
+        prometheus.wait_for(f'up{{host="scraped {name}"}} == 1', seconds=60)
+        scrape = series(prometheus, f"scraped {name}")
+        sent = {"host": f"sent {name}", "platform": "test"}
+        send(prometheus, target(exporter, "dom0.example.org:1"), scraped(text, sent, time.time()))
+        assert series(prometheus, f"sent {name}") == scrape, name
+        assert scrape, name
 
 
 def series(prometheus: Prometheus, host: str) -> set[frozenset[tuple[str, str]]]:
