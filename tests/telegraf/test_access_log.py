@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import program_path
+from tests.support.waiting import wait_for
 from tests.telegraf import lines
 from tests.telegraf.agent import Agent
 from tests.telegraf.page import Totals, totals
 
-# The first run may build Telegraf.
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first run may build Telegraf
 
 PLAIN = b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET /%d HTTP/1.1" 200 12 "-" "-" 1000\n'
 
@@ -49,10 +48,10 @@ def test_rotation_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path) -
         agent.wait_for_lines(0)
         with writing(log) as server:
             for _ in range(4):
-                time.sleep(0.8)
+                server.write_more(500)
                 rotate(log)
                 # Until logrotate's postrotate signals the server, it goes on in the old file.
-                time.sleep(0.3)
+                server.write_more(200)
                 server.reopen()
                 # A day goes by before the next rotation takes the old file away.
                 agent.wait_for_more_lines_than(server.lines)
@@ -72,13 +71,13 @@ def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, 
         with writing(log) as server:
             seen = 0
             for _ in range(3):
-                time.sleep(0.7)
+                server.write_more(500)
                 before, seen = seen, agent.totals().count
                 assert seen >= before
                 agent.stop(kill=kill)
                 rotate(log)
                 server.reopen()
-                time.sleep(0.2)
+                server.write_more(100)
                 agent.start()
         found = agent.wait_for_lines(server.lines)
     assert found.count == server.lines >= seen
@@ -105,10 +104,7 @@ def test_a_log_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     agent = Agent(tmp_path)
     agent.add_access_log(tmp_path / "missing.log")
     with agent:
-        deadline = time.monotonic() + 30
-        while "missing.log: No such file" not in agent.log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_for(agent.log.read_text, 60, until=lambda log: "missing.log: No such file" in log)
         assert not totals(agent.page(), "shop").requests
         (tmp_path / "missing.log").write_bytes(PLAIN % 1)
         assert agent.wait_for_lines(1).count == 1
@@ -126,11 +122,15 @@ class Server:
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
+    def write_more(self, lines: int) -> None:
+        """Return once it has written so many more."""
+        end = self.lines + lines
+        wait_for(lambda: self.lines >= end, every=0.001)
+
     def reopen(self) -> None:
         """What the server does on logrotate's signal; returns when it has been done."""
         self._signalled.set()
-        while self._signalled.is_set():
-            time.sleep(0.001)
+        wait_for(lambda: not self._signalled.is_set(), every=0.001)
 
     def stop(self) -> None:
         """Write no more."""
