@@ -23,6 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.test_what_a_target_may_say import golden_pages, jobs_that_may_say, read_names
 from tests.support import Exposition, Prometheus
+from tests.support.endpoints import Group
+from tests.support.waiting import wait_for
 from tools.exporters import FOLDERS, PLATFORM_OF
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,10 +96,7 @@ def honest_page() -> Exposition:
 
     def text() -> str:
         answered = int((time.time() - began) * 10) // 10 * 9
-        ok, failed = (
-            'app="shop",tier="web",method="GET",status="2xx"',
-            'app="shop",tier="web",method="GET",status="5xx"',
-        )
+        ok, failed = (f'app="shop",tier="web",method="GET",status="{status}"' for status in ("2xx", "5xx"))
         return (
             f"process_start_time_seconds {began}\n"
             f"app_request_duration_seconds_count{{{ok}}} {answered}\n"
@@ -136,12 +135,13 @@ def groups(prometheus: Prometheus) -> list[dict[str, Any]]:
 def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
     """Until every group was evaluated so many times from now on."""
     seen: dict[str, set[str]] = defaultdict(set)
-    deadline = time.monotonic() + SECONDS
-    while not seen or min(map(len, seen.values())) <= number:
-        assert time.monotonic() < deadline, {name: len(times) for name, times in seen.items()}
+
+    def fewest() -> int:
         for group in groups(prometheus):
             seen[group["file"] + group["name"]].add(group["lastEvaluation"])
-        time.sleep(0.5)
+        return min(map(len, seen.values()))
+
+    wait_for(fewest, SECONDS, every=0.5, until=lambda found: found > number)
 
 
 def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], float]:
@@ -163,20 +163,14 @@ def test_no_target_stops_or_changes_the_records_of_another(
 ) -> None:
     with ExitStack() as stack:
         honest = {"telegraf": [stack.enter_context(honest_page()).group("honest", "base")]}
-        hostile: dict[str, list[dict[str, Any]]] = {
-            job: [] for job in (*FOLDERS, "node", "cadvisor", "telegraf", "app")
-        }
-        hostile["guest"] = []
+        hostile: dict[str, list[Group]] = defaultdict(list)
         for number in range(2):
-            for job, entries in hostile.items():
+            for job in (*FOLDERS, "node", "cadvisor", "telegraf", "app", "guest"):
                 page = stack.enter_context(hostile_page(job, 10 * seed + number))
-                labels = {
-                    "host": "hostile",
-                    "platform": PLATFORM_OF.get(job, "cgroup" if job == "cadvisor" else "base"),
-                }
-                entries.append({"targets": [page.address], "labels": labels})
+                entry = page.group("hostile", PLATFORM_OF.get(job, "cgroup" if job == "cadvisor" else "base"))
                 if job in ("guest", "telegraf", "app"):
-                    entries[-1]["labels"]["vserver"] = "g"
+                    entry["labels"]["vserver"] = "g"
+                hostile[job].append(entry)
         hostile["telegraf"] += honest["telegraf"]
         (tmp_path / "alone").mkdir()
         alone, beside = (

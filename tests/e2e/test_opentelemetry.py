@@ -172,38 +172,24 @@ def test_the_pages_rules_make_a_machine_of_host_metrics(prometheus: Prometheus) 
     """Names, units and attributes as in the receiver's documentation."""
     now = time.time()
 
-    def rising(name: str, unit: str, *rates: tuple[dict[str, str], float]) -> Json:
+    def rising(name: str, unit: str, keys: tuple[str, str], rates: dict[tuple[str, str], float]) -> Json:
         points = [
-            point(own, 1000 + rate * (60 + tick), now + tick) for own, rate in rates for tick in range(-60, 1, 15)
+            point(dict(zip(keys, own, strict=True)), 1000 + rate * (60 + tick), now + tick)
+            for own, rate in rates.items()
+            for tick in range(-60, 1, 15)
         ]
         return cumulative(name, points, unit=unit)
 
+    states = {"user": 0.25, "system": 0.1, "idle": 0.6, "wait": 0.04, "steal": 0.01}
+    cpu = {(cpu, state): rate for cpu in ("cpu0", "cpu1") for state, rate in states.items()}
+    network = {("eth0", "receive"): 2000.0, ("eth0", "transmit"): 1000.0, ("br0", "receive"): 2000.0}
+    disk = {("sda", "read"): 300.0, ("sda1", "read"): 300.0, ("sda", "write"): 400.0}
     memory = [point({"state": state}, value, now) for state, value in (("used", 3e9), ("free", 1e9), ("cached", 2e9))]
     metrics = [
-        rising(
-            "system.cpu.time",
-            "s",
-            *(
-                ({"cpu": cpu, "state": state}, rate)
-                for cpu in ("cpu0", "cpu1")
-                for state, rate in (("user", 0.25), ("system", 0.1), ("idle", 0.6), ("wait", 0.04), ("steal", 0.01))
-            ),
-        ),
+        rising("system.cpu.time", "s", ("cpu", "state"), cpu),
         cumulative("system.memory.usage", memory, unit="By", monotonic=False),
-        rising(
-            "system.network.io",
-            "By",
-            ({"device": "eth0", "direction": "receive"}, 2000.0),
-            ({"device": "eth0", "direction": "transmit"}, 1000.0),
-            ({"device": "br0", "direction": "receive"}, 2000.0),
-        ),
-        rising(
-            "system.disk.io",
-            "By",
-            ({"device": "sda", "direction": "read"}, 300.0),
-            ({"device": "sda1", "direction": "read"}, 300.0),
-            ({"device": "sda", "direction": "write"}, 400.0),
-        ),
+        rising("system.network.io", "By", ("device", "direction"), network),
+        rising("system.disk.io", "By", ("device", "direction"), disk),
     ]
     resource = {each["key"]: each["value"] for each in documented("processors")["processors"]["resource"]["attributes"]}
     send(prometheus, {"os.type": "linux", **resource}, metrics)

@@ -201,43 +201,6 @@ def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: 
 
 
 @pytest.mark.system
-def test_chosen_cgroups_are_shown_as_containers_are(tmp_path: Path, mounted: Hierarchy) -> None:
-    name = f"chosen-{os.getpid()}.service"
-    folder = mounted.root / name
-    folder.mkdir()
-    try:
-        with running(tmp_path, "--cgroup.include=/*.service") as exporter:
-            assert rows(Page.of(exporter.address), "sched_waits_total", of=f"/{name}") == {"": 0}
-        with running(tmp_path, "--cgroup.include=/*.service", f"--cgroup.exclude=/{name}") as exporter:
-            assert rows(Page.of(exporter.address), "sched_waits_total", of=f"/{name}") == {}
-    finally:
-        folder.rmdir()
-
-
-@pytest.mark.system
-def test_it_keeps_no_capability_and_goes_on_reading(tmp_path: Path, mounted: Hierarchy) -> None:
-    assert mounted
-    with running(tmp_path) as exporter:
-        first = Page.of(exporter.address).value("sched_switches_total")
-        tasks = list(Path(f"/proc/{exporter.process.pid}/task").iterdir())
-        assert len(tasks) > 1
-        for task in tasks:
-            lines = (task / "status").read_text().splitlines()
-            status = dict(line.split(":\t") for line in lines if line.startswith(("Cap", "NoNewPrivs")))
-            # Before Linux 5.19 reading takes CAP_BPF where kernel.unprivileged_bpf_disabled is set.
-            needed = 1 << 39 if int(status["CapEff"], 16) and _every_call_takes_it() else 0
-            assert status == {
-                **dict.fromkeys(("CapInh", "CapAmb"), f"{0:016x}"),
-                **dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), f"{needed:016x}"),
-                "NoNewPrivs": "1",
-            }
-        page = Page.of(exporter.address)
-    assert page.value("sched_switches_total") > first
-    assert page.value("sched_wait_charged_seconds_total") > 0
-    assert page.value("sched_wait_lost_seconds_total") == 0
-
-
-@pytest.mark.system
 def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
     """Pairs are forgotten all the time, so that all CPUs put in the same ones again, and often at the same moment."""
     privileges.raise_memory_lock()
@@ -306,11 +269,6 @@ def test_what_finds_no_room_among_the_pairs_is_counted_and_in_the_rest(
         waited, lost = waited_by(program, shop), program.totals().lost
     assert set(waited) == {OTHER}
     assert waited[OTHER] <= lost / 1e9
-
-
-def _every_call_takes_it() -> bool:
-    major, minor = map(int, os.uname().release.split(".")[:2])
-    return (major, minor) < (5, 19) and Path("/proc/sys/kernel/unprivileged_bpf_disabled").read_text().strip() != "0"
 
 
 def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path) -> None:

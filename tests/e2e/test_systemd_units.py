@@ -167,14 +167,16 @@ def test_sched_exporter_loads_its_program_with_the_capabilities_of_its_unit_and_
             re.findall(r"^sched_switches_total (\S+)$", exporter.get().text, re.MULTILINE) for _ in range(2)
         )
         page = exporter.get().text
-        status = Path(f"/proc/{exporter.process.pid}/status").read_text()
+        tasks = list(Path(f"/proc/{exporter.process.pid}/task").iterdir())
+        status = "".join((task / "status").read_text() for task in tasks)
     if not Path("/sys/kernel/btf/vmlinux").exists():
         pytest.skip(f"this kernel can't run the program: {why_absent(page)}")
     assert (why_absent(page), "\nsched_up 1.0\n" in page) == ("", True), exporter.log()
     assert 0 < float(first[0]) < float(second[0]), "it counts after they are gone too"
     if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 19):
-        for kind in ("Prm", "Eff"):
-            assert re.findall(rf"^Cap{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16]
+        for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
+            assert re.findall(rf"^Cap{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16] * len(tasks), kind
+        assert status.count("NoNewPrivs:\t1\n") == len(tasks) > 1
     with as_nobody(everybody_s, tmp_path, "sched", set()) as exporter:
         page = exporter.get().text
     assert "\nsched_up 1.0\n" in page

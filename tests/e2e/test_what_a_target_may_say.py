@@ -382,6 +382,7 @@ def test_every_job_that_watches_others_has_every_limit() -> None:
         assert "honor_labels" not in scrape
 
 
+@pytest.mark.system
 def test_what_a_guest_plants_reaches_no_record_and_no_alert(tmp_path: Path) -> None:
     """Root in a guest writes its target's page: its host at 50 CPUs, a neighbour at 30, the shop at 1,000 requests."""
     began = time.monotonic()
