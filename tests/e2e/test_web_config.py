@@ -1,9 +1,11 @@
-"""xentop-exporter with --web.config.file: which clients are accepted, Prometheus among them, and which refused."""
+"""xentop-exporter with --web.config.file: which clients are accepted, Prometheus among them, and which refused.
+
+What is in such a file, and changes of it: tests/unit/toolkit/webconfig.
+"""
 
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,6 @@ import yaml
 from tests.e2e.running_exporter import RunningExporter
 from tests.support.program import Program
 from tests.support.promql import PrometheusClient
-from tests.support.waiting import wait_for
 
 USER, PASSWORD = "prometheus", "correct horse"
 CLIENT_NAME = "prometheus.example"
@@ -116,25 +117,6 @@ def test_other_certificates_than_the_allowed_one_are_refused(folder: Folder, exp
     assert folder.get(exporter, folder.client).status_code == 200
 
 
-def test_plain_http_is_refused_and_does_no_harm(folder: Folder, exporter: RunningExporter) -> None:
-    with pytest.raises(requests.ConnectionError):
-        exporter.get()
-    host, port = exporter.address.split(":")
-    with socket.create_connection((host, int(port))):  # a handshake that never comes
-        assert folder.get(exporter, folder.client).status_code == 200
-    assert exporter.log_lines("connection broke") == []
-
-
-def test_a_renewed_certificate_serves_the_next_scrape(folder: Folder, exporter: RunningExporter) -> None:
-    renewed = trustme.CA()
-    folder.issue("server", renewed, "127.0.0.1")
-    with pytest.raises(requests.exceptions.SSLError):
-        folder.get(exporter, folder.client)
-    renewed.cert_pem.write_to_path(folder.path / "ca.pem")
-    folder.client = folder.issue("client", renewed, CLIENT_NAME)
-    assert folder.get(exporter, folder.client).status_code == 200
-
-
 def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> None:
     scrape = {
         "job_name": "xentop",
@@ -152,14 +134,6 @@ def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> 
         PrometheusClient(program.url).wait_for("up == 1", 60)
     finally:
         program.stop()
-
-
-def test_sighup_says_at_once_what_is_wrong_with_a_change(folder: Folder, exporter: RunningExporter) -> None:
-    assert folder.get(exporter, folder.client).status_code == 200
-    (folder.path / "web.yml").write_text("basic_auth_users: []\n")
-    exporter.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: exporter.log_lines("web configuration unusable; the last good one stays in force"), 60)
-    assert folder.get(exporter, folder.client).status_code == 200
 
 
 def test_sighup_without_a_web_configuration_does_no_harm(tmp_path: Path) -> None:

@@ -101,10 +101,6 @@ class Agent:
         """The totals of an app; waits for its sensor's first ones."""
         return self._wait_for(app, lambda found: bool(found.requests))
 
-    def wait_for_more_lines_than(self, lines: int, app: str = "shop") -> None:
-        """Return once more lines of an app than these have been counted; AssertionError if they aren't in time."""
-        self._wait_for(app, lambda found: found.lines > lines)
-
     def wait_for_lines(self, lines: int, app: str = "shop") -> Totals:
         """The totals of an app once that many lines have been counted; AssertionError if it isn't that many in time."""
 

@@ -1,4 +1,7 @@
-"""The access-log sensors in the real Telegraf: every request is counted exactly once, with its time."""
+"""The access-log sensors in the real Telegraf: every request is counted exactly once, with its time.
+
+What may become of a log between two runs of a sensor: test_log_files.py.
+"""
 
 from __future__ import annotations
 
@@ -39,27 +42,6 @@ def test_every_line_of_every_format_is_counted_exactly(tmp_path: Path) -> None:
         assert_tidy(agent.page())
 
 
-def test_rotation_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "access.log"
-    log.touch()
-    agent = Agent(tmp_path / "agent")
-    agent.add_access_log(log)
-    with agent:
-        agent.wait_for_lines(0)
-        with writing(log) as server:
-            for _ in range(4):
-                server.write_more(500)
-                rotate(log)
-                # Until logrotate's postrotate signals the server, it goes on in the old file.
-                server.write_more(200)
-                server.reopen()
-                # A day goes by before the next rotation takes the old file away.
-                agent.wait_for_more_lines_than(server.lines)
-        found = agent.wait_for_lines(server.lines)
-    assert server.lines > 100
-    assert found.count == server.lines
-
-
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, kill: bool) -> None:
     log = tmp_path / "access.log"
@@ -81,33 +63,6 @@ def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, 
                 agent.start()
         found = agent.wait_for_lines(server.lines)
     assert found.count == server.lines >= seen
-
-
-def test_several_sensors_do_not_disturb_each_other(tmp_path: Path) -> None:
-    agent = Agent(tmp_path / "agent")
-    logs = [tmp_path / f"access {number}.log" for number in range(4)]
-    for number, log in enumerate(logs):
-        log.touch()
-        agent.add_access_log(log, app=f"shop-{number}")
-    agent.add_access_log(logs[0], app="again")
-    with agent:
-        for number in range(len(logs)):
-            agent.wait_for_lines(0, app=f"shop-{number}")
-        for number, log in enumerate(logs):
-            log.write_bytes(PLAIN % number * (number + 1))
-        for number in range(len(logs)):
-            assert agent.wait_for_lines(number + 1, app=f"shop-{number}").count == number + 1
-        assert agent.wait_for_lines(1, app="again").count == 1
-
-
-def test_a_log_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    agent = Agent(tmp_path)
-    agent.add_access_log(tmp_path / "missing.log")
-    with agent:
-        wait_for(agent.log.read_text, 60, until=lambda log: "missing.log: No such file" in log)
-        assert not totals(agent.page(), "shop").requests
-        (tmp_path / "missing.log").write_bytes(PLAIN % 1)
-        assert agent.wait_for_lines(1).count == 1
 
 
 class Server:
