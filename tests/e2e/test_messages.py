@@ -30,56 +30,41 @@ RUNBOOKS = "http://prometheus.example.org:9090/user/runbooks"
 ALLOWED = "objective: at most 1%"
 
 
+def alert(name: str, severity: str, minute: int, summary: str, *, host: str, **others: Any) -> Alert:
+    """One that began at 8 o'clock and so many minutes; `others` are labels, or the annotations."""
+    annotations = {"summary": summary, "runbook_url": f"{RUNBOOKS}/{name}.md", **others.pop("annotations", {})}
+    labels = {"alertname": name, "severity": severity, "host": host, **others}
+    return {"labels": labels, "annotations": annotations, "startsAt": f"2026-03-02T08:{minute:02}:00Z"}
+
+
 def objective(host: str, app: str, cause: str, severity: str = "critical", **labels: str) -> Alert:
     """An alert about an objective, as alerts/generated words it."""
     name = "ObjectiveBurnsFast" if severity == "critical" else "ObjectiveBurnsSlowly"
-    about = {"host": host, "platform": "xen", "app": app, "objective": "latency"}
-    return {
-        "labels": {"alertname": name, "severity": severity, **about, **labels},
-        "annotations": {
-            "summary": f"{app} on host {host} answers late: 31% of its answers took longer than 0.3 s; {ALLOWED}.",
-            "description": "It last met its objective at 08:11 UTC. 62% is left of its 30-day error budget.",
-            "cause": cause,
-            "runbook_url": f"{RUNBOOKS}/{name}.md",
-            "dashboard": f"d/virtscope-applications?var-host={host}&var-platform=xen&var-app={app}",
-        },
-        "startsAt": "2026-03-02T08:12:00Z",
+    annotations = {
+        "description": "It last met its objective at 08:11 UTC. 62% is left of its 30-day error budget.",
+        "cause": cause,
+        "dashboard": f"d/virtscope-applications?var-host={host}&var-platform=xen&var-app={app}",
     }
+    summary = f"{app} on host {host} answers late: 31% of its answers took longer than 0.3 s; {ALLOWED}."
+    about = {"platform": "xen", "app": app, "objective": "latency", **labels}
+    return alert(name, severity, 12, summary, host=host, annotations=annotations, **about)
 
 
 def overhead(host: str) -> Alert:
-    return {
-        "labels": {"alertname": "HostOverheadHigh", "severity": "warning", "host": host, "platform": "xen"},
-        "annotations": {
-            "summary": f"Host {host}: overhead is 61% of all CPU used.",
-            "description": f"Domain-0 uses 61% of all CPU used on host {host} (1.2 CPUs of 2).",
-            "runbook_url": f"{RUNBOOKS}/HostOverheadHigh.md",
-        },
-        "startsAt": "2026-03-02T08:05:00Z",
-    }
+    annotations = {"description": f"Domain-0 uses 61% of all CPU used on host {host} (1.2 CPUs of 2)."}
+    summary = f"Host {host}: overhead is 61% of all CPU used."
+    return alert("HostOverheadHigh", "warning", 5, summary, host=host, platform="xen", annotations=annotations)
 
 
-def starved(host: str, vserver: str) -> Alert:
-    return {
-        "labels": {"alertname": "VirtualServerStarved", "severity": "warning", "host": host, "vserver": vserver},
-        "annotations": {
-            "summary": f"{vserver} on host {host} is waiting for a CPU 70.4% of the time it is runnable.",
-            "runbook_url": f"{RUNBOOKS}/VirtualServerStarved.md",
-        },
-        "startsAt": "2026-03-02T08:07:00Z",
-    }
+def starved(host: str, vserver: str, severity: str = "warning") -> Alert:
+    summary = f"{vserver} on host {host} is waiting for a CPU 70.4% of the time it is runnable."
+    return alert("VirtualServerStarved", severity, 7, summary, host=host, vserver=vserver)
 
 
 def host_down(host: str) -> Alert:
-    return {
-        "labels": {"alertname": "HostDown", "severity": "critical", "host": host},
-        "annotations": {
-            "summary": f"Host {host} is down or unreachable: nothing on it answers.",
-            "description": f"For two minutes, nothing on host {host} has answered Prometheus.",
-            "runbook_url": f"{RUNBOOKS}/HostDown.md",
-        },
-        "startsAt": "2026-03-02T08:12:00Z",
-    }
+    annotations = {"description": f"For two minutes, nothing on host {host} has answered Prometheus."}
+    summary = f"Host {host} is down or unreachable: nothing on it answers."
+    return alert("HostDown", "critical", 12, summary, host=host, annotations=annotations)
 
 
 def over(alert: Alert) -> Alert:
@@ -155,20 +140,20 @@ def assert_message(name: str, message: str) -> None:
 
 
 def test_a_mail_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
-    alert = objective("one", "shop", "neighbour", "warning")
-    assert_message("one-firing", messages.mail("one", alert))
-    assert_message("one-resolved", messages.mail("one", over(alert), containing="RESOLVED"))
+    burns = objective("one", "shop", "neighbour", "warning")
+    assert_message("one-firing", messages.mail("one", burns))
+    assert_message("one-resolved", messages.mail("one", over(burns), containing="RESOLVED"))
 
 
 def test_a_chat_message_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
-    alert = objective("chat", "shop", "self")
-    firing = messages.post("chat", alert)
-    assert firing["title"] == f"[PAGE] {alert['annotations']['summary']}"
+    burns = objective("chat", "shop", "self")
+    firing = messages.post("chat", burns)
+    assert firing["title"] == f"[PAGE] {burns['annotations']['summary']}"
     assert firing["fallback"] == firing["title"]
     assert firing["color"] == "danger"
     assert_message("chat-firing", firing["text"])
-    resolved = messages.post("chat", over(alert), title="RESOLVED")
-    assert resolved["title"] == f"[RESOLVED] after 25m: {alert['annotations']['summary']}"
+    resolved = messages.post("chat", over(burns), title="RESOLVED")
+    assert resolved["title"] == f"[RESOLVED] after 25m: {burns['annotations']['summary']}"
     assert resolved["color"] == "good"
     assert_message("chat-resolved", resolved["text"])
 
@@ -229,9 +214,7 @@ def assert_harmless(text: str) -> None:
 
 
 def test_what_guests_call_themselves_is_no_mention_and_no_link(messages: Messages) -> None:
-    alerts = [starved("hostile", name) for name in HOSTILE]
-    for alert in alerts:
-        alert["labels"]["severity"] = "critical"
+    alerts = [starved("hostile", name, "critical") for name in HOSTILE]
     post = messages.post("hostile", *alerts, title=f"{len(HOSTILE)} alerts")
     for part in ("title", "text", "fallback"):
         assert_harmless(post[part])
@@ -241,10 +224,10 @@ def test_what_guests_call_themselves_is_no_mention_and_no_link(messages: Message
 def test_what_an_application_calls_itself_is_none_either(messages: Messages) -> None:
     names = {f"app-{number}": name for number, name in enumerate([*HOSTILE, "user@1000.service"])}
     for host, name in names.items():
-        alert = objective(host, name, "self")
-        alert["annotations"]["description"] += f" {name} is {name}."
-        alert["annotations"]["dashboard"] = f"d/virtscope-applications?var-app={quote(name)}"
-        messages.alertmanager.tell(alert)
+        burns = objective(host, name, "self")
+        burns["annotations"]["description"] += f" {name} is {name}."
+        burns["annotations"]["dashboard"] = f"d/virtscope-applications?var-app={quote(name)}"
+        messages.alertmanager.tell(burns)
     for host, name in names.items():
         post = messages.post(host)
         for part in ("title", "text", "fallback"):
@@ -274,5 +257,5 @@ def test_each_cause_is_put_into_words(messages: Messages) -> None:
 
 
 def test_a_users_own_alert_without_our_annotations_is_sent_too(messages: Messages) -> None:
-    alert = {"labels": {"alertname": "DiskFull", "host": "own"}, "startsAt": "2026-03-02T08:12:00Z"}
-    assert_message("own-rule", messages.mail("own", alert))
+    own = {"labels": {"alertname": "DiskFull", "host": "own"}, "startsAt": "2026-03-02T08:12:00Z"}
+    assert_message("own-rule", messages.mail("own", own))
