@@ -21,6 +21,7 @@ SCRAPES = {
 SECONDS = 240  # on a busy machine, for two scrapes and the rules after them
 
 
+@pytest.mark.system
 def test_a_scrape_has_room_for_twice_its_series() -> None:
     for platform, (job, lines) in DENSE.items():
         page = list(lines())
