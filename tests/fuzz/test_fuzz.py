@@ -80,7 +80,7 @@ def test_no_number_is_too_long(parser: Parser) -> None:
         read(parser, seed[: number.start()] + LONG_NUMBER + seed[number.end() :])
 
 
-@pytest.mark.system
+@pytest.mark.long
 @everyone
 def test_a_long_run_leaves_nothing_behind(parser: Parser, record_property: Callable[[str, object], None]) -> None:
     """No exception, no crash, no hang; no descriptor, thread or memory that stays."""
