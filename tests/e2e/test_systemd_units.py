@@ -174,8 +174,8 @@ def test_sched_exporter_loads_its_program_with_the_capabilities_of_its_unit_and_
     assert (why_absent(page), "\nsched_up 1.0\n" in page) == ("", True), exporter.log()
     assert 0 < float(first[0]) < float(second[0]), "it counts after they are gone too"
     if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 19):
-        for kind in ("Inh", "Prm", "Eff", "Amb"):
-            assert re.findall(rf"^Cap{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16] * len(tasks), kind
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            assert re.findall(rf"^{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16] * len(tasks), kind
         assert status.count("NoNewPrivs:\t1\n") == len(tasks) > 1
     with as_nobody(everybody_s, tmp_path, "sched", set()) as exporter:
         page = exporter.get().text
