@@ -52,42 +52,32 @@ def targets(host: str, platform: str, **up: float) -> Iterator[Sample]:
         yield Sample("up", {"host": host, "platform": platform, "job": job, "instance": f"{job}.example.org:80"}, value)
 
 
-def records(labels: Mapping[str, str], values: Mapping[str, float]) -> Iterator[Sample]:
-    """Records with the same labels."""
+def records(level: str, labels: Mapping[str, str], values: Mapping[str, float]) -> Iterator[Sample]:
+    """Records of one level with the same labels."""
     for name, value in values.items():
-        yield Sample(name, labels, value)
+        yield Sample(f"{level}:{name}", labels, value)
 
 
 def host(name: str, platform: str, overhead: float) -> Iterator[Sample]:
     """A host of eight CPUs, of which three are used."""
     yield from targets(name, platform, xentop=1, node=1)
-    of = {"host": name, "platform": platform}
-    yield from records(
-        of,
-        {
-            "host:cpu_capacity:cpus": 8,
-            "host:cpu_free:cpus": 5,
-            "host:cpu_usage:rate": 3,
-            "host:overhead:ratio": overhead,
-            "host:overhead_cpu:rate": 3 * overhead,
-            "host:guests:count": 2,
-            "host:headroom:apps": 2.9,
-            "host:llc_misses_per_instruction:ratio": 0.0042,
-        },
-    )
+    values = {"cpu_capacity:cpus": 8, "cpu_free:cpus": 5, "cpu_usage:rate": 3, "guests:count": 2, "headroom:apps": 2.9}
+    values |= {"overhead:ratio": overhead, "overhead_cpu:rate": 3 * overhead}
+    values |= {"llc_misses_per_instruction:ratio": 0.0042}
+    yield from records("host", {"host": name, "platform": platform}, values)
 
 
 def guest(name: str, host: str, platform: str = "xen", **values: float) -> Iterator[Sample]:
     """A guest: cpu, wait, cap in CPUs, misses per instruction."""
     of = {"host": host, "platform": platform, "vserver": name, "role": "guest"}
     names = {
-        "cpu": "vserver:cpu_usage:rate",
-        "wait": "vserver:cpu_wait:rate",
-        "cap": "vserver:cpu_limit:cpus",
-        "misses": "vserver:llc_misses_per_instruction:ratio",
-        "memory": "vserver:memory:bytes",
+        "cpu": "cpu_usage:rate",
+        "wait": "cpu_wait:rate",
+        "cap": "cpu_limit:cpus",
+        "misses": "llc_misses_per_instruction:ratio",
+        "memory": "memory:bytes",
     }
-    yield from records(of, {names[name]: value for name, value in values.items()})
+    yield from records("vserver", of, {names[name]: value for name, value in values.items()})
 
 
 def application(
@@ -95,41 +85,20 @@ def application(
 ) -> Iterator[Sample]:
     """An application with three objectives: a mean of 100 ms, 99 % within 300 ms, 99.9 % without error."""
     of = {"host": host, "platform": platform, "app": name}
-    web = {**of, "tier": "web"}
-    yield from records(
-        web,
-        {
-            "app:requests:rate": 80,
-            "app:errors:ratio": 0.001,
-            "app:response_seconds:mean": mean,
-            "app:response_seconds:p50": mean,
-            "app:response_seconds:p95": 3 * mean,
-            "app:response_seconds:p99": 4 * mean,
-            "app:tier_cpu_usage:rate": 0.5,
-        },
-    )
-    yield from records(
-        {**of, "objective": "mean"}, {"app:slo_threshold:seconds": 0.1, "app:slo_response:ratio": mean / 0.1}
-    )
-    yield from records(
-        {**of, "objective": "latency"},
-        {
-            "app:slo_threshold:seconds": 0.3,
-            "app:slo_objective:ratio": 0.99,
-            "app:slo_error:ratio_rate5m": 0.01 * burn,
-            "app:slo_burn:ratio": burn,
-            "app:slo_budget_left:ratio": 1 - burn / 10,
-        },
-    )
-    yield from records(
-        {**of, "objective": "availability"},
-        {
-            "app:slo_objective:ratio": 0.999,
-            "app:slo_error:ratio_rate5m": 0.0,
-            "app:slo_burn:ratio": 0.0,
-            "app:slo_budget_left:ratio": 1.0,
-        },
-    )
+    responses = {"mean": mean, "p50": mean, "p95": 3 * mean, "p99": 4 * mean}
+    web = {f"response_seconds:{which}": seconds for which, seconds in responses.items()}
+    web |= {"requests:rate": 80, "errors:ratio": 0.001, "tier_cpu_usage:rate": 0.5}
+    yield from records("app", {**of, "tier": "web"}, web)
+    latency = {"slo_threshold:seconds": 0.3, "slo_objective:ratio": 0.99, "slo_error:ratio_rate5m": 0.01 * burn}
+    latency |= {"slo_burn:ratio": burn, "slo_budget_left:ratio": 1 - burn / 10}
+    availability = {"slo_objective:ratio": 0.999, "slo_error:ratio_rate5m": 0.0}
+    availability |= {"slo_burn:ratio": 0.0, "slo_budget_left:ratio": 1.0}
+    for objective, values in {
+        "mean": {"slo_threshold:seconds": 0.1, "slo_response:ratio": mean / 0.1},
+        "latency": latency,
+        "availability": availability,
+    }.items():
+        yield from records("app", {**of, "objective": objective}, values)
     for cause, score in {"self": 0.2, "neighbour": 1.6, "load": 0.4, "hypervisor": 0.0}.items():
         yield Sample("app:cause:score", {**of, "cause": cause}, score)
 
@@ -149,7 +118,7 @@ def fleet() -> Iterator[Sample]:
     yield from application("shop", "xen1", mean=0.16, burn=31.0)
     yield from application("blog", "vz1", "openvz")
     unjudged = {"host": "xen2", "platform": "xen", "app": "wiki", "tier": "web"}
-    yield from records(unjudged, {"app:requests:rate": 3.0, "app:response_seconds:p95": 0.02})
+    yield from records("app", unjudged, {"requests:rate": 3.0, "response_seconds:p95": 0.02})
     for vserver, tier in (("web", "web"), ("db", "db")):
         of = {"host": "xen1", "platform": "xen", "vserver": vserver, "role": "guest"}
         yield Sample("vserver:app:info", {**of, "app": "shop", "tier": tier}, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -24,19 +25,9 @@ NAMES = [
 ]
 PARAMETERS = [
     *map(quote, NAMES),
-    *[
-        "%00",
-        "%0A%0D",
-        "%ff%fe",
-        "%C0%80",
-        "%22%7D%29%20or%20vector%281%29%20%23",
-        quote("€" * 3000),
-        "x&host=y&host=z",
-    ],
+    *("%00", "%0A%0D", "%ff%fe", "%C0%80", "%22%7D%29%20or%20vector%281%29%20%23", "x&host=y&host=z"),
+    quote("€" * 3000),
 ]
-
-# The first run builds Prometheus 3.
-pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -73,24 +64,23 @@ def test_no_name_adds_markup(served: Served) -> None:
         assert all(link.startswith(("?", "/behind/a-proxy/user/")) for link in page.links)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_link_leads_to_the_page_of_that_name_and_no_other(served: Served, name: str) -> None:
+def test_a_link_leads_to_the_page_of_that_name_and_no_other(served: Served) -> None:
     links = {link for link in served.page().links if link.startswith("?host=")}
-    pages = [page for page in map(served.page, (link.removeprefix("?") for link in links)) if name in page.heading]
-    (page,) = [page for page in pages if page.heading == f"virtscope / host {name}"]
-    assert page.sections["Host"].column("Host") == [f"{name} xen".strip()]
-    assert page.sections["Virtual servers"].column("Virtual server") == [name.strip()]
-    of_application = served.page({"app": name})
-    assert set(of_application.sections["Applications"].column("Application")) == {name.strip()}
-    assert [row[1] for row in of_application.sections["Responses"].rows] == [f"{name} xen".strip()]
+    pages = {page.heading: page for page in map(served.page, (link.removeprefix("?") for link in links))}
+    for name in NAMES:
+        page = pages[f"virtscope / host {name}"]
+        assert page.sections["Host"].column("Host") == [f"{name} xen".strip()]
+        assert page.sections["Virtual servers"].column("Virtual server") == [name.strip()]
+        of_application = served.page({"app": name})
+        assert set(of_application.sections["Applications"].column("Application")) == {name.strip()}
+        assert [row[1] for row in of_application.sections["Responses"].rows] == [f"{name} xen".strip()]
 
 
-@pytest.mark.parametrize("value", PARAMETERS)
-@pytest.mark.parametrize("parameter", ["host", "app"])
-def test_a_parameter_selects_what_has_this_name_or_nothing(served: Served, parameter: str, value: str) -> None:
-    page = served.page(f"{parameter}={value}")
-    rows = page.sections["Applications"].rows
-    assert len({row[1] for row in rows}) <= 1
-    if not rows:
-        assert page.sections["Virtual servers"].tables == []
-        assert page.sections["Alerts"].tables == []
+def test_a_parameter_selects_what_has_this_name_or_nothing(served: Served) -> None:
+    for parameter, value in itertools.product(("host", "app"), PARAMETERS):
+        page = served.page(f"{parameter}={value}")
+        rows = page.sections["Applications"].rows
+        assert len({row[1] for row in rows}) <= 1, (parameter, value)
+        if not rows:
+            assert page.sections["Virtual servers"].tables == [], (parameter, value)
+            assert page.sections["Alerts"].tables == [], (parameter, value)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import requests
+
+from tests.support.waiting import wait_for
 
 EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
 
@@ -28,26 +31,20 @@ class RunningExporter:
     ) -> None:
         """`python` is the command that runs the package: an interpreter, and what may go before it."""
         self._log = folder / "exporter.log"
-        self._command = [
-            *python,
-            "-m",
-            package,
-            "--web.listen-address=127.0.0.1:0",
-            "--log.format=json",
-            *flags,
-        ]
+        listen = ["--web.listen-address=127.0.0.1:0", "--log.format=json"]
+        self._command = [*python, "-m", package, *listen, *flags]
         self._environment = environment
         self.address = ""
 
     def __enter__(self) -> Self:
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(self._command, cwd=EXPORTERS, env=self._environment, stderr=log)
-        deadline = time.monotonic() + 30
-        while not self.address:
-            assert time.monotonic() < deadline, self.log()
+
+        def address() -> str:
             assert self.process.poll() is None, self.log()
-            self.address = next((line["address"] for line in self.log_lines("listening")), "")
-            time.sleep(0.05)
+            return next((line["address"] for line in self.log_lines("listening")), "")
+
+        self.address = wait_for(address, 60, every=0.05, explain=self.log)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,10 +52,24 @@ class RunningExporter:
             self.process.kill()
         self.process.wait(30)
 
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send it a signal; returns the status with which it ends."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
     def get(self, path: str = "/metrics", timeout: float = 10, **headers: str) -> requests.Response:
         """Fetch `path`; header names with underscores for hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return requests.get(f"http://{self.address}{path}", headers=named, timeout=timeout)
+
+    def page_with(self, *texts: str, seconds: float = 60) -> str:
+        """The first page that has all these texts; some sources need a moment."""
+        return wait_for(
+            lambda: self.get(timeout=30).text,
+            seconds,
+            until=lambda page: all(text in page for text in texts),
+            explain=self.log,
+        )
 
     def log(self) -> str:
         return self._log.read_text()
@@ -67,3 +78,25 @@ class RunningExporter:
         """Return the log lines with this message; a line still being written is left for the next call."""
         lines = [line for line in self.log().splitlines(keepends=True) if line.endswith("}\n")]
         return [facts for facts in map(json.loads, lines) if facts["msg"] == message]
+
+
+def ended(
+    package: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = EXPORTERS
+) -> subprocess.CompletedProcess[str]:
+    """Run an exporter that is to end by itself."""
+    command = [sys.executable, "-m", package, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def comparable(page: str, *varying: str, **folders: Path) -> str:
+    """A page without what differs from run to run and from machine to machine.
+
+    varying: expressions of the names of metrics whose values do.
+    folders: those that are named on the page, by what replaces them.
+    """
+    names = "|".join(("process_\\w+", *varying))
+    page = re.sub(rf"(?m)^((?:{names})(?:{{.*}})? ).*$", r"\1VARIES", page)
+    page = re.sub(r'python="[^"]*"', 'python="VARIES"', page)
+    for name, folder in folders.items():
+        page = page.replace(str(folder), name)
+    return page

@@ -5,7 +5,6 @@ On a real Prometheus with the shipped configuration: 600,000 series, so this isn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,42 +21,28 @@ SCRAPES = {
 SECONDS = 240  # on a busy machine, for two scrapes and the rules after them
 
 
-@pytest.mark.parametrize("platform", DENSE)
-def test_a_scrape_has_room_for_twice_its_series(platform: str) -> None:
-    job, lines = DENSE[platform]
-    page = list(lines())
-    assert len(page) >= 300_000
-    assert SCRAPES[job]["sample_limit"] >= 2 * len(page)
-    body = int(SCRAPES[job]["body_size_limit"].removesuffix("MB")) * 2**20
-    assert body >= 2 * sum(len(line) + 20 for line in page)  # counters grow, and have more digits
-
-
-def test_over_ssh_there_is_the_same_room() -> None:
+@pytest.mark.system
+def test_a_scrape_has_room_for_twice_its_series() -> None:
+    for platform, (job, lines) in DENSE.items():
+        page = list(lines())
+        assert len(page) >= 300_000
+        assert SCRAPES[job]["sample_limit"] >= 2 * len(page), platform
+        body = int(SCRAPES[job]["body_size_limit"].removesuffix("MB")) * 2**20
+        assert body >= 2 * sum(len(line) + 20 for line in page), platform  # counters grow, and have more digits
     assert SCRAPES["xentop_over_ssh"]["sample_limit"] == SCRAPES["xentop"]["sample_limit"]
 
 
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("dense")
+@pytest.mark.long
+def test_none_of_it_is_refused_and_each_guest_is_recorded(tmp_path: Path) -> None:
     with (
         Fleet(with_dense_hosts=True) as fleet,
-        Prometheus(folder, fleet.targets(0), interval="15s", program="prometheus3") as server,
+        Prometheus(tmp_path, fleet.targets(0), interval="15s", program="prometheus3") as prometheus,
     ):
-        yield server
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("platform", DENSE)
-def test_nothing_of_it_is_refused(prometheus: Prometheus, platform: str) -> None:
-    of_host = f'{{host="dense-{platform}"}}'
-    prometheus.wait_for(f"scrape_samples_post_metric_relabeling{of_host} >= 300000", SECONDS)
-    assert prometheus.value(f"up{of_host}") == 1
-    assert prometheus.value(f"scrape_samples_scraped{of_host}") >= 300_000
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("platform", DENSE)
-def test_each_guest_of_it_is_recorded(prometheus: Prometheus, platform: str) -> None:
-    guests = f'{{host="dense-{platform}", role="guest"}}'
-    for record in ("vserver:cpu_usage:rate", "vserver:cpu_wait:rate", "vserver:disk_bytes:rate"):
-        prometheus.wait_for(f"count(count by (vserver) ({record}{guests})) == {dense.GUESTS}", SECONDS)
+        for platform in DENSE:
+            of_host = f'{{host="dense-{platform}"}}'
+            prometheus.wait_for(f"scrape_samples_post_metric_relabeling{of_host} >= 300000", SECONDS)
+            assert prometheus.value(f"up{of_host}") == 1
+            assert prometheus.value(f"scrape_samples_scraped{of_host}") >= 300_000
+            guests = f'{{host="dense-{platform}", role="guest"}}'
+            for record in ("vserver:cpu_usage:rate", "vserver:cpu_wait:rate", "vserver:disk_bytes:rate"):
+                prometheus.wait_for(f"count(count by (vserver) ({record}{guests})) == {dense.GUESTS}", SECONDS)

@@ -23,6 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.test_what_a_target_may_say import golden_pages, jobs_that_may_say, read_names
 from tests.support import Exposition, Prometheus
+from tests.support.endpoints import Group
+from tests.support.waiting import wait_for
 from tools.exporters import FOLDERS, PLATFORM_OF
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +53,7 @@ SECONDS = 240
 def bases() -> dict[str, list[dict[str, str]]]:
     """The labels that exporters' own series have, a few for each metric."""
     found: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for text in golden_pages().values():
+    for _, text in golden_pages().values():
         for family in text_string_to_metric_families(text):
             for sample in family.samples[:4]:
                 found[sample.name].append(dict(sample.labels))
@@ -92,10 +94,7 @@ def honest_page() -> Exposition:
 
     def text() -> str:
         answered = int((time.time() - began) * 10) // 10 * 9
-        ok, failed = (
-            'app="shop",tier="web",method="GET",status="2xx"',
-            'app="shop",tier="web",method="GET",status="5xx"',
-        )
+        ok, failed = (f'app="shop",tier="web",method="GET",status="{status}"' for status in ("2xx", "5xx"))
         return (
             f"process_start_time_seconds {began}\n"
             f"app_request_duration_seconds_count{{{ok}}} {answered}\n"
@@ -132,12 +131,13 @@ def groups(prometheus: Prometheus) -> list[dict[str, Any]]:
 def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
     """Until every group was evaluated so many times from now on."""
     seen: dict[str, set[str]] = defaultdict(set)
-    deadline = time.monotonic() + SECONDS
-    while not seen or min(map(len, seen.values())) <= number:
-        assert time.monotonic() < deadline, {name: len(times) for name, times in seen.items()}
+
+    def fewest() -> int:
         for group in groups(prometheus):
             seen[group["file"] + group["name"]].add(group["lastEvaluation"])
-        time.sleep(0.5)
+        return min(map(len, seen.values()))
+
+    wait_for(fewest, SECONDS, every=0.5, until=lambda found: found > number)
 
 
 def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], float]:
@@ -146,28 +146,27 @@ def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], 
     return {tuple(sorted(series["metric"].items())): float(series["value"][1]) for series in found}
 
 
-@pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("program", "seed"), [("prometheus", 1), ("prometheus3", 2)])
+@pytest.mark.parametrize(
+    ("program", "seed"),
+    [
+        pytest.param("prometheus", 1, marks=pytest.mark.system),
+        pytest.param("prometheus3", 2, marks=pytest.mark.long),
+    ],
+)
 def test_no_target_stops_or_changes_the_records_of_another(
     tmp_path: Path, program: Literal["prometheus", "prometheus3"], seed: int
 ) -> None:
     with ExitStack() as stack:
         honest = {"telegraf": [stack.enter_context(honest_page()).group("honest", "base")]}
-        hostile: dict[str, list[dict[str, Any]]] = {
-            job: [] for job in (*FOLDERS, "node", "cadvisor", "telegraf", "app")
-        }
-        hostile["guest"] = []
+        hostile: dict[str, list[Group]] = defaultdict(list)
         for number in range(2):
-            for job, entries in hostile.items():
+            for job in (*FOLDERS, "node", "cadvisor", "telegraf", "app", "guest"):
                 page = stack.enter_context(hostile_page(job, 10 * seed + number))
-                labels = {
-                    "host": "hostile",
-                    "platform": PLATFORM_OF.get(job, "cgroup" if job == "cadvisor" else "base"),
-                }
-                entries.append({"targets": [page.address], "labels": labels})
+                entry = page.group("hostile", PLATFORM_OF.get(job, "cgroup" if job == "cadvisor" else "base"))
                 if job in ("guest", "telegraf", "app"):
-                    entries[-1]["labels"]["vserver"] = "g"
+                    entry["labels"]["vserver"] = "g"
+                hostile[job].append(entry)
         hostile["telegraf"] += honest["telegraf"]
         (tmp_path / "alone").mkdir()
         alone, beside = (

@@ -77,6 +77,7 @@ def shop() -> Iterator[str]:
     serving.join()
 
 
+@pytest.mark.system
 @pytest.mark.timeout(1800)  # CI may have to build Sloth
 def test_its_own_histogram_is_judged_as_a_sensors_is(tmp_path: Path, shop: str) -> None:
     require_sloth()

@@ -19,16 +19,17 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.e2e.test_what_a_target_may_say import golden_pages
 from tests.support import Exposition, Prometheus
 from tests.support.endpoints import Group
 from tools.exporters import FOLDERS
-from tools.metric_reference import PAGES, VARIES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "opentelemetry.md").read_text()
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)]
 
 Json = Any
+pytestmark = pytest.mark.system
 
 
 def documented(key: str) -> Json:
@@ -61,13 +62,6 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         rules.write_text(yaml.safe_dump(documented("groups")))
         stack.enter_context(server)
         yield server
-
-
-def golden_pages() -> dict[str, tuple[str, str]]:
-    """Every page that an exporter writes, with the exporter, by name."""
-    of = {name: exporter for exporter, folder in FOLDERS.items() for name in (exporter, folder)}
-    pages = {file.stem: file.read_text().replace(VARIES, "1") for file in PAGES.glob("*.prom")}
-    return {name: (of[name.partition("-")[0]], text) for name, text in pages.items() if name.partition("-")[0] in of}
 
 
 def point(attributes: Mapping[str, str], value: float, at: float) -> Json:
@@ -128,15 +122,14 @@ def target(job: str, instance: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", golden_pages())
-def test_names_and_labels_arrive_as_a_scrape_stores_them(prometheus: Prometheus, name: str) -> None:
-    exporter, text = golden_pages()[name]
-    prometheus.wait_for(f'up{{host="scraped {name}"}} == 1', seconds=30)
-    scrape = series(prometheus, f"scraped {name}")
-    sent = {"host": f"sent {name}", "platform": "test"}
-    send(prometheus, target(exporter, "dom0.example.org:1"), scraped(text, sent, time.time()))
-    assert series(prometheus, f"sent {name}") == scrape
-    assert scrape
+def test_names_and_labels_arrive_as_a_scrape_stores_them(prometheus: Prometheus) -> None:
+    for name, (exporter, text) in golden_pages().items():
+        prometheus.wait_for(f'up{{host="scraped {name}"}} == 1', seconds=60)
+        scrape = series(prometheus, f"scraped {name}")
+        sent = {"host": f"sent {name}", "platform": "test"}
+        send(prometheus, target(exporter, "dom0.example.org:1"), scraped(text, sent, time.time()))
+        assert series(prometheus, f"sent {name}") == scrape, name
+        assert scrape, name
 
 
 def series(prometheus: Prometheus, host: str) -> set[frozenset[tuple[str, str]]]:
@@ -179,38 +172,24 @@ def test_the_pages_rules_make_a_machine_of_host_metrics(prometheus: Prometheus) 
     """Names, units and attributes as in the receiver's documentation."""
     now = time.time()
 
-    def rising(name: str, unit: str, *rates: tuple[dict[str, str], float]) -> Json:
+    def rising(name: str, unit: str, keys: tuple[str, str], rates: dict[tuple[str, str], float]) -> Json:
         points = [
-            point(own, 1000 + rate * (60 + tick), now + tick) for own, rate in rates for tick in range(-60, 1, 15)
+            point(dict(zip(keys, own, strict=True)), 1000 + rate * (60 + tick), now + tick)
+            for own, rate in rates.items()
+            for tick in range(-60, 1, 15)
         ]
         return cumulative(name, points, unit=unit)
 
+    states = {"user": 0.25, "system": 0.1, "idle": 0.6, "wait": 0.04, "steal": 0.01}
+    cpu = {(cpu, state): rate for cpu in ("cpu0", "cpu1") for state, rate in states.items()}
+    network = {("eth0", "receive"): 2000.0, ("eth0", "transmit"): 1000.0, ("br0", "receive"): 2000.0}
+    disk = {("sda", "read"): 300.0, ("sda1", "read"): 300.0, ("sda", "write"): 400.0}
     memory = [point({"state": state}, value, now) for state, value in (("used", 3e9), ("free", 1e9), ("cached", 2e9))]
     metrics = [
-        rising(
-            "system.cpu.time",
-            "s",
-            *(
-                ({"cpu": cpu, "state": state}, rate)
-                for cpu in ("cpu0", "cpu1")
-                for state, rate in (("user", 0.25), ("system", 0.1), ("idle", 0.6), ("wait", 0.04), ("steal", 0.01))
-            ),
-        ),
+        rising("system.cpu.time", "s", ("cpu", "state"), cpu),
         cumulative("system.memory.usage", memory, unit="By", monotonic=False),
-        rising(
-            "system.network.io",
-            "By",
-            ({"device": "eth0", "direction": "receive"}, 2000.0),
-            ({"device": "eth0", "direction": "transmit"}, 1000.0),
-            ({"device": "br0", "direction": "receive"}, 2000.0),
-        ),
-        rising(
-            "system.disk.io",
-            "By",
-            ({"device": "sda", "direction": "read"}, 300.0),
-            ({"device": "sda1", "direction": "read"}, 300.0),
-            ({"device": "sda", "direction": "write"}, 400.0),
-        ),
+        rising("system.network.io", "By", ("device", "direction"), network),
+        rising("system.disk.io", "By", ("device", "direction"), disk),
     ]
     resource = {each["key"]: each["value"] for each in documented("processors")["processors"]["resource"]["attributes"]}
     send(prometheus, {"os.type": "linux", **resource}, metrics)

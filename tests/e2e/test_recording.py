@@ -8,18 +8,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.e2e.running_exporter import EXPORTERS, RunningExporter, ended
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
-from tests.e2e.test_xentop_child import FakeXentop, value, wait_for, xentop
-from tests.e2e.test_xentop_exporter import DOM0, WEB, page_with
+from tests.e2e.test_xentop_child import FakeXentop, value, xentop
+from tests.e2e.test_xentop_exporter import DOM0, TOOLSTACK, WEB
+from tests.support.waiting import wait_for
 from tests.unit.xen.fake_host import FakeXen
 from tests.unit.xen.fake_xl import FakeXl
 
@@ -29,36 +29,22 @@ UUIDS = TESTS / "fixtures/openvz/virtuozzo7-uuids/proc"
 
 
 def record(
-    package: str, file: Path, *flags: str, environment: Mapping[str, str] | None = None
+    package: str, file: Path, *flags: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    with recording(package, file, *flags, environment=environment) as process:
-        out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def with_path(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    return ended(f"virtscope.{package}", "record", str(file), *flags, environment=environment)
 
 
 @contextmanager
-def recording(
-    package: str, file: Path, *flags: str, environment: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    """A `record` under way."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"virtscope.{package}", "record", str(file), *flags],
-        cwd=EXPORTERS,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
+def recording(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """A `record` under way, which has written some readings."""
+    command = [sys.executable, "-m", "virtscope.openvz", "record", str(file)]
+    flags = ["--interval=0.1s", f"--path.procfs={UUIDS}"]
+    with subprocess.Popen([*command, *flags], cwd=EXPORTERS, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(lambda: file.exists() and file.stat().st_size > 3000)
+            yield process
+        finally:
             process.kill()
-            process.communicate(timeout=30)
 
 
 def replaying(folder: Path, package: str, file: Path, *flags: str) -> RunningExporter:
@@ -76,28 +62,24 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
     file = tmp_path / "host.jsonl.gz"
     done = record("openvz", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={host}/proc")
     assert (done.returncode, file.stat().st_mode & 0o777) == (0, 0o600)
-    with RunningExporter(tmp_path, f"--path.procfs={host}/proc", package="virtscope.openvz") as exporter:
-        live = exporter.get().text
-    with replaying(tmp_path, "openvz", file) as exporter:
+    golden = (TESTS / f"golden/openvz-{host.name}.prom").read_text()
+    with replaying(tmp_path, "openvz", file, "--replay.once") as exporter:
         replayed = exporter.get().text
         (said,) = exporter.log_lines("replaying a recording: no value is live")
-    assert samples(replayed, "openvz_") == samples(live, "openvz_") != []
+        exporter.page_with("vestat_up 0.0\n")
+        assert "is over after 0.1 s" in exporter.log_lines("source failed")[0]["err"]
+    assert samples(replayed, "openvz_") == samples(golden, "openvz_") != []
     assert all('replayed="host"' in line for line in replayed.splitlines() if line.startswith("openvz_"))
     assert f'vestat_source_info{{detail="replay:{file}",source="vestat"}} 1.0' in replayed
     assert said["file"] == str(file)
 
 
-def test_a_host_that_cant_be_read_is_reported(tmp_path: Path) -> None:
-    done = record("openvz", tmp_path / "host.jsonl.gz", "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}")
-    assert done.returncode == 1
-    (failure,) = [line for line in done.stderr.splitlines() if "source failed" in line]  # once, although it goes on
-    assert "no OpenVZ host" in failure
-    assert done.stderr.endswith("vestat-exporter: nothing could be read; the log says why\n")
-
-
+@pytest.mark.system
 def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
     file = tmp_path / "xen.jsonl.gz"
-    done = record("xen", file, "--source=xentop", "--for=6s", "--interval=0.2s", environment=with_path(xentop.folder))
+    environment = {**os.environ, "PATH": f"{xentop.folder}{os.pathsep}{os.environ['PATH']}"}
+    flags = ["--source=xentop", "--for=6s", "--interval=0.2s"]
+    done = record("xen", file, *flags, environment=environment)
     assert done.returncode == 0, done.stderr
     assert "every domain's name" in done.stdout
     said = re.search(r"(\d+) readings \((\d+) failed\), (\d+) bytes", done.stdout)
@@ -119,22 +101,29 @@ def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> 
         wait_for(passes)
     assert seen == sorted(seen)
     assert seen[0] < 15
+    names = tmp_path / "anonymised.jsonl.gz"
+    record("xen", names, *flags, "--anonymise", environment=environment)
+    text = gzip.decompress(names.read_bytes())
+    assert b"Domain-0" in text
+    assert b"web01" not in text
 
 
+@pytest.mark.system
 def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     xen = FakeXen(tmp_path_factory.mktemp("xen"))
     xen.build_libxenctrl()
     xen.show(DOM0, replace(WEB, runstate=tuple(range(12))))
-    xl = FakeXl(tmp_path, TESTS / "fixtures/toolstack/xl-4.17-credit")
+    xl = FakeXl(tmp_path, TOOLSTACK)
     environment = {**xen.environment(), "PATH": xl.path}
     flags = ["--source=libxenstat", *xen.flags, "--xl.interval=1s"]
+    every_source = ("xen_domain_scheduler_weight{", "xen_cpupool_info{", "xen_domain_runnable")
     with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
-        live = page_with(exporter, "xen_domain_scheduler_weight{", "xen_cpupool_info{", "xen_domain_runnable")
+        live = exporter.page_with(*every_source)
     file = tmp_path / "xen.jsonl.gz"
     done = record("xen", file, *flags, "--for=6s", "--interval=0.5s", environment=environment)
     assert "what xl tells" in done.stdout
     with replaying(tmp_path, "xen", file) as exporter:
-        replayed = page_with(exporter, "xen_domain_scheduler_weight{", "xen_cpupool_info{", "xen_domain_runnable")
+        replayed = exporter.page_with(*every_source)
     series = [line.rpartition(" ")[0] for line in samples(live, "xen_")]
     assert [line.rpartition(" ")[0] for line in samples(replayed, "xen_")] == series
     assert samples(replayed, "xen_domain_runnable") == samples(live, "xen_domain_runnable") != []
@@ -147,94 +136,48 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     assert b'"xl"' not in text, "the toolstack's answers are full of names"
 
 
-def test_no_name_is_in_an_anonymised_recording(xentop: FakeXentop, tmp_path: Path) -> None:
-    names = tmp_path / "xen.jsonl.gz"
-    record(
-        "xen",
-        names,
-        "--source=xentop",
-        "--for=5s",
-        "--interval=0.5s",
-        "--anonymise",
-        environment=with_path(xentop.folder),
-    )
-    text = gzip.decompress(names.read_bytes())
-    assert b"Domain-0" in text
-    assert b"web01" not in text
-    ids = tmp_path / "vz.jsonl.gz"
-    done = record("openvz", ids, "--for=0.1s", "--anonymise", f"--path.procfs={UUIDS}")
-    assert "stand-ins" in done.stdout
-    text = gzip.decompress(ids.read_bytes())
-    private = re.findall(rb"[0-9a-f]{8}-[0-9a-f-]{27}|\d+\.\d+\.\d+\.\d+", (UUIDS / "vz/veinfo").read_bytes())
-    assert len(private) > 2
-    assert [each for each in private if each in text] == []
-
-
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_a_whole_file(tmp_path: Path, end: signal.Signals) -> None:
-    file = tmp_path / "vz.jsonl.gz"
-    with recording("openvz", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
-        wait_for(lambda: file.exists() and file.stat().st_size > 3000)
-        process.send_signal(end)
-        out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0
-    readings = gzip.decompress(file.read_bytes()).count(b"\n") - 1
-    assert f"{readings} readings (0 failed)" in out
+def test_ctrl_c_leaves_a_whole_file(tmp_path: Path) -> None:
+    for end in (signal.SIGINT, signal.SIGTERM):
+        file = tmp_path / f"{end.name}.jsonl.gz"
+        with recording(file) as process:
+            process.send_signal(end)
+            out, _ = process.communicate(timeout=30)
+        assert process.returncode == 0
+        readings = gzip.decompress(file.read_bytes()).count(b"\n") - 1
+        assert f"{readings} readings (0 failed)" in out
 
 
 def test_what_a_killed_recorder_left_plays(tmp_path: Path) -> None:
     file = tmp_path / "vz.jsonl.gz"
-    with recording("openvz", file, "--interval=0.1s", f"--path.procfs={UUIDS}") as process:
-        wait_for(lambda: file.exists() and file.stat().st_size > 3000)
+    with recording(file) as process:
         process.kill()
         process.wait(30)
     with pytest.raises(EOFError):
         gzip.decompress(file.read_bytes())
     with replaying(tmp_path, "openvz", file, "--replay.speed=100") as exporter:
+        cut = "the recording is cut off; it is played up to its last whole reading"
+        wait_for(lambda: value(exporter.get().text, "vestat_up") == 1 and exporter.log_lines(cut))
         assert value(exporter.get().text, "vestat_up") == 1
-        time.sleep(1)
-        assert value(exporter.get().text, "vestat_up") == 1
-        assert len(exporter.log_lines("the recording is cut off; it is played up to its last whole reading")) == 1
+        assert len(exporter.log_lines(cut)) == 1
 
 
-def test_once_is_over_at_the_end(tmp_path: Path) -> None:
-    file = tmp_path / "vz.jsonl.gz"
-    record("openvz", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={UUIDS}")
-    with replaying(tmp_path, "openvz", file, "--replay.once") as exporter:
-        assert value(exporter.get().text, "vestat_up") == 1
-        wait_for(lambda: value(exporter.get().text, "vestat_up") == 0)
-        assert "is over after 0.1 s" in exporter.log_lines("source failed")[0]["err"]
-
-
-def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "mine.gz"
-    file.write_text("mine")
-    done = record("openvz", file, f"--path.procfs={UUIDS}")
-    assert (done.returncode, file.read_text()) == (1, "mine")
-    assert "exists already; choose another file" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("flags", "complaint"),
-    [
+def test_what_cannot_be_recorded_or_played_is_reported_in_one_line(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.gz"
+    mine.write_text("mine")
+    nothing = ["record", str(tmp_path / "new.gz"), "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}"]
+    for flags, complaint in (
         (["--source=replay:nowhere.gz"], "nowhere.gz can't be read: No such file"),
-        (["--source=replay:exporter.py"], "is no recording"),
+        ([f"--source=replay:{mine}"], "is no recording"),
         (["--source=other"], "is none of replay:FILE"),
         (["--replay.speed=0"], "is not a factor above 0"),
-    ],
-)
-def test_what_cannot_be_played_is_reported_in_one_line(flags: list[str], complaint: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "virtscope.openvz", *flags],
-        cwd=EXPORTERS / "virtscope/openvz",
-        env={**os.environ, "PYTHONPATH": str(EXPORTERS)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert complaint in done.stderr.splitlines()[-1]
+        (["record", str(mine), f"--path.procfs={UUIDS}"], "exists already; choose another file"),
+        (nothing, "vestat-exporter: nothing could be read; the log says why"),
+    ):
+        done = ended("virtscope.openvz", *flags)
+        assert (done.returncode != 0, complaint in done.stderr.splitlines()[-1]) == (True, True), done.stderr
+    assert mine.read_text() == "mine"
+    (failure,) = [line for line in done.stderr.splitlines() if "source failed" in line]  # once, although it goes on
+    assert "no OpenVZ host" in failure
 
 
 def test_the_documentations_program_writes_a_recording(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.e2e.running_exporter import RunningExporter, ended
 from tests.golden_pages import assert_lints
+from tests.support.pages import Page
+from tests.support.waiting import wait_for
 from virtscope.sched import privileges
 from virtscope.sched.program import MOST_PAIRS, OTHER, THROTTLED, Program
 from virtscope.sched.reasons import Machine
@@ -28,6 +29,7 @@ from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
 
 BURN = "while True: pass"
 WINDOW_SECONDS = 3
+ENOUGH_SECONDS = 2.0  # of waiting, to compare
 CPU = max(os.sched_getaffinity(0))  # the others are for whatever else runs
 WAIT = "sched_wait_seconds_total"
 NO_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable)
@@ -37,23 +39,9 @@ def running(folder: Path, *flags: str, python: tuple[str, ...] = (sys.executable
     return RunningExporter(folder, *flags, package="virtscope.sched", python=python)
 
 
-class Page:
-    """What the exporter exposed: values by metric and labels."""
-
-    def __init__(self, exporter: RunningExporter) -> None:
-        self.text = exporter.get().text
-        self._samples = [sample for family in text_string_to_metric_families(self.text) for sample in family.samples]
-
-    def rows(self, metric: str, *, of: str, by: str = "running") -> dict[str, float]:
-        """The values of a cgroup's series, by another label."""
-        return {
-            sample.labels.get(by, ""): sample.value
-            for sample in self._samples
-            if sample.name == metric and sample.labels["cgroup"] == of
-        }
-
-    def value(self, metric: str) -> float:
-        return next(sample.value for sample in self._samples if sample.name == metric)
+def rows(page: Page, metric: str, *, of: str) -> dict[str, float]:
+    """The values of a cgroup's series, by what ran."""
+    return {sample.labels.get("running", ""): sample.value for sample in page.all(metric, cgroup=of)}
 
 
 class Container:
@@ -97,10 +85,7 @@ class Container:
         """Stop what runs, and wait until it has."""
         for process in self._processes:
             process.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + 30
-        while not all(_state(process.pid) == "T" for process in self._processes):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda: all(_state(process.pid) == "T" for process in self._processes), 60, every=0.01)
 
     def go_on(self) -> None:
         for process in self._processes:
@@ -115,12 +100,12 @@ class Container:
             process.kill()
             process.wait(30)
         self._processes.clear()
-        deadline = time.monotonic() + 30
-        while self.folder.exists():
-            with contextlib.suppress(OSError):  # what has ended may still be in it for a moment
-                self.folder.rmdir()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(self._removed, 60, every=0.01)
+
+    def _removed(self) -> bool:
+        with contextlib.suppress(OSError):  # what has ended may still be in it for a moment
+            self.folder.rmdir()
+        return not self.folder.exists()
 
 
 def _state(pid: int) -> str:
@@ -157,6 +142,7 @@ def containers(mounted: Hierarchy) -> Iterator[list[Container]]:
             each.end()
 
 
+@pytest.mark.system
 def test_who_ran_while_a_container_waited_is_named_with_the_kernel_s_seconds(
     tmp_path: Path, containers: list[Container]
 ) -> None:
@@ -165,90 +151,56 @@ def test_who_ran_while_a_container_waited_is_named_with_the_kernel_s_seconds(
     batch.burn()
     with running(tmp_path) as exporter:
         shop.stop()
-        before, waited = Page(exporter).rows(WAIT, of=shop.path), shop.waited()
+        before, waited = rows(Page.of(exporter.address), WAIT, of=shop.path), shop.waited()
         shop.go_on()
-        time.sleep(WINDOW_SECONDS)
+        wait_for(lambda: shop.waited() - waited > ENOUGH_SECONDS, explain=lambda: "the two don't compute on one CPU")
         shop.stop()
-        after, waited = Page(exporter).rows(WAIT, of=shop.path), shop.waited() - waited
+        after, waited = rows(Page.of(exporter.address), WAIT, of=shop.path), shop.waited() - waited
     charged = {name: seconds - before.get(name, 0) for name, seconds in after.items()}
-    assert waited > WINDOW_SECONDS / 5, "the two don't compute on one CPU"
     assert sum(charged.values()) == pytest.approx(waited, rel=0.03)
     assert max(charged, key=charged.__getitem__) == batch.path
     assert charged["(cap)"] == 0
 
 
+@pytest.mark.system
 def test_what_its_own_cap_held_is_nobody_else_s(tmp_path: Path, containers: list[Container]) -> None:
     shop, _ = containers
     shop.cap(0.2)
     shop.burn()
     with running(tmp_path) as exporter:
-        time.sleep(1)  # the program has to see a container's cap once
+        # The program has to see a container's cap once.
+        wait_for(lambda: rows(Page.of(exporter.address), WAIT, of=shop.path).get("(cap)", 0) > 0)
         shop.stop()
-        before, throttled = Page(exporter).rows(WAIT, of=shop.path), shop.throttled()
+        before, throttled = rows(Page.of(exporter.address), WAIT, of=shop.path), shop.throttled()
         shop.go_on()
-        time.sleep(WINDOW_SECONDS)
+        wait_for(lambda: shop.throttled() - throttled > ENOUGH_SECONDS, explain=lambda: "the cap doesn't hold")
         shop.stop()
-        after, throttled = Page(exporter).rows(WAIT, of=shop.path), shop.throttled() - throttled
-    assert throttled > WINDOW_SECONDS / 5, "the cap doesn't hold"
+        after, throttled = rows(Page.of(exporter.address), WAIT, of=shop.path), shop.throttled() - throttled
     # One turn of it, 0.08 s, may be under way while the counters are read.
     assert after["(cap)"] - before["(cap)"] == pytest.approx(throttled, rel=0.05, abs=0.08)
 
 
+@pytest.mark.system
 def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: list[Container]) -> None:
     shop, batch = containers
     with running(tmp_path) as exporter:
-        page = Page(exporter)
-        assert page.rows("sched_waits_total", of=shop.path) == {"": 0}
+        page = Page.of(exporter.address)
+        assert rows(page, "sched_waits_total", of=shop.path) == {"": 0}
         # Another container or service of this machine may have been in its way already.
-        others = {name for name in page.rows(WAIT, of=shop.path) if name.startswith("/")} - {shop.path}
-        there = set(page.rows(WAIT, of=shop.path)) - others
+        others = {name for name in rows(page, WAIT, of=shop.path) if name.startswith("/")} - {shop.path}
+        there = set(rows(page, WAIT, of=shop.path)) - others
         assert there == {*(shop.path, "(host)", "(idle)", "(cap)", "(stolen)", "(rest)")}
         shop.burn()
         batch.burn()
-        time.sleep(1)
-        assert Page(exporter).rows(WAIT, of=shop.path)[batch.path] > 0
+        wait_for(lambda: rows(Page.of(exporter.address), WAIT, of=shop.path)[batch.path] > 0)
         batch.end()
-        page = Page(exporter)
-        assert page.rows("sched_waits_total", of=batch.path) == {}
-        assert batch.path not in page.text
-        assert page.rows("sched_waits_total", of=shop.path)[""] > 0
+        page = Page.of(exporter.address)
+        assert rows(page, "sched_waits_total", of=batch.path) == {}
+        assert batch.path not in {label for sample in page.samples for label in sample.labels.values()}
+        assert rows(page, "sched_waits_total", of=shop.path)[""] > 0
 
 
-def test_chosen_cgroups_are_shown_as_containers_are(tmp_path: Path, mounted: Hierarchy) -> None:
-    name = f"chosen-{os.getpid()}.service"
-    folder = mounted.root / name
-    folder.mkdir()
-    try:
-        with running(tmp_path, "--cgroup.include=/*.service") as exporter:
-            assert Page(exporter).rows("sched_waits_total", of=f"/{name}") == {"": 0}
-        with running(tmp_path, "--cgroup.include=/*.service", f"--cgroup.exclude=/{name}") as exporter:
-            assert Page(exporter).rows("sched_waits_total", of=f"/{name}") == {}
-    finally:
-        folder.rmdir()
-
-
-def test_it_keeps_no_capability_and_goes_on_reading(tmp_path: Path, mounted: Hierarchy) -> None:
-    assert mounted
-    with running(tmp_path) as exporter:
-        first = Page(exporter).value("sched_switches_total")
-        tasks = list(Path(f"/proc/{exporter.process.pid}/task").iterdir())
-        assert len(tasks) > 1
-        for task in tasks:
-            lines = (task / "status").read_text().splitlines()
-            status = dict(line.split(":\t") for line in lines if line.startswith(("Cap", "NoNewPrivs")))
-            # Before Linux 5.19 reading takes CAP_BPF where kernel.unprivileged_bpf_disabled is set.
-            needed = 1 << 39 if int(status["CapEff"], 16) and _every_call_takes_it() else 0
-            assert status == {
-                **dict.fromkeys(("CapInh", "CapAmb"), f"{0:016x}"),
-                **dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), f"{needed:016x}"),
-                "NoNewPrivs": "1",
-            }
-        page = Page(exporter)
-    assert page.value("sched_switches_total") > first
-    assert page.value("sched_wait_charged_seconds_total") > 0
-    assert page.value("sched_wait_lost_seconds_total") == 0
-
-
+@pytest.mark.system
 def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
     """Pairs are forgotten all the time, so that all CPUs put in the same ones again, and often at the same moment."""
     privileges.raise_memory_lock()
@@ -283,6 +235,7 @@ def waited_by(program: Program, container: Container) -> dict[int, float]:
     return {running: waited.ns / 1e9 for (waiting, running), waited in program.pairs().items() if waiting == cgroup}
 
 
+@pytest.mark.system
 def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
     mounted: Hierarchy, containers: list[Container]
 ) -> None:
@@ -293,10 +246,7 @@ def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
         fill(program, b"throttles", 2048, key_words=1, value_words=4)
         batch.burn()
         shop.burn()
-        deadline = time.monotonic() + 60
-        while shop.throttled() < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_for(lambda: shop.throttled() >= 2)
         shop.stop()
         waited, throttled = waited_by(program, shop), shop.throttled()
     # What was held when the program saw the cap for the first time, a turn on each CPU, isn't known.
@@ -304,6 +254,7 @@ def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
     assert waited.get(batch.folder.stat().st_ino, 0) < throttled / 10
 
 
+@pytest.mark.system
 def test_what_finds_no_room_among_the_pairs_is_counted_and_in_the_rest(
     mounted: Hierarchy, containers: list[Container]
 ) -> None:
@@ -313,25 +264,11 @@ def test_what_finds_no_room_among_the_pairs_is_counted_and_in_the_rest(
         fill(program, b"pairs", MOST_PAIRS, key_words=2, value_words=2)
         batch.burn()
         shop.burn()
-        deadline = time.monotonic() + 60
-        while waited_by(program, shop).get(OTHER, 0) < 0.5:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_for(lambda: waited_by(program, shop).get(OTHER, 0) >= 0.5)
         shop.stop()
         waited, lost = waited_by(program, shop), program.totals().lost
     assert set(waited) == {OTHER}
     assert waited[OTHER] <= lost / 1e9
-
-
-def _every_call_takes_it() -> bool:
-    major, minor = map(int, os.uname().release.split(".")[:2])
-    return (major, minor) < (5, 19) and Path("/proc/sys/kernel/unprivileged_bpf_disabled").read_text().strip() != "0"
-
-
-def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
-    with running(tmp_path) as exporter:
-        page = exporter.get().content
-    assert_lints(page)
 
 
 def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -340,6 +277,8 @@ def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path)
         page = exporter.get().text
         exporter.get()
         (said,) = exporter.log_lines("source absent")
+        assert exporter.stop() == 0
+    assert_lints(page)
     assert "\nsched_up 1.0\n" in page
     assert f'detail="absent: {said["why"]}"' in page
     assert f"\n{WAIT}" not in page
@@ -347,17 +286,7 @@ def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path)
         assert "CAP_BPF and CAP_PERFMON" in said["why"]
 
 
-def test_it_ends_on_sigterm(tmp_path: Path) -> None:
-    with running(tmp_path) as exporter:
-        exporter.get()
-        exporter.process.send_signal(signal.SIGTERM)
-        assert exporter.process.wait(30) == 0
-
-
 def test_a_glob_that_chooses_nothing_is_reported_in_one_line() -> None:
-    command = [sys.executable, "-m", "virtscope.sched", "--log.level=error", "--cgroup.include=/"]
-    ended = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, check=False, timeout=30)
-    assert (ended.returncode, ended.stderr) == (
-        1,
-        "sched-exporter: '/' chooses no cgroup: give a path such as /machine.slice/*\n",
-    )
+    done = ended("virtscope.sched", "--log.level=error", "--cgroup.include=/")
+    said = "sched-exporter: '/' chooses no cgroup: give a path such as /machine.slice/*\n"
+    assert (done.returncode, done.stderr) == (1, said)

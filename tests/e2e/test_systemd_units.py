@@ -30,8 +30,6 @@ ALL = sorted(UNITS.glob("*.service"))
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 HOSTS_OVER_SSH = 500
 
-each_unit = pytest.mark.parametrize("unit", ALL, ids=lambda unit: unit.stem)
-
 
 def systemd_analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     if shutil.which("systemd-analyze") is None:
@@ -43,51 +41,51 @@ def systemd_analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
 
-@each_unit
-def test_systemd_understands_it(unit: Path, tmp_path: Path) -> None:
-    program = Path(directives(unit)["ExecStart"][0].split()[0])
-    assert program.name == unit.stem
-    assert directives(unit)["EnvironmentFile"] == [f"-/etc/virtscope/{unit.stem}.env"], "where its flags are, by name"
-    (tmp_path / program.name).touch(mode=0o755)  # systemd asks whether it could be run
-    copy = tmp_path / unit.name
-    copy.write_text(unit.read_text().replace(str(program), str(tmp_path / program.name)))
-    verified = systemd_analyze("verify", copy)
+def test_systemd_understands_them_and_they_are_confined(tmp_path: Path) -> None:
+    copies = []
+    for unit in ALL:
+        program = Path(directives(unit)["ExecStart"][0].split()[0])
+        assert program.name == unit.stem
+        assert directives(unit)["EnvironmentFile"] == [f"-/etc/virtscope/{unit.stem}.env"], "its flags, by its name"
+        (tmp_path / program.name).touch(mode=0o755)  # systemd asks whether it could be run
+        copies.append(tmp_path / unit.name)
+        copies[-1].write_text(unit.read_text().replace(str(program), str(tmp_path / program.name)))
+    verified = systemd_analyze("verify", *copies)
     assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+    for unit in ALL:
+        threshold = f"--threshold={MOST_EXPOSURE * 10:.0f}"
+        review = systemd_analyze("security", "--offline=true", "--no-pager", threshold, unit)
+        assert review.returncode == 0, review.stdout
 
 
-@each_unit
-def test_it_is_confined(unit: Path) -> None:
-    review = systemd_analyze("security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSURE * 10:.0f}", unit)
-    assert review.returncode == 0, review.stdout
+def test_it_can_neither_take_all_memory_nor_all_tasks() -> None:
+    for unit in ALL:
+        given = directives(unit)
+        (memory,) = given["MemoryMax"]
+        (tasks,) = map(int, given["TasksMax"])
+        if unit.stem == "ssh-exporter":
+            assert memory == "2G"
+            assert 3 * HOSTS_OVER_SSH + MOST_REQUESTS + MOST_PROBES < tasks <= 4096, "ssh, two threads for each"
+            assert int(given["LimitNOFILE"][0]) > 5 * HOSTS_OVER_SSH, "pipes"
+        else:
+            assert memory == "1G", unit.stem
+            # Threads that answer, those of the sources, and the programs they run.
+            assert 2 * MOST_REQUESTS < tasks <= 256, unit.stem
 
 
-@each_unit
-def test_it_can_neither_take_all_memory_nor_all_tasks(unit: Path) -> None:
-    given = directives(unit)
-    (memory,) = given["MemoryMax"]
-    (tasks,) = map(int, given["TasksMax"])
-    if unit.stem == "ssh-exporter":
-        assert (memory, 3 * HOSTS_OVER_SSH + MOST_REQUESTS + MOST_PROBES < tasks <= 4096) == ("2G", True), (
-            "ssh, two threads for each"
-        )
-        assert int(given["LimitNOFILE"][0]) > 5 * HOSTS_OVER_SSH, "pipes"
-    else:
-        assert memory == "1G"
-        assert 2 * MOST_REQUESTS < tasks <= 256, "threads that answer, those of the sources, and the programs they run"
-
-
-@each_unit
-def test_an_old_systemd_can_start_it(unit: Path) -> None:
+def test_an_old_systemd_can_start_them() -> None:
     """systemd 219 knows no group of system calls: from a list of what is allowed it would take that nothing is."""
-    given = directives(unit)
-    refused, *more = given["SystemCallFilter"]
-    assert refused.startswith("~"), "the first line decides whether what is listed is refused or allowed"
-    assert all(calls.startswith("~") for calls in more) or unit.stem == "sched-exporter"
-    assert given["ProtectSystem"] == ["full", "strict"], "the one that it knows first"
-    # It doesn't know AmbientCapabilities, and then the bounding set is all that confines root.
-    assert set(given["CapabilityBoundingSet"][0].split()) == capabilities(unit.stem)
+    for unit in ALL:
+        given = directives(unit)
+        refused, *more = given["SystemCallFilter"]
+        assert refused.startswith("~"), "the first line decides whether what is listed is refused or allowed"
+        assert all(calls.startswith("~") for calls in more) or unit.stem == "sched-exporter"
+        assert given["ProtectSystem"] == ["full", "strict"], "the one that it knows first"
+        # It doesn't know AmbientCapabilities, and then the bounding set is all that confines root.
+        assert set(given["CapabilityBoundingSet"][0].split()) == capabilities(unit.stem)
 
 
+@pytest.mark.system
 def test_the_wheel_brings_the_units(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(EXPORTERS)]
     subprocess.run(build, check=True, capture_output=True, timeout=120)
@@ -98,7 +96,7 @@ def test_the_wheel_brings_the_units(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def vz_host() -> Iterator[Path]:
+def everybody_s() -> Iterator[Path]:
     """A folder that everybody may enter, with the exporters, and in `proc` an OpenVZ host's files with their modes."""
     with exporters_of_everybody(prometheus_client) as folder:
         shutil.copytree(FIXTURE, folder / "proc")
@@ -108,64 +106,50 @@ def vz_host() -> Iterator[Path]:
         yield folder
 
 
-def vestat_exporter(vz_host: Path, tmp_path: Path, *, having: set[str]) -> RunningExporter:
-    return RunningExporter(
-        tmp_path,
-        f"--path.procfs={vz_host / 'proc'}",
-        package="virtscope.openvz",
-        python=[*unprivileged(having), python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")],
-        environment={**os.environ, "PYTHONPATH": str(vz_host), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+def as_nobody(folder: Path, tmp_path: Path, package: str, having: set[str], *flags: str) -> RunningExporter:
+    """An exporter that runs as nobody with these capabilities."""
+    python = python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [*unprivileged(having), python]
+    return RunningExporter(tmp_path, *flags, package=f"virtscope.{package}", python=command, environment=environment)
 
 
-def test_vestat_exporter_reads_all_with_the_capabilities_of_its_unit(vz_host: Path, tmp_path: Path) -> None:
-    with vestat_exporter(vz_host, tmp_path, having=capabilities("vestat-exporter")) as exporter:
+@pytest.mark.system
+def test_vestat_exporter_reads_all_with_the_capabilities_of_its_unit(everybody_s: Path, tmp_path: Path) -> None:
+    flag, needed = f"--path.procfs={everybody_s / 'proc'}", capabilities("vestat-exporter")
+    with as_nobody(everybody_s, tmp_path, "openvz", needed, flag) as exporter:
         page = exporter.get().text
     assert "\nvestat_up 1.0\n" in page, exporter.log()
     for metric in ("container_cpu_used_seconds_total", "container_processes", "beancounter_failures_total"):
         assert f"\nopenvz_{metric}{{" in page
+    with as_nobody(everybody_s, tmp_path, "openvz", set(), flag) as exporter:
+        page = exporter.get().text
+        said = " ".join(line["err"] for line in exporter.log_lines("source failed"))
+    assert "\nvestat_up 0.0\n" in page
+    assert "openvz_container" not in page
+    assert f"{everybody_s}/proc/vz/vestat must not be read" in said
+    assert set(re.findall(r"CAP_\w+", said)) == needed
 
 
-def test_kvm_exporter_sees_other_users_guests_without_any_capability(tmp_path: Path) -> None:
+@pytest.mark.system
+def test_kvm_exporter_sees_other_users_guests_without_any_capability(everybody_s: Path, tmp_path: Path) -> None:
     """This machine's own /proc: a process of root's that the kernel calls as it calls QEMU."""
     name = f"guest-of-{os.getpid()}"
     named_as_qemu = (
         "import pathlib, time; pathlib.Path('/proc/self/comm').write_text('qemu-system-x86'); print(flush=True); "
         "time.sleep(600)"
     )
-    with exporters_of_everybody(prometheus_client) as folder:
-        guest = subprocess.Popen(
-            ["qemu-system-x86_64", "-c", named_as_qemu, "-name", name],
-            executable=sys.executable,
-            stdout=subprocess.PIPE,
-        )
+    command = ["qemu-system-x86_64", "-c", named_as_qemu, "-name", name]
+    with subprocess.Popen(command, executable=sys.executable, stdout=subprocess.PIPE) as guest:
         try:
             assert guest.stdout
             guest.stdout.readline()
-            with RunningExporter(
-                tmp_path,
-                package="virtscope.kvm",
-                python=[
-                    *unprivileged(capabilities("kvm-exporter")),
-                    python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))"),
-                ],
-                environment={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-            ) as exporter:
+            with as_nobody(everybody_s, tmp_path, "kvm", capabilities("kvm-exporter")) as exporter:
                 page = exporter.get().text
         finally:
             guest.kill()
-            guest.wait(30)
     assert f'kvm_guest_memory_resident_bytes{{guest="{name}",pid="{guest.pid}"}} ' in page, exporter.log()
     assert f'kvm_guest_cpu_seconds_total{{guest="{name}",pid="{guest.pid}"}} ' in page
-
-
-def sched_exporter(folder: Path, tmp_path: Path, *, having: set[str]) -> RunningExporter:
-    return RunningExporter(
-        tmp_path,
-        package="virtscope.sched",
-        python=[*unprivileged(having), python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")],
-        environment={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
 
 
 def why_absent(page: str) -> str:
@@ -173,44 +157,28 @@ def why_absent(page: str) -> str:
     return "".join(re.findall(r'^sched_source_info{.*detail="absent: (.*)"', page, re.MULTILINE))
 
 
-def test_sched_exporter_loads_its_program_with_the_capabilities_of_its_unit_and_keeps_none(tmp_path: Path) -> None:
-    kernel = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
-    with (
-        exporters_of_everybody(prometheus_client) as folder,
-        sched_exporter(folder, tmp_path, having=capabilities("sched-exporter")) as exporter,
-    ):
+@pytest.mark.system
+def test_sched_exporter_loads_its_program_with_the_capabilities_of_its_unit_and_keeps_none(
+    everybody_s: Path, tmp_path: Path
+) -> None:
+    needed = capabilities("sched-exporter")
+    with as_nobody(everybody_s, tmp_path, "sched", needed) as exporter:
         first, second = (
             re.findall(r"^sched_switches_total (\S+)$", exporter.get().text, re.MULTILINE) for _ in range(2)
         )
         page = exporter.get().text
-        status = Path(f"/proc/{exporter.process.pid}/status").read_text()
+        tasks = list(Path(f"/proc/{exporter.process.pid}/task").iterdir())
+        status = "".join((task / "status").read_text() for task in tasks)
     if not Path("/sys/kernel/btf/vmlinux").exists():
         pytest.skip(f"this kernel can't run the program: {why_absent(page)}")
     assert (why_absent(page), "\nsched_up 1.0\n" in page) == ("", True), exporter.log()
     assert 0 < float(first[0]) < float(second[0]), "it counts after they are gone too"
-    if kernel >= (5, 19):
-        for kind in ("Prm", "Eff"):
-            assert re.findall(rf"^Cap{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16]
-
-
-def test_sched_exporter_without_capabilities_asks_for_those_of_its_unit_and_has_not_failed(tmp_path: Path) -> None:
-    with (
-        exporters_of_everybody(prometheus_client) as folder,
-        sched_exporter(folder, tmp_path, having=set()) as exporter,
-    ):
+    if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 19):
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            assert re.findall(rf"^{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16] * len(tasks), kind
+        assert status.count("NoNewPrivs:\t1\n") == len(tasks) > 1
+    with as_nobody(everybody_s, tmp_path, "sched", set()) as exporter:
         page = exporter.get().text
-    if not Path("/sys/kernel/btf/vmlinux").exists():
-        pytest.skip(f"this kernel can't run the program: {why_absent(page)}")
     assert "\nsched_up 1.0\n" in page
     assert "sched_source_up{" not in page, "so that no alert fires"
-    assert capabilities("sched-exporter") <= set(re.findall(r"CAP_\w+", why_absent(page)))
-
-
-def test_without_capabilities_it_asks_for_those_of_its_unit(vz_host: Path, tmp_path: Path) -> None:
-    with vestat_exporter(vz_host, tmp_path, having=set()) as exporter:
-        page = exporter.get().text
-        said = " ".join(line["err"] for line in exporter.log_lines("source failed"))
-    assert "\nvestat_up 0.0\n" in page
-    assert "openvz_container" not in page
-    assert f"{vz_host}/proc/vz/vestat must not be read" in said
-    assert set(re.findall(r"CAP_\w+", said)) == capabilities("vestat-exporter")
+    assert needed <= set(re.findall(r"CAP_\w+", why_absent(page)))

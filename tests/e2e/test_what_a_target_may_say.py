@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import http.server
 import json
 import re
 import struct
@@ -22,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.dashboards.families import families
 from tests.support import Exposition, Prometheus
 from tests.support.endpoints import QuietHandler, http_server
+from tests.support.waiting import wait_for
 from tools.exporters import FOLDERS, OF_ANY_PLATFORM, PLATFORM_OF, prefixes
 from tools.metric_reference import PAGES, VARIES
 
@@ -52,7 +52,6 @@ SAID_BY: dict[str, set[str]] = {
     "scrape_": set(),
     "ALERTS": set(),
 }
-GOLDEN = {name: exporter for exporter, folder in FOLDERS.items() for name in (exporter, folder)}  # jobs by pages' names
 IDENTITY = ("host", "platform", "vserver", "job", "instance")
 ONE_OF_EACH_JOB = (
     *(f"{exporter}_up" for exporter in FOLDERS),
@@ -60,6 +59,7 @@ ONE_OF_EACH_JOB = (
 )
 
 
+@cache
 def read_names() -> set[str]:
     """Every metric that rules, alerts and dashboards read and that is no record; and all of the exporters' own."""
     files = [file for pattern in ("prometheus/rules/**/*.yml", "alerts/**/*.yml") for file in ROOT.glob(pattern)]
@@ -87,16 +87,17 @@ def expressions(part: Any) -> Iterator[str]:
             yield from expressions(item)
 
 
-def golden_pages() -> dict[str, str]:
-    """Every page that an exporter writes, by its name."""
-    pages = {file.stem: file.read_text().replace(VARIES, "1") for file in PAGES.glob("*.prom")}
-    return {name: text for name, text in pages.items() if name.partition("-")[0] in GOLDEN}
+def golden_pages() -> dict[str, tuple[str, str]]:
+    """Every page that an exporter writes: the exporter and the text, by the page's name."""
+    of = {name: exporter for exporter, folder in FOLDERS.items() for name in (exporter, folder)}
+    pages = {file.stem: file.read_text().replace(VARIES, "1") for file in sorted(PAGES.glob("*.prom"))}
+    return {name: (of[name.partition("-")[0]], text) for name, text in pages.items() if name.partition("-")[0] in of}
 
 
 def golden_names() -> dict[str, set[str]]:
     return {
         page: {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
-        for page, text in golden_pages().items()
+        for page, (_, text) in golden_pages().items()
     }
 
 
@@ -104,7 +105,7 @@ def jobs_that_may_say(name: str) -> set[str]:
     return next((jobs for beginning, jobs in SAID_BY.items() if name.startswith(beginning)), set())
 
 
-@pytest.fixture(scope="module", params=["prometheus", "prometheus3"])
+@pytest.fixture(scope="module", params=["prometheus", pytest.param("prometheus3", marks=pytest.mark.system)])
 def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """One that scrapes, for every job: what is to arrive, what isn't, and what is too much."""
     program: Literal["prometheus", "prometheus3"] = request.param
@@ -127,8 +128,8 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         for job in IN_GUESTS:
             watch(job, everything, host="everything in guest", platform="test", vserver="guest")
             watch(job, spoofed, host="spoofed", platform="test", vserver="guest")
-        for page, text in golden_pages().items():
-            watch(GOLDEN[page.partition("-")[0]], text, host=f"golden {page}")
+        for page, (exporter, text) in golden_pages().items():
+            watch(exporter, text, host=f"golden {page}")
         watch("node", "node_load1 1\n", host="misplaced", vserver="guest")
         few = SCRAPES["guest"]["sample_limit"]
         watch("guest", "".join(f'node_x{{n="{n}"}} 1\n' for n in range(few)), host="limit", vserver="not too many")
@@ -138,7 +139,9 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         watch("guest", f'node_x{{{"n" * 101}="x"}} 1\n', host="limit", vserver="label name")
         many = ",".join(f'n{n}="x"' for n in range(40))
         watch("guest", f"node_x{{{many}}} 1\n", host="limit", vserver="labels")
-        jobs["guest"].append({"targets": [stack.enter_context(redirecting())], "labels": {"host": "redirected"}})
+        there = {"Location": f"http://{stack.enter_context(Exposition('node_x 1')).address}/metrics"}
+        redirecting = stack.enter_context(answering(there, list, status=302))
+        jobs["guest"].append({"targets": [redirecting], "labels": {"host": "redirected"}})
         for vserver, (headers, content) in RUDE.items():
             address = stack.enter_context(answering(headers, content))
             jobs["guest"].append({"targets": [address], "labels": {"host": "rude", "vserver": vserver}})
@@ -147,36 +150,17 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         server = Prometheus(tmp_path_factory.mktemp("trust"), jobs, program=program, interval="3s")
         stack.enter_context(server)
         wanted = sum(map(len, jobs.values())) - 1  # but the one that is misplaced
-        deadline = time.monotonic() + 60
-        while [target["health"] != "unknown" for target in targets(server)] != [True] * wanted:
-            assert time.monotonic() < deadline, targets(server)
-            time.sleep(0.2)
+        wait_for(lambda: [each["health"] != "unknown" for each in targets(server)], 60, until=([True] * wanted).__eq__)
         yield server
 
 
 @contextmanager
-def redirecting() -> Iterator[str]:
-    """Address of a target that redirects to another one."""
-    with Exposition("node_x 1\n") as there:
-
-        class Handler(QuietHandler):
-            def do_GET(self) -> None:  # noqa: N802 (http.server calls it)
-                self.send_response(http.HTTPStatus.FOUND)
-                self.send_header("Location", f"http://{there.address}/metrics")
-                self.end_headers()
-
-        server = http_server(Handler)
-        yield server.address
-        server.close()
-
-
-@contextmanager
-def answering(headers: dict[str, str], content: Callable[[], Iterable[bytes]]) -> Iterator[str]:
+def answering(headers: dict[str, str], content: Callable[[], Iterable[bytes]], status: int = 200) -> Iterator[str]:
     """Address of a target that answers with these headers, and this content as long as somebody takes it."""
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 (http.server calls it)
-            self.send_response(http.HTTPStatus.OK)
+            self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
@@ -265,17 +249,14 @@ def test_rules_and_dashboards_read_metrics_whose_jobs_are_known() -> None:
 OF_PROMETHEUS = "up|scrape_.*|(monitor|target):.*|ALERTS.*"
 
 
-@pytest.mark.parametrize("host", ["everything", "everything in guest"])
-def test_each_job_brings_its_own_metrics_and_no_others(prometheus: Prometheus, host: str) -> None:
-    brought: dict[str, set[str]] = {}
-    for labels in labels_of(
-        prometheus,
-        f'count by (__name__, job) (last_over_time({{host="{host}", job!="", __name__!~"{OF_PROMETHEUS}"}}[1m]))',
-    ):
-        brought.setdefault(labels["__name__"], set()).add(labels["job"])
-    jobs = set(ON_HOSTS if host == "everything" else IN_GUESTS)
-    wanted = {name: jobs_that_may_say(name) & jobs for name in read_names() | {"app_log_lines_total"}}
-    assert brought == {name: said_by for name, said_by in wanted.items() if said_by}
+def test_each_job_brings_its_own_metrics_and_no_others(prometheus: Prometheus) -> None:
+    for host, jobs in (("everything", ON_HOSTS), ("everything in guest", IN_GUESTS)):
+        brought: dict[str, set[str]] = {}
+        stored = f'last_over_time({{host="{host}", job!="", __name__!~"{OF_PROMETHEUS}"}}[1m])'
+        for labels in labels_of(prometheus, f"count by (__name__, job) ({stored})"):
+            brought.setdefault(labels["__name__"], set()).add(labels["job"])
+        wanted = {name: jobs_that_may_say(name) & set(jobs) for name in read_names() | {"app_log_lines_total"}}
+        assert brought == {name: said_by for name, said_by in wanted.items() if said_by}, host
 
 
 def test_what_prometheus_says_of_a_target_the_target_can_t_say(prometheus: Prometheus) -> None:
@@ -283,10 +264,12 @@ def test_what_prometheus_says_of_a_target_the_target_can_t_say(prometheus: Prome
     assert labels_of(prometheus, '{__name__=~"ALERTS.*|.*:.*", job!=""} == 77') == []
 
 
-@pytest.mark.parametrize("page", sorted(golden_pages()))
-def test_all_that_an_exporter_writes_arrives(prometheus: Prometheus, page: str) -> None:
-    arrived = {labels["__name__"] for labels in labels_of(prometheus, f'last_over_time({{host="golden {page}"}}[1m])')}
-    assert golden_names()[page] <= arrived
+def test_all_that_an_exporter_writes_arrives(prometheus: Prometheus) -> None:
+    arrived: dict[str, set[str]] = {}
+    for labels in labels_of(prometheus, 'count by (host, __name__) (last_over_time({host=~"golden .+"}[1m]))'):
+        arrived.setdefault(labels["host"], set()).add(labels["__name__"])
+    missing = {page: names - arrived.get(f"golden {page}", set()) for page, names in golden_names().items()}
+    assert not any(missing.values()), missing
 
 
 def test_a_target_can_t_pass_for_another(prometheus: Prometheus) -> None:
@@ -327,48 +310,43 @@ def test_a_target_in_a_guest_is_scraped_once(prometheus: Prometheus) -> None:
     assert len(scraped) == len(set(scraped))
 
 
-@pytest.mark.parametrize(
-    ("vserver", "said"),
-    [
-        ("not too many", ""),
-        ("samples", "sample limit exceeded"),
-        ("body", "body size limit exceeded"),
-        ("labels", "label_limit exceeded"),
-        ("label name", "label_name_length_limit exceeded"),
-        ("label value", "label_value_length_limit exceeded"),
-    ],
-)
-def test_a_scrape_above_a_limit_has_failed(prometheus: Prometheus, vserver: str, said: str) -> None:
-    [target] = [target for target in targets(prometheus) if target["labels"].get("vserver") == vserver]
-    assert said in target["lastError"]
-    assert target["health"] == ("down" if said else "up")
-    assert (labels_of(prometheus, f'node_x{{vserver="{vserver}"}}') == []) == (said != "")
+def in_guest(prometheus: Prometheus, vserver: str) -> tuple[str, str, bool]:
+    """A target's last error, its health, and whether anything of it is stored."""
+    (target,) = [target for target in targets(prometheus) if target["labels"].get("vserver") == vserver]
+    stored = labels_of(prometheus, f'node_x{{vserver="{vserver}"}}') != []
+    return target["lastError"], target["health"], stored
 
 
-@pytest.mark.parametrize(
-    ("vserver", "said"),
-    [
-        ("trickle", "context deadline exceeded"),
-        ("torrent", "body size limit exceeded"),
-        ("gzip bomb", "body size limit exceeded"),
-    ],
-)
-def test_an_answer_without_end_is_given_up(prometheus: Prometheus, vserver: str, said: str) -> None:
-    [target] = [target for target in targets(prometheus) if target["labels"].get("vserver") == vserver]
-    assert said in target["lastError"]
-    assert labels_of(prometheus, f'node_x{{vserver="{vserver}"}}') == []
+def test_a_scrape_above_a_limit_has_failed(prometheus: Prometheus) -> None:
+    assert in_guest(prometheus, "not too many") == ("", "up", True)
+    for vserver, said in {
+        "samples": "sample limit exceeded",
+        "body": "body size limit exceeded",
+        "labels": "label_limit exceeded",
+        "label name": "label_name_length_limit exceeded",
+        "label value": "label_value_length_limit exceeded",
+    }.items():
+        error, *found = in_guest(prometheus, vserver)
+        assert (said in error, *found) == (True, "down", False), (vserver, error)
 
 
-@pytest.mark.parametrize("form", ["protobuf", "OpenMetrics"])
-def test_another_format_plants_nothing_else(prometheus: Prometheus, form: str) -> None:
+def test_an_answer_without_end_is_given_up(prometheus: Prometheus) -> None:
+    for vserver, said in {
+        "trickle": "context deadline exceeded",
+        "torrent": "body size limit exceeded",
+        "gzip bomb": "body size limit exceeded",
+    }.items():
+        error, *found = in_guest(prometheus, vserver)
+        assert (said in error, *found) == (True, "down", False), (vserver, error)
+
+
+def test_another_format_plants_nothing_else(prometheus: Prometheus) -> None:
     """Also with times of its own, exemplars and times of creation."""
-    names = {labels["__name__"] for labels in labels_of(prometheus, f'{{vserver="{form}"}} == 77')}
-    assert names in ({"node_load1"}, {"node_x_total"})
+    for form, own in (("protobuf", "node_load1"), ("OpenMetrics", "node_x_total")):
+        names = {labels["__name__"] for labels in labels_of(prometheus, f'{{vserver="{form}"}} == 77')}
+        assert names == {own}, form
+        assert labels_of(prometheus, f'timestamp({own}{{vserver="{form}"}}) < time() - 60') == [], form
     assert labels_of(prometheus, '{__name__=~"xen_.*|planted:.*", vserver!=""} == 77') == []
-    assert (
-        labels_of(prometheus, f'timestamp({{vserver="{form}", __name__=~"node_load1|node_x_total"}}) < time() - 60')
-        == []
-    )
 
 
 def test_a_redirect_is_not_followed(prometheus: Prometheus) -> None:
@@ -381,20 +359,19 @@ def test_an_entry_with_an_application_ties_its_sensors_to_it(prometheus: Prometh
     assert (labels["app"], labels["exported_app"]) == ("blog", "shop")
 
 
-@pytest.mark.parametrize(("job", "platform"), PLATFORM_OF.items())
-def test_a_host_with_1000_virtual_servers_has_twice_the_room(job: str, platform: str) -> None:
-    (section,) = re.findall(rf"(?ims)^## {platform}$(.*?)^## ", (ROOT / "docs/cost.md").read_text())
-    row = re.search(r"^\| 1,000 \|[^\d\n]*([\d,]+) \|", section, re.MULTILINE)
-    assert row is not None
-    assert SCRAPES[job]["sample_limit"] >= 2 * int(row[1].replace(",", ""))
+def test_a_host_with_1000_virtual_servers_has_twice_the_room() -> None:
+    for job, platform in PLATFORM_OF.items():
+        (section,) = re.findall(rf"(?ims)^## {platform}$(.*?)^## ", (ROOT / "docs/cost.md").read_text())
+        row = re.search(r"^\| 1,000 \|[^\d\n]*([\d,]+) \|", section, re.MULTILINE)
+        assert row is not None, platform
+        assert SCRAPES[job]["sample_limit"] >= 2 * int(row[1].replace(",", "")), platform
 
 
-@pytest.mark.parametrize("page", sorted(golden_pages()))
-def test_as_many_samples_as_may_be_fit_into_a_body(page: str) -> None:
-    text, scrape = golden_pages()[page], SCRAPES[GOLDEN[page.partition("-")[0]]]
-    lines = [len(line) + 1 for line in text.splitlines() if not line.startswith("#")]
-    body = int(scrape["body_size_limit"].removesuffix("MB")) * 2**20
-    assert body >= scrape["sample_limit"] * sum(lines) / len(lines)
+def test_as_many_samples_as_may_be_fit_into_a_body() -> None:
+    for page, (exporter, text) in golden_pages().items():
+        lines = [len(line) + 1 for line in text.splitlines() if not line.startswith("#")]
+        body = int(SCRAPES[exporter]["body_size_limit"].removesuffix("MB")) * 2**20
+        assert body >= SCRAPES[exporter]["sample_limit"] * sum(lines) / len(lines), page
 
 
 def test_every_job_that_watches_others_has_every_limit() -> None:
@@ -405,6 +382,7 @@ def test_every_job_that_watches_others_has_every_limit() -> None:
         assert "honor_labels" not in scrape
 
 
+@pytest.mark.system
 def test_what_a_guest_plants_reaches_no_record_and_no_alert(tmp_path: Path) -> None:
     """Root in a guest writes its target's page: its host at 50 CPUs, a neighbour at 30, the shop at 1,000 requests."""
     began = time.monotonic()

@@ -9,16 +9,15 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.support.waiting import wait_for
 
 FAKE = Path(__file__).with_name("fake_xentop.py")
-T = TypeVar("T")
 DOM0_CPU = 'xen_domain_cpu_seconds_total{domain="Domain-0",domid="0"}'
 CPU = 'xen_domain_cpu_seconds_total{domain="web01",domid=""}'
 
@@ -68,14 +67,6 @@ def running(xentop: FakeXentop, folder: Path, *flags: str) -> RunningExporter:
     return RunningExporter(folder, f"--path.sysfs={folder}", *flags, environment=environment)
 
 
-def wait_for(what: Callable[[], T], seconds: float = 40) -> T:
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-    return found
-
-
 def alive(pid: int) -> bool:
     """Whether it is a running process of the fake; a zombie is one too, as nothing has reaped it."""
     try:
@@ -120,7 +111,7 @@ def test_one_child_serves_every_scrape(xentop: FakeXentop, exporter: RunningExpo
     assert value(later, "xentop_iteration_unknown_lines") == 0
 
 
-def test_a_killed_child_is_started_again(xentop: FakeXentop, exporter: RunningExporter) -> None:
+def test_a_child_that_is_killed_is_started_again(xentop: FakeXentop, exporter: RunningExporter) -> None:
     with exporter:
         up(exporter)
         killed = xentop.child()
@@ -132,6 +123,7 @@ def test_a_killed_child_is_started_again(xentop: FakeXentop, exporter: RunningEx
         assert "signal 9" in exporter.log_lines("xentop ended")[0]["err"]
 
 
+@pytest.mark.system
 def test_a_stopped_child_is_dropped_and_replaced(xentop: FakeXentop, exporter: RunningExporter) -> None:
     with exporter:
         up(exporter)
@@ -145,6 +137,7 @@ def test_a_stopped_child_is_dropped_and_replaced(xentop: FakeXentop, exporter: R
         assert len(xentop.starts()) == 2
 
 
+@pytest.mark.system
 def test_half_an_iteration_is_not_served(xentop: FakeXentop, exporter: RunningExporter) -> None:
     xentop.say("half")
     with exporter:
@@ -156,7 +149,7 @@ def test_half_an_iteration_is_not_served(xentop: FakeXentop, exporter: RunningEx
     assert 2 not in seen
 
 
-def test_a_childs_death_is_reported_with_its_last_output(xentop: FakeXentop, exporter: RunningExporter) -> None:
+def test_its_death_is_reported_with_its_last_output(xentop: FakeXentop, exporter: RunningExporter) -> None:
     xentop.say("dies")
     with exporter:
         error(exporter, "error", "ended with status 1: ERROR: Can't find hypervisor information in sysfs!")
@@ -185,8 +178,7 @@ def test_it_ends_with_the_exporter(xentop: FakeXentop, exporter: RunningExporter
         child = xentop.child()
         if state == "is stopped":
             os.kill(child, signal.SIGSTOP)
-        exporter.process.send_signal(signal.SIGTERM)
-        assert exporter.process.wait(30) == 0
+        assert exporter.stop() == 0
         assert not alive(child)
     assert exporter.log_lines("xentop ended") == []
 

@@ -6,7 +6,6 @@ becomes of the worker: an exception, a crash, a hang (which SIGALRM ends, also w
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import mmap
@@ -67,21 +66,20 @@ class _Worker(NamedTuple):
         return self.shown[_HEAD.size : _HEAD.size + size]
 
 
-def run(parser: Parser, seconds: float, least: int = 0, workers: int = 0) -> int:
+def run(parser: Parser, start: int, seconds: float = 0, workers: int = 1, *, inputs: int = 0) -> int:
     """Return how many inputs the parser has read or refused; raises Failed with the first that it failed on.
 
-    seconds: how long, though not before each worker has read `least`.
-    workers: processes, one for each CPU if 0.
+    start: chooses the inputs.
+    seconds: how long, though not before each worker has read so many `inputs`.
     """
-    begun = time.time_ns()
-    started = [_start(parser, begun + number, seconds, least) for number in range(workers or os.cpu_count() or 1)]
+    started = [_start(parser, start + number, seconds, inputs) for number in range(workers)]
     failed = [failure for worker in started if (failure := _end(worker)) is not None]
-    inputs = sum(worker.inputs() for worker in started)
+    done = sum(worker.inputs() for worker in started)
     for worker in started:
         worker.shown.close()
     if failed:
         raise failed[0]
-    return inputs
+    return done
 
 
 def _start(parser: Parser, start: int, seconds: float, least: int) -> _Worker:
@@ -124,7 +122,6 @@ def _read_on(parser: Parser, mutated: Callable[[], bytes], shown: mmap.mmap, end
     half = (time.monotonic() + end) / 2
     before: _Left | None = None
     inputs = 0
-    refused = contextlib.suppress(*parser.refusals)
     while (now := time.monotonic()) < end or inputs < least:
         if before is None and now >= half and inputs >= least / 2:
             before = _left(_Left(0, 0, 0, 0))
@@ -133,8 +130,7 @@ def _read_on(parser: Parser, mutated: Callable[[], bytes], shown: mmap.mmap, end
             _HEAD.pack_into(shown, 0, inputs, len(data))
             shown[_HEAD.size : _HEAD.size + len(data)] = data
             signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS)
-            with refused:
-                parser.read(data)
+            parser.read_or_refuse(data)
             inputs += 1
             if inputs == least:
                 break

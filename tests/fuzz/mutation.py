@@ -1,7 +1,6 @@
-"""Inputs for a long run: real text with some places changed, at the cost of microseconds.
+"""Inputs: real text with some places changed, at the cost of microseconds.
 
-What hypothesis draws is better, and can be made smaller when it fails, but it draws some thousand inputs a second at
-most; a parser of one header reads fifty times as many.
+hypothesis draws some thousand inputs a second at most; a parser of one header reads fifty times as many.
 """
 
 from __future__ import annotations

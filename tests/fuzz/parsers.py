@@ -78,7 +78,6 @@ from virtscope.xen.xl import Answer, RawToolstack
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIXTURES = CHECKOUT / "tests/fixtures"
-RECORDINGS = CHECKOUT.parent / "shared/samples"
 
 
 class Parser(NamedTuple):
@@ -86,7 +85,7 @@ class Parser(NamedTuple):
 
     seeds: text as it really is, to be mutated.
     largest: bytes of the largest text it is given; less where more would show nothing, as the format is small or slow.
-    examples: in a test run; fewer where each takes milliseconds.
+    examples: inputs of a test run; fewer where each takes milliseconds.
     """
 
     name: str
@@ -96,12 +95,15 @@ class Parser(NamedTuple):
     largest: int = 128 << 10
     examples: int = 300
 
+    def read_or_refuse(self, data: bytes) -> None:
+        with contextlib.suppress(*self.refusals):
+            self.read(data)
 
-def _texts(pattern: str, recordings: str = "") -> list[bytes]:
-    """Return our own fixtures, and the recordings of other people's hosts where these lie beside the checkout."""
+
+def _texts(pattern: str) -> list[bytes]:
     found = [path.read_bytes() for path in sorted(FIXTURES.glob(pattern))]
     assert found, f"no fixture matches {pattern}"
-    return found + [path.read_bytes() for path in sorted(RECORDINGS.glob(recordings or "none"))]
+    return found
 
 
 def _decoded(data: bytes) -> str:
@@ -337,6 +339,9 @@ def _said_by_a_target(data: bytes) -> None:
     _status(json.dumps({"data": {"activeTargets": [target] * 2, "droppedTargets": [target]}}).encode())
 
 
+_MALFORMED = (SourceMalformed,)
+_OUTPUT = (outputs.OutputError,)
+
 _XL = FIXTURES / "toolstack/xl-4.17-credit"
 _XL_LIST = (_XL / "list -v").read_bytes()
 _XL_SXP = b"(domain\n    (domid 1)\n    (uuid 586d02b6-9100-4965-a4ea-f600cf10add6)\n    (image\n        (hvm\n"
@@ -409,7 +414,7 @@ _RECORDINGS = [
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]
 _DROPPED = names_dropped((CHECKOUT / "prometheus/prometheus.yml").read_text())
-_RECORDED_FILES = [_recorded("vestat", [("procfs", vestat_files(FIXTURES / "openvz/one-container/proc"))] * 2)]
+_RECORDED_FILES = _recorded("vestat", [("procfs", vestat_files(FIXTURES / "openvz/one-container/proc"))] * 2)
 _KVM_HOST = kvm_captured.files(kvm_captured.DEBIAN_12)
 _KVM_LINES = [text for path, text in _KVM_HOST.items() if path.endswith("/cmdline")]
 _KVM_STATS = [text for path, text in _KVM_HOST.items() if path.endswith("/stat") and path != "proc/stat"]
@@ -421,7 +426,6 @@ _VIRSH_TITLES = (
     b"== 5e 6325b343-01a5-47ab-b796-afc750348cfe metadata ==<name>a</name>\n"
     b"== 5e 6325b343-01a5-47ab-b796-afc750348cfe title ==b\n6325b343-01a5-47ab-b796-afc750348cfe db_1.prod\n"
 )
-_RECORDED_WHOLE = [gzip.compress(each) for each in _RECORDED_FILES]
 
 _MOUNTS = (
     b"31 23 0:28 / /c rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
@@ -440,81 +444,48 @@ _TARGET = {
 _TARGETS = json.dumps(
     {"status": "success", "data": {"activeTargets": [_TARGET, _TARGET | {"health": "up"}], "droppedTargets": [_TARGET]}}
 ).encode()
+
+
+def _yaml(name: str, read: Callable[[str, str], object], refusal: type[Exception], *files: Path) -> Parser:
+    """A parser of YAML of our own, which is slow enough for small texts to show how its time grows."""
+    seeds = [file.read_bytes() for file in files]
+    assert seeds, name
+    return Parser(name, lambda data: read(_decoded(data), "mine.yml"), seeds, (refusal,), largest=4 << 10)
+
+
+def _scenario(study: str, read: Callable[[str, str], object]) -> Parser:
+    files = [file for file in sorted(scenario.FOLDER.glob("*.yml")) if f"study: {study}\n" in file.read_text()]
+    return _yaml(f"scenario-{study}", read, ScenarioError, *files)
+
+
 PARSERS = [
-    Parser(
-        "objectives",
-        lambda data: read_application(_decoded(data), "alerts/objectives/shop.yml"),
-        [path.read_bytes() for path in CHECKOUT.glob("alerts/objectives/*.yml")],
-        (FileError,),
-        largest=4 << 10,
-    ),
-    Parser(
+    _yaml("objectives", read_application, FileError, *CHECKOUT.glob("alerts/objectives/*.yml")),
+    _yaml(
         "histograms",
-        lambda data: read_histograms(_decoded(data), "histograms.yml", _DROPPED),
-        [(CHECKOUT / "tests/rules/other_inputs/prometheus/histograms.yml").read_bytes()],
-        (FileError,),
-        largest=4 << 10,
+        lambda text, file: read_histograms(text, file, _DROPPED),
+        FileError,
+        CHECKOUT / "tests/rules/other_inputs/prometheus/histograms.yml",
     ),
-    Parser(
-        "scenario",
-        lambda data: scenario.parse(_decoded(data), "mine.yml"),
-        [path.read_bytes() for path in scenario.FOLDER.glob("*.yml") if b"\nstudy: " not in b"\n" + path.read_bytes()],
-        (ScenarioError,),
-        largest=4 << 10,
+    _yaml("scenario", scenario.parse, ScenarioError, scenario.FOLDER / "smoke.yml", scenario.FOLDER / "neighbour.yml"),
+    _scenario("allocation", allocation.parse),
+    _scenario("factors", factors.parse),
+    _scenario("network", network.parse),
+    _scenario("suites", suites.parse),
+    *(
+        Parser(name, partial(_number, parse), _texts(f"benchmarks/{name}*"), _OUTPUT)
+        for name, parse in (
+            ("sysbench-cpu", outputs.sysbench_cpu),
+            ("sysbench-memory", outputs.sysbench_memory),
+            ("fio", outputs.fio),
+            ("iperf3", outputs.iperf3),
+        )
     ),
-    Parser(
-        "scenario-allocation",
-        lambda data: allocation.parse(_decoded(data), "mine.yml"),
-        [path.read_bytes() for path in scenario.FOLDER.glob("allocation*.yml")],
-        (ScenarioError,),
-        largest=4 << 10,
-    ),
-    Parser(
-        "scenario-factors",
-        lambda data: factors.parse(_decoded(data), "mine.yml"),
-        [path.read_bytes() for path in scenario.FOLDER.glob("factors*.yml")],
-        (ScenarioError,),
-        largest=4 << 10,
-    ),
-    Parser(
-        "sysbench-cpu",
-        partial(_number, outputs.sysbench_cpu),
-        _texts("benchmarks/sysbench-cpu.txt"),
-        (outputs.OutputError,),
-    ),
-    Parser(
-        "sysbench-memory",
-        partial(_number, outputs.sysbench_memory),
-        _texts("benchmarks/sysbench-memory.txt"),
-        (outputs.OutputError,),
-    ),
-    Parser("fio", partial(_number, outputs.fio), _texts("benchmarks/fio.json"), (outputs.OutputError,)),
-    Parser("iperf3", partial(_number, outputs.iperf3), _texts("benchmarks/iperf3*.json"), (outputs.OutputError,)),
-    Parser(
-        "scenario-network",
-        lambda data: network.parse(_decoded(data), "mine.yml"),
-        [path.read_bytes() for path in scenario.FOLDER.glob("network*.yml")],
-        (ScenarioError,),
-        largest=4 << 10,
-    ),
-    Parser(
-        "network-step",
-        lambda data: network_outputs.read(_decoded(data)),
-        _texts("network/veth.txt"),
-        (outputs.OutputError,),
-    ),
+    Parser("network-step", lambda data: network_outputs.read(_decoded(data)), _texts("network/veth.txt"), _OUTPUT),
     Parser(
         "network-web-step",
         lambda data: network_outputs.read_web(_decoded(data), rate=50),
         _texts("network/web.txt"),
-        (outputs.OutputError,),
-    ),
-    Parser(
-        "scenario-suites",
-        lambda data: suites.parse(_decoded(data), "mine.yml"),
-        [path.read_bytes() for path in scenario.FOLDER.glob("suites*.yml")],
-        (ScenarioError,),
-        largest=4 << 10,
+        _OUTPUT,
     ),
     *(
         Parser(name, partial(_suite, parse), _texts(f"suites/{name}.*"), (OutputError,))
@@ -533,42 +504,47 @@ PARSERS = [
         (published.TableError,),
         largest=32 << 10,
     ),
-    Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt", "perf/report*.txt"), (SourceMalformed,)),
-    Parser("mountinfo", _mountinfo, [_MOUNTS], (SourceMalformed,)),
+    Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt"), _MALFORMED),
+    Parser("mountinfo", _mountinfo, [_MOUNTS], _MALFORMED),
     Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),
     Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),
-    Parser("xentop", _xentop, _texts("xentop/*.txt", "xentop/*.txt"), (SourceMalformed,)),
+    Parser("xentop", _xentop, _texts("xentop/*.txt"), _MALFORMED),
     *(
-        Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, (SourceMalformed,))
+        Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, _MALFORMED)
         for command, seeds in _XL_ANSWERS.items()
     ),
-    Parser("xentrace", _xentrace, _texts("xentrace/*.bin"), (SourceMalformed,), largest=32 << 10),
-    Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], (SourceMalformed,)),
-    Parser("qemu-command-line", _kvm_command_line, _KVM_LINES, largest=32 << 10),
-    Parser("qemu-stat", _kvm_stat, _KVM_STATS, largest=4 << 10),
-    Parser("qemu-cgroup", _kvm_cgroup, _KVM_CGROUPS, largest=16 << 10),
-    Parser("kvm-host-stat", parse_host, [kvm_captured.STAT], (SourceMalformed,)),
+    Parser("xentrace", _xentrace, _texts("xentrace/*.bin"), _MALFORMED, largest=32 << 10),
+    Parser("net-dev", _net_dev, [_NET_DEV, b"backend/vif/3/0\n"], _MALFORMED),
+    Parser("qemu-command-line", _kvm_command_line, _KVM_LINES, largest=32 << 10, examples=100),
+    Parser("qemu-stat", _kvm_stat, _KVM_STATS, largest=4 << 10, examples=100),
+    Parser("qemu-cgroup", _kvm_cgroup, _KVM_CGROUPS, largest=16 << 10, examples=100),
+    Parser("kvm-host-stat", parse_host, [kvm_captured.STAT], _MALFORMED),
     Parser("kvm-net-dev", _kvm_net_dev, [_NET_DEV, *_texts("kvm/*/net-dev-t1.txt")]),
-    Parser("domstats", _domstats, [*_texts("kvm/*/domstats-t0.txt"), _VIRSH_TITLES], largest=64 << 10),
+    Parser("domstats", _domstats, [*_texts("kvm/*/domstats-t0.txt"), _VIRSH_TITLES], largest=64 << 10, examples=100),
     Parser("proxmox-configuration", proxmox.parse, [b"#a%3A b\nname: web01\nnet0: x=1\n\n[old]\nname: old\n"]),
-    Parser("kvm-recording", partial(_recording, "kvm", replayed_kvm), [_KVM_RECORDING], (SourceError,)),
-    Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat", "vestat/*.txt"), (SourceMalformed,)),
+    Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat"), _MALFORMED),
     Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
-    Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo", "ubc/*veinfo.txt")),
-    Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources", "ubc/*ubc25*.txt"), (SourceMalformed,)),
-    Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], (SourceMalformed,)),
-    Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), (SourceMalformed,)),
-    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota", "ubc/vzquota*.txt"), (SourceMalformed,)),
+    Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo")),
+    Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources"), _MALFORMED),
+    Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], _MALFORMED),
+    Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), _MALFORMED),
+    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota"), _MALFORMED),
     Parser("vz-latency", _latency, _texts("openvz/*/proc/vz/latency")),
-    Parser("xentop-recording", partial(_recording, "xentop", replayed_xentop), _RECORDINGS, (SourceError,)),
-    Parser("vestat-recording", partial(_recording, "vestat", replayed_vestat), _RECORDED_FILES, (SourceError,)),
-    Parser("recording-file", partial(_recording, "vestat", replayed_vestat), _RECORDED_WHOLE, (SourceError,)),
+    *(
+        Parser(name, partial(_recording, exporter, replayed), seeds, (SourceError,), examples=100)
+        for name, exporter, replayed, seeds in (
+            ("kvm-recording", "kvm", replayed_kvm, [_KVM_RECORDING]),
+            ("xentop-recording", "xentop", replayed_xentop, _RECORDINGS),
+            ("vestat-recording", "vestat", replayed_vestat, [_RECORDED_FILES]),
+            ("recording-file", "vestat", replayed_vestat, [gzip.compress(_RECORDED_FILES)]),
+        )
+    ),
     Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
-    Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=16 << 10),
-    Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=16 << 10),
+    Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=4 << 10),
+    Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=1 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
     Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
-    Parser("hosts-file", _hosts_file, [b"dom0\nvz1.example.org  # the old one\n2001:db8::1\n"], (SourceMalformed,)),
+    Parser("hosts-file", _hosts_file, [b"dom0\nvz1.example.org  # the old one\n2001:db8::1\n"], _MALFORMED),
     Parser("status", _status, [_TARGETS], (StackError,), largest=32 << 10),
     Parser("said-by-a-target", _said_by_a_target, [_LAST_ERROR.encode()], largest=16 << 10),
 ]

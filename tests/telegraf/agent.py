@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import subprocess
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +15,7 @@ import requests
 
 from tests.support.ports import free_port
 from tests.support.program import program_path
+from tests.support.waiting import wait_for
 from tests.telegraf.page import Totals, totals
 
 FOLDER = Path(__file__).resolve().parents[2] / "telegraf"
@@ -65,15 +66,11 @@ class Agent:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            with contextlib.suppress(requests.RequestException):
-                self.page()
-                return
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                self.stop()
-                raise RuntimeError(f"Telegraf does not answer:\n{self.log.read_text()}")
-            time.sleep(0.05)
+        try:
+            wait_for(self.page, START_SECONDS, every=0.05, until=lambda _: True, explain=self.log.read_text)
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self, *, kill: bool = False) -> None:
         """End it, as a service is stopped or as the kernel does it."""
@@ -102,25 +99,19 @@ class Agent:
 
     def totals(self, app: str = "shop") -> Totals:
         """The totals of an app; waits for its sensor's first ones."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not (found := totals(self.page(), app)).requests:
-            assert time.monotonic() < deadline, f"nothing about {app}:\n{self.log.read_text()}"
-            time.sleep(0.05)
-        return found
-
-    def wait_for_more_lines_than(self, lines: int, app: str = "shop") -> None:
-        """Return once more lines of an app than these have been counted; AssertionError if they aren't in time."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (found := self.totals(app)).lines <= lines:
-            assert time.monotonic() < deadline, f"{found.lines} lines, not more than {lines}:\n{self.log.read_text()}"
-            time.sleep(0.05)
+        return self._wait_for(app, lambda found: bool(found.requests))
 
     def wait_for_lines(self, lines: int, app: str = "shop") -> Totals:
         """The totals of an app once that many lines have been counted; AssertionError if it isn't that many in time."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        # What a sensor says at once may come in two flushes: all of it is there when each line is in one of the two.
-        while ((found := self.totals(app)).lines, found.count + found.unparsed) != (lines, lines):
+
+        def complete(found: Totals) -> bool:
             assert found.lines <= lines, f"{found.lines} lines are counted of {lines}"
-            assert time.monotonic() < deadline, f"{found.lines} lines of {lines} are counted:\n{self.log.read_text()}"
-            time.sleep(0.05)
-        return found
+            # What a sensor says at once may come in two flushes: all is there when each line is in one of the two.
+            return bool(found.requests) and (found.lines, found.count + found.unparsed) == (lines, lines)
+
+        return self._wait_for(app, complete)
+
+    def _wait_for(self, app: str, until: Callable[[Totals], bool]) -> Totals:
+        return wait_for(
+            lambda: totals(self.page(), app), WAIT_SECONDS, every=0.05, until=until, explain=self.log.read_text
+        )

@@ -6,13 +6,13 @@ import contextlib
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 from tools import programs
 
 START_SECONDS = 60
@@ -189,11 +189,10 @@ def _running(command: Sequence[str], root: Path, folder: Path, address: Path | t
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=_environment(root), cwd=folder, stdout=output, stderr=output)
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while not _takes_connections(address):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{command[0]} does not start:\n{log.read_text(errors='replace')}")
-            time.sleep(0.05)
+        wait_for(
+            lambda: process.poll() is not None or _takes_connections(address), START_SECONDS, explain=log.read_text
+        )
+        assert process.poll() is None, f"{command[0]} does not start:\n{log.read_text(errors='replace')}"
         yield
     finally:
         process.terminate()

@@ -6,8 +6,6 @@ import statistics
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.telegraf import lines
 from tests.telegraf.agent import FOLDER
 
@@ -22,136 +20,86 @@ def check(*logs: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("form", lines.FORMATS)
-def test_every_format_that_is_counted_passes(tmp_path: Path, form: str) -> None:
+def test_every_format_that_is_counted_passes_and_no_garbage(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
-    written = lines.some_lines(form, 500, seed=3, garbage=0)
-    log.write_bytes(lines.text(written))
-    found = check(log)
-    parsed, times, *_ = found.stdout.splitlines()
-    assert (found.returncode, parsed, found.stderr) == (0, f"{log}: 500 of the last 500 lines parse", "")
-    microseconds = [line.microseconds for line in written if line.microseconds is not None]
-    median, largest = statistics.median_low(microseconds) / 1e3, max(microseconds) / 1e6
-    assert times == f"  times: smallest 0.000 ms, median {median:.3f} ms, largest {largest:.3f} s"
+    for form in lines.FORMATS:
+        written = lines.some_lines(form, 500, seed=3, garbage=0)
+        log.write_bytes(lines.text(written))
+        found = check(log)
+        parsed, times, *_ = found.stdout.splitlines()
+        assert (found.returncode, parsed, found.stderr) == (0, f"{log}: 500 of the last 500 lines parse", ""), form
+        microseconds = [line.microseconds for line in written if line.microseconds is not None]
+        median, largest = statistics.median_low(microseconds) / 1e3, max(microseconds) / 1e6
+        assert times == f"  times: smallest 0.000 ms, median {median:.3f} ms, largest {largest:.3f} s", form
+    garbage = [line for line in lines.GARBAGE if line]
+    log.write_bytes(b"\n".join([*garbage, b""]))
+    assert check(log).stdout.startswith(f"{log}: 0 of the last {len(garbage)} lines parse\n")
     assert list(tmp_path.iterdir()) == [log], "it leaves nothing behind"
 
 
-@pytest.mark.parametrize(
-    "garbage", [line for line in lines.GARBAGE if line], ids=lambda line: line[:120][-50:].decode("ascii", "replace")
-)
-def test_no_garbage_passes(tmp_path: Path, garbage: bytes) -> None:
-    (tmp_path / "access.log").write_bytes(garbage + b"\n")
-    assert "0 of the last 1 lines parse\n  1: " in check(tmp_path / "access.log").stdout
+ADD = "no time: add it at the end of the format, %D (Apache) or $request_time (nginx)"
+NAME = "name it (rt=$request_time)"
+UNIT = "whole microseconds (%D), or seconds with three decimals ($request_time)"
+ADVICE = [
+    (MAIN, ADD),
+    (COMMON, ADD),
+    (MAIN + b' "0.123"', 'write $request_time without them, or rt="$request_time"'),
+    (MAIN + b" 0.123 0.120", NAME),  # $upstream_response_time
+    (MAIN + b" 0.123 -", NAME),
+    (MAIN + b" 89 0.001 [shop-80] [] 10.0.0.5:80 59 0.000 200 529a", NAME),  # ingress-nginx
+    (MAIN + b" rt=0.100 rt=0.100", "the time has two names"),
+    *((MAIN + time, UNIT) for time in (b" 1.5", b" -5", b" 2ms", b" NaN", b" 1e308", b' rt="0.100, 0.200"')),
+    (MAIN + b" 1795248953.123", "not a plausible time: more than a day, or a Unix time ($msec, %{sec}t)"),
+    *((MAIN + time, "not a plausible time") for time in (b" 1795248953", b" 1795248953123", b" rt=1795248953.123")),
+    *((MAIN + time, "not a plausible time") for time in (b" 86400.001", b" 86400000001")),
+    (b'{"request_time": 0.123}', "not the common format: client, identity, user, [day/Mon/year:time zone]"),
+]
 
 
-@pytest.mark.parametrize(
-    ("line", "advice"),
-    [
-        (MAIN, "no time: add it at the end of the format, %D (Apache) or $request_time (nginx)"),
-        (COMMON, "no time: add it at the end of the format, %D (Apache) or $request_time (nginx)"),
-        (MAIN + b' "0.123"', 'write $request_time without them, or rt="$request_time"'),
-        (MAIN + b" 0.123 0.120", "name it (rt=$request_time)"),  # $upstream_response_time
-        (MAIN + b" 0.123 -", "name it (rt=$request_time)"),
-        (MAIN + b" 89 0.001 [shop-80] [] 10.0.0.5:80 59 0.000 200 529a", "name it (rt=$request_time)"),  # ingress-nginx
-        (MAIN + b" rt=0.100 rt=0.100", "the time has two names"),
-        (MAIN + b" 1.5", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
-        (MAIN + b" -5", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
-        (MAIN + b" 2ms", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
-        (MAIN + b" NaN", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
-        (MAIN + b" 1e308", "whole microseconds (%D), or seconds with three decimals ($request_time)"),
-        (MAIN + b' rt="0.100, 0.200"', "whole microseconds (%D), or seconds with three decimals ($request_time)"),
-        (MAIN + b" 1795248953.123", "not a plausible time: more than a day, or a Unix time ($msec, %{sec}t)"),
-        (MAIN + b" 1795248953", "not a plausible time"),
-        (MAIN + b" 1795248953123", "not a plausible time"),
-        (MAIN + b" rt=1795248953.123", "not a plausible time"),
-        (MAIN + b" 86400.001", "not a plausible time"),
-        (MAIN + b" 86400000001", "not a plausible time"),
-        (b'{"request_time": 0.123}', "not the common format: client, identity, user, [day/Mon/year:time zone]"),
-    ],
-)
-def test_it_says_what_to_do(tmp_path: Path, line: bytes, advice: str) -> None:
+def test_it_says_what_to_do(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
-    log.write_bytes((MAIN + b" 0.123\n") * 7 + (line + b"\n") * 2)
-    found = check(log)
-    first, times, why, example = found.stdout.splitlines()
-    assert first == f"{log}: 7 of the last 9 lines parse"
-    assert times == "  times: smallest 123.000 ms, median 123.000 ms, largest 123.000 ms"
-    assert why.startswith("  2: ")
-    assert advice in why
-    assert example == f"    {line.decode()}"
-    assert (found.returncode, found.stderr) == (1, "")
+    for line, advice in ADVICE:
+        log.write_bytes((MAIN + b" 0.123\n") * 7 + (line + b"\n") * 2)
+        found = check(log)
+        first, times, why, example = found.stdout.splitlines()
+        assert first == f"{log}: 7 of the last 9 lines parse"
+        assert times == "  times: smallest 123.000 ms, median 123.000 ms, largest 123.000 ms"
+        assert why.startswith("  2: ")
+        assert advice in why
+        assert example == f"    {line.decode()}"
+        assert (found.returncode, found.stderr) == (1, "")
 
 
-AS_MICROSECONDS = "integers are read as microseconds (%D), not as seconds (%T) or milliseconds (%{ms}T, %D of Tomcat 9)"
-ROUNDED = "all times are whole seconds: does the log round them?"
-OF_ANOTHER_UNIT = (
+UNITS = "integers are read as microseconds (%D), not as seconds (%T) or milliseconds (%{ms}T, %D of Tomcat 9)"
+OTHER_UNIT = (
     "half of the times are above 10 s: are these milliseconds ($request_time has seconds), or nanoseconds (%D has "
     "microseconds)?"
 )
+# The smallest, the median and the largest time as they are read, and the warning.
+TIMES = [
+    ("40 1270 0", "0.000 ms", "0.040 ms", "1.270 ms", f"2 of 3 times are below 0.1 ms: {UNITS}"),  # %{ms}T
+    ("120 340 560", "0.120 ms", "0.340 ms", "0.560 ms", f"no time reaches 5 ms: right for a fast server; {UNITS}"),
+    ("0 0", "0.000 ms", "0.000 ms", "0.000 ms", f"all times are 0: {UNITS}"),  # %T
+    ("0 1 0 2", "0.000 ms", "0.000 ms", "0.002 ms", f"4 of 4 times are below 0.1 ms: {UNITS}"),  # %T
+    ("0.000 0.000", "0.000 ms", "0.000 ms", "0.000 ms", "all times are 0: does the log round them?"),
+    ("0.000 2.000 1.000", "0.000 ms", "1.000 s", "2.000 s", "all times are whole seconds: does the log round them?"),
+    ("40.500 1270.250", "40.500 s", "40.500 s", "1270.250 s", OTHER_UNIT),  # milliseconds with decimals
+    ("40000001 52000002", "40.000 s", "40.000 s", "52.000 s", OTHER_UNIT),  # nanoseconds
+    ("1773.309", "1773.309 s", "1773.309 s", "1773.309 s", OTHER_UNIT),
+    ("0.000 0.001 0.123", "0.000 ms", "1.000 ms", "123.000 ms", ""),  # nginx
+    ("250 12000 90000", "0.250 ms", "12.000 ms", "90.000 ms", ""),  # Apache
+]
 
 
-@pytest.mark.parametrize(
-    ("written", "times", "warnings"),
-    [
-        pytest.param(
-            "40 1270 0",
-            "smallest 0.000 ms, median 0.040 ms, largest 1.270 ms",
-            [f"2 of 3 times are below 0.1 ms: {AS_MICROSECONDS}"],
-            id="%{ms}T",
-        ),
-        pytest.param(
-            "120 340 560",
-            "smallest 0.120 ms, median 0.340 ms, largest 0.560 ms",
-            [f"no time reaches 5 ms: right for a fast server; {AS_MICROSECONDS}"],
-            id="%{ms}T of a slow application",
-        ),
-        pytest.param(
-            "0 0",
-            "smallest 0.000 ms, median 0.000 ms, largest 0.000 ms",
-            [f"all times are 0: {AS_MICROSECONDS}"],
-            id="%T",
-        ),
-        pytest.param(
-            "0 1 0 2",
-            "smallest 0.000 ms, median 0.000 ms, largest 0.002 ms",
-            [f"4 of 4 times are below 0.1 ms: {AS_MICROSECONDS}"],
-            id="%T of a slow application",
-        ),
-        pytest.param(
-            "0.000 0.000",
-            "smallest 0.000 ms, median 0.000 ms, largest 0.000 ms",
-            ["all times are 0: does the log round them?"],
-            id="seconds, rounded down",
-        ),
-        pytest.param(
-            "0.000 2.000 1.000", "smallest 0.000 ms, median 1.000 s, largest 2.000 s", [ROUNDED], id="seconds, rounded"
-        ),
-        pytest.param(
-            "40.500 1270.250",
-            "smallest 40.500 s, median 40.500 s, largest 1270.250 s",
-            [OF_ANOTHER_UNIT],
-            id="milliseconds with decimals",
-        ),
-        pytest.param(
-            "40000001 52000002",
-            "smallest 40.000 s, median 40.000 s, largest 52.000 s",
-            [OF_ANOTHER_UNIT],
-            id="nanoseconds",
-        ),
-        pytest.param("1773.309", "smallest 1773.309 s, median 1773.309 s, largest 1773.309 s", [OF_ANOTHER_UNIT]),
-        pytest.param("0.000 0.001 0.123", "smallest 0.000 ms, median 1.000 ms, largest 123.000 ms", [], id="nginx"),
-        pytest.param("250 12000 90000", "smallest 0.250 ms, median 12.000 ms, largest 90.000 ms", [], id="apache"),
-    ],
-)
-def test_it_says_what_times_it_read_and_warns_of_those_in_another_unit(
-    tmp_path: Path, written: str, times: str, warnings: list[str]
-) -> None:
+def test_it_says_what_times_it_read_and_warns_of_those_in_another_unit(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
-    log.write_bytes(b"".join(MAIN + b" %s\n" % time.encode() for time in written.split()))
-    found = check(log)
-    _, *said = found.stdout.splitlines()
-    assert said == [f"  times: {times}", *(f"  warning: {warning}" for warning in warnings)]
-    assert found.returncode == 0
+    for written, smallest, median, largest, warning in TIMES:
+        log.write_bytes(b"".join(MAIN + b" %s\n" % time.encode() for time in written.split()))
+        found = check(log)
+        _, *said = found.stdout.splitlines()
+        times = f"  times: smallest {smallest}, median {median}, largest {largest}"
+        assert said == [times, f"  warning: {warning}"][: 1 + bool(warning)], written
+        assert found.returncode == 0, written
 
 
 def test_only_whole_lines_at_the_end_are_looked_at(tmp_path: Path) -> None:
