@@ -539,11 +539,12 @@ def main(*arguments: str) -> int:
 
 
 def _build_and_print(name: str) -> None:
-    print(f"Building {name} ({PROGRAMS[name].module.build_time})", flush=True)
+    module = PROGRAMS[name].module
+    print(f"Building {module.folder.name} ({module.build_time})", flush=True)
     began = time.monotonic()
     try:
         path(name)
-        print(f"Built {name} in {time.monotonic() - began:.0f} s", flush=True)
+        print(f"Built {module.folder.name} in {time.monotonic() - began:.0f} s", flush=True)
     except GoProgramsError as error:
         print(f"  {error}", flush=True)
 

@@ -3,7 +3,7 @@
     python -m tools.mutants.listed [--only REGEX]
 
 Each is tried in a copy of the checkout, with the tests that must notice it: pytest's, or for rules promtool's.
-Dashboards' JSON is written anew first. Exits with 1 if a mistake goes unnoticed, or its text isn't in its file once.
+Dashboards' JSON is written again first. Exits with 1 if a mistake goes unnoticed, or its text isn't in its file once.
 """
 
 from __future__ import annotations
