@@ -41,7 +41,6 @@ def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
     assert said == {f"prometheus-{s}-{r}": {"shard": s, "replica": r} for s in "01" for r in "ab"}
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(("interval", "timeout"), [("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")])
 def test_promtool_takes_each_file_of_a_prometheus_and_a_scrape_ends_before_the_next(
     tmp_path: Path, interval: str, timeout: str
