@@ -1,0 +1,99 @@
+"""Series that no exporter of ours exposes, of hosts of their own beside those of the tests in prometheus/tests.
+
+A target may say one thing twice, in series that differ by a label of its own. Where a rule drops or writes that label
+on one side of a join, two partners meet, and the rule fails for all hosts. So the test of each file of rules is run
+with a stranger for each label that its rules write, and for one that no rule knows: no rule may fail.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.program import program_path
+
+TESTS = Path(__file__).resolve().parents[2] / "prometheus" / "tests"
+RULES = {file.stem for file in (TESTS.parent / "rules").rglob("*.yml")} - {"derived"} | {"derived_applications"}
+UNKNOWN = "label_of_its_own"
+
+
+def test_no_rule_fails_for_what_a_stranger_says_twice(tmp_path: Path) -> None:
+    promtool = str(program_path("promtool"))
+    files = [file for file in sorted(TESTS.glob("*.yml")) if file.stem in RULES]
+    assert len(files) >= len(RULES) - 1, files  # history.yml has no test of its own name
+
+    def run(file: Path) -> str:
+        hostile = tmp_path / file.name
+        hostile.write_text(yaml.safe_dump(with_strangers(yaml.safe_load(file.read_text()), file.parent)))
+        ended = subprocess.run([promtool, "test", "rules", str(hostile)], capture_output=True, text=True, check=False)
+        failed = re.findall(r"rule: .*|err.*", ended.stdout + ended.stderr)
+        return "" if ended.returncode == 0 else f"{file.name}: {failed or ended.stdout + ended.stderr}"
+
+    with ThreadPoolExecutor(2) as pool:
+        failures = [failure for failure in pool.map(run, files) if failure]
+    assert failures == []
+
+
+def with_strangers(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The test file without what it expects, and with two series more for each of its series and each label."""
+    files = [file for pattern in content["rule_files"] for file in (folder / pattern).parent.glob(Path(pattern).name)]
+    labels = sorted({*written_by("\n".join(file.read_text() for file in files)), "platform", UNKNOWN})
+    tests = [
+        {
+            "interval": test["interval"],
+            "input_series": [
+                *test["input_series"],
+                *(
+                    stranger
+                    for series in test["input_series"]
+                    for label in labels
+                    for stranger in strangers(series, label)
+                ),
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": "vector(1)",
+                    "eval_time": last(test),
+                    "exp_samples": [{"labels": "{}", "value": 1}],
+                }
+            ],
+        }
+        for test in content["tests"]
+    ]
+    return {**content, "rule_files": [str(file) for file in files], "tests": tests}
+
+
+def written_by(rules: str) -> list[str]:
+    """The labels that joins bring or functions write, which a series may have already."""
+    joins = re.findall(r"group_(?:left|right) ?\(([^()]*)\)", rules)
+    brought = {label for listed in joins for label in re.split(r"\W+", listed)}
+    written = set(re.findall(r"""label_join\((?:[^()]|\([^()]*\))*?,\s*['"](\w+)['"]""", rules))
+    written |= set(re.findall(r"""['"](\w+)['"],\s*['"][^'"]*['"],\s*['"]\w*['"]""", rules))
+    return sorted((brought | written) - {""})
+
+
+def strangers(series: dict[str, Any], label: str) -> list[dict[str, Any]]:
+    """Two of the same series on a host of that label's own, which differ by the label; none of a rule's record."""
+    found = re.fullmatch(r"(?P<name>\w+)\{(?P<labels>.*)\}", series["series"].strip())
+    if found is None or (label != "platform" and re.search(rf"\b{label}=", found["labels"])):
+        return []
+    labels = re.sub(r'\bhost="([^"]*)"', rf'host="{label}-\1"', found["labels"])
+    without = re.sub(rf'\b{label}="[^"]*",?', "", labels).rstrip(",")
+    values = ("base", "cgroup") if label == "platform" else ("a", "b")
+    return [{**series, "series": f'{found["name"]}{{{without},{label}="{value}"}}'} for value in values]
+
+
+def last(test: dict[str, Any]) -> str:
+    """The latest time at which the test asks for anything, of the first five minutes."""
+    times = [case["eval_time"] for kind in ("promql_expr_test", "alert_rule_test") for case in test.get(kind, [])]
+    return f"{min(max(map(seconds, times)), 300)}s"
+
+
+def seconds(duration: object) -> int:
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([smhd])", str(duration)))
