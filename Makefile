@@ -105,23 +105,23 @@ bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 v
 	$(BIN)/python -m bench.rules
 
 ##@ Parts of make test-all
-.PHONY: $(PARTS:%=part-%)
 PARTS := folders xen kvm kernels distributions packages lab fleet faults truth mutants fuzz soak
+.PHONY: $(PARTS:%=part-%)
 OWN_PARTS := xen kvm kernels distributions packages lab fleet faults truth
 LONG := $(BIN)/pytest -m long --durations 5
-part-folders: ## The long tests of all other folders: half an hour
+part-folders: $(READY) ## The long tests of all other folders: half an hour
 	$(LONG) tests $(OWN_PARTS:%=--ignore=tests/%)
-part-xen: ## A second scheduler, suites, traces and systemd on emulated Xen hosts: an hour
+part-xen: $(READY) ## A second scheduler, suites, traces and systemd on emulated Xen hosts: an hour
 	$(LONG) tests/xen
-part-kvm: ## An emulated KVM host with libvirt: a quarter of an hour
+part-kvm: $(READY) ## An emulated KVM host with libvirt: a quarter of an hour
 	$(LONG) tests/kvm
-part-kernels: ## sched-exporter on Debian's kernels, cgroups v1 too: half an hour
+part-kernels: $(READY) ## sched-exporter on Debian's kernels, cgroups v1 too: half an hour
 	$(LONG) tests/kernels
-part-distributions: ## The stack from packages of other releases of Debian and Ubuntu: half an hour
+part-distributions: $(READY) ## The stack from packages of other releases of Debian and Ubuntu: half an hour
 	$(LONG) tests/distributions
-part-packages: ## deb packages, wheel, Ansible and services on other releases: 40 minutes
+part-packages: $(READY) ## deb packages, wheel, Ansible and services on other releases: 40 minutes
 	$(LONG) tests/packages
-part-lab: ## Every study of the lab, short: half an hour
+part-lab: $(READY) ## Every study of the lab, short: half an hour
 	$(LONG) tests/lab
 part-fleet: fleet-test ## make fleet-test: 40 minutes
 part-faults: faults ## make faults: a quarter of an hour
