@@ -1,7 +1,7 @@
 """Targets that expose anything they like, next to an honest one: on a real Prometheus with the shipped rules.
 
 Hostile pages are random, with fixed seeds: every metric that rules read, in series that differ by labels which rules
-join, aggregate or write, and with odd values. No rule of applications may fail, which would be for all hosts, and the
+join, aggregate or write, and with odd values. No rule may fail, which would be for all hosts, and the
 honest host's records must be those of a Prometheus without hostile targets.
 """
 
@@ -45,8 +45,6 @@ LABELS = sorted(
 )
 TEXTS = ["1", "2", "guest", "host", "shop", "web", "5xx", "+Inf", "all", "/docker/" + "a" * 64]
 ODD = [0.0, -1.0, 1e308, float("nan"), float("inf"), float("-inf")]
-# Those of an application from its metrics to its alerts.
-GROUPS = re.compile(r";(monitor|requests|derived|tiers|history|costs|objective.*)$")
 SECONDS = 240
 
 
@@ -111,15 +109,13 @@ def honest_page() -> Exposition:
 
 
 def failures(prometheus: Prometheus) -> dict[str, str]:
-    """The groups of applications' rules that ever failed, with an error if it is of the last evaluation."""
+    """The groups of rules that ever failed, with an error if it is of the last evaluation."""
     page = requests.get(f"{prometheus.url}/metrics", timeout=10).text
     failed = {
         sample.labels["rule_group"]: ""
         for family in text_string_to_metric_families(page)
         for sample in family.samples
-        if sample.name == "prometheus_rule_evaluation_failures_total"
-        and sample.value
-        and GROUPS.search(sample.labels["rule_group"])
+        if sample.name == "prometheus_rule_evaluation_failures_total" and sample.value
     }
     for group in groups(prometheus):
         for rule in group["rules"]:
