@@ -26,7 +26,7 @@ local thresholds = {
   EventsMostlyEstimated: { eventsMostlyEstimatedShare: [') < %.12g\n'] },
   HostsUnreachable: { hostsUnreachableShare: ['>= %.12g\n'] },
   SeriesChurnHigh: { seriesChurnHighSeries: ['> %.12g\n'] },
-  ClockSkewed: { clockSkewedSeconds: [') > %.12g\n'] },
+  ClockSkewed: { clockSkewedSeconds: ['> %.12g\n'] },
   HostOverheadHigh: { hostOverheadHighShare: [' > 0) > %.12g\n'], hostOverheadHighCpus: ['rate[5m]) > %.12g\nand'] },
   OverheadOutgrowsLoad: {
     overheadOutgrowsLoadTimes: ['\n> %.12g\nand'],
@@ -39,18 +39,12 @@ local thresholds = {
     fileDescriptorsRunOutShare: [
       'process_max_fds{job="prometheus"}[3m]) > %.12g\n',
       'process_max_fds{job="alertmanager"}[3m]) > %.12g\n',
-      'node_filefd_maximum{vserver=""}[3m]) > %.12g\n',
+      ')\n> %.12g\n',
     ],
   },
   RemoteWriteBehind: { remoteWriteBehindSeconds: ['> %.12g\n'] },
   TargetFlapping: { targetFlappingShare: ['< %.12g and'] },
-  CertificateExpires: {
-    certificateExpiresDays: [
-      '- time() < %.12g * 86400\nor\nlast_over_time(probe',
-      'cert_expiry[10m]) - time() < %.12g * 86400',
-      'x509_cert_expiry[10m]) < %.12g * 86400',
-    ],
-  },
+  CertificateExpires: { certificateExpiresDays: ['< %.12g * 86400'] },
   VirtualServerStarved: {
     virtualServerStarvedShare: [' > 0) > %.12g\n'],
     virtualServerStarvedWait: ['cpu_wait:rate[5m]) > %.12g\n'],

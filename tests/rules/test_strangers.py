@@ -1,4 +1,4 @@
-"""Series that no exporter of ours exposes, of hosts of their own beside those of the tests in prometheus/tests.
+"""Series that no exporter of ours exposes, of hosts of their own beside those of the tests of rules and alerts.
 
 A target may say one thing twice, in series that differ by a label of its own. Where a rule drops or writes that label
 on one side of a join, two partners meet, and the rule fails for all hosts. So the test of each file of rules is run
@@ -17,18 +17,26 @@ import yaml
 
 from tests.support.program import program_path
 
-TESTS = Path(__file__).resolve().parents[2] / "prometheus" / "tests"
-RULES = {file.stem for file in (TESTS.parent / "rules").rglob("*.yml")} - {"derived"} | {"derived_applications"}
+ROOT = Path(__file__).resolve().parents[2]
+RULES = {file.stem for file in (ROOT / "prometheus" / "rules").rglob("*.yml")} - {"derived"} | {"derived_applications"}
+ALERTS = {file.stem for file in (ROOT / "alerts" / "rules").glob("*.yml")}
+# Only Prometheus itself makes these, or gives targets these labels.
+OWN = re.compile(r'ALERTS|up|scrape_\w+|.*\bjob="(?:prometheus|alertmanager|stack)".*')
 UNKNOWN = "label_of_its_own"
 
 
 def test_no_rule_fails_for_what_a_stranger_says_twice(tmp_path: Path) -> None:
     promtool = str(program_path("promtool"))
-    files = [file for file in sorted(TESTS.glob("*.yml")) if file.stem in RULES]
-    assert len(files) >= len(RULES) - 1, files  # history.yml has no test of its own name
+    files = [
+        file
+        for part, names in (("prometheus", RULES), ("alerts", ALERTS))
+        for file in sorted((ROOT / part / "tests").glob("*.yml"))
+        if file.stem in names
+    ]
+    assert len(files) >= len(RULES | ALERTS) - 2, files  # history.yml and tests have no test of their own name
 
     def run(file: Path) -> str:
-        hostile = tmp_path / file.name
+        hostile = tmp_path / f"{file.parent.parent.name}-{file.name}"
         hostile.write_text(yaml.safe_dump(with_strangers(yaml.safe_load(file.read_text()), file.parent)))
         ended = subprocess.run([promtool, "test", "rules", str(hostile)], capture_output=True, text=True, check=False)
         failed = re.findall(r"rule: .*|err.*", ended.stdout + ended.stderr)
@@ -42,7 +50,7 @@ def test_no_rule_fails_for_what_a_stranger_says_twice(tmp_path: Path) -> None:
 def with_strangers(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The test file without what it expects, and with two series more for each of its series and each label."""
     files = [file for pattern in content["rule_files"] for file in (folder / pattern).parent.glob(Path(pattern).name)]
-    labels = sorted({*written_by("\n".join(file.read_text() for file in files)), "platform", UNKNOWN})
+    labels = sorted({*written_by("\n".join(file.read_text() for file in files)), "platform", "severity", UNKNOWN})
     tests = [
         {
             "interval": test["interval"],
@@ -79,8 +87,14 @@ def written_by(rules: str) -> list[str]:
 
 def strangers(series: dict[str, Any], label: str) -> list[dict[str, Any]]:
     """Two of the same series on a host of that label's own, which differ by the label; none of a rule's record."""
-    found = re.fullmatch(r"(?P<name>\w+)\{(?P<labels>.*)\}", series["series"].strip())
-    if found is None or (label != "platform" and re.search(rf"\b{label}=", found["labels"])):
+    written = series["series"].strip()
+    found = re.fullmatch(r"(?P<name>\w+)\{(?P<labels>.*)\}", written)
+    if (
+        found is None
+        or OWN.fullmatch(written)
+        or OWN.fullmatch(found["name"])
+        or (label != "platform" and re.search(rf"\b{label}=", found["labels"]))
+    ):
         return []
     labels = re.sub(r'\bhost="([^"]*)"', rf'host="{label}-\1"', found["labels"])
     without = re.sub(rf'\b{label}="[^"]*",?', "", labels).rstrip(",")
