@@ -196,6 +196,7 @@ _VEGETA = Module(
     released_in="github.com/tsenart/vegeta/v12",
     version_variable="main.Version",
     build_time="a minute",
+    layer="all",
 )
 _MIXIN = Module(
     MODULES / "mixin",
@@ -224,6 +225,7 @@ _PYTHON = Module(
     released_in="github.com/kluctl/go-embed-python",
     version_variable=None,
     build_time="half a minute",
+    layer="all",
 )
 
 _THANOS = Module(
