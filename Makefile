@@ -46,21 +46,27 @@ lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placeme
 	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
 
 ##@ Test
-.PHONY: test test-system test-all lint types test-fast test-xen fuzz soak faults truth mutants bench bench-rules
-# These measure, or emulate a machine, and run alone. The others mostly wait, and run in parallel: by files, in the order
-# of their names, so that many short tests (tests/unit) are the last, and no process is left with a few long ones.
-ALONE := tests/lab/test_clients.py tests/lab/test_limits.py tests/perf tests/kvm tests/xen
-# Of the tests that take minutes, those that CI runs: a fixed list, so that every machine judges a change alike.
-SYSTEM := tests/ssh tests/stack tests/e2e tests/mixin tests/compose tests/rules
-test: lint types ## Lint, types, unit, rules, dashboards, end to end, a real Xen: half an hour, longer on a new machine
-	$(BIN)/python -m tools.go_programs
-	$(BIN)/pytest -m "not long" --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 $(ALONE:%=--ignore=%)
-	$(BIN)/pytest -m "not long" --durations 10 $(ALONE)
-test-system: $(READY) ## Tests that take minutes each and that CI runs as well: fleet, Docker, attacks, full disks, churn: half an hour
-	for folder in $(SYSTEM); do $(BIN)/pytest -m long --durations 5 $$folder || exit; done
-test-all: $(READY) ## All tests that take minutes each, for hours: also other schedulers, kernels, distributions, packages, faults, mutants
-	for folder in $(sort $(dir $(wildcard tests/*/test_*.py))); do $(BIN)/pytest -m long $$folder || [ $$? = 5 ] || exit; done
+.PHONY: test test-system test-all lint lint-now types test-programs test-quick
+.PHONY: test-system-programs test-system-beside test-system-alone fuzz soak faults truth mutants mutants-listed bench bench-rules
+.NOTPARALLEL: # parts measure, and a later one needs what an earlier one built
+# Tests wait more than they compute. By files, in the order of their names: the short ones of tests/unit come last, and
+# no process is left with a few long ones.
+PROCESSES ?= $(shell nproc | awk '{print 2 * ($$1 < 8 ? $$1 : 8)}')
+BESIDE := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations 20
+# These measure, or emulate a machine.
+ALONE := $(wildcard tests/lab/test_clients.py tests/lab/test_limits.py tests/kvm tests/perf tests/xen)
+SYSTEM := -m "system and not long" --reruns 1
+# $(call timed,NAME,COMMAND) adds the seconds that a command took to $(TIMES); .ci/run prints that file.
+TIMES ?= /dev/null
+timed = @began=$$SECONDS; $(2); code=$$?; printf '%5d s  %s\n' $$((SECONDS - began)) "$(1)" >> $(TIMES); exit $$code
+
+test: lint types test-programs test-quick ## Lint, types, and the tests that need no root, Docker or QEMU: 8 minutes
+test-system: test-system-programs test-system-beside test-system-alone ## A Xen, a KVM host, Docker, packages, ssh, push, the lab: 25 minutes; as root
+test-all: $(READY) ## What takes hours: all parts, one after the other, or PART=NAME
+	@for part in $(or $(PART),$(PARTS)); do $(MAKE) --no-print-directory part-$$part || exit; done
 lint: $(READY) ## Check format, code, layers, spelling and wording
+	$(call timed,lint,$(MAKE) --no-print-directory lint-now)
+lint-now:
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	PYTHONPATH=exporters $(BIN)/lint-imports --no-cache --no-logo
@@ -68,11 +74,17 @@ lint: $(READY) ## Check format, code, layers, spelling and wording
 	$(BIN)/python -m tools.wording
 	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations --eval-annotations exporters/virtscope
 types: $(READY) ## mypy --strict over everything
-	$(BIN)/mypy
-test-fast: $(READY) ## The tests that need a minute: units, rules, dashboards
-	$(BIN)/pytest -m "not long" tests/unit tests/rules tests/dashboards
-test-xen: $(READY) ## Boot a real Xen under QEMU, with credit2 and credit, and test from the hypervisor to the alert
-	$(BIN)/pytest tests/xen
+	$(call timed,types,$(BIN)/mypy)
+test-programs: $(READY)
+	$(call timed,programs built for make test,$(BIN)/python -m tools.go_programs quick)
+test-quick: $(READY)
+	$(call timed,make test's tests,$(BIN)/pytest -m "not system and not long" $(BESIDE))
+test-system-programs: $(READY)
+	$(call timed,programs built for make test-system,$(BIN)/python -m tools.go_programs system)
+test-system-beside: $(READY)
+	$(call timed,system tests side by side,$(BIN)/pytest $(SYSTEM) --retries-log .stack/retries-beside.log $(BESIDE) $(ALONE:%=--ignore=%))
+test-system-alone: $(READY)
+	$(call timed,system tests alone,$(BIN)/pytest $(SYSTEM) --retries-log .stack/retries-alone.log --durations 10 $(ALONE))
 fuzz: $(READY) ## Fuzz every parser and server on all CPUs for FUZZ_MINUTES (10), and save inputs that fail
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
 soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, and show what grows
@@ -83,10 +95,38 @@ truth: $(READY) ## As root, inject neighbours for an hour and compare who is nam
 	$(BIN)/python -m truth $(if $(SEED),--seed $(SEED)) $(if $(EPISODES),--episodes $(EPISODES))
 mutants: $(READY) ## Change code and rules one line at a time, and show what no test notices; FILES="PATH ..." for all of these
 	$(BIN)/python -m tools.mutants $(FILES)
+mutants-listed: $(READY) ## Make the mistakes listed in tools/mutants/listed.yml, and show those that no test notices; ONLY=REGEX
+	$(BIN)/python -m tools.mutants.listed $(if $(ONLY),--only '$(ONLY)')
 bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
 	$(BIN)/python -m bench
 bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for a quarter of an hour
 	$(BIN)/python -m bench.rules
+
+##@ Parts of make test-all
+PARTS := folders xen kvm kernels distributions packages lab fleet faults truth mutants fuzz soak
+.PHONY: $(PARTS:%=part-%)
+OWN_PARTS := xen kvm kernels distributions packages lab fleet faults truth
+LONG := $(BIN)/pytest -m long --durations 5
+part-folders: $(READY) ## The long tests of all other folders: half an hour
+	$(LONG) tests $(OWN_PARTS:%=--ignore=tests/%)
+part-xen: $(READY) ## A second scheduler, suites, traces and systemd on emulated Xen hosts: an hour
+	$(LONG) tests/xen
+part-kvm: $(READY) ## An emulated KVM host with libvirt: a quarter of an hour
+	$(LONG) tests/kvm
+part-kernels: $(READY) ## sched-exporter on Debian's kernels, cgroups v1 too: half an hour
+	$(LONG) tests/kernels
+part-distributions: $(READY) ## The stack from packages of other releases of Debian and Ubuntu: half an hour
+	$(LONG) tests/distributions
+part-packages: $(READY) ## deb packages, wheel, Ansible and services on other releases: 40 minutes
+	$(LONG) tests/packages
+part-lab: $(READY) ## Every study of the lab, short: half an hour
+	$(LONG) tests/lab
+part-fleet: fleet-test ## make fleet-test: 40 minutes
+part-faults: faults ## make faults: a quarter of an hour
+part-truth: truth ## make truth: an hour
+part-mutants: mutants-listed mutants ## make mutants-listed and make mutants: half an hour
+part-fuzz: fuzz ## make fuzz: FUZZ_MINUTES (10)
+part-soak: soak ## make soak: HOURS (2)
 
 ##@ Package
 .PHONY: deb bundle wheel sbom
@@ -133,7 +173,7 @@ clean: ## Remove the development environment and test caches; the stack's data i
 .PHONY: help
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / {sub("^part-", "PART=", $$1); printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements/dev.txt
 	$(PYTHON) -m venv --clear $(VENV)

@@ -3,19 +3,22 @@
 Each folder of `tools/go` is a Go module whose `go.mod` names programs as tools, or which is a program of ours around a
 library, and whose `go.sum` holds the checksums of all that goes into them; of prometheus-operator, only files are used.
 They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go
-the machine has. Nothing is left elsewhere.
+the machine has. Nothing is left elsewhere. Builds share what they download and compile while any of them runs.
 
-The stack itself needs none of them. Telegraf runs where an application is watched, Telegraf, cAdvisor and vegeta in
-the lab, Sloth when objectives change; mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own
-programs check it; standalone-python brings the bundle's Python where its release can't be reached, and licences reads
-those of all these modules. Prometheus 3 and Alertmanager 0.34 are what compose.yaml runs; the tests run them without
-Docker. Thanos is the store of a fleet, and vmauth and vmagent are the gate for what hosts push.
+The stack itself needs none of them. Telegraf watches applications; the lab runs Telegraf, cAdvisor and vegeta. Sloth
+writes the objectives' rules. mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own programs
+check it. standalone-python brings the bundle's Python where its release can't be reached; licences reads the licences
+of all these modules. Prometheus 3 and Alertmanager 0.34 are the releases in compose.yaml, for tests without Docker.
+Thanos stores a fleet's samples, and vmauth and vmagent receive what hosts push.
 
-    python -m tools.go_programs     build all that are missing, before tests wait for them (make test)
+    python -m tools.go_programs quick     build what `make test` needs
+    python -m tools.go_programs system    build what `make test-system` needs as well
+    python -m tools.go_programs           build all
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import fcntl
 import hashlib
@@ -25,7 +28,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +40,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 MODULES = CHECKOUT / "tools" / "go"
 TOOLCHAIN_PIN = CHECKOUT / "requirements" / "go.txt"
 NEEDED_BYTES = 4 * 10**9  # while Telegraf, the largest, is built: its modules' sources, and what is compiled of them
+MEMORY_PER_BUILD = 3 * 10**9  # linking Telegraf or Thanos takes most of it
+
+Layer = Literal["quick", "system", "all"]
+"""The first of `make test`, `make test-system` and `make test-all` that needs a program."""
 
 
 class GoProgramsError(Exception):
@@ -54,6 +63,7 @@ class Module:
     tags: tuple[str, ...] = ()
     built_by_release: str | None = None  # a file that its programs embed and only its releases have; empty here
     build_time: str = "a few minutes"  # on two cores that have nothing else to do
+    layer: Layer = "system"
 
     @property
     def version(self) -> str:
@@ -121,7 +131,7 @@ _PROMETHEUS = Module(
     ("github.com/prometheus/prometheus/cmd/prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
     released_in="github.com/prometheus/prometheus",
     version_variable="github.com/prometheus/common/version.Version",
-    # The clouds' client libraries for service discovery take most of Prometheus's compile time; file_sd stays.
+    # The clients of clouds and of Kubernetes for service discovery take most of the compile time; file_sd stays.
     tags=("remove_all_sd",),
 )
 _ALERTMANAGER = Module(
@@ -145,6 +155,7 @@ _SLOTH = Module(
     released_in="github.com/slok/sloth",
     version_variable="github.com/slok/sloth/internal/info.Version",
     build_time="about 2 minutes",
+    layer="quick",
 )
 _CADVISOR = Module(
     MODULES / "cadvisor",
@@ -159,24 +170,20 @@ _VEGETA = Module(
     released_in="github.com/tsenart/vegeta/v12",
     version_variable="main.Version",
     build_time="a minute",
+    layer="all",
 )
-_JSONNET = Module(
-    MODULES / "jsonnet",
+_MIXIN = Module(
+    MODULES / "mixin",
     (
+        "tools/mixin",
         "github.com/google/go-jsonnet/cmd/jsonnet",
         "github.com/google/go-jsonnet/cmd/jsonnetfmt",
         "github.com/google/go-jsonnet/cmd/jsonnet-lint",
     ),
     released_in="github.com/google/go-jsonnet",
     version_variable=None,
-    build_time="half a minute",
-)
-_MIXIN = Module(
-    MODULES / "mixin",
-    ("tools/mixin",),
-    released_in="github.com/google/go-jsonnet",
-    version_variable=None,
     build_time="about a minute",
+    layer="quick",
 )
 
 _PROMETHEUS_OPERATOR = Module(
@@ -192,6 +199,7 @@ _PYTHON = Module(
     released_in="github.com/kluctl/go-embed-python",
     version_variable=None,
     build_time="half a minute",
+    layer="all",
 )
 
 _THANOS = Module(
@@ -200,7 +208,7 @@ _THANOS = Module(
     released_in="github.com/thanos-io/thanos",
     version_variable="github.com/prometheus/common/version.Version",
     tags=("slicelabels",),  # without it receive panics: thanos-io/thanos#8543
-    build_time="about 4 minutes",
+    build_time="about 3 minutes",
 )
 
 _VICTORIAMETRICS = Module(
@@ -220,7 +228,7 @@ _COLLECTOR = Module(
     released_in="go.opentelemetry.io/collector/otelcol",
     version_variable="main.version",
     tags=("remove_all_sd",),
-    build_time="about 4 minutes",
+    build_time="about 3 minutes",
 )
 
 _LICENCES = Module(
@@ -229,6 +237,7 @@ _LICENCES = Module(
     released_in="github.com/google/licensecheck",
     version_variable=None,
     build_time="half a minute",
+    layer="all",
 )
 
 PROGRAMS = {
@@ -240,9 +249,9 @@ PROGRAMS = {
     "sloth": Program(_SLOTH, "sloth"),
     "cadvisor": Program(_CADVISOR, "cadvisor"),
     "vegeta": Program(_VEGETA, "vegeta"),
-    "jsonnet": Program(_JSONNET, "jsonnet"),
-    "jsonnetfmt": Program(_JSONNET, "jsonnetfmt"),
-    "jsonnet-lint": Program(_JSONNET, "jsonnet-lint"),
+    "jsonnet": Program(_MIXIN, "jsonnet"),
+    "jsonnetfmt": Program(_MIXIN, "jsonnetfmt"),
+    "jsonnet-lint": Program(_MIXIN, "jsonnet-lint"),
     "mixin": Program(_MIXIN, "mixin"),
     "standalone-python": Program(_PYTHON, "standalone-python"),
     "licences": Program(_LICENCES, "licences"),
@@ -325,12 +334,11 @@ def _released(module: Module, folder: str) -> Path:
     if not kept.is_dir():
         with _locked(module.built):
             if not kept.is_dir():
-                work = module.built / "work"
-                work.mkdir(exist_ok=True)
-                release = f"{module.released_in}@v{module.version}"
-                _go(module, work, "mod", "download", "-modcacherw", release)
-                (work / "path/pkg/mod" / release / folder).rename(kept)
-                shutil.rmtree(work)
+                with _shared_work() as work:
+                    release = f"{module.released_in}@v{module.version}"
+                    _go(module, work, "mod", "download", "-modcacherw", release)
+                    shutil.copytree(work / "path/pkg/mod" / release / folder, kept.with_suffix(".new"))
+                    kept.with_suffix(".new").rename(kept)
     return kept
 
 
@@ -345,43 +353,58 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _build(module: Module) -> None:
-    """Build a module's programs; each appears complete or not at all.
+@contextlib.contextmanager
+def _shared_work() -> Iterator[Path]:
+    """The folder of what Go downloads and compiles, for all builds of any process; the last to succeed removes it.
 
-    What Go downloads and compiles is kept beside them until they are there: a build that was interrupted goes on.
+    What a failed or interrupted build leaves there serves the next one.
     """
+    work = _cache() / "work"
+    work.parent.mkdir(parents=True, exist_ok=True)
+    with work.with_name("work.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        work.mkdir(exist_ok=True)
+        yield work
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _build(module: Module) -> None:
+    """Build a module's programs; each appears complete or not at all."""
     free = shutil.disk_usage(module.built).free
     if free < NEEDED_BYTES:
         raise GoProgramsError(
             f"only {free / 10**9:.1f} GB are free in {module.built.parent}, and building {module.folder.name} "
             f"needs {NEEDED_BYTES / 10**9:.0f} GB for a while"
         )
-    work = module.built / "work"
-    new = work / "new"
-    (work / "scratch").mkdir(parents=True, exist_ok=True)
-    if module.built_by_release:
-        _go(module, work, "mod", "download", "-modcacherw", module.released_in)
-        file = work / "path/pkg/mod" / f"{module.released_in}@v{module.version}" / module.built_by_release
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    # -s -w: without what only a debugger reads, half the size.
-    version = f"-s -w -X {module.version_variable}={module.version}" if module.version_variable else "-s -w"
-    build = ("build", "-mod=readonly", "-modcacherw", "-trimpath", "-tags", ",".join(module.tags), "-ldflags", version)
-    _go(module, work, *build, "-o", f"{new}/", *module.packages)
-    for program in new.iterdir():
-        program.rename(module.built / program.name)
-    shutil.rmtree(work)
+    with _shared_work() as work, tempfile.TemporaryDirectory(dir=module.built, prefix="new-") as new:
+        if module.built_by_release:
+            _go(module, work, "mod", "download", "-modcacherw", module.released_in)
+            file = work / "path/pkg/mod" / f"{module.released_in}@v{module.version}" / module.built_by_release
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        # -s -w: without what only a debugger reads, half the size.
+        version = f"-s -w -X {module.version_variable}={module.version}" if module.version_variable else "-s -w"
+        build = ("build", "-mod=readonly", "-modcacherw", "-trimpath")
+        tags = ("-tags", ",".join(module.tags))
+        _go(module, work, *build, *tags, "-ldflags", version, "-o", f"{new}/built/", *module.packages)
+        for program in Path(new, "built").iterdir():
+            program.rename(module.built / program.name)
 
 
 def _go(module: Module, work: Path, *command: str) -> str:
     """What the pinned Go prints, which keeps what it downloads and compiles in `work`; GoProgramsError if it fails."""
+    scratch = work / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
     result = _run(
         [str(_toolchain()), *command],
         folder=module.folder,
         GOTOOLCHAIN="local",  # the pinned Go, not another that it would download
         GOPATH=f"{work}/path",
         GOCACHE=f"{work}/compiled",
-        GOTMPDIR=f"{work}/scratch",
+        GOTMPDIR=str(scratch),
+        CGO_ENABLED="0",  # as in releases: without a C compiler, and a program runs on any distribution
     )
     if result.returncode:
         raise GoProgramsError(f"cannot build {module.folder.name} {module.version}: {_complaint(result)}")
@@ -428,17 +451,36 @@ def _cache() -> Path:
     return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "go"
 
 
-def main() -> None:
-    """Build what is missing, one after the other. What can't be built is said, and is for whoever needs it to judge."""
-    for name in {program.module.folder: name for name, program in PROGRAMS.items()}.values():
-        if state(name).name == "built":
-            continue
-        print(f"Building {name} ({PROGRAMS[name].module.build_time})", flush=True)
-        try:
-            path(name)
-        except GoProgramsError as error:
-            print(f"  {error}", flush=True)
+def main(*arguments: str) -> int:
+    """Build what is missing. What can't be built is printed, and fails only the tests that need it."""
+    parser = argparse.ArgumentParser(prog="python -m tools.go_programs", description="Build Go programs.")
+    parser.add_argument("layer", nargs="?", choices=("quick", "system", "all"), default="all")
+    layers = ("quick", "system", "all")
+    wanted = layers[: layers.index(parser.parse_args(arguments).layer) + 1]
+    names = {program.module.folder: name for name, program in PROGRAMS.items() if program.module.layer in wanted}
+    missing = [name for name in names.values() if state(name).name != "built"]
+    if missing:
+        with _shared_work(), ThreadPoolExecutor(_builds_at_once()) as builders:
+            list(builders.map(_build_and_print, missing))
+    return 0
+
+
+def _build_and_print(name: str) -> None:
+    module = PROGRAMS[name].module
+    print(f"Building {module.folder.name} ({module.build_time})", flush=True)
+    began = time.monotonic()
+    try:
+        path(name)
+        print(f"Built {module.folder.name} in {time.monotonic() - began:.0f} s", flush=True)
+    except GoProgramsError as error:
+        print(f"  {error}", flush=True)
+
+
+def _builds_at_once() -> int:
+    """As many as there are CPUs, if there is memory for them."""
+    free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    return max(1, min(os.cpu_count() or 1, int(free[1]) * 1024 // MEMORY_PER_BUILD if free else 1))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(*sys.argv[1:]))

@@ -49,16 +49,17 @@ def test_the_programs_of_a_module_are_built_together_and_once(go: Go) -> None:
         return go_programs.path(name)
 
     with ThreadPoolExecutor() as builders:
-        paths = list(builders.map(path, ["prometheus3", "promtool3", "prometheus3"]))
-    assert [path.name for path in paths] == ["prometheus", "promtool", "prometheus"]
+        paths = list(builders.map(path, ["vmagent", "vmauth", "vmagent"]))
+    assert [path.name for path in paths] == ["vmagent", "vmauth", "vmagent"]
     assert all(path.is_file() for path in paths)
     assert len(go.builds()) == 1
 
 
 def test_nothing_but_the_programs_is_left(go: Go) -> None:
     go.go_on()
-    built = go_programs.path("prometheus3").parent
-    assert {file.name for file in built.iterdir()} == {"prometheus", "promtool", ".lock"}
+    built = go_programs.path("vmauth").parent
+    assert {file.name for file in built.iterdir()} == {"vmagent", "vmauth", ".lock"}
+    assert not (built.parent / "work").exists()
 
 
 def test_a_failed_build_says_why_and_what_it_had_done_counts_the_next_time(go: Go) -> None:
@@ -74,22 +75,22 @@ def test_a_failed_build_says_why_and_what_it_had_done_counts_the_next_time(go: G
 
 def test_all_that_is_missing_is_built_whatever_fails(go: Go, capsys: pytest.CaptureFixture[str]) -> None:
     go.go_on()
-    go_programs.path("sloth")
+    go_programs.path("vegeta")
     go.go_on("main.go:7:2: no such package\n")
     go_programs.main()
-    modules = {program.module.folder.name for program in PROGRAMS.values()} - {"sloth"}
+    modules = {program.module.folder.name for program in PROGRAMS.values()} - {"vegeta"}
     assert capsys.readouterr().out.count("cannot build") == len(modules)
     go.go_on()
     go_programs.main()
-    # The stand-in has no files of a release to embed.
-    built = {name: program for name, program in PROGRAMS.items() if not program.module.built_by_release}
+    # The stand-in has no files of a release to embed, or to cut.
+    built = {name for name, program in PROGRAMS.items() if not (program.module.built_by_release or program.module.cuts)}
     assert {go_programs.state(name).name for name in built} == {"built"}
 
 
 def test_no_network_is_reported(go: Go) -> None:
     go.go_on('go: module: Get "https://example.org/": dial tcp: lookup example.org: no such host\n')
     with pytest.raises(GoProgramsError, match="check the network"):
-        go_programs.path("sloth")
+        go_programs.path("vegeta")
 
 
 def test_too_small_a_disk_is_reported_before_it_is_full(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:

