@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from tests.distributions.chroots import DEBIAN_11, Release
 from tests.distributions.machine import Machine
 from tests.support import disk
 from tests.support.disk import Image
+from tests.support.needs import need, need_root
 
 SYSTEM = ("dbus", "initramfs-tools", "iproute2", "kmod", "procps", "systemd-sysv", "udev")
 KERNEL = "linux-image-cloud-amd64"  # the same scheduler with fewer drivers; boots faster
@@ -23,14 +22,10 @@ class BuildError(Exception):
     """The image can't be built; the message says which command failed and what it printed."""
 
 
-def why_not_here() -> str | None:
-    """Why this machine can't boot other releases, and what to do about it; None if it can."""
-    if os.geteuid() != 0:
-        return "other releases are built by root: run this as root"
-    brings = {"qemu-system-x86": "qemu-system-x86_64", "debootstrap": "debootstrap", "e2fsprogs": "mke2fs"}
-    if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
-        return f"other kernels need: apt-get install --no-install-recommends {' '.join(missing)}"
-    return None
+def need_emulation() -> None:
+    """Skip where this machine can't boot other releases."""
+    need_root("builds other releases")
+    need(qemu_system_x86="qemu-system-x86_64", debootstrap="debootstrap", e2fsprogs="mke2fs")
 
 
 def image(release: Release) -> Image:
