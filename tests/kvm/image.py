@@ -5,15 +5,14 @@ They are systemd, libvirt, QEMU, Debian's own kernel, and what the exporters nee
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support import disk
 from tests.support.disk import Image
+from tests.support.needs import missing, need, need_root
 
 SUITE = "bookworm"
 BUILD_SECONDS = 900
@@ -30,21 +29,12 @@ class BuildError(Exception):
     """The image can't be built; the message says which command failed and what it printed."""
 
 
-def why_not_here() -> str | None:
-    """Why this machine can't emulate a KVM host, and what to do about it; None if it can."""
-    if os.geteuid() != 0:
-        return "the KVM host's disk is built by root: run this as root"
-    brings = {
-        "qemu-system-x86": "qemu-system-x86_64",
-        "nasm": "nasm",
-        "mmdebstrap": "mmdebstrap",
-        "e2fsprogs": "mke2fs",
-    }
-    if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
-        return f"the emulated KVM host needs: apt-get install --no-install-recommends {' '.join(missing)}"
+def need_emulation() -> None:
+    """Skip where this machine can't emulate a KVM host."""
+    need_root("builds the KVM host's disk")
+    need(qemu_system_x86="qemu-system-x86_64", nasm="nasm", mmdebstrap="mmdebstrap", e2fsprogs="mke2fs")
     if not _sources():
-        return "this machine's apt has no mirror of Debian to build the KVM host from"
-    return None
+        missing("this machine's apt has no mirror of Debian to build the KVM host from")
 
 
 def image() -> Image:

@@ -16,10 +16,18 @@ def missing(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def lacking(**brings: str) -> str | None:
+    """What to do for these programs, each by the Debian package that brings it (with underscores for hyphens)."""
+    packages = sorted({package for package, program in brings.items() if shutil.which(program) is None})
+    return (
+        f"needs: apt-get install --no-install-recommends {' '.join(packages).replace('_', '-')}" if packages else None
+    )
+
+
 def need(**brings: str) -> None:
-    """Each program, by the Debian package that brings it (with underscores for hyphens)."""
-    if lacking := sorted({package for package, program in brings.items() if shutil.which(program) is None}):
-        missing(f"needs: apt-get install --no-install-recommends {' '.join(lacking).replace('_', '-')}")
+    """Each of these programs."""
+    if reason := lacking(**brings):
+        missing(reason)
 
 
 def need_root(why: str) -> None:
