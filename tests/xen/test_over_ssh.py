@@ -15,17 +15,18 @@ import pytest
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.support.pages import Series
+from tests.support.reporting import Report
+from tests.support.waiting import wait_for
 from tests.xen.dom0_sshd import sshd_in
+from tests.xen.exporters import Page, SecondExporter, second_exporter_in
 from tests.xen.host import GUESTS, XenHost
-from tests.xen.pages import Page
-from tests.xen.second_exporter import SecondExporter, second_exporter_in
 from tools import programs
 from virtscope.ssh import authorized_key, xen_host
 from virtscope.ssh.child import Room
 from virtscope.ssh.connection import Connection
 from virtscope.toolkit.collect import SourceError
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test also builds and boots
+pytestmark = pytest.mark.long
 
 READINGS = 5  # even with all guests paused, Dom0 itself may send them a packet while we look
 ROUNDS = 12
@@ -43,14 +44,15 @@ class OverSsh:
 
     def page(self) -> Page:
         """A scrape; in emulation, a new connection may take longer than ssh waits for it."""
-        deadline = time.monotonic() + CONNECTION_SECONDS
-        while True:
-            url = "/probe?module=xen&target=dom0"
-            answer = self.exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50")
-            if answer.status_code == 200:
-                return Page.parse(answer.text)
-            assert (answer.status_code, time.monotonic() < deadline) == (503, True), answer.text
-            time.sleep(1)
+        url = "/probe?module=xen&target=dom0"
+        answer = wait_for(
+            lambda: self.exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50"),
+            CONNECTION_SECONDS,
+            every=1,
+            until=lambda answer: answer.status_code != 503,
+        )
+        assert answer.status_code == 200, answer.text
+        return Page.parse(answer.text)
 
 
 class Account:
@@ -121,13 +123,8 @@ def inside(xen: XenHost) -> Iterator[SecondExporter]:
 
 def wait_for_xl(read: Callable[[], Page]) -> None:
     """Return once all guests have what xl knows of them."""
-    deadline = time.monotonic() + XL_SECONDS
-    while True:
-        page = read()
-        if all(page.all("xen_domain_scheduler_weight", domain=guest.name) for guest in GUESTS):
-            return
-        assert time.monotonic() < deadline, page.all("xentop_source_up")
-        time.sleep(1)
+    weight = "xen_domain_scheduler_weight"
+    wait_for(read, XL_SECONDS, every=1, until=lambda page: all(page.all(weight, domain=guest.name) for guest in GUESTS))
 
 
 def shown(page: Page) -> Series:
@@ -184,7 +181,7 @@ def test_after_an_end_of_sshd_s_session_it_comes_back(xen: XenHost, over_ssh: Ov
     assert over_ssh.page().value("xentop_source_up", source="xentop") == 1
 
 
-def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str], None]) -> None:
+def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Report) -> None:
     """Beside others there, in turns, the least of each: in emulation times mean nothing, ratios something."""
     xentop_exporter, node_exporter, shell = (
         Account(xen, name) for name in ("xentop-exporter", "node_exporter", "shell")
@@ -201,6 +198,10 @@ def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str]
     def ask(request: str) -> None:
         connection.ask(request, time.monotonic() + 50)
 
+    def connected() -> bool:
+        ask("xen")
+        return True
+
     def run(command: str) -> None:
         xen.dom0(f"sh -c '{shell.enter}; exec {command}'")
 
@@ -215,7 +216,7 @@ def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str]
     }
     try:
         xen.dom0(f"for i in $(seq 60); do {fetch} && exit; sleep 1; done; cat /var/log/node_exporter; exit 1", 120)
-        wait_until_connected(lambda: ask("xen"))
+        wait_for(connected, CONNECTION_SECONDS, every=1, not_yet=(SourceError,))
         rounds = [{name: account.of(scrape) for name, (account, scrape) in measured.items()} for _ in range(ROUNDS)]
     finally:
         connection.close()
@@ -225,16 +226,6 @@ def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str]
         ratio = milliseconds / least["node_exporter"]
         report(f"CPU of Dom0, {name}: {milliseconds:.0f} ms, {ratio:.2f} times node_exporter's")
     assert all(least.values())
-
-
-def wait_until_connected(ask: Callable[[], None]) -> None:
-    deadline = time.monotonic() + CONNECTION_SECONDS
-    while True:
-        try:
-            return ask()
-        except SourceError:
-            assert time.monotonic() < deadline
-            time.sleep(1)
 
 
 def pid_of(xen: XenHost, command: str) -> str:
