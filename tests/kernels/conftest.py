@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.distributions.chroots import MissingError
-from tests.kernels.image import need_emulation
 from tests.kernels.machine import Machine, Setup, booted
+from tests.support.disk import need_emulation
 from tests.support.needs import missing
 from tests.support.reporting import Report, pytest_terminal_summary, report
 from tests.xen.package import exporter_as_tar

@@ -11,11 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.distributions.chroots import DEBIAN_12
 from tests.kvm.guests import BURN, DISK, Load, assemble, duty
-from tests.support.disk import Image
+from tests.support import disk
 from tests.support.emulated import EmulatedMachine, log_of
 from tests.support.privileges import capabilities, unprivileged
 
+PACKAGES = (
+    *("libvirt-clients", "libvirt-daemon-driver-qemu", "libvirt-daemon-system", "polkitd", "qemu-system-x86"),
+    "libbpf1",
+)
+MODULES = ("kvm_amd", "vhost_net", "tun")  # loaded at boot
 EXPORTER_PORT = 10297
 SCHED_PORT = 10298
 SECONDS = 240  # for slow operations, in emulation
@@ -73,9 +79,9 @@ class LibvirtHost:
 
     def create(self, domain: Domain, workdir: Path) -> None:
         """Defines and starts a domain."""
-        disk = workdir / f"{domain.name}.img"
-        assemble(domain.load, disk)
-        self.machine.put(f"/var/lib/libvirt/images/{disk.name}", disk.read_bytes())
+        image = workdir / f"{domain.name}.img"
+        assemble(domain.load, image)
+        self.machine.put(f"/var/lib/libvirt/images/{image.name}", image.read_bytes())
         self.machine.put("/root/create-domain", (Path(__file__).parent / "inside" / "create-domain").read_bytes())
         what = shlex.join([domain.name, domain.metadata, domain.cputune])
         self.run(f"sh /root/create-domain {what}", DOMAIN_SECONDS)
@@ -106,11 +112,12 @@ class LibvirtHost:
 
 
 @contextlib.contextmanager
-def booted(image: Image, workdir: Path, domains: Sequence[Domain] = DOMAINS) -> Iterator[LibvirtHost]:
-    """The host with these domains running. Raises MachineError."""
-    disk = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
+def booted(workdir: Path, domains: Sequence[Domain] = DOMAINS) -> Iterator[LibvirtHost]:
+    """The host with these domains running. Raises MachineError. The first time, its disk is built."""
+    image = disk.debian("kvm", Path(__file__), DEBIAN_12, "linux-image-amd64", *PACKAGES, loaded=MODULES)
+    drive = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
     kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))
-    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT, SCHED_PORT], [*HARDWARE, *disk, *kernel]) as machine:
+    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT, SCHED_PORT], [*HARDWARE, *drive, *kernel]) as machine:
         host = LibvirtHost(machine)
         for domain in domains:
             host.create(domain, workdir)

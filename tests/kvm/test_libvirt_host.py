@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tests.kvm.image import image, need_emulation
 from tests.kvm.libvirt_host import CAPPED, DATABASE, DOMAINS, INSTANCE, SECONDS, Domain, LibvirtHost, booted
+from tests.support.disk import need_emulation
 from tests.support.pages import Page
 from tests.support.reporting import Report
 from tests.support.waiting import wait_for
@@ -40,7 +40,7 @@ def host(
     workdir = tmp_path_factory.mktemp("libvirt-host")
     exporter = exporter_as_tar(workdir)
     begun = time.monotonic()
-    with booted(image(), workdir) as found:
+    with booted(workdir) as found:
         found.start_exporters(exporter)
         report(f"the libvirt host with {len(DOMAINS)} domains and the exporter: {time.monotonic() - begun:.0f} s")
         page_with(found, lambda page: len(page.all("kvm_guest_block_read_bytes_total")) == len(DOMAINS))

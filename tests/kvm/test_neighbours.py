@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.kvm.guests import BURN
-from tests.kvm.image import image, need_emulation
 from tests.kvm.libvirt_host import SECONDS, Domain, LibvirtHost, booted
+from tests.support.disk import need_emulation
 from tests.support.pages import Page
 from tests.support.reporting import Report
 from tests.xen.package import exporter_as_tar
@@ -41,7 +41,7 @@ def host(
     need_emulation()
     workdir = tmp_path_factory.mktemp("neighbours")
     exporter = exporter_as_tar(workdir)
-    with booted(image(), workdir, GUESTS) as found:
+    with booted(workdir, GUESTS) as found:
         found.start_exporters(exporter, sched=True)
         failed = request.session.testsfailed
         yield found
