@@ -24,11 +24,13 @@ BASE = Machine("server1", "base", "for the test")
 
 def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     trixie, suse = {"ID": "debian", "VERSION_CODENAME": "trixie"}, {"ID": "opensuse-leap"}
+    noble = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}  # the image is Debian's
     port = {"PROMETHEUS_PORT": "19090"}
     given = {"COMPOSE_PROFILES": "", "DEBIAN_RELEASE": "bookworm"}
     for machine, system, environment, docker, passed in (
         (DOM0, trixie, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched", "DEBIAN_RELEASE": "trixie"}),
         (DOM0, suse, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
+        (DOM0, noble, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
         (OPENVZ, trixie, {}, 23, {"COMPOSE_PROFILES": "openvz,perf,sched"}),
         (BASE, trixie, port, 23, {**port, "COMPOSE_PROFILES": "perf,sched"}),
         # A Docker that doesn't know CAP_PERFMON is given no container with it.

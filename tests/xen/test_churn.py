@@ -9,7 +9,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -66,21 +66,18 @@ class Account:
     of_ended: dict[str, float]  # by domain id: what they used in their whole lives, a part of guests
 
 
-@dataclass(frozen=True)
-class Churn:
-    lives: list[Life]
-    account: Account
+Churn: TypeAlias = tuple[list[Life], Account]
+
+
+@pytest.fixture(scope="module")
+def lives(churn: Churn) -> list[Life]:
+    return churn[0]
 
 
 def seconds_by_xl(listed: str) -> dict[str, float]:
     """CPU seconds by domain id, from `xl list`: name (any text), id, memory, vCPUs, state, seconds."""
     rows = [line.split() for line in listed.splitlines()]
     return {row[-5]: float(row[-1]) for row in rows if row[-1] != "Time(s)"}
-
-
-@pytest.fixture(scope="module")
-def lives(churn: Churn) -> list[Life]:
-    return churn.lives
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +101,8 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
         limit = (guest.memory + 1) * MIB  # libxl's LIBXL_MAXMEM_CONSTANT on top
         alive.append(Life(guest.name, domid, limit, created, time.time(), 0, 0))
         # However many scrapes come too late: both sources are asked while it is there.
-        since = time.time()
-        watcher.wait_for(f'count(timestamp(up{{job="xentop"}} == 1) > {since}) == 2', seconds=120)
+        up = 'up{job="xentop"}'
+        watcher.wait_for(f"count({up} == 1 and timestamp({up}) > {time.time()}) == 2", seconds=120)
         while len(alive) > (ALIVE if number < GUESTS - 1 else 0):
             ending, begun = alive.pop(0), time.time()
             # What it has used is listed until the end: it still runs when `xl destroy` begins, and that doesn't wait
@@ -126,7 +123,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     time.sleep(3 * INTERVAL)  # for scrapes after the last guest has gone
     there_all_along = sum(at_last[domid] - seconds for domid, seconds in at_first.items() if domid != "0")
     guests = sum(of_ended.values()) + there_all_along
-    return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests, of_ended))
+    return over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests, of_ended)
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +131,11 @@ def watcher(
     xen: XenHost, text_exporter: SecondExporter, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Prometheus]:
     """Scrapes both sources; `host` is library or text."""
-    folder: Path = tmp_path_factory.mktemp("watcher")
     targets = [
         {"targets": [address], "labels": {"host": host, "platform": "xen"}}
         for host, address in (("library", xen.exporter), ("text", text_exporter.address))
     ]
-    with Prometheus(folder, {"xentop": targets}, interval=f"{INTERVAL}s") as prometheus:
+    with Prometheus(tmp_path_factory.mktemp("watcher"), {"xentop": targets}, interval=f"{INTERVAL}s") as prometheus:
         yield prometheus
 
 
@@ -246,7 +242,7 @@ def seconds_guessed(watcher: Prometheus, of_ended: dict[str, float]) -> float:
 
 def test_cpu_is_what_xl_reports_for_running_and_ended_guests(watcher: Prometheus, churn: Churn, report: Report) -> None:
     """Over the whole time, minute by minute, as each rate covers the minute before it."""
-    account = churn.account
+    _, account = churn
     minutes = [
         account.begun + MINUTE * (1 + number) for number in range(round((account.ended - account.begun) / MINUTE))
     ]

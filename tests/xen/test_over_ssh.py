@@ -150,18 +150,13 @@ def test_the_same_metrics_and_values_as_on_the_host(xen: XenHost, over_ssh: Over
                 break
         else:
             pytest.fail(f"values changed during each of {READINGS} readings")
+    assert over_ssh.page().labels("xentop_source_info", "detail") >= {
+        f"ssh:dom0:{xen_host.XENTOP}, networks from {xen_host.NET_DEV}"
+    }
     assert there.keys() == here.keys()
     assert of_guests(there) == of_guests(here)
     for name in ("domain_cpu_seconds_total", "domain_network_receive_bytes_total", "domain_scheduler_weight"):
         assert sum(value for key, value in of_guests(there).items() if key[0] == f"xen_{name}"), "zeros prove nothing"
-
-
-def test_it_says_where_its_values_come_from(over_ssh: OverSsh) -> None:
-    page = over_ssh.page()
-    details = {sample.labels["detail"] for sample in page.all("xentop_source_info", source="xentop")}
-    assert details == {f"ssh:dom0:{xen_host.XENTOP}, networks from {xen_host.NET_DEV}"}
-    [host] = page.all("xen_host_info")
-    assert host.labels["version"].startswith("4.17.")
 
 
 def test_the_key_does_nothing_else(xen: XenHost, sshd: Dom0Sshd) -> None:
@@ -172,13 +167,6 @@ def test_the_key_does_nothing_else(xen: XenHost, sshd: Dom0Sshd) -> None:
     assert ended.stdout.startswith(f"virtscope 1\n{nothing}{nothing}xl list -v ")
     assert GUESTS[0].name in ended.stdout
     xen.dom0("test ! -e /touched")
-
-
-def test_after_an_end_of_sshd_s_session_it_comes_back(xen: XenHost, over_ssh: OverSsh) -> None:
-    assert over_ssh.page().value("xentop_source_up", source="xentop") == 1
-    session = xen.dom0("pidof sshd").split()
-    xen.dom0(f"for each in {' '.join(session)}; do [ $each = $(cat /run/sshd.pid) ] || kill $each; done")
-    assert over_ssh.page().value("xentop_source_up", source="xentop") == 1
 
 
 def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Report) -> None:

@@ -281,13 +281,3 @@ def test_what_is_forbidden_root_can_do(debian: Debian) -> None:
         if what in {"set the clock", "set the host's name", "write to sysctl", "mount"}:
             continue  # it would stay so
         debian.must(command)
-
-
-def test_purged_nothing_of_it_runs(debian: Debian) -> None:
-    debian.must(f"systemctl start {' '.join(EXPORTERS)}", 300)
-    debian.must(f"dpkg --purge {' '.join(EXPORTERS)} virtscope-common", 600)
-    assert "exporter" not in debian.must("systemctl list-units --all --plain --no-legend")
-    assert debian.must("find /etc /usr /run /var/lib/systemd -xdev -name '*-exporter*'") == ""
-    assert "virtscope" not in debian.must(
-        "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done; cat /etc/group"
-    )
