@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.distributions.chroots import DEBIAN_12
-from tests.packages.conftest import FIXTURE, CleanHost, Packages
+from tests.packages.conftest import Packages
 from tests.support.needs import need
-from tests.support.ports import free_port
 from tests.support.privileges import UNITS, directives
 from tools import deb
 from tools.exporters import PROGRAMS
@@ -84,44 +81,3 @@ def block_of(page: str, after: str) -> str:
     """The first indented example of a man page, in roff, after these words."""
     block = page.partition(after)[2].partition(".RS\n")[2].partition("\n.RE")[0]
     return block.replace("\\-", "-").replace("\\e", "\\")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
-def test_a_host_watched_over_ssh_by_the_man_page_alone(host: CleanHost, packages: Packages) -> None:
-    """The host is the same machine, by an sshd of its own."""
-    host.install(packages.now, "ssh-exporter")
-    host.apt("install --no-install-recommends curl openssh-server")
-    port, own_port = free_port(), free_port()
-    host.must(f"mkdir -p /run/sshd && /usr/sbin/sshd -o ListenAddress=127.0.0.1 -o Port={port}")
-    shutil.copytree(FIXTURE, host.root / "srv/proc")
-
-    page = host.must("dpkg-deb --fsys-tarfile /srv/ssh-exporter_*.deb | tar -xO ./usr/share/man/man1/*.gz | zcat")
-    commands = block_of(page, '.SH "WATCHED HOSTS"').replace("dom0.example.org", "127.0.0.1")
-    commands = commands.replace("ssh-keyscan", f"ssh-keyscan -p {port}").replace("User root", f"User root\nPort {port}")
-    home = "/var/lib/ssh-exporter/.ssh"
-    host.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nln -s /etc/planted {home}/config")
-    assert host.run("sh /srv/commands").returncode != 0  # root follows no link in a folder of another user's
-    host.must(f"test ! -e /etc/planted; rm {home}/*")
-    said = host.must("sh /srv/commands 2>&1")
-    assert host.must(f"stat -c %U {home}/*") == "ssh-exporter\n" * 4
-    fingerprint = host.must("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
-    assert fingerprint in said
-    [line] = [line for line in said.splitlines() if line.startswith("restrict,command=")]
-    keys = host.root / "root/.ssh/authorized_keys"
-    keys.parent.mkdir(mode=0o700, exist_ok=True)
-    keys.write_text(line.replace("proc=/proc", "proc=/srv/proc") + "\n")
-
-    unit = directives(UNITS / "ssh-exporter.service")
-    start = unit["ExecStart"][0].replace("/opt/virtscope/bin/", "").replace("$ARGS", "--vzlist.interval=0")
-    prefix = "SHELL=/bin/sh setsid setpriv --reuid ssh-exporter --regid virtscope --clear-groups --no-new-privs"
-    host.must(f"{prefix} --bounding-set=-all {start} --web.listen-address=127.0.0.1:{own_port} >/srv/log 2>&1 &")
-    ask = re.findall(r"^curl '.*/probe.*", page.replace("\\-", "-"), re.MULTILINE)[0]
-    ask = (
-        ask.replace("10295", str(own_port))
-        .replace("module=xen", "module=openvz")
-        .replace("dom0.example.org", "127.0.0.1")
-    )
-    retry = f"--silent --retry {START_SECONDS} --retry-delay 1 --retry-connrefused"
-    probed = host.must(f"curl {retry} {ask.removeprefix('curl ')}")
-    assert "\nvestat_up 1.0\n" in probed, host.must("cat /srv/log")
