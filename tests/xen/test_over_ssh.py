@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import subprocess
@@ -34,25 +33,6 @@ CONNECTION_SECONDS, XL_SECONDS = 120, 300
 NODE_EXPORTER = "127.0.0.1:9100"
 # About the exporter and its machine: how long it took, what it read, what its child did.
 OF_ITSELF = re.compile(r"process_|xentop_(?!up$|source_up$)")
-
-
-@dataclass(frozen=True)
-class OverSsh:
-    """ssh-exporter on this machine, which watches Dom0."""
-
-    exporter: RunningExporter
-
-    def page(self) -> Page:
-        """A scrape; in emulation, a new connection may take longer than ssh waits for it."""
-        url = "/probe?module=xen&target=dom0"
-        answer = wait_for(
-            lambda: self.exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50"),
-            CONNECTION_SECONDS,
-            every=1,
-            until=lambda answer: answer.status_code != 503,
-        )
-        assert answer.status_code == 200, answer.text
-        return Page.parse(answer.text)
 
 
 class Account:
@@ -88,30 +68,36 @@ class Dom0Sshd:
     folder: Path
     account: Account
 
-    @contextlib.contextmanager
-    def watched(self, xl_interval: str) -> Iterator[OverSsh]:
-        flags = (f"--hosts.file={self.folder}/hosts", f"--ssh.config.file={self.folder}/config")
-        environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
-        with RunningExporter(
-            self.folder, *flags, f"--xl.interval={xl_interval}", environment=environment, package="virtscope.ssh"
-        ) as exporter:
-            yield OverSsh(exporter)
-
 
 @pytest.fixture(scope="module")
 def sshd(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dom0Sshd]:
     """Started with the line in authorized_keys as docs/agentless.md has it made."""
     folder = tmp_path_factory.mktemp("ssh")
     account = Account(xen, "sshd")
-    (folder / "hosts").write_text("dom0\n")
     with sshd_in(xen, folder, authorized_key.line, root="forced-commands-only", first=account.enter):
         yield Dom0Sshd(folder, account)
 
 
 @pytest.fixture
-def over_ssh(sshd: Dom0Sshd) -> Iterator[OverSsh]:
-    with sshd.watched(xl_interval="5s") as exporter:
-        yield exporter
+def over_ssh(sshd: Dom0Sshd) -> Iterator[Callable[[], Page]]:
+    """A scrape by ssh-exporter here; in emulation, a new connection may take longer than ssh waits for it."""
+    (sshd.folder / "hosts").write_text("dom0\n")
+    flags = (f"--hosts.file={sshd.folder}/hosts", f"--ssh.config.file={sshd.folder}/config", "--xl.interval=5s")
+    environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
+    with RunningExporter(sshd.folder, *flags, environment=environment, package="virtscope.ssh") as exporter:
+
+        def page() -> Page:
+            url = "/probe?module=xen&target=dom0"
+            answer = wait_for(
+                lambda: exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50"),
+                CONNECTION_SECONDS,
+                every=1,
+                until=lambda answer: answer.status_code != 503,
+            )
+            assert answer.status_code == 200, answer.text
+            return Page.parse(answer.text)
+
+        yield page
 
 
 @pytest.fixture(scope="module")
@@ -137,20 +123,22 @@ def of_guests(series: Series) -> Series:
     return {key: value for key, value in series.items() if names & set(dict(key[1]).values())}
 
 
-def test_the_same_metrics_and_values_as_on_the_host(xen: XenHost, over_ssh: OverSsh, inside: SecondExporter) -> None:
-    wait_for_xl(over_ssh.page)
+def test_the_same_metrics_and_values_as_on_the_host(
+    xen: XenHost, over_ssh: Callable[[], Page], inside: SecondExporter
+) -> None:
+    wait_for_xl(over_ssh)
     wait_for_xl(inside.page)
     with xen.paused():
         for _ in range(READINGS):
             time.sleep(6)  # until xl and xentop have seen the pause
             before = shown(inside.page_from_now())
-            there = shown(over_ssh.page())
+            there = shown(over_ssh())
             here = shown(inside.page_from_now())
             if of_guests(before) == of_guests(here):
                 break
         else:
             pytest.fail(f"values changed during each of {READINGS} readings")
-    assert over_ssh.page().labels("xentop_source_info", "detail") >= {
+    assert over_ssh().labels("xentop_source_info", "detail") >= {
         f"ssh:dom0:{xen_host.XENTOP}, networks from {xen_host.NET_DEV}"
     }
     assert there.keys() == here.keys()
