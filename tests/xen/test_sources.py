@@ -78,7 +78,7 @@ def test_a_killed_xentop_is_restarted(xen: XenHost, text_exporter: SecondExporte
     before = text_exporter.wait_until(up=True).value(starts)
     killed = text_exporter.child()
     xen.dom0(f"kill -9 {killed}")
-    text_exporter.page_with(lambda page: page.value(starts) > before and page.value("xentop_up") == 1)
+    text_exporter.page_with(lambda page: page.value("xentop_up") == 1 and page.value(starts) > before)
     assert text_exporter.child() != killed
 
 
