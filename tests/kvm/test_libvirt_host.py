@@ -16,7 +16,7 @@ from tests.support.waiting import wait_for
 from tests.xen.package import exporter_as_tar
 from virtscope.kvm.guests import COUNTERS
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test also builds and boots
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # the first test also builds and boots
 
 TICK = 0.01
 ROUNDED = 1e-6
@@ -36,7 +36,7 @@ def host(
     tmp_path_factory: pytest.TempPathFactory, report: Report, request: pytest.FixtureRequest
 ) -> Iterator[LibvirtHost]:
     """The host with its domains, and the exporter on it."""
-    need_emulation()
+    need_emulation(nasm="nasm")
     workdir = tmp_path_factory.mktemp("libvirt-host")
     exporter = exporter_as_tar(workdir)
     begun = time.monotonic()

@@ -20,7 +20,7 @@ from tests.support.reporting import Report
 from tests.xen.package import exporter_as_tar
 from virtscope.kvm.guests import COUNTERS
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test also builds and boots
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # the first test also builds and boots
 
 ON_ONE_CPU = (
     "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='1'/>"
@@ -38,7 +38,7 @@ def host(
     tmp_path_factory: pytest.TempPathFactory, report: Report, request: pytest.FixtureRequest
 ) -> Iterator[LibvirtHost]:
     """The host with both guests and both exporters."""
-    need_emulation()
+    need_emulation(nasm="nasm")
     workdir = tmp_path_factory.mktemp("neighbours")
     exporter = exporter_as_tar(workdir)
     with booted(workdir, GUESTS) as found:

@@ -69,10 +69,10 @@ def cached(kind: str, inputs: Sequence[Path], build: Callable[[Path], None], *, 
     return built
 
 
-def need_emulation() -> None:
-    """Skip where no Debian can be built, or not be emulated."""
+def need_emulation(**brings: str) -> None:
+    """Skip where no Debian can be built, or not be emulated, or one of these programs is missing."""
     need_root("builds a Debian")
-    need(qemu_system_x86="qemu-system-x86_64", debootstrap="debootstrap", e2fsprogs="mke2fs")
+    need(qemu_system_x86="qemu-system-x86_64", debootstrap="debootstrap", e2fsprogs="mke2fs", **brings)
 
 
 def debian(kind: str, code: Path, release: Release, kernel: str, *packages: str, loaded: Sequence[str] = ()) -> Image:
