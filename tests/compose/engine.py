@@ -94,7 +94,7 @@ def running_engine() -> Iterator[Engine]:
     """
     need_root("may start a Docker engine of the tests' own")
     need(docker_io="dockerd", docker_cli="docker", util_linux="unshare")
-    data = cache("docker")
+    data = cache("docker").resolve()  # runc takes no path with a link in it
     data.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="docker-"))  # short: the kernel takes no long paths for sockets
     try:
