@@ -115,7 +115,7 @@ class EmulatedMachine:
     def start_exporter(self, module: str, port: int, flags: str = "", *, before: str = "") -> None:
         """Starts virtscope.MODULE, with `before` before its command, and waits until it answers; it logs to log_of."""
         command = f"{before} python3 -m virtscope.{module} --web.listen-address=0.0.0.0:{port} {flags}"
-        self.check(f"cd / && PYTHONPATH=/opt/virtscope setsid {command} >{log_of(module)} 2>&1 &")
+        self.check(f"cd /; PYTHONPATH=/opt/virtscope setsid {command} >{log_of(module)} 2>&1 &")
         wait_for(
             lambda: requests.get(f"http://{self.forwarded[port]}/-/healthy", timeout=5).ok,
             EXPORTER_SECONDS,
