@@ -86,16 +86,15 @@ def over_ssh(sshd: Dom0Sshd) -> Iterator[Callable[[], Page]]:
     environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
     with RunningExporter(sshd.folder, *flags, environment=environment, package="virtscope.ssh") as exporter:
 
-        def page() -> Page:
+        def probe() -> tuple[int, str]:
             url = "/probe?module=xen&target=dom0"
-            answer = wait_for(
-                lambda: exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50"),
-                CONNECTION_SECONDS,
-                every=1,
-                until=lambda answer: answer.status_code != 503,
-            )
-            assert answer.status_code == 200, answer.text
-            return Page.parse(answer.text)
+            answer = exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50")
+            return answer.status_code, answer.text
+
+        def page() -> Page:
+            status, text = wait_for(probe, CONNECTION_SECONDS, every=1, until=lambda answer: answer[0] != 503)
+            assert status == 200, text
+            return Page.parse(text)
 
         yield page
 
