@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import subprocess
@@ -52,25 +51,6 @@ def require_pmu() -> None:
     values = [line.split(",")[0] for line in counted.splitlines() if ",instructions" in line or ",cycles" in line]
     if not (len(values) == 2 and all(value.isdigit() and int(value) > 0 for value in values)):
         pytest.skip(f"no PMU here: perf stat -e instructions,cycles says {values or counted.strip()[:200]}")
-
-
-def test_the_program_has_as_many_instructions_as_the_others_suppose(tmp_path: Path) -> None:
-    """Step by step, by ptrace(2): this needs no PMU."""
-    built = program(tmp_path, loops=1000)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    trace_me, single_step = 0, 9
-    if (pid := os.fork()) == 0:
-        libc.ptrace(trace_me, 0, None, None)
-        os.execv(built, [str(built)])
-    _, status = os.waitpid(pid, 0)
-    steps = 0
-    while os.WIFSTOPPED(status):
-        assert libc.ptrace(single_step, pid, None, None) == 0, os.strerror(ctypes.get_errno())
-        _, status = os.waitpid(pid, 0)
-        steps += 1
-    assert os.WEXITSTATUS(status) == 0
-    assert steps == PER_LOOP * 1000 + AROUND
 
 
 def test_a_program_s_instructions_are_counted_within_a_thousandth(
