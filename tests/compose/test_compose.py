@@ -66,7 +66,7 @@ def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def settings(service: dict[str, Any]) -> list[str]:
-    """All that a program is told."""
+    """The flags and environment of a program."""
     return [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
 
 

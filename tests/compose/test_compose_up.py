@@ -115,7 +115,7 @@ DEMO = "demo: compose up --detach --build " + " ".join([*compose.DEMO_SERVICES, 
 RELOAD = ": compose kill -s SIGHUP "
 
 
-CASES = {  # a command, what runs, what `up` starts anew; what Docker is asked to do
+CASES = {  # a command, what runs, what `up` restarts; what Docker is asked to do
     "the stack takes the demo's place": ("up", "demo-prometheus grafana", "", [DOWN, UP]),
     # Rewritten rules, an edited receiver, a new sensor: compose sees none of these change.
     "what goes on reads its files again":
