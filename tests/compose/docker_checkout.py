@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.compose.engine import Engine
 from tests.stack.conftest import Checkout
+from tests.support.waiting import wait_for
 
 PROJECT = "virtscope"
 COMMAND_SECONDS = 1200  # the first time builds images
@@ -47,7 +47,4 @@ class DockerCheckout(Checkout):
         return {service: health for service, _, health in (line.partition(" ") for line in lines)}
 
     def wait_until_healthy(self, expected: Mapping[str, str], seconds: float = 300) -> None:
-        deadline = time.monotonic() + seconds
-        while (found := self.health()) != expected:
-            assert time.monotonic() < deadline, found
-            time.sleep(1)
+        wait_for(self.health, seconds, every=1, until=expected.__eq__)

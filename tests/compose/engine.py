@@ -9,17 +9,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
-
+from tests.support.needs import need, need_root
+from tests.support.waiting import wait_for
 from tools.programs import cache
 
 START_SECONDS = 60
 STOP_SECONDS = 60  # for what still runs in it to end
-LOG_LINES = 15
 
 # In name spaces of its own for mounts and processes, so that nothing of it is left once it has ended, however it ends.
 # Its /run is empty, so compose.yaml's /var/run/docker.sock is this engine's; resolv.conf may be a link into it.
@@ -74,20 +72,8 @@ class Engine:
     def make_image(self, name: str, root: Path, *changes: str) -> None:
         """Make an image of the files below `root`; `changes` are lines of a Dockerfile, such as `USER nobody`."""
         options = [f"--change={change}" for change in changes]
-        files = subprocess.Popen(["tar", "--directory", root, "--create", "."], stdout=subprocess.PIPE)
-        made = subprocess.run(
-            ["docker", "import", *options, "-", name],
-            env={**os.environ, **self.variables},
-            stdin=files.stdout,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert files.stdout is not None
-        files.stdout.close()
-        assert files.wait() == 0
-        assert made.returncode == 0, made.stderr
+        pipe = 'set -o pipefail; tar --directory "$0" --create . | docker import "$@"'
+        self.run(["bash", "-c", pipe, str(root), *options, "-", name], seconds=300)
 
     def clear(self) -> None:
         """Remove all containers, networks and volumes: what a test, or an engine that was killed, has left."""
@@ -106,13 +92,9 @@ def running_engine() -> Iterator[Engine]:
 
     Its images are kept in the cache, so that a Dockerfile is built once as long as what it reads is the same.
     """
-    missing = [program for program in ("dockerd", "docker", "unshare") if shutil.which(program) is None]
-    if missing or os.geteuid() != 0:
-        reason = f"a Docker engine of the tests' own needs root, and {', '.join(missing) or 'all programs are here'}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{reason}: tests/packages.txt")
-        pytest.skip(reason)
-    data = cache("docker")
+    need_root("may start a Docker engine of the tests' own")
+    need(docker_io="dockerd", docker_cli="docker", util_linux="unshare")
+    data = cache("docker").resolve()  # runc takes no path with a link in it
     data.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="docker-"))  # short: the kernel takes no long paths for sockets
     try:
@@ -132,11 +114,8 @@ def _process(data: Path, folder: Path) -> Iterator[None]:
     """dockerd, from when it answers until it has ended."""
     (folder / "daemon.json").write_text("{}")  # not the machine's
     flags = [f"--data-root={data}", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
-    flags += [
-        f"--config-file={folder}/daemon.json",
-        "--host=unix:///run/docker.sock",
-        f"--host=unix://{folder}/docker.sock",
-    ]
+    flags += ["--host=unix:///run/docker.sock", f"--host=unix://{folder}/docker.sock"]
+    flags += [f"--config-file={folder}/daemon.json"]
     # The machine's packet filter and bridges stay as they are; compose makes bridges for a project that asks for some.
     flags += ["--iptables=false", "--ip6tables=false", "--bridge=none"]
     # Before Docker 23, dockerd spares itself from the kernel's OOM killer, which a container may not be allowed to.
@@ -157,7 +136,15 @@ def _process(data: Path, folder: Path) -> Iterator[None]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, "sh", "-ec", BEGIN, "sh", folder, *flags], stdout=log, stderr=log)
     try:
-        _wait_until_it_answers(process, folder)
+        asked = ["docker", "--host", f"unix://{folder}/docker.sock", "version"]
+        wait_for(
+            lambda: (
+                process.poll() is not None or subprocess.run(asked, capture_output=True, check=False).returncode == 0
+            ),
+            START_SECONDS,
+            explain=(folder / "log").read_text,
+        )
+        assert process.poll() is None, (folder / "log").read_text()
         yield
     finally:
         with contextlib.suppress(FileNotFoundError):  # it has ended by itself
@@ -171,13 +158,3 @@ def _process(data: Path, folder: Path) -> Iterator[None]:
         for cgroup in Path("/sys/fs/cgroup").glob("*/docker"):
             with contextlib.suppress(OSError):  # in use by another engine
                 cgroup.rmdir()
-
-
-def _wait_until_it_answers(process: subprocess.Popen[bytes], folder: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    asked = ["docker", "--host", f"unix://{folder}/docker.sock", "version"]
-    while subprocess.run(asked, capture_output=True, check=False).returncode != 0:
-        if process.poll() is not None or time.monotonic() > deadline:
-            said = (folder / "log").read_text(errors="replace").splitlines()[-LOG_LINES:]
-            raise RuntimeError("dockerd does not answer:\n" + "\n".join(said))
-        time.sleep(0.2)

@@ -7,19 +7,20 @@ import grp
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
 from tests.compose import compose_file, images
+from tests.compose.compose_file import CHECKOUT
 from tests.support.privileges import capabilities
 from tools import go_programs, grafana, parts
 from tools.programs import catalogue
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-INSIDE = "/etc/virtscope/"
+Services: TypeAlias = dict[str, dict[str, Any]]
 
+INSIDE = "/etc/virtscope/"
 # How each program is given its address to listen on; a service that is missing here fails the tests.
 LISTENS = {
     "prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
@@ -37,8 +38,6 @@ LISTENS = {
 }
 ENDS = "demo-history"  # the one that serves nothing
 PORTS = {part.port_variable: str(10000 + part.default_port) for part in (*parts.DOCKER_PARTS, *parts.DEMO_PARTS)}
-
-
 OPTIONS = {
     "PROMETHEUS_EXTERNAL_URL": "https://monitor.example.org/prometheus",
     "ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org/alertmanager",
@@ -49,7 +48,7 @@ SET = {**PORTS, **OPTIONS}
 
 
 @pytest.fixture(scope="module")
-def services() -> dict[str, dict[str, Any]]:
+def services() -> Services:
     """All services with every profile on and every variable set, after the tool has filled in variables."""
     return compose_file.services(SET)
 
@@ -66,31 +65,30 @@ def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
     return found
 
 
-def test_the_whole_stack_is_there(services: dict[str, dict[str, Any]]) -> None:
+def settings(service: dict[str, Any]) -> list[str]:
+    """The flags and environment of a program."""
+    return [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
+
+
+def test_the_whole_stack_is_there_and_each_platform_gets_its_own_exporter_only(services: Services) -> None:
     assert set(services) == {*LISTENS, ENDS}
-
-
-def test_each_platform_gets_its_own_exporter_only() -> None:
-    services = yaml.safe_load(compose_file.PATH.read_text())["services"]
-    assert {name: service["profiles"] for name, service in services.items() if "profiles" in service} == {
+    written = yaml.safe_load(compose_file.PATH.read_text())["services"]
+    assert {name: service["profiles"] for name, service in written.items() if "profiles" in service} == {
         **{part.name: [part.platform or part.name.removesuffix("-exporter")] for part in parts.EXPORTERS},
-        **{name: ["demo"] for name in services if name.startswith("demo-")},
+        **{name: ["demo"] for name in written if name.startswith("demo-")},
     }
 
 
-@pytest.mark.parametrize("name", LISTENS)
-def test_listens_on_loopback_at_the_port_asked_for(name: str, services: dict[str, dict[str, Any]]) -> None:
-    service = services[name]
-    # On the host's network nothing is published: what counts is where the program itself listens.
-    assert service["network_mode"] == "host"
-    assert "ports" not in service
-    wanted = LISTENS[name].format(**PORTS)
-    settings = [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
-    assert wanted in settings
-    assert not [setting for setting in settings if "0.0.0.0" in setting or "[::]" in setting]
-
-
-def test_listens_on_loopback_where_the_address_is_a_setting_of_its_own(services: dict[str, dict[str, Any]]) -> None:
+def test_all_listen_on_loopback_at_the_port_asked_for_and_are_checked_there(services: Services) -> None:
+    for name, flag in LISTENS.items():
+        service = services[name]
+        # On the host's network nothing is published: what counts is where the program itself listens.
+        assert (service["network_mode"], "ports" in service) == ("host", False), name
+        assert flag.format(**PORTS) in settings(service), name
+        assert not [setting for setting in settings(service) if "0.0.0.0" in setting or "[::]" in setting], name
+        port = PORTS[re.findall(r"\w+_PORT", flag)[0]]
+        assert service["healthcheck"]["test"][-1].startswith(f"http://127.0.0.1:{port}/"), name
+    # Where the address is a setting of its own:
     assert "--listen_ip=127.0.0.1" in services["cadvisor"]["command"]
     assert services["grafana"]["environment"]["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
     assert "--cluster.listen-address=" in services["alertmanager"]["command"]  # off; by default 0.0.0.0:9094
@@ -98,105 +96,90 @@ def test_listens_on_loopback_where_the_address_is_a_setting_of_its_own(services:
     assert re.findall(r'^\s*listen = "(.*)"$', telegraf, re.MULTILINE) == ["127.0.0.1:${TELEGRAF_PORT:-9273}"]
 
 
-@pytest.mark.parametrize("name", LISTENS)
-def test_health_is_checked_where_the_program_listens(name: str, services: dict[str, dict[str, Any]]) -> None:
-    url = services[name]["healthcheck"]["test"][-1]
-    port = next(re.finditer(r"\w+_PORT", LISTENS[name])).group()
-    assert url.startswith(f"http://127.0.0.1:{PORTS[port]}/")
-
-
-@pytest.mark.parametrize("name", LISTENS)
-def test_pinned_and_confined(name: str, services: dict[str, dict[str, Any]]) -> None:
-    service = services[name]
-    if "build" not in service:
-        # A release for people to read, and what is pulled.
-        assert re.fullmatch(r"\S+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", service["image"])
-    assert service["restart"] == "unless-stopped"
-    assert not service.get("privileged")
-    assert service["cap_drop"] == ["ALL"]
+def test_all_are_pinned_and_confined(services: Services) -> None:
     # root's, less all else: what an exporter's unit gives it, except where it owns the files as root.
-    added = {"CAP_" + name for name in service.get("cap_add", ())}
-    without_perf = {"CAP_SYSLOG"}  # for profiles, and the image has no perf
     as_unit = {part.name for part in parts.EXPORTERS} - {"xentop-exporter"}
-    given = capabilities(name) - without_perf if name in as_unit else set()
-    assert added == given
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["read_only"] is True
-    assert service["logging"]["options"]["max-size"]
-
-
-def test_the_demo_plays_what_its_history_ends_with(services: dict[str, dict[str, Any]]) -> None:
-    history = services[ENDS]
-    assert history["restart"] == "no"
-    (ports,) = [word.removeprefix("--ports=") for word in history["command"] if word.startswith("--ports=")]
-    assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(ports).items()} == {
-        "PROMETHEUS_PORT": PORTS["PROMETHEUS_PORT"],
-        "XENTOP_PORT": PORTS["XENTOP_PORT"],
-        "KVM_PORT": PORTS["KVM_PORT"],
-        "VESTAT_PORT": PORTS["VESTAT_PORT"],
-        "SENSORS_PORT": PORTS["DEMO_PORT"],
-    }
     for name in LISTENS:
-        if name.startswith("demo-"):
-            assert services[name]["depends_on"][ENDS]["condition"] == "service_completed_successfully"
-
-
-def test_the_image_is_built_on_one_exact_release() -> None:
+        service = services[name]
+        if "build" not in service:
+            # A release for people to read, and what is pulled.
+            assert re.fullmatch(r"\S+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", service["image"])
+        added = {"CAP_" + capability for capability in service.get("cap_add", ())}
+        # CAP_SYSLOG is for profiles, and the image has no perf.
+        assert added == (capabilities(name) - {"CAP_SYSLOG"} if name in as_unit else set()), name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert (service["restart"], service["read_only"]) == ("unless-stopped", True), name
+        assert not service.get("privileged"), name
+        assert service["logging"]["options"]["max-size"], name
     bases = re.findall(r"^FROM (\S+)", (CHECKOUT / "exporters/Dockerfile").read_text(), re.MULTILINE)
     assert bases
     assert all(re.fullmatch(r"debian:\$\{DEBIAN_RELEASE\}-\d{8}-slim", base) for base in bases)
 
 
-@pytest.mark.parametrize("name", LISTENS)
-def test_reads_the_configuration_of_the_native_stack(name: str, services: dict[str, dict[str, Any]]) -> None:
+def test_all_read_the_configuration_of_the_native_stack(services: Services) -> None:
     """What is mounted is the checkout's, read-only, and every path that a program is given leads to something."""
-    service = services[name]
-    ours = {target: Path(source) for source, target, _ in mounts(service) if target.startswith(INSIDE)}
-    for source, target, read_only in mounts(service):
-        if source.startswith("/"):
-            assert read_only, f"{target} can be written from inside"
-    for target, folder in ours.items():
-        assert folder == CHECKOUT / target.removeprefix(INSIDE)
-        assert folder.is_dir()
-    settings = [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
-    for setting in settings:
-        if INSIDE in setting:
-            target = setting[setting.index(INSIDE) :]
-            assert any(target.startswith(mounted) for mounted in ours), f"{target} is not mounted"
-            assert (CHECKOUT / target.removeprefix(INSIDE)).exists()
+    for name in LISTENS:
+        service = services[name]
+        ours = {target: Path(source) for source, target, _ in mounts(service) if target.startswith(INSIDE)}
+        for source, target, read_only in mounts(service):
+            assert read_only or not source.startswith("/"), f"{target} can be written from inside {name}"
+        for target, folder in ours.items():
+            assert folder == CHECKOUT / target.removeprefix(INSIDE)
+            assert folder.is_dir()
+        for setting in settings(service):
+            if INSIDE in setting:
+                target = setting[setting.index(INSIDE) :]
+                assert any(target.startswith(mounted) for mounted in ours), f"{target} is not mounted in {name}"
+                assert (CHECKOUT / target.removeprefix(INSIDE)).exists(), setting
 
 
-def test_grafana_is_set_up_as_the_native_one(services: dict[str, dict[str, Any]]) -> None:
-    ports = parts.ports(PORTS)
-    settings = {**grafana.environment(ports), "GF_SERVER_ROOT_URL": OPTIONS["GF_SERVER_ROOT_URL"]}
+def test_the_demo_plays_what_its_history_ends_with(services: Services) -> None:
+    history = services[ENDS]
+    assert history["restart"] == "no"
+    (ports,) = [word.removeprefix("--ports=") for word in history["command"] if word.startswith("--ports=")]
+    assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(ports).items()} == {
+        **{name: PORTS[name] for name in ("PROMETHEUS_PORT", "XENTOP_PORT", "KVM_PORT", "VESTAT_PORT")},
+        "SENSORS_PORT": PORTS["DEMO_PORT"],
+    }
+    for name, service in services.items():
+        if name.startswith("demo-") and name != ENDS:
+            assert service["depends_on"][ENDS]["condition"] == "service_completed_successfully"
+
+
+def test_grafana_is_set_up_as_the_native_one_and_fetches_nothing(services: Services) -> None:
+    as_native = {**grafana.environment(parts.ports(PORTS)), "GF_SERVER_ROOT_URL": OPTIONS["GF_SERVER_ROOT_URL"]}
     native = {
         name: value.replace(f"{CHECKOUT}/", INSIDE)
-        for name, value in settings.items()
+        for name, value in as_native.items()
         # Where it keeps its own files, and where the password is, the image and Docker say.
         if name not in {"GF_PATHS_DATA", "GF_PATHS_LOGS", "GF_PATHS_PLUGINS", "GF_LOG_MODE"} and "PASSWORD" not in name
     }
     in_docker = services["grafana"]["environment"]
     assert {name: value for name, value in in_docker.items() if "PASSWORD" not in name} == native
-
-
-def test_grafana_fetches_nothing(services: dict[str, dict[str, Any]]) -> None:
-    settings = services["grafana"]["environment"]
-    for name in ("ANALYTICS_REPORTING", "ANALYTICS_CHECK_FOR_UPDATES", "ANALYTICS_CHECK_FOR_PLUGIN_UPDATES"):
-        assert settings[f"GF_{name}" if "CHECK" in name else f"GF_{name}_ENABLED"] == "false"
-    assert settings["GF_NEWS_NEWS_FEED_ENABLED"] == "false"
+    for name in ("REPORTING_ENABLED", "CHECK_FOR_UPDATES", "CHECK_FOR_PLUGIN_UPDATES"):
+        assert in_docker[f"GF_ANALYTICS_{name}"] == "false"
+    assert in_docker["GF_NEWS_NEWS_FEED_ENABLED"] == "false"
     for name in ("SECURITY_DISABLE_GRAVATAR", "PLUGINS_PREINSTALL_DISABLED", "PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED"):
-        assert settings[f"GF_{name}"] == "true"
+        assert in_docker[f"GF_{name}"] == "true"
 
 
-def test_what_may_be_set_beside_ports_arrives(services: dict[str, dict[str, Any]]) -> None:
-    for name in ("prometheus", "demo-prometheus"):
-        assert f"--web.external-url={OPTIONS['PROMETHEUS_EXTERNAL_URL']}" in services[name]["command"]
-    assert f"--storage.tsdb.retention.size={OPTIONS['PROMETHEUS_RETENTION_SIZE']}" in services["prometheus"]["command"]
-    assert f"--web.external-url={OPTIONS['ALERTMANAGER_EXTERNAL_URL']}" in services["alertmanager"]["command"]
+def test_flags_and_defaults_are_those_of_the_native_stack(services: Services) -> None:
+    """Those that decide what is kept, and where pages are."""
+    configuration = configparser.RawConfigParser(inline_comment_prefixes=None)
+    configuration.read(CHECKOUT / "tools/supervisord.conf")
+    alike = ("--storage.tsdb.retention", "--web.external-url", "--web.route-prefix", "--web.listen-address")
+    for name in ("prometheus", "alertmanager"):
+        command = configuration[f"program:{name}"]["command"]
+        native = re.sub(r"%\(ENV_(\w+)\)s", lambda found: SET.get(found[1], ""), command)
+        flags = {flag for flag in native.split() if flag.startswith(alike)}
+        assert flags == {flag for flag in services[name]["command"] if flag.startswith(alike)}
+        assert f"--web.external-url={OPTIONS[f'{name.upper()}_EXTERNAL_URL']}" in flags
+    kept = {"--storage.tsdb.retention.time=30d", f"--storage.tsdb.retention.size={SET['PROMETHEUS_RETENTION_SIZE']}"}
+    assert kept <= set(services["prometheus"]["command"])
+    assert f"--web.external-url={OPTIONS['PROMETHEUS_EXTERNAL_URL']}" in services["demo-prometheus"]["command"]
 
-
-def test_defaults_are_those_of_the_native_stack() -> None:
-    """Compose can't compute a default from another variable, so the addresses stand there twice."""
+    # Compose can't compute a default from another variable, so the addresses stand there twice.
     written = compose_file.PATH.read_text()
     defaults = parts.options({}, parts.ports({}))
     assert len(defaults) == 4
@@ -204,58 +187,44 @@ def test_defaults_are_those_of_the_native_stack() -> None:
         assert set(re.findall(rf"\${{{variable}:-([^}}]*)}}", written)) == {default}
 
 
-@pytest.mark.parametrize("name", ["prometheus", "alertmanager"])
-def test_it_gets_the_flags_of_the_native_stack(name: str, services: dict[str, dict[str, Any]]) -> None:
-    """Those that decide what is kept, and where pages are."""
-    configuration = configparser.RawConfigParser(inline_comment_prefixes=None)
-    configuration.read(CHECKOUT / "tools/supervisord.conf")
-    native = re.sub(
-        r"%\(ENV_(\w+)\)s", lambda found: SET.get(found[1], ""), configuration[f"program:{name}"]["command"]
-    )
-    alike = ("--storage.tsdb.retention", "--web.external-url", "--web.route-prefix", "--web.listen-address")
-    flags = {flag for flag in native.split() if flag.startswith(alike)}
-    assert flags == {flag for flag in services[name]["command"] if flag.startswith(alike)}
-    assert len(flags) >= 3
-
-
-def test_data_outlives_the_containers(services: dict[str, dict[str, Any]]) -> None:
-    kept = {
+def test_data_outlives_the_containers(services: Services) -> None:
+    volumes = {
         name: [source for source, _, _ in mounts(service) if "/" not in source] for name, service in services.items()
     }
-    assert {name: volumes for name, volumes in kept.items() if volumes} == {
-        "prometheus": ["prometheus-data"],
-        "alertmanager": ["alertmanager-data"],
-        "grafana": ["grafana-data"],
+    assert {name: found for name, found in volumes.items() if found} == {
+        **{name: [f"{name}-data"] for name in ("prometheus", "alertmanager", "grafana")},
         **{name: ["demo-data"] for name in services if name.startswith("demo-")},
     }
-    assert "--storage.tsdb.retention.time=30d" in services["prometheus"]["command"]
 
 
-def test_no_password_in_clear(services: dict[str, dict[str, Any]]) -> None:
-    for service in services.values():
-        for variable, value in service.get("environment", {}).items():
-            if "PASSWORD" in variable:
-                assert variable.endswith("__FILE")
-                assert value.startswith("/run/secrets/")
-    assert services["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == (
-        "/run/secrets/grafana-admin-password"
-    )
+def test_no_password_in_clear(services: Services) -> None:
+    given = {
+        variable: value
+        for service in services.values()
+        for variable, value in service.get("environment", {}).items()
+        if "PASSWORD" in variable
+    }
+    assert given == {"GF_SECURITY_ADMIN_PASSWORD__FILE": "/run/secrets/grafana-admin-password"}
 
 
-def test_images_are_of_the_releases_that_the_native_stack_takes(services: dict[str, dict[str, Any]]) -> None:
+def test_telegraf_has_the_native_one_s_sensors_and_may_read_logs(services: Services) -> None:
+    telegraf = services["telegraf"]
+    configuration = (f"--config={INSIDE}telegraf/telegraf.conf", f"--config-directory={INSIDE}telegraf/local")
+    assert telegraf["command"][-2:] == [*configuration]
+    assert (CHECKOUT / telegraf["environment"]["TELEGRAF_FOLDER"].removeprefix(INSIDE) / "access_log.pl").is_file()
+    assert telegraf["environment"]["STATE_DIRECTORY"] in telegraf["tmpfs"]  # all else is read-only
+    assert ("/var/log", "/var/log", True) in mounts(telegraf)
+    assert telegraf["group_add"] == ["4"]
+    assert {group.gr_name for group in grp.getgrall() if group.gr_gid == 4} == set(parts.TELEGRAF.groups)
+
+
+def test_images_and_what_stands_in_for_them_in_the_tests_are_of_the_native_stack_s_releases(services: Services) -> None:
     for suite in catalogue.SUITES:
         image = images.without_digest(services[suite.name.replace("_", "-")]["image"])
         assert image.rpartition(":")[2].removeprefix("v") == suite.release.version
-
-
-def test_what_stands_in_for_an_image_in_the_tests_is_its_release(services: dict[str, dict[str, Any]]) -> None:
     fleet = yaml.safe_load((CHECKOUT / "compose.fleet.yaml").read_text())["services"]
-    pinned = {
-        images.without_digest(service["image"])
-        for service in (*services.values(), *fleet.values())
-        if "build" not in service
-    }
-    releases = dict(image.rsplit(":", 1) for image in pinned)
+    pulled = [service["image"] for service in (*services.values(), *fleet.values()) if "build" not in service]
+    releases = dict(images.without_digest(image).rsplit(":", 1) for image in pulled)
     assert releases.keys() == images.STAND_INS.keys()
     of_another = set()
     for name, release in releases.items():
@@ -264,30 +233,3 @@ def test_what_stands_in_for_an_image_in_the_tests_is_its_release(services: dict[
         if built != {release.removeprefix("v")}:
             of_another.add(name)
     assert of_another == {"prom/node-exporter", "grafana/grafana"}
-
-
-def test_the_tests_run_compose_yaml_and_nothing_else(services: dict[str, dict[str, Any]], override: Path) -> None:
-    """But for what no machine can do without a registry: images are taken by their tags, and builds use its network."""
-    run = compose_file.services(SET, compose_file.PATH, override)
-    expected = json.loads(re.sub(r"@sha256:[0-9a-f]{64}", "", json.dumps(services)))
-    for service in expected.values():
-        if "build" in service:
-            service["build"]["network"] = "host"
-    for service in [*run.values(), *expected.values()]:
-        for unordered in service.keys() & {"volumes", "cap_add"}:
-            service[unordered].sort(key=str)
-    assert run == expected
-    assert json.dumps(services).count("@sha256:") > json.dumps(run).count("@sha256:") == 0
-
-
-def test_telegraf_has_the_native_one_s_sensors_and_may_read_logs(services: dict[str, dict[str, Any]]) -> None:
-    telegraf = services["telegraf"]
-    assert telegraf["command"][-2:] == [
-        f"--config={INSIDE}telegraf/telegraf.conf",
-        f"--config-directory={INSIDE}telegraf/local",
-    ]
-    assert (CHECKOUT / telegraf["environment"]["TELEGRAF_FOLDER"].removeprefix(INSIDE) / "access_log.pl").is_file()
-    assert telegraf["environment"]["STATE_DIRECTORY"] in telegraf["tmpfs"]  # all else is read-only
-    assert ("/var/log", "/var/log", True) in mounts(telegraf)
-    assert telegraf["group_add"] == ["4"]
-    assert {group.gr_name for group in grp.getgrall() if group.gr_gid == 4} == set(parts.TELEGRAF.groups)

@@ -12,66 +12,53 @@ from pathlib import Path
 
 import pytest
 
+from tests.compose.compose_file import CHECKOUT
 from tests.support.ports import free_port
 from tools import StackError, compose, grafana, parts, targets
 from tools.targets import Machine
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 DOM0 = Machine("xen1", "xen", "for the test")
 OPENVZ = Machine("vz1", "openvz", "for the test")
 BASE = Machine("server1", "base", "for the test")
 
 
-def test_dom0_gets_the_xen_exporter_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    system = {"ID": "debian", "VERSION_CODENAME": "trixie"}
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)
-    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf,sched", "DEBIAN_RELEASE": "trixie"}
-
-
-def test_another_dom0_gets_the_default_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "opensuse-leap"})
-    assert compose.environment(DOM0, {}, 23) == {"COMPOSE_PROFILES": "xen,perf,sched"}
-
-
-def test_an_openvz_host_gets_the_openvz_exporter() -> None:
-    assert compose.environment(OPENVZ, {}, 23) == {"COMPOSE_PROFILES": "openvz,perf,sched"}
-
-
-def test_elsewhere_no_platform_is_added() -> None:
-    given = {"PROMETHEUS_PORT": "19090"}
-    assert compose.environment(BASE, given, 23) == {**given, "COMPOSE_PROFILES": "perf,sched"}
-
-
-def test_docker_that_knows_no_perfmon_is_given_no_container_with_it() -> None:
-    assert compose.environment(OPENVZ, {}, 22) == {"COMPOSE_PROFILES": "openvz"}
-    assert compose.environment(BASE, {}, 20) == {"COMPOSE_PROFILES": ""}
-
-
-def test_what_the_user_says_counts() -> None:
+def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    trixie, suse = {"ID": "debian", "VERSION_CODENAME": "trixie"}, {"ID": "opensuse-leap"}
+    noble = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}  # the image is Debian's
+    port = {"PROMETHEUS_PORT": "19090"}
     given = {"COMPOSE_PROFILES": "", "DEBIAN_RELEASE": "bookworm"}
-    assert compose.environment(DOM0, given, 20) == given
+    for machine, system, environment, docker, passed in (
+        (DOM0, trixie, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched", "DEBIAN_RELEASE": "trixie"}),
+        (DOM0, suse, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
+        (DOM0, noble, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
+        (OPENVZ, trixie, {}, 23, {"COMPOSE_PROFILES": "openvz,perf,sched"}),
+        (BASE, trixie, port, 23, {**port, "COMPOSE_PROFILES": "perf,sched"}),
+        # A Docker that doesn't know CAP_PERFMON is given no container with it.
+        (OPENVZ, trixie, {}, 22, {"COMPOSE_PROFILES": "openvz"}),
+        (BASE, trixie, {}, 20, {"COMPOSE_PROFILES": ""}),
+        (DOM0, trixie, given, 20, given),  # what the user says counts
+    ):
+        monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)  # noqa: B023
+        assert compose.environment(machine, environment, docker) == passed
 
 
-def test_without_compose_it_says_what_is_missing(tmp_path: Path) -> None:
-    result = run("up", PATH=str(tmp_path))
-    assert result.returncode == 1
-    assert result.stderr.splitlines() == [
-        "error: Docker with its Compose plugin is needed: https://docs.docker.com/engine/install/"
-    ]
+def test_without_docker_or_its_answer_that_is_said_in_one_line(tmp_path: Path) -> None:
+    def error() -> str:
+        command = [sys.executable, "-m", "tools.compose", "up"]
+        environment = {**os.environ, "PATH": str(tmp_path)}
+        done = subprocess.run(
+            command, cwd=CHECKOUT, env=environment, check=False, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        return done.stderr
 
-
-def test_docker_that_does_not_answer_is_reported_in_one_line(tmp_path: Path) -> None:
+    install = "https://docs.docker.com/engine/install/"
+    assert error() == f"error: Docker with its Compose plugin is needed: {install}\n"
     for name in ("docker", "docker-compose"):
         fake = tmp_path / name
-        fake.write_text(
-            "#!/bin/sh\necho 'Traceback (most recent call last):' >&2\necho 'no engine there' >&2\nexit 1\n"
-        )
+        fake.write_text("#!/bin/sh\necho 'Traceback (most recent call last):' >&2\necho 'no engine' >&2\nexit 1\n")
         fake.chmod(0o755)
-    result = run("up", PATH=str(tmp_path))
-    assert result.returncode == 1
-    assert result.stderr.splitlines() == [
-        "error: Docker does not answer; is it running, and may you use it? (no engine there)"
-    ]
+    assert error() == "error: Docker does not answer; is it running, and may you use it? (no engine)\n"
 
 
 class Docker:
@@ -125,19 +112,29 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Doc
 DOWN = f"{compose.PROFILES}: compose down --remove-orphans"
 UP = ": compose up --detach --build --remove-orphans"
 DEMO = "demo: compose up --detach --build " + " ".join([*compose.DEMO_SERVICES, "grafana"])
+RELOAD = ": compose kill -s SIGHUP "
 
 
-def test_the_stack_takes_the_demo_s_place(docker: Callable[..., Docker]) -> None:
-    engine = docker("demo-prometheus", "grafana")
-    compose.up()
-    assert engine.commands == [DOWN, UP]
+CASES = {  # a command, what runs, what `up` restarts; what Docker is asked to do
+    "the stack takes the demo's place": ("up", "demo-prometheus grafana", "", [DOWN, UP]),
+    # Rewritten rules, an edited receiver, a new sensor: compose sees none of these change.
+    "what goes on reads its files again":
+        ("up", "prometheus alertmanager telegraf grafana", "", [UP, f"{RELOAD}prometheus alertmanager telegraf"]),
+    # The signal would end it.
+    "what has just been started gets no signal":
+        ("up", "prometheus alertmanager grafana", "prometheus", [UP, f"{RELOAD}alertmanager"]),
+    "the first start sends no signal": ("up", "", "", [UP]),
+    "the demo starts over": ("demo", "demo-history grafana", "", [DOWN, DEMO]),
+}  # fmt: skip
 
 
-def test_what_goes_on_reads_its_files_again(docker: Callable[..., Docker]) -> None:
-    """Rewritten rules, an edited receiver, a new sensor: compose sees none of these change."""
-    engine = docker("prometheus", "alertmanager", "telegraf", "grafana")
-    compose.up()
-    assert engine.commands == [UP, ": compose kill -s SIGHUP prometheus alertmanager telegraf"]
+@pytest.mark.parametrize("case", CASES)
+def test_what_docker_is_asked_to_do(docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    command, running, recreates, commands = CASES[case]
+    monkeypatch.setenv("RECREATES", recreates)
+    engine = docker(*running.split())
+    {"up": compose.up, "demo": compose.demo}[command]()
+    assert engine.commands == commands
 
 
 def test_an_old_docker_is_named_beside_what_it_can_t_run(
@@ -147,38 +144,23 @@ def test_an_old_docker_is_named_beside_what_it_can_t_run(
     monkeypatch.setenv("ENGINE", "20.10.24")
     monkeypatch.delenv("COMPOSE_PROFILES")
     compose.up()
-    assert "Without perf-exporter and sched-exporter: Docker 23 or newer is needed; this is Docker 20." in (
-        capsys.readouterr().out
-    )
+    said = "Without perf-exporter and sched-exporter: Docker 23 or newer is needed; this is Docker 20."
+    assert said in capsys.readouterr().out
 
 
-def test_what_isn_t_running_or_has_just_been_started_gets_no_signal(
+def test_the_demo_does_not_take_the_stack_s_place_nor_its_ports(
     docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The signal would end it."""
-    monkeypatch.setenv("RECREATES", "prometheus")
-    engine = docker("prometheus", "alertmanager", "grafana")
-    compose.up()
-    assert engine.commands == [UP, ": compose kill -s SIGHUP alertmanager"]
-
-
-def test_the_first_start_sends_no_signal(docker: Callable[..., Docker]) -> None:
-    engine = docker()
-    compose.up()
-    assert engine.commands == [UP]
-
-
-def test_the_demo_does_not_take_the_stack_s_place(docker: Callable[..., Docker]) -> None:
     engine = docker("prometheus", "grafana")
     with pytest.raises(StackError, match="the stack is running on the demo's ports: make compose-down first"):
         compose.demo()
+    docker()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("DEMO_PORT", str(port))
+        with pytest.raises(StackError, match=f"demo-sensors needs port {port}, .* e.g. make compose-demo DEMO_PORT="):
+            compose.demo()
     assert engine.commands == []
-
-
-def test_the_demo_starts_over(docker: Callable[..., Docker]) -> None:
-    engine = docker("demo-history", "grafana")
-    compose.demo()
-    assert engine.commands == [DOWN, DEMO]
 
 
 def test_a_demo_that_fails_says_why_and_leaves_nothing(
@@ -189,28 +171,3 @@ def test_a_demo_that_fails_says_why_and_leaves_nothing(
     with pytest.raises(StackError, match="failed with status 1"):
         compose.demo()
     assert engine.commands == [DEMO, "demo: compose logs --no-color demo-history", DOWN]
-
-
-def test_a_port_that_is_taken_is_named_before_anything_starts(
-    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = docker()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        monkeypatch.setenv("DEMO_PORT", str(port))
-        message = f"demo-sensors needs port {port}, .* e.g. make compose-demo DEMO_PORT="
-        with pytest.raises(StackError, match=message):
-            compose.demo()
-    assert engine.commands == []
-
-
-def run(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tools.compose", command],
-        cwd=CHECKOUT,
-        env={**os.environ, **variables},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import requests
 
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
-from tests.stack.conftest import eventually
+from tests.support.waiting import wait_for
 from tools.compose import DEMO_HISTORY, DEMO_SERVICES
 from tools.parts import GRAFANA, OVERVIEW, PROMETHEUS
 
 HOSTS = {"demo-xen", "demo-kvm", "demo-openvz", "demo-base"}
 
 # The first run builds two images.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +43,8 @@ def hosts(demo: DockerCheckout, expr: str) -> set[str]:
 
 def test_it_has_a_day_of_history_and_goes_on(demo: DockerCheckout) -> None:
     assert hosts(demo, "app:response_seconds:mean offset 24h") == HOSTS
-    now = time.time()
-    assert eventually(lambda: hosts(demo, f"timestamp(vserver:cpu_usage:rate) > {now:.0f}") == HOSTS, seconds=120)
+    later = f"timestamp(vserver:cpu_usage:rate) > {time.time():.0f}"
+    wait_for(lambda: hosts(demo, later), until=HOSTS.__eq__)
     assert demo.query("up == 0") == []
-    overview = requests.get(demo.url(PROMETHEUS.port_variable, OVERVIEW), timeout=10).text
+    overview = demo.get(PROMETHEUS.port_variable, OVERVIEW).text
     assert [host for host in HOSTS if host not in overview] == []

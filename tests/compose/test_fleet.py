@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import requests
 import yaml
 
 from fleet import compose, settings
-from fleet.parts import Part, alertmanagers, parts, prometheus, queries
+from fleet.parts import alertmanagers, parts, prometheus, queries
 from fleet.settings import REPLICAS
 from tests.compose import compose_file, images
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
-from tests.stack.conftest import eventually
 from tests.support import Exposition
+from tests.support.promql import PrometheusClient
+from tests.support.waiting import wait_for
 
 SHIPPED = settings.read()
 HOSTS = [f"host-{number}" for number in range(6)]  # in each of two shards are some of them
@@ -54,49 +54,39 @@ def fleet(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             engine.clear()
 
 
-def api(part: Part, path: str, **parameters: str) -> Any:
-    answer = requests.get(f"{part.url}{path}", params=parameters, timeout=30)
-    answer.raise_for_status()
-    return answer.json()
-
-
 @pytest.mark.usefixtures("fleet")
 def test_each_query_answers_for_the_hosts_of_all_shards() -> None:
-    def hosts() -> list[list[str]]:
-        results = [
-            api(part, "/api/v1/query", query='up{job="perf"} == 1')["data"]["result"] for part in queries(SHIPPED)
-        ]
-        return [sorted(series["metric"]["host"] for series in result) for result in results]
-
-    assert eventually(lambda: hosts() == [HOSTS] * SHIPPED.queries, seconds=120), hosts()
+    for part in queries(SHIPPED):
+        client = PrometheusClient(part.url)
+        wait_for(
+            lambda: sorted(series["metric"]["host"] for series in client.query('up{job="perf"} == 1')),  # noqa: B023
+            until=HOSTS.__eq__,
+        )
 
 
 @pytest.mark.usefixtures("fleet")
-def test_shards_scrape_all_parts_and_each_other() -> None:
+def test_shards_scrape_all_parts_and_each_other_without_an_error_and_alertmanagers_are_a_cluster() -> None:
     """Each part is a target of one shard; with two shards, each pair reads the other."""
+    shards = [
+        PrometheusClient(prometheus(SHIPPED, number, replica).url)
+        for number in range(SHIPPED.shards)
+        for replica in REPLICAS
+    ]
 
-    def down_or_missing() -> set[str]:
-        missing = {part.name for part in parts(SHIPPED)}
-        for shard in range(SHIPPED.shards):
-            for replica in REPLICAS:
-                result = api(prometheus(SHIPPED, shard, replica), "/api/v1/query", query="up")["data"]["result"]
-                up = [series["metric"] for series in result if series["value"][1] == "1"]
-                missing -= {metric.get("part") for metric in up}
-                if [metric["job"] for metric in up].count("virtscope_shards") != len(REPLICAS):
-                    missing.add(f"the other shard at {shard}-{replica}")
-        return missing
+    def missing() -> set[str]:
+        up = [[series["metric"] for series in shard.query("up == 1")] for shard in shards]
+        scraped = {metric.get("part", "") for found in up for metric in found}
+        others = [[metric["job"] for metric in found].count("virtscope_shards") for found in up]
+        alone = {shard.url for shard, number in zip(shards, others, strict=True) if number != len(REPLICAS)}
+        return {part.name for part in parts(SHIPPED)} - scraped | alone
 
-    assert eventually(lambda: down_or_missing() == set(), seconds=120), down_or_missing()
-
-
-@pytest.mark.usefixtures("fleet")
-def test_no_rule_fails_and_alertmanagers_are_a_cluster() -> None:
-    for shard in range(SHIPPED.shards):
-        groups = api(prometheus(SHIPPED, shard, "a"), "/api/v1/rules")["data"]["groups"]
+    wait_for(missing, until=lambda missing: not missing)
+    for shard in shards:
+        groups = shard.get("rules", {})["groups"]
         assert [rule["lastError"] for group in groups for rule in group["rules"] if rule.get("lastError")] == []
         assert groups
     for part in alertmanagers(SHIPPED):
-        cluster = api(part, "/api/v2/status")["cluster"]
+        cluster = requests.get(f"{part.url}/api/v2/status", timeout=30).json()["cluster"]
         assert (cluster["status"], len(cluster["peers"])) == ("ready", len(alertmanagers(SHIPPED)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from lab.servers.instance import APACHE, PHP_OPTIONS
 from tests.compose import compose_file, images
 from tests.compose.compose_file import CHECKOUT
 from tests.compose.engine import Engine
-from tests.stack.conftest import free_ports
+from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 DOCKERFILE = (CHECKOUT / "lab" / "Dockerfile").read_text()
 PORTS = {"AUCTION_1_PORT": "18081", "AUCTION_2_PORT": "18082", "LAB_CPUS": "1"}
@@ -32,45 +32,42 @@ def services() -> dict[str, dict[str, Any]]:
     return compose_file.services(PORTS, compose_file.LAB)
 
 
-def test_each_tier_of_each_instance_is_a_container_of_its_name(services: dict[str, dict[str, Any]]) -> None:
+@pytest.fixture(scope="module")
+def written() -> dict[str, Any]:
+    """The file itself: of limits and ports docker-compose 1.29 and v2 don't say the same."""
+    found: dict[str, Any] = yaml.safe_load(compose_file.LAB.read_text())
+    return found
+
+
+def test_each_tier_of_each_instance_is_a_container_of_its_name_limited_and_confined(
+    services: dict[str, dict[str, Any]], written: dict[str, Any]
+) -> None:
     assert set(services) == {f"{instance}-{tier}" for instance in INSTANCES for tier in TIERS}
     for name, service in services.items():
         assert service["container_name"] == name  # what cAdvisor's label `name` says, and so what `vserver` is
         assert service["build"]["target"] == name.rpartition("-")[2]
+        assert {"cpus", "cpu_shares", "mem_limit"} <= written["services"][name].keys(), name
+        assert (service["cpuset"], service["cap_drop"], service["read_only"]) == ("1", ["ALL"], True), name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not service.get("privileged"), name
 
 
-def test_each_tier_has_limits_and_is_confined(services: dict[str, dict[str, Any]]) -> None:
-    # Docker's Compose v2 leaves out a limit that is 0, which is none: so from the file.
-    written = yaml.safe_load(compose_file.LAB.read_text())["services"]
-    for name, service in services.items():
-        assert {"cpus", "cpu_shares", "mem_limit"} <= written[name].keys()
-        assert service["cpuset"] == "1"
-        assert not service.get("privileged")
-        assert service["cap_drop"] == ["ALL"]
-        assert service["security_opt"] == ["no-new-privileges:true"]
-        assert service["read_only"] is True
-
-
-def test_only_pages_are_published_and_on_loopback(services: dict[str, dict[str, Any]]) -> None:
-    # Written differently by docker-compose 1.29 and v2: so from the file.
-    written = yaml.safe_load(compose_file.LAB.read_text())
+def test_pages_alone_are_published_on_loopback_and_a_database_is_reached_by_its_own_web_tier_alone(
+    services: dict[str, dict[str, Any]], written: dict[str, Any]
+) -> None:
     for name in services:
         ports = written["services"][name].get("ports", [])
-        assert all(port.startswith("127.0.0.1:") for port in ports)
-        assert bool(ports) == name.endswith("-web")
-
-
-def test_a_database_is_reached_by_its_own_web_tier_alone(services: dict[str, dict[str, Any]]) -> None:
-    networks = yaml.safe_load(compose_file.LAB.read_text())["networks"]
+        assert all(port.startswith("127.0.0.1:") for port in ports), name
+        assert bool(ports) == name.endswith("-web"), name
     for instance in INSTANCES:
         assert set(services[f"{instance}-db"]["networks"]) == {instance}
-        assert networks[instance] == {"internal": True}
+        assert written["networks"][instance] == {"internal": True}
         inside = {name for name, service in services.items() if instance in service["networks"]}
         assert inside == {f"{instance}-{tier}" for tier in TIERS}
         assert services[f"{instance}-web"]["environment"]["DB_HOST"] == f"{instance}-db"
 
 
-def test_images_are_built_on_one_exact_release_of_what_is_sent() -> None:
+def test_images_are_of_one_exact_release_and_run_the_servers_as_they_run_without_docker() -> None:
     bases = re.findall(r"^FROM (\S+) AS (\S+)", DOCKERFILE, re.MULTILINE)
     stages = {stage for _, stage in bases}
     exporters = re.findall(r"^FROM \S+-(\d{8}-slim)", (CHECKOUT / "exporters" / "Dockerfile").read_text(), re.MULTILINE)
@@ -79,46 +76,31 @@ def test_images_are_built_on_one_exact_release_of_what_is_sent() -> None:
     for copied in re.findall(r"^COPY (lab/\S+)", DOCKERFILE, re.MULTILINE):
         assert (CHECKOUT / copied).exists()
         assert any(Path(copied).is_relative_to(allowed) for allowed in sent)
-
-
-def test_images_run_the_servers_as_they_run_without_docker() -> None:
-    """The same programs with the same files: what is tested there holds here."""
-    for command in (["php-fpm8.2", *PHP_OPTIONS], APACHE, MARIADBD):
-        program, *flags = command
-        assert Path(program).name in DOCKERFILE
-        for flag in flags:
-            assert flag in DOCKERFILE
+    for program, *flags in (["php-fpm8.2", *PHP_OPTIONS], APACHE, MARIADBD):
+        assert [word for word in (Path(program).name, *flags) if word not in DOCKERFILE] == []
 
 
 @pytest.fixture
-def ports(building_engine: Engine, tmp_path: Path) -> Iterator[dict[str, int]]:
-    """The port of each instance, while the lab's containers run."""
-    ports = dict(zip(INSTANCES, free_ports(), strict=False))
-    variables = {f"{instance.upper().replace('-', '_')}_PORT": str(port) for instance, port in ports.items()}
+def pages(building_engine: Engine, tmp_path: Path) -> Iterator[list[str]]:
+    """The address of a page of each instance, while the lab's containers run."""
+    ports = [free_port() for _ in INSTANCES]
+    variables = {f"AUCTION_{number}_PORT": str(port) for number, port in enumerate(ports, 1)}
     override = tmp_path / "override.yaml"
     override.write_text(images.override(compose_file.services(variables, compose_file.LAB)))
     compose = [*compose_file.command(), "--project-name=lab", f"--file={compose_file.LAB}", f"--file={override}"]
     try:
         building_engine.run([*compose, "up", "--build", "--detach"], variables, seconds=BUILD_SECONDS)
-        yield ports
+        yield [f"http://127.0.0.1:{port}/item?id=5" for port in ports]
     finally:
         building_engine.clear()
 
 
 @pytest.mark.long
 @pytest.mark.timeout(BUILD_SECONDS + 600)
-def test_pages_come_and_a_dead_database_is_an_error(building_engine: Engine, ports: dict[str, int]) -> None:
-    item = {instance: f"http://127.0.0.1:{port}/item?id=5" for instance, port in ports.items()}
+def test_pages_come_and_a_dead_database_is_an_error(building_engine: Engine, pages: list[str]) -> None:
+    def statuses() -> list[int]:
+        return [requests.get(page, timeout=NO_DNS_SECONDS).status_code for page in pages]
 
-    def status(instance: str) -> int:
-        try:
-            return requests.get(item[instance], timeout=NO_DNS_SECONDS).status_code
-        except requests.RequestException:
-            return 0
-
-    deadline = time.monotonic() + 60
-    while [status(instance) for instance in INSTANCES] != [200, 200]:
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    wait_for(statuses, 60, every=0.5, until=[200, 200].__eq__)
     building_engine.docker("kill", "auction-1-db")
-    assert [status(instance) for instance in INSTANCES] == [503, 200]
+    assert statuses() == [503, 200]

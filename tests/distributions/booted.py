@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from pathlib import Path
 from typing import ClassVar, Self
 
 from tests.distributions.chroots import ENCLOSED, MissingError
 from tests.distributions.machine import Enclosed
+from tests.support.waiting import wait_for
 
 START_SECONDS = 120
 UNIFIED_SINCE = 232  # the systemd from which on it knows cgroups of version 2
@@ -75,27 +75,27 @@ class BootedMachine(Enclosed):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        deadline = time.monotonic() + START_SECONDS
-        while (state := self.run(["systemctl", "is-system-running"], Path("/"), user=0).stdout.strip()) != "running":
-            if state == "degraded" or time.monotonic() > deadline:
-                units = self.run(["systemctl", "--no-pager", "--failed"], Path("/"), user=0).stdout
-                self.__exit__()
-                raise RuntimeError(f"systemd does not start: {state}\n{units}")
-            time.sleep(0.2)
+
+        def ask(*what: str) -> str:
+            return self.run(["systemctl", "--no-pager", *what], Path("/"), user=0).stdout.strip()
+
+        started = ("running", "degraded")
+        state = wait_for(lambda: ask("is-system-running"), START_SECONDS, until=started.__contains__)
+        if state == "degraded":
+            failed = ask("--failed")
+            self.__exit__()
+            raise RuntimeError(f"systemd does not start:\n{failed}")
         return self
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
-        deadline = time.monotonic() + START_SECONDS
-        while True:  # until the last of its processes has gone
-            try:
-                for folder, _subfolders, _files in os.walk(self._cgroup, topdown=False):
-                    Path(folder).rmdir()
-                return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+
+        def remove() -> bool:
+            for folder, _subfolders, _files in os.walk(self._cgroup, topdown=False):
+                Path(folder).rmdir()
+            return True
+
+        wait_for(remove, START_SECONDS, not_yet=(OSError,))  # until the last of its processes has gone
 
 
 def _new_cgroup(*, old: bool) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from tests.distributions.chroots import USER, Release
 from tests.distributions.machine import HOME, Machine
 from tests.stack.conftest import NOT_COPIED, ROOT
 from tests.support.ports import free_port
+from tests.support.promql import PrometheusClient
 from tools import programs
 from tools.parts import DEMO_PARTS, OVERVIEW, PARTS
 
@@ -33,6 +33,7 @@ class Checkout:
         shutil.copytree(ROOT, self.outside, ignore=NOT_COPIED)
         subprocess.run(["chown", "-R", f"{USER}:{USER}", self.outside], check=True)
         self.ports = {part.port_variable: str(free_port()) for part in {*PARTS, *DEMO_PARTS}}
+        self.prometheus = PrometheusClient(f"http://127.0.0.1:{self.ports['PROMETHEUS_PORT']}")
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """A command in the checkout; both outputs in `stdout`."""
@@ -41,15 +42,15 @@ class Checkout:
     def make(self, target: str) -> subprocess.CompletedProcess[str]:
         return self.run("make", "--silent", target)
 
-    def query(self, expression: str) -> dict[str, float]:
-        """What Prometheus answers to an instant query: value by job."""
-        url = f"http://127.0.0.1:{self.ports['PROMETHEUS_PORT']}/api/v1/query"
-        result = requests.get(url, params={"query": expression}, timeout=10).json()["data"]["result"]
-        return {series["metric"].get("job", ""): float(series["value"][1]) for series in result}
+    def must(self, target: str) -> str:
+        """What `make TARGET`, which has to succeed, says."""
+        made = self.make(target)
+        assert made.returncode == 0, made.stdout
+        return made.stdout
 
     def overview(self) -> Page:
         """The console page; AssertionError if this Prometheus refuses it."""
-        answer = requests.get(f"http://127.0.0.1:{self.ports['PROMETHEUS_PORT']}{OVERVIEW}", timeout=60)
+        answer = requests.get(f"{self.prometheus.url}{OVERVIEW}", timeout=60)
         assert answer.status_code == 200, answer.text
         return Page(answer.text)
 
@@ -58,12 +59,7 @@ class Checkout:
 def checkout(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A checkout on a machine with the release that is the parameter, in which nothing has been started."""
     release: Release = request.param
-    try:
-        root = chroots.root(release)
-    except chroots.MissingError as error:
-        if os.environ.get("CI") == "true" and os.geteuid() == 0 and release.distribution == "debian":
-            raise
-        pytest.skip(str(error))
+    root = chroots.root_or_skip(release)
     cache = programs.cache("chroots") / f"{release.suite}.downloads"
     home = tmp_path_factory.mktemp("home")
     try:
@@ -71,19 +67,3 @@ def checkout(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             yield Checkout(machine, release)
     finally:
         shutil.rmtree(home)  # a gigabyte, which pytest would keep for three runs
-
-
-@pytest.fixture
-def stopped(checkout: Checkout) -> Checkout:
-    """The checkout with nothing running in it."""
-    down = checkout.make("down")
-    assert down.returncode == 0, down.stdout
-    return checkout
-
-
-@pytest.fixture
-def running(checkout: Checkout) -> Checkout:
-    """The checkout with the stack running in it."""
-    up = checkout.make("up")
-    assert up.returncode == 0, up.stdout
-    return checkout

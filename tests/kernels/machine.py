@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import requests
-
-from tests.distributions.chroots import Release
-from tests.kernels.image import image
-from tests.support.emulated import EmulatedMachine, MachineError
+from tests.distributions.chroots import DEBIAN_11, Release
+from tests.support import disk
+from tests.support.emulated import EmulatedMachine
 from tests.support.pages import Page
 from tests.support.privileges import UNITS
+from tests.support.waiting import wait_for
 
 PORT = 10298
+KERNEL = "linux-image-cloud-amd64"  # the same scheduler with fewer drivers; boots faster
 # On a quiet machine each takes a few seconds.
 EXPORTER_SECONDS = 240
 LOADS_SECONDS = 240
@@ -72,6 +71,7 @@ class Machine:
 
     def __init__(self, setup: Setup, machine: EmulatedMachine) -> None:
         self.setup = setup
+        self.console = machine.console
         self._machine = machine
         self.exporter = machine.forwarded[PORT]
         # Where the CPU controller is: of version 1 it has a folder of its own.
@@ -83,33 +83,20 @@ class Machine:
         return self._cgroups.endswith("/cpu")
 
     def run(self, command: str, timeout: float = LOOK_SECONDS) -> str:
-        """Runs a command that must succeed; returns what it printed. Raises MachineError, with the console."""
-        try:
-            return self._machine.check(command, timeout)
-        except (OSError, http.client.HTTPException) as error:
-            said = f"{self.setup.name} did not answer ({error!r}) to {command!r}"
-            raise MachineError(f"{said}; console:\n{self.console()}") from error
-
-    def console(self) -> str:
-        """The last lines of its console: a kernel that hangs says so there."""
-        return self._machine.console()
+        """Runs a command that must succeed; returns what it printed. Raises MachineError."""
+        return self._machine.check(command, timeout)
 
     def start_exporter(self, tar: bytes) -> None:
         """Unpacks tests.xen.package's tar file and starts what is in it; returns once it counts."""
         unit = "sched-exporter.service"
-        self._machine.put("/root/virtscope.tar", tar)
-        self.run("mkdir -p /opt/virtscope && tar -xf /root/virtscope.tar -C /opt/virtscope")
+        self._machine.install(tar)
         self._machine.put("/opt/virtscope/bin/sched-exporter", PROGRAM.encode())
         self._machine.put(f"/etc/systemd/system/{unit}", (UNITS / unit).read_bytes())
         self._machine.put("/etc/virtscope/sched-exporter.env", f"ARGS=--web.listen-address=0.0.0.0:{PORT}\n".encode())
         self.run(f"chmod 755 /opt/virtscope/bin/sched-exporter; systemctl daemon-reload; systemctl start {unit}")
-        deadline = time.monotonic() + EXPORTER_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(requests.RequestException):
-                if Page.of(self.exporter).all("sched_switches_total"):
-                    return
-            time.sleep(0.5)
-        raise MachineError(f"the exporter does not count; its log:\n{self.log()}")
+        wait_for(
+            lambda: Page.of(self.exporter).all("sched_switches_total"), EXPORTER_SECONDS, every=0.5, explain=self.log
+        )
 
     def log(self) -> str:
         return self.run("journalctl --no-pager --unit=sched-exporter --lines=40")
@@ -138,16 +125,19 @@ class Machine:
         self._signal("STOP", loads)
         time.sleep(1)  # one that its cap holds stops when that lets it run again
 
+    def waited(self, load: Load) -> float:
+        """The run_delay of its only process."""
+        _ran, waited, _slices = self.run(f"cat /proc/$({self._pids(load)})/schedstat").split()
+        return int(waited) / 1e9
+
+    def throttled(self, load: Load) -> float:
+        words = self.run(f"cat {self._cgroups}{load.path}/cpu.stat").split()
+        stat = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        return stat["throttled_time"] / 1e9 if self.has_cgroup_v1 else stat["throttled_usec"] / 1e6
+
     def look(self, loads: Sequence[Load]) -> Look:
         """What there is to see of these, which are stopped."""
-        waited, throttled = {}, {}
-        for load in loads:
-            _ran, waited[load], _slices = (
-                int(word) / 1e9 for word in self.run(f"cat /proc/$({self._pids(load)})/schedstat").split()
-            )
-            words = self.run(f"cat {self._cgroups}{load.path}/cpu.stat").split()
-            stat = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-            throttled[load] = stat["throttled_time"] / 1e9 if self.has_cgroup_v1 else stat["throttled_usec"] / 1e6
+        waited, throttled = ({load: of(load) for load in loads} for of in (self.waited, self.throttled))
         return Look(waited, throttled, Page.of(self.exporter))
 
     def resume(self, loads: Sequence[Load]) -> None:
@@ -164,7 +154,8 @@ class Machine:
 @contextlib.contextmanager
 def booted(setup: Setup, workdir: Path) -> Iterator[Machine]:
     """The machine, without the exporter. Raises MachineError, BuildError and chroots.MissingError."""
-    made = image(setup.release)
+    libbpf = "libbpf0" if setup.release == DEBIAN_11 else "libbpf1"
+    made = disk.debian(f"kernels/{setup.release.suite}", Path(__file__), setup.release, KERNEL, libbpf)
     hardware: list[str | Path] = [
         *HARDWARE,
         *("-drive", f"file={made.disk},format=raw,if=virtio,snapshot=on"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,26 +15,17 @@ from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import guests, host
 from tests.kvm.guests import BURN, DISK, NET, Guest, duty
 from tests.support import Prometheus
+from tests.support.needs import missing
 from tests.support.pages import Page
+from tests.support.reporting import Report, pytest_terminal_summary, report
 from virtscope.kvm.guests import COUNTERS
+
+__all__ = ["pytest_terminal_summary", "report"]
 
 WINDOW_SECONDS = 15
 QUOTA_CPUS = 0.2
 TAP = f"vskvm{os.getpid() % 100_000}"
 CPUS = sorted(os.sched_getaffinity(0))
-REPORTED = pytest.StashKey[list[str]]()
-
-
-@pytest.fixture(scope="session")
-def report(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Prints a line at the end of the run: what was measured, whether or not the test passed."""
-    return pytestconfig.stash.setdefault(REPORTED, []).append
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if lines := config.stash.get(REPORTED, []):
-        terminalreporter.section("measured on KVM hosts")
-        terminalreporter.write("".join(f"{line}\n" for line in lines))
 
 
 @pytest.fixture(scope="package")
@@ -48,14 +39,10 @@ def cgroup() -> Iterator[Path | None]:
 
 
 @pytest.fixture(scope="package")
-def lab(
-    cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], None]
-) -> Iterator[dict[str, Guest]]:
+def lab(cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory, report: Report) -> Iterator[dict[str, Guest]]:
     """The guests. The rivals have one CPU between them; on machines with another one, the rest is there."""
     if reason := guests.why_not_here():
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        missing(reason)
     wanted: dict[str, dict[str, object]] = {
         "duty": {"load": duty(3)},
         "rival-a": {"load": BURN, "cpu": CPUS[-1]},
@@ -72,6 +59,11 @@ def lab(
         [accelerator] = {guest.accelerator for guest in found.values()}
         report(f"{len(found)} guests under {accelerator} at their loads after {time.monotonic() - begun:.0f} s")
         yield found
+
+
+def require_quota(lab: dict[str, Guest]) -> None:
+    if "capped" not in lab:
+        pytest.skip("no cgroup with a quota can be made here: needs root and the CPU controller of cgroups")
 
 
 @pytest.fixture(scope="package")
@@ -121,17 +113,14 @@ class Scrape:
 
 @dataclass(frozen=True)
 class Window:
-    """Two scrapes some seconds apart.
-
-    Attributes:
-        seconds: between the two, at least and at most: each was read within a span of its own.
-    """
+    """Two scrapes some seconds apart."""
 
     first: Scrape
     last: Scrape
 
     @property
     def seconds(self) -> tuple[float, float]:
+        """Between the two, at least and at most: each was read within a span of its own."""
         return (
             self.last.before.moment - self.first.after.moment,
             self.last.after.moment - self.first.before.moment,
@@ -142,24 +131,37 @@ class Window:
         return self.last.page.value(name, **labels) - self.first.page.value(name, **labels)
 
 
-def truth(lab: dict[str, Guest], cgroup: Path | None) -> Truth:
-    processes = {name: host.process(guest.pid) for name, guest in lab.items()}
-    throttled = host.throttling(cgroup) if cgroup is not None else None
-    interface = host.interface(TAP) if "net" in lab else {}
-    return Truth(time.monotonic(), processes, throttled, interface, host.busy(CPUS[0]))
+@dataclass(frozen=True)
+class Watch:
+    """Looks at the guests, by the exporter and by the kernel."""
 
+    lab: dict[str, Guest]
+    cgroup: Path | None
+    exporter: RunningExporter
 
-def scrape(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter) -> Scrape:
-    before = truth(lab, cgroup)
-    page = Page.of(exporter.address)
-    return Scrape(before, page, truth(lab, cgroup))
+    def truth(self) -> Truth:
+        processes = {name: host.process(guest.pid) for name, guest in self.lab.items()}
+        throttled = host.throttling(self.cgroup) if self.cgroup is not None else None
+        interface = host.interface(TAP) if "net" in self.lab else {}
+        return Truth(time.monotonic(), processes, throttled, interface, host.busy(CPUS[0]))
+
+    def scrape(self) -> Scrape:
+        return Scrape(self.truth(), Page.of(self.exporter.address), self.truth())
+
+    def next_window(self, window: Window | None = None) -> Window:
+        """A quarter of a minute, from the end of another one on."""
+        first = window.last if window else self.scrape()
+        time.sleep(WINDOW_SECONDS)
+        return Window(first, self.scrape())
 
 
 @pytest.fixture(scope="package")
-def window(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter, prometheus: Prometheus) -> Window:
-    """A quarter of a minute of all guests at their loads. Prometheus has begun to scrape, for later tests."""
-    assert prometheus
+def watch(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter) -> Watch:
+    return Watch(lab, cgroup, exporter)
+
+
+@pytest.fixture(scope="package")
+def window(watch: Watch) -> Window:
+    """All guests at their loads."""
     time.sleep(COUNTERS + 0.5)  # some are read again only after that, and none is to be older than the scrape
-    first = scrape(lab, cgroup, exporter)
-    time.sleep(WINDOW_SECONDS)
-    return Window(first, scrape(lab, cgroup, exporter))
+    return watch.next_window()

@@ -6,18 +6,18 @@ Needs nasm and QEMU, and root for taps and quotas. Nothing is installed and no n
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from tests.support.emulated import MachineError, Monitor
+from tests.support.needs import lacking
+from tests.support.waiting import wait_for
 
 SECTOR = Path(__file__).with_name("guest.asm")
 DISK_BYTES = 16 << 20
@@ -54,10 +54,7 @@ def duty(tenths: int) -> Load:
 
 def why_not_here() -> str | None:
     """Why guests can't run on this machine, and what to do about it; None if they can."""
-    brings = {"qemu-system-x86": "qemu-system-x86_64", "nasm": "nasm", "util-linux": "setpriv"}
-    if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
-        return f"guests need: apt-get install --no-install-recommends {' '.join(missing)}"
-    return None
+    return lacking(qemu_system_x86="qemu-system-x86_64", nasm="nasm", util_linux="setpriv")
 
 
 def kvm_answers() -> bool:
@@ -159,32 +156,23 @@ class Guest:
         return [*command, *self._options, "-qmp", f"unix:{self._monitor},server=on,wait=off"]
 
     def _wait_for_monitor(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            assert self._qemu is not None
-            if self._qemu.poll() is not None or time.monotonic() > deadline:
-                raise GuestError(f"{self.name} does not start: {self._log.read_text()}")
-            with contextlib.suppress(OSError):
-                self.ask("query-status")
-                return
-            time.sleep(0.05)
+        qemu = self._qemu
+        assert qemu is not None
+
+        def has_ended_or_answers() -> bool:
+            return qemu.poll() is not None or bool(self.ask("query-status"))
+
+        wait_for(has_ended_or_answers, START_SECONDS, every=0.05, explain=self._log.read_text, not_yet=(OSError,))
+        if qemu.poll() is not None:
+            raise GuestError(f"{self.name} does not start: {self._log.read_text()}")
 
     def ask(self, command: str, **arguments: object) -> Any:
-        """What QEMU answers to a command (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html)."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(ANSWER_SECONDS)
-            connection.connect(str(self._monitor))
-            with connection.makefile("rw") as lines:
-                lines.readline()  # the greeting
-                answer: dict[str, Any] = {}
-                for message in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
-                    lines.write(json.dumps(message) + "\n")
-                    lines.flush()
-                    while "event" in (answer := json.loads(lines.readline())):
-                        pass
-        if "error" in answer:
-            raise GuestError(f"{self.name}: QEMU refuses {command}: {answer['error']['desc']}")
-        return answer["return"]
+        """What QEMU answers to a command."""
+        try:
+            with Monitor(self._monitor, ANSWER_SECONDS) as monitor:
+                return monitor.ask(command, **arguments)
+        except MachineError as error:
+            raise GuestError(f"{self.name}: {error}") from error
 
     def is_at_its_load(self) -> bool:
         """Whether the BIOS is done."""
@@ -221,11 +209,14 @@ def assemble(load: Load, image: Path) -> None:
 
 def wait_for_loads(guests: Sequence[Guest]) -> None:
     """Returns once all are at their load; raises `GuestError`, naming those that are not."""
-    deadline = time.monotonic() + max(BOOT_SECONDS[guest.accelerator] for guest in guests)
-    while missing := [guest for guest in guests if not guest.is_at_its_load()]:
-        if time.monotonic() > deadline:
-            raise GuestError(f"still in the BIOS: {', '.join(guest.name for guest in missing)}")
-        time.sleep(0.3)
+
+    def in_the_bios() -> list[str]:
+        return [guest.name for guest in guests if not guest.is_at_its_load()]
+
+    try:
+        wait_for(in_the_bios, max(BOOT_SECONDS[guest.accelerator] for guest in guests), until=lambda names: not names)
+    except AssertionError as error:
+        raise GuestError(f"still in the BIOS: {error}") from error
 
 
 @contextlib.contextmanager

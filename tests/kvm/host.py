@@ -6,10 +6,11 @@ import contextlib
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.waiting import wait_for
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 PERIOD_SECONDS = 0.1
@@ -73,6 +74,11 @@ def _cpu(folder: Path) -> float:
     return (int(user) + int(system)) * TICK
 
 
+def state(pid: int) -> str:
+    """Of a process: T is stopped."""
+    return _after_the_name(Path("/proc", str(pid)))[0]
+
+
 def _after_the_name(folder: Path) -> list[str]:
     """The fields of stat from the third on: the second is the name, which may hold blanks and brackets."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
@@ -113,9 +119,7 @@ def quota(cpus: float) -> Iterator[Path]:
             (folder / "cpu.cfs_quota_us").write_text(str(round(cpus * period)))
         yield folder
     finally:
-        deadline = time.monotonic() + 10
-        while (folder / "cgroup.procs").read_text() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_for(lambda: not (folder / "cgroup.procs").read_text(), 10)
         folder.rmdir()
 
 

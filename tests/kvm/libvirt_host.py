@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import requests
-
+from tests.distributions.chroots import DEBIAN_12
 from tests.kvm.guests import BURN, DISK, Load, assemble, duty
-from tests.support.disk import Image
-from tests.support.emulated import EmulatedMachine, MachineError
+from tests.support import disk
+from tests.support.emulated import EmulatedMachine, log_of
 from tests.support.privileges import capabilities, unprivileged
 
+PACKAGES = (
+    *("libvirt-clients", "libvirt-daemon-driver-qemu", "libvirt-daemon-system", "polkitd", "qemu-system-x86"),
+    "libbpf1",
+)
+MODULES = ("kvm_amd", "vhost_net", "tun")  # loaded at boot
 EXPORTER_PORT = 10297
 SCHED_PORT = 10298
-EXPORTER_SECONDS = 120
+SECONDS = 240  # for slow operations, in emulation
 DOMAIN_SECONDS = 300
 # Its CPUs take turns on one of this machine. Side by side, one may get stuck in a guest: "rcu_preempt detected stalls".
 # no_timer_check: as in tests/kernels/machine.py.
@@ -52,12 +55,8 @@ DATABASE = Domain(
     "<emulator_period>100000</emulator_period><emulator_quota>50000</emulator_quota></cputune>",
 )
 # One quota over all of the domain.
-CAPPED = Domain(
-    "capped",
-    BURN,
-    "",
-    "<cputune><global_period>100000</global_period><global_quota>40000</global_quota></cputune>",
-)
+ONE_QUOTA = "<cputune><global_period>100000</global_period><global_quota>40000</global_quota></cputune>"
+CAPPED = Domain("capped", BURN, cputune=ONE_QUOTA)
 DOMAINS = (INSTANCE, DATABASE, CAPPED)
 
 
@@ -80,9 +79,9 @@ class LibvirtHost:
 
     def create(self, domain: Domain, workdir: Path) -> None:
         """Defines and starts a domain."""
-        disk = workdir / f"{domain.name}.img"
-        assemble(domain.load, disk)
-        self.machine.put(f"/var/lib/libvirt/images/{disk.name}", disk.read_bytes())
+        image = workdir / f"{domain.name}.img"
+        assemble(domain.load, image)
+        self.machine.put(f"/var/lib/libvirt/images/{image.name}", image.read_bytes())
         self.machine.put("/root/create-domain", (Path(__file__).parent / "inside" / "create-domain").read_bytes())
         what = shlex.join([domain.name, domain.metadata, domain.cputune])
         self.run(f"sh /root/create-domain {what}", DOMAIN_SECONDS)
@@ -90,31 +89,16 @@ class LibvirtHost:
     def pid(self, domain: Domain) -> str:
         return self.run(f"cat /run/libvirt/qemu/{domain.name}.pid").strip()
 
-    def start_exporter(self, tar: bytes) -> None:
-        """Unpacks tests.xen.package's tar file, runs kvm-exporter as nobody, and waits until it answers."""
-        self.machine.put("/root/virtscope.tar", tar)
-        self.run("mkdir -p /opt/virtscope && tar -xf /root/virtscope.tar -C /opt/virtscope")
-        self._start("kvm", EXPORTER_PORT, "--libvirt.interval=2s")
-
-    def start_sched_exporter(self) -> None:
-        """Likewise sched-exporter, with the rights of its unit, once the other one is there."""
-        self._start("sched", SCHED_PORT, "", capabilities("sched-exporter"))
-
-    def _start(self, name: str, port: int, flags: str, having: Iterable[str] = ()) -> None:
-        self.run(
-            f"cd / && PYTHONPATH=/opt/virtscope setsid {shlex.join(unprivileged(having))}"
-            f" python3 -m virtscope.{name} --web.listen-address=0.0.0.0:{port} {flags} >/var/log/{name}-exporter 2>&1 &"
-        )
-        deadline = time.monotonic() + EXPORTER_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(requests.RequestException):
-                requests.get(f"http://{self.machine.forwarded[port]}/-/healthy", timeout=5).raise_for_status()
-                return
-            time.sleep(0.5)
-        raise MachineError(f"{name}-exporter does not answer; its log:\n{self.log(name)}")
+    def start_exporters(self, tar: bytes, *, sched: bool = False) -> None:
+        """Unpacks tests.xen.package's tar file and runs kvm-exporter as nobody, and sched-exporter as by its unit."""
+        self.machine.install(tar)
+        self.machine.start_exporter("kvm", EXPORTER_PORT, "--libvirt.interval=2s", before=shlex.join(unprivileged(())))
+        if sched:
+            rights = shlex.join(unprivileged(capabilities("sched-exporter")))
+            self.machine.start_exporter("sched", SCHED_PORT, before=rights)
 
     def log(self, name: str = "kvm") -> str:
-        return self.run(f"cat /var/log/{name}-exporter")
+        return self.run(f"cat {log_of(name)}")
 
     @contextlib.contextmanager
     def hung(self, domain: Domain) -> Iterator[None]:
@@ -128,11 +112,12 @@ class LibvirtHost:
 
 
 @contextlib.contextmanager
-def booted(image: Image, workdir: Path, domains: Sequence[Domain] = DOMAINS) -> Iterator[LibvirtHost]:
-    """The host with these domains running. Raises MachineError."""
-    disk = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
+def booted(workdir: Path, domains: Sequence[Domain] = DOMAINS) -> Iterator[LibvirtHost]:
+    """The host with these domains running. Raises MachineError. The first time, its disk is built."""
+    image = disk.debian("kvm", Path(__file__), DEBIAN_12, "linux-image-amd64", *PACKAGES, loaded=MODULES)
+    drive = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
     kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))
-    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT, SCHED_PORT], [*HARDWARE, *disk, *kernel]) as machine:
+    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT, SCHED_PORT], [*HARDWARE, *drive, *kernel]) as machine:
         host = LibvirtHost(machine)
         for domain in domains:
             host.create(domain, workdir)

@@ -6,15 +6,17 @@ it ran and the sum of both; a guest that always wants to run has this sum exactl
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.kvm.conftest import QUOTA_CPUS, TAP, Window
+from tests.kvm.conftest import QUOTA_CPUS, TAP, Watch, Window, require_quota
 from tests.kvm.guests import Guest
 from tests.kvm.host import PERIOD_SECONDS, TICK
+from tests.support.reporting import Report
+
+pytestmark = pytest.mark.system
 
 POINTS = 0.03  # of a CPU
+WINDOWS = 4  # in one of them the machine does little else, or a guest's clock has no ticks to catch up with
 ROUNDED = 1e-6  # of values in seconds
 FRAME_BYTES = 1000
 RIVALS = ("rival-a", "rival-b")
@@ -24,15 +26,15 @@ RUN, WAIT, IN_GUEST = (f"kvm_vcpu_{what}_seconds_total" for what in ("run", "wai
 def test_guests_are_shown_by_the_names_they_were_given(lab: dict[str, Guest], window: Window) -> None:
     page = window.last.page
     for guest in lab.values():
-        info = page.all("kvm_guest_info", pid=str(guest.pid))
-        assert [sample.labels["guest"] for sample in info] == [guest.name]
-        assert info[0].labels["accelerator"] == guest.accelerator
-        assert info[0].labels["manager"] == "qemu"
+        [info] = page.all("kvm_guest_info", pid=str(guest.pid))
+        shown = (info.labels["guest"], info.labels["accelerator"], info.labels["manager"])
+        assert shown == (guest.name, guest.accelerator, "qemu")
         assert page.value("kvm_guest_vcpus", guest=guest.name) == guest.vcpus
         assert page.value("kvm_guest_memory_limit_bytes", guest=guest.name) == 16 << 20
 
 
-def test_run_and_wait_are_the_kernels(lab: dict[str, Guest], window: Window) -> None:
+def test_cpu_time_is_the_kernels(lab: dict[str, Guest], window: Window) -> None:
+    """Run and wait of each vCPU; all of a guest is its process and what serves it."""
     for scrape in (window.first, window.last):
         for name, guest in lab.items():
             before, after = scrape.before.guests[name], scrape.after.guests[name]
@@ -41,12 +43,6 @@ def test_run_and_wait_are_the_kernels(lab: dict[str, Guest], window: Window) -> 
                 least, most = before.vcpu(number), after.vcpu(number)
                 assert least.run - ROUNDED <= scrape.page.value(RUN, **vcpu) <= most.run + ROUNDED, vcpu
                 assert least.wait - ROUNDED <= scrape.page.value(WAIT, **vcpu) <= most.wait + ROUNDED, vcpu
-
-
-def test_all_cpu_of_a_guest_is_its_process_and_what_serves_it(lab: dict[str, Guest], window: Window) -> None:
-    for scrape in (window.first, window.last):
-        for name, guest in lab.items():
-            before, after = scrape.before.guests[name], scrape.after.guests[name]
             shown = scrape.page.value("kvm_guest_cpu_seconds_total", guest=guest.name)
             assert before.cpu + before.serving - 1.5 * TICK <= shown <= after.cpu + after.serving + 1.5 * TICK, name
 
@@ -62,35 +58,56 @@ def test_guest_time_is_the_kernels_or_absent(lab: dict[str, Guest], window: Wind
             assert shown == [], f"{name} ran {after.run} s, in the guest {after.guest} s"
 
 
-def test_the_load_lies_between_what_ran_and_what_also_waited(
-    lab: dict[str, Guest], window: Window, report: Callable[[str], None]
-) -> None:
+def off_their_loads(lab: dict[str, Guest], window: Window, report: Report) -> list[str]:
+    """The guests whose load doesn't lie between what they ran and what they also waited."""
     shortest, longest = window.seconds
+    off = []
     for name, guest in lab.items():
         if guest.load.due is None or name == "capped":
             continue
         run, wait = (window.grown(metric, guest=guest.name, vcpu="0") for metric in (RUN, WAIT))
         report(f"{name}: due {guest.load.due:.0%}, run {run / longest:.1%}, wait {wait / longest:.1%}")
-        assert run <= (guest.load.due + POINTS) * longest, name
-        assert run + wait >= (guest.load.due - POINTS) * shortest, name
-        if guest.load.due == 1:
-            assert run + wait <= (1 + POINTS) * longest, name
+        if (
+            run > (guest.load.due + POINTS) * longest
+            or run + wait < (guest.load.due - POINTS) * shortest
+            or (guest.load.due == 1 and run + wait > (1 + POINTS) * longest)
+        ):
+            off.append(name)
         # The guest has never started it.
         assert window.grown(RUN, guest=guest.name, vcpu="1") <= POINTS * longest, name
+    return off
 
 
-def test_rivals_on_one_cpu_share_it_and_wait_for_each_other(lab: dict[str, Guest], window: Window) -> None:
-    shortest, longest = window.seconds
-    ran = [window.grown(RUN, guest=lab[name].name, vcpu="0") for name in RIVALS]
-    waited = [window.grown(WAIT, guest=lab[name].name, vcpu="0") for name in RIVALS]
-    assert max(ran) <= (0.5 + POINTS) * longest
-    assert min(waited) >= (0.5 - POINTS) * shortest
-    assert ran[0] == pytest.approx(ran[1], abs=POINTS * longest)
+def test_the_load_lies_between_what_ran_and_what_also_waited(
+    lab: dict[str, Guest], window: Window, watch: Watch, report: Report
+) -> None:
+    for _ in range(WINDOWS - 1):
+        if not off_their_loads(lab, window, report):
+            return
+        window = watch.next_window(window)
+    assert off_their_loads(lab, window, report) == []
 
 
-def test_a_quota_shows_as_throttling(lab: dict[str, Guest], window: Window, report: Callable[[str], None]) -> None:
-    if "capped" not in lab:
-        pytest.skip("no cgroup with a quota can be made here: needs root and the CPU controller of cgroups")
+def test_rivals_on_one_cpu_share_it_and_wait_for_each_other(
+    lab: dict[str, Guest], window: Window, watch: Watch
+) -> None:
+    def unfair(window: Window) -> bool:
+        shortest, longest = window.seconds
+        ran, waited = (
+            [window.grown(metric, guest=lab[name].name, vcpu="0") for name in RIVALS] for metric in (RUN, WAIT)
+        )
+        apart = abs(ran[0] - ran[1]) > POINTS * longest
+        return apart or max(ran) > (0.5 + POINTS) * longest or min(waited) < (0.5 - POINTS) * shortest
+
+    for _ in range(WINDOWS - 1):
+        if not unfair(window):
+            return
+        window = watch.next_window(window)
+    assert not unfair(window)
+
+
+def test_a_quota_shows_as_throttling(lab: dict[str, Guest], window: Window, report: Report) -> None:
+    require_quota(lab)
     shortest, longest = window.seconds
     page, capped = window.last.page, lab["capped"].name
     assert page.value("kvm_guest_cpu_limit_cpus", guest=capped) == QUOTA_CPUS
@@ -111,9 +128,7 @@ def test_a_quota_shows_as_throttling(lab: dict[str, Guest], window: Window, repo
     run, wait = (window.grown(metric, guest=capped, vcpu="0") for metric in (RUN, WAIT))
     throttled = window.grown("kvm_guest_throttled_seconds_total", guest=capped, part="all")
     by_others = window.last.after.busy - window.first.before.busy - run
-    report(
-        f"capped: run {run:.2f} s, wait {wait:.2f} s, of it throttled {throttled:.2f} s; others ran {by_others:.2f} s"
-    )
+    report(f"capped: run {run:.2f} s, wait {wait:.2f} s, throttled {throttled:.2f} s; others ran {by_others:.2f} s")
     assert run <= QUOTA_CPUS * (longest + PERIOD_SECONDS) + POINTS
     assert run + wait >= (1 - POINTS) * shortest
     # No neighbour: what it waits beside its cap is no more than what others ran there.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
 import pytest
 
+from tests.support.needs import need
 from tests.unit.kvm.captured import command_line
 from virtscope.kvm.command_line import parse
+
+pytestmark = pytest.mark.system
 
 OPTION = re.compile(r"--?([\w-]+(?:/-[\w-]+)*(?: or -\w+)?)(\s.*)?")
 EXPLANATION = 16  # its column, unless what stands before is longer
@@ -35,10 +37,10 @@ def options(text: str) -> dict[str, bool]:
 
 
 def test_all_options_of_this_qemu_are_known() -> None:
-    qemu = shutil.which("qemu-system-x86_64")
-    if not qemu:
-        pytest.skip("needs: apt-get install --no-install-recommends qemu-system-x86")
-    found = options(subprocess.run([qemu, "-help"], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    need(qemu_system_x86="qemu-system-x86_64")
+    found = options(
+        subprocess.run(["qemu-system-x86_64", "-help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    )
     assert len(found) > 100
     assert found["name"]
     assert not found["S"]

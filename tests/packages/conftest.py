@@ -16,10 +16,13 @@ from tests.distributions import chroots
 from tests.distributions.booted import UNIFIED_SINCE, BootedMachine
 from tests.distributions.chroots import Release
 from tests.distributions.machine import Enclosed, Machine
+from tests.stack.conftest import ROOT
+from tests.support.needs import missing, need
 from tools import bundle, deb
 from tools.programs import ProgramsError
 
 OLDER = "0.0.9"
+FIXTURE = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 NOT_INSTALLED = ["/dev", "/home", "/proc", "/run", "/srv", "/sys", "/tmp"]
 NOT_INSTALLED += ["/var/cache", "/var/lib/apt", "/var/lib/dpkg", "/var/log"]
 
@@ -40,11 +43,7 @@ def one_date() -> None:
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
-    if shutil.which("dh") is None:
-        missing = "no debhelper here: tests/packages.txt lists the packages to install"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+    need(debhelper="dh")
     now, older = (
         {file.name.partition("_")[0]: file for file in deb.build(tmp_path_factory.mktemp("debs"), version)}
         for version in (None, OLDER)
@@ -79,6 +78,16 @@ class CleanHost:
         files = " ".join(f"/srv/{packages[name].name}" for name in ("virtscope-common", *names))
         return self.apt(f"install --no-install-recommends {files}")
 
+    def man_page(self, exporter: str) -> str:
+        """In roff, from the package in /srv or a folder of it: a minimal system unpacks no man pages."""
+        package = f"$(find /srv -name '{exporter}_*.deb' | tail -n 1)"
+        return self.must(f"dpkg-deb --fsys-tarfile {package} | tar -xO ./usr/share/man/man1/ | zcat")
+
+    def do_as_documented(self, commands: str, password: str) -> None:
+        """Give all these commands; without a terminal the password is read from standard input."""
+        self.must(f"printf '%s\\n' '{password}' >/srv/password; cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL")
+        self.must("setsid sh /srv/commands </srv/password 2>&1")
+
     def files(self) -> set[str]:
         """All files and folders, except for what apt and dpkg keep for themselves and what isn't on the disk."""
         pruned = " -o ".join(f"-path {folder}" for folder in NOT_INSTALLED)
@@ -89,12 +98,7 @@ class CleanHost:
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CleanHost]:
     """A clean machine with the release that is the parameter."""
     release: Release = request.param
-    try:
-        base = chroots.root(release)
-    except chroots.MissingError as error:
-        if os.environ.get("CI") == "true" and os.geteuid() == 0 and release.distribution == "debian":
-            raise
-        pytest.skip(str(error))
+    base = chroots.root_or_skip(release)
     root = tmp_path / "root"
     try:
         subprocess.run(["cp", "--archive", base, root], check=True)
@@ -121,9 +125,7 @@ def boot(host: CleanHost) -> Iterator[Boot]:
             try:
                 machine = BootedMachine(host.root, old=version < UNIFIED_SINCE)
             except chroots.MissingError as error:
-                if os.environ.get("CI") == "true" and os.geteuid() == 0:
-                    raise
-                pytest.skip(str(error))
+                missing(str(error))
             return CleanHost(running.enter_context(machine), host.root)
 
         yield booted
@@ -135,9 +137,7 @@ def standalone_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         bundle.standalone_python(folder)
     except ProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
+        missing(str(error))
     return folder
 
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import textwrap
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +17,17 @@ import pytest
 import yaml
 
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13
-from tests.packages.conftest import OLDER, Boot, CleanHost, Packages
+from tests.packages.conftest import FIXTURE, OLDER, Boot, CleanHost, Packages
 from tests.packages.test_services import RUNS, left, log, processes, states
+from tests.stack.conftest import ROOT
 from tests.support import Prometheus
 from tests.support.ports import free_port
 from tests.support.privileges import NOBODY, capabilities, unprivileged
+from tests.support.waiting import wait_for
 from tools import deb, programs
 from tools.python_packages import Environment
 
-ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "packaging/ansible"
-FIXTURE = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 EXPORTER = "vestat-exporter"
 PASSWORD = 'correct horse: "it\'s" {{ a }} staple\\'  # quoted in YAML and in a file of flags, and no template
 START_SECONDS = 60
@@ -174,14 +173,11 @@ def start(host: CleanHost) -> None:
     shutil.copytree(FIXTURE, host.root / "srv/proc")
     prefix = " ".join(unprivileged(capabilities(EXPORTER))).replace(f"--regid {NOBODY}", "--regid virtscope")
     host.must(f". /etc/default/{EXPORTER}; setsid {prefix} {EXPORTER} $ARGS >/srv/log 2>&1 &")
-    deadline = time.monotonic() + START_SECONDS
-    while "listening" not in (log := (host.root / "srv/log").read_text() if (host.root / "srv/log").exists() else ""):
-        assert time.monotonic() < deadline, log
-        time.sleep(0.2)
+    wait_for(lambda: host.must("cat /srv/log || true"), START_SECONDS, until=lambda log: "listening" in log)
 
 
 @on_debian
-def test_run_twice_it_changes_nothing_and_prometheus_scrapes_what_it_installed(
+def test_run_twice_it_changes_nothing_prometheus_scrapes_it_and_a_new_password_replaces_the_old_one(
     host: CleanHost, play: Play, prometheus: Prometheus
 ) -> None:
     first = play()
@@ -201,20 +197,14 @@ def test_run_twice_it_changes_nothing_and_prometheus_scrapes_what_it_installed(
         prometheus.wait_for("vestat_up == 1", START_SECONDS)
     assert (up[0]["metric"]["host"], up[0]["metric"]["platform"]) == ("ct1", "openvz")
 
-
-@on_bookworm
-def test_a_new_password_replaces_the_old_one(host: CleanHost, play: Play, prometheus: Prometheus) -> None:
-    first = play()
-    assert first.status == 0, first.printed
     before = host.must("cat /etc/virtscope/web.yml")
     changed = play(virtscope_password="another")
     assert changed.status == 0, changed.printed
-    assert sorted(changed.changed()) == [
-        "virtscope : Store the password",
-        "virtscope : Write the web configuration",
-    ]
+    assert set(changed.changed()) == {
+        f"virtscope : {task}" for task in ("Store the password", "Write the web configuration")
+    }
     assert host.must("cat /etc/virtscope/web.yml") != before
-    assert (prometheus.folder / "prometheus/secrets/virtscope-password").read_text() == "another"
+    assert password.read_text() == "another"
 
 
 @on_bookworm
@@ -232,23 +222,16 @@ def test_what_is_missing_is_said_before_anything_changes(host: CleanHost, play: 
     assert {file for file in host.files() - before if not file.startswith("/root/")} == set()
 
 
-@pytest.fixture
-def older(packages: Packages, tmp_path: Path) -> Path:
-    """A folder with the packages of an older version."""
-    folder = tmp_path / "older"
-    folder.mkdir()
-    for package in packages.older.values():
-        shutil.copy(package, folder)
-    return folder
-
-
 @on_bookworm
 def test_under_systemd_services_are_started_restarted_upgraded_and_removed(
-    host: CleanHost, boot: Boot, address: dict[str, Any], play: Play, older: Path
+    host: CleanHost, boot: Boot, address: dict[str, Any], play: Play, packages: Packages
 ) -> None:
     """The role itself waits until each exporter answers."""
     host.apt("install --no-install-recommends curl python3-apt")
-    shutil.copytree(older, host.root / "srv/older")
+    older = host.root / "srv/older"
+    older.mkdir()
+    for package in packages.older.values():
+        shutil.copy(package, older)
     host.apt("install --no-install-recommends --download-only openssl /srv/older/*.deb")
     shutil.copytree(FIXTURE, host.root / "srv/proc")
     live = boot()

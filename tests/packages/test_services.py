@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04
-from tests.packages.conftest import OLDER, Boot, CleanHost, Packages, install_archive
-from tests.packages.test_deb import FIXTURE, block_of
+from tests.packages.conftest import FIXTURE, OLDER, Boot, CleanHost, Packages, install_archive
+from tests.packages.test_deb import block_of
 from tests.packages.test_wheel import build
 from tests.stack.conftest import NOT_COPIED, ROOT
-from tests.support.privileges import MOST_EXPOSURE, capabilities, exposure
+from tests.support.ports import free_port
+from tests.support.privileges import MOST_EXPOSURE, UNITS, capabilities, directives, exposure
 from tools import deb
 from tools.exporters import PROGRAMS
 
@@ -25,12 +26,16 @@ PAGE = (ROOT / "docs/watched-hosts.md").read_text()
 PASSWORD = "correct horse"
 START_SECONDS = 60
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # the first time a release is downloaded
+pytestmark = pytest.mark.timeout(1800)  # the first time a release is downloaded
 on_each_release = pytest.mark.parametrize(
     "host",
-    [DEBIAN_12, DEBIAN_13, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04],
+    [
+        pytest.param(
+            release, id=release.suite, marks=[pytest.mark.system if release is DEBIAN_12 else pytest.mark.long]
+        )
+        for release in (DEBIAN_12, DEBIAN_13, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04)
+    ],
     indirect=True,
-    ids=lambda release: release.suite,
 )
 
 
@@ -96,10 +101,7 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
             shutil.copy(built[package], folder)
         host.apt(f"install --no-install-recommends --download-only /srv/{name}/*.deb")
     shutil.copytree(FIXTURE, host.root / "srv/proc")
-    pages = {
-        exporter: host.must(f"dpkg-deb --fsys-tarfile /srv/now/{exporter}_*.deb | tar -xO ./usr/share/man/man1/ | zcat")
-        for exporter in EXPORTERS
-    }
+    pages = {exporter: host.man_page(exporter) for exporter in EXPORTERS}
     live = boot()
     before, accounts = live.files(), live.must("cat /etc/passwd /etc/group")
 
@@ -114,11 +116,12 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
         assert listening_on(live, exporter) in asking
         assert exposure(live.must(f"systemd-analyze security --no-pager {exporter}.service")) <= MOST_EXPOSURE
     assert states(live, EXPORTERS) == dict.fromkeys(EXPORTERS, RUNS)
+    assert live.must("stat -c '%U %G %a' /etc/virtscope") == "root virtscope 2750\n"
+    assert live.must("stat -c '%U %a' /var/lib/ssh-exporter /var/lib/ssh-exporter/.ssh") == "ssh-exporter 700\n" * 2
+    live.must("echo dom0 >>/etc/virtscope/hosts; touch /var/lib/ssh-exporter/.ssh/id_ed25519")
 
     commands = block_of(pages["vestat-exporter"], '.SH "LISTENING ON A NETWORK"')
-    live.must(f"printf '%s\\n' '{PASSWORD}' >/srv/password; cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL")
-    # Without a terminal the password is read from standard input.
-    live.must("setsid sh /srv/commands </srv/password 2>&1")
+    live.do_as_documented(commands, PASSWORD)
     asking_with_password = {}
     for exporter, page in pages.items():
         flags = block_of(page, f".IR /etc/default/{exporter} :")
@@ -153,6 +156,7 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
     scraped_with_password()
     assert states(live, EXPORTERS) == dict.fromkeys(EXPORTERS, RUNS)
     assert live.must("cat /etc/default/*-exporter /etc/virtscope/*") == settings
+    live.must("test -e /var/lib/ssh-exporter/.ssh/id_ed25519")
     for exporter, process in processes(live, EXPORTERS).items():
         assert process != ran[exporter]
         said = log(live, exporter)
@@ -170,12 +174,12 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
     live.apt("-o APT::AutoRemove::SuggestsImportant=false autoremove --purge")
 
     assert left(live) == []
-    assert live.files() - before == set()
-    assert before - live.files() == set()
+    assert live.files() == before
     assert live.must("cat /etc/passwd /etc/group") == accounts
     assert live.must("systemctl is-system-running") == "running\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("host", "python"),
     [(UBUNTU_22_04, "python3.11"), (UBUNTU_26_04, "python3")],
@@ -218,8 +222,7 @@ def let_prometheus_in(live: CleanHost, exporter: str, *, old_openssl: bool) -> s
         [elsewhere] = certificate.findall(commands)
         subprocess.run(["sh", "-c", elsewhere], cwd=live.root / "etc/virtscope", check=True, capture_output=True)
         commands = certificate.sub("", commands)
-    live.must(f"printf '%s\\n' '{PASSWORD}' >/srv/password; cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL")
-    live.must("setsid sh /srv/commands </srv/password 2>&1")
+    live.do_as_documented(commands, PASSWORD)
     live.must(f'sed -i \'s,^ARGS="\\(.*\\)",ARGS="\\1 --path.procfs=/srv/proc",\' /etc/virtscope/{exporter}.env')
     restart, _, scrape = of_page("3. Restart it", exporter)[0].partition("\n")
     live.must(restart)
@@ -229,9 +232,12 @@ def let_prometheus_in(live: CleanHost, exporter: str, *, old_openssl: bool) -> s
 
 @pytest.mark.parametrize(
     ("host", "old"),
-    [(DEBIAN_12, False), (UBUNTU_16_04, True)],
+    [
+        pytest.param(DEBIAN_12, False, id="bookworm", marks=pytest.mark.system),
+        # Its systemd knows neither DynamicUser nor AmbientCapabilities.
+        pytest.param(UBUNTU_16_04, True, id="xenial", marks=pytest.mark.long),
+    ],
     indirect=["host"],
-    ids=["bookworm", "xenial, whose systemd knows neither DynamicUser nor AmbientCapabilities"],
 )
 def test_an_archive_from_installation_to_purge(host: CleanHost, boot: Boot, archive: Path, old: bool) -> None:
     host.apt("install --no-install-recommends curl openssl")
@@ -256,9 +262,8 @@ def test_an_archive_from_installation_to_purge(host: CleanHost, boot: Boot, arch
 
     settings = live.must("cat /etc/virtscope/*")
     ran = processes(live, installed)
-    older = (
-        f"sed -i 's/{deb.version()}/{OLDER}/' /opt/virtscope/python/lib/python3.*/site-packages/virtscope/__init__.py"
-    )
+    of_package = "/opt/virtscope/python/lib/python3.*/site-packages/virtscope/__init__.py"
+    older = f"sed -i 's/{deb.version()}/{OLDER}/' {of_package}"
     live.must(f"{older}; systemctl restart {exporter}")
     assert answer(live, asking)[0] == 200
     assert f"version={OLDER}" in log(live, exporter)
@@ -269,6 +274,9 @@ def test_an_archive_from_installation_to_purge(host: CleanHost, boot: Boot, arch
     assert states(live, installed) == dict.fromkeys(installed, RUNS)
     assert live.must("cat /etc/virtscope/*") == settings
     assert all(process != ran[exporter] for exporter, process in processes(live, installed).items())
+    unit = host.root / f"etc/systemd/system/{exporter}.service"
+    assert directives(unit) == directives(UNITS / unit.name) | {"Group": ["virtscope"]}
+    assert live.must("stat -c '%U %G %a' /etc/virtscope") == "root virtscope 2750\n"
     said = log(live, exporter)
     assert said.rpartition("version=")[2].startswith(deb.version())
     assert not re.search("(?i)traceback|failed with", said), said
@@ -289,6 +297,7 @@ def test_an_archive_from_installation_to_purge(host: CleanHost, boot: Boot, arch
     assert live.must("systemctl is-system-running") == "running\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
 def test_a_wheel_from_installation_to_removal(host: CleanHost, boot: Boot, tmp_path: Path) -> None:
     host.apt("install --no-install-recommends curl")
@@ -330,3 +339,44 @@ def test_a_wheel_from_installation_to_removal(host: CleanHost, boot: Boot, tmp_p
     assert live.must(f"cat /etc/virtscope/{exporter}.env") == flags
     live.must("rm -r /etc/virtscope")
     assert live.files() == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["bookworm"])
+def test_a_host_watched_over_ssh_by_the_man_page_alone(host: CleanHost, packages: Packages) -> None:
+    """The host is the same machine, by an sshd of its own."""
+    host.install(packages.now, "ssh-exporter")
+    host.apt("install --no-install-recommends curl openssh-server")
+    port, own_port = free_port(), free_port()
+    host.must(f"mkdir -p /run/sshd && /usr/sbin/sshd -o ListenAddress=127.0.0.1 -o Port={port}")
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
+
+    page = host.must("dpkg-deb --fsys-tarfile /srv/ssh-exporter_*.deb | tar -xO ./usr/share/man/man1/*.gz | zcat")
+    commands = block_of(page, '.SH "WATCHED HOSTS"').replace("dom0.example.org", "127.0.0.1")
+    commands = commands.replace("ssh-keyscan", f"ssh-keyscan -p {port}").replace("User root", f"User root\nPort {port}")
+    home = "/var/lib/ssh-exporter/.ssh"
+    host.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nln -s /etc/planted {home}/config")
+    assert host.run("sh /srv/commands").returncode != 0  # root follows no link in a folder of another user's
+    host.must(f"test ! -e /etc/planted; rm {home}/*")
+    said = host.must("sh /srv/commands 2>&1")
+    assert host.must(f"stat -c %U {home}/*") == "ssh-exporter\n" * 4
+    fingerprint = host.must("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
+    assert fingerprint in said
+    [line] = [line for line in said.splitlines() if line.startswith("restrict,command=")]
+    keys = host.root / "root/.ssh/authorized_keys"
+    keys.parent.mkdir(mode=0o700, exist_ok=True)
+    keys.write_text(line.replace("proc=/proc", "proc=/srv/proc") + "\n")
+
+    unit = directives(UNITS / "ssh-exporter.service")
+    start = unit["ExecStart"][0].replace("/opt/virtscope/bin/", "").replace("$ARGS", "--vzlist.interval=0")
+    prefix = "SHELL=/bin/sh setsid setpriv --reuid ssh-exporter --regid virtscope --clear-groups --no-new-privs"
+    host.must(f"{prefix} --bounding-set=-all {start} --web.listen-address=127.0.0.1:{own_port} >/srv/log 2>&1 &")
+    ask = re.findall(r"^curl '.*/probe.*", page.replace("\\-", "-"), re.MULTILINE)[0]
+    ask = (
+        ask.replace("10295", str(own_port))
+        .replace("module=xen", "module=openvz")
+        .replace("dom0.example.org", "127.0.0.1")
+    )
+    retry = f"--silent --retry {START_SECONDS} --retry-delay 1 --retry-connrefused"
+    probed = host.must(f"curl {retry} {ask.removeprefix('curl ')}")
+    assert "\nvestat_up 1.0\n" in probed, host.must("cat /srv/log")

@@ -22,6 +22,9 @@ def build(target: Path, source: Path = EXPORTERS, **variables: str) -> Path:
     return wheel
 
 
+pytestmark = pytest.mark.system
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("wheel"))
@@ -49,22 +52,16 @@ def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     assert build(tmp_path, TZ="Pacific/Kiritimati", LC_ALL="C").read_bytes() == wheel.read_bytes()
 
 
-def test_it_has_the_program_that_sched_exporter_loads(wheel: Path) -> None:
-    """No module either, and compiled as it is in the checkout."""
-    of_checkout = {
-        file.relative_to(EXPORTERS).as_posix(): file.read_bytes() for file in EXPORTERS.glob("virtscope/**/*.bpf.o")
-    }
-    assert of_checkout
-    with zipfile.ZipFile(wheel) as archive:
-        assert {name: archive.read(name) for name in archive.namelist() if name.endswith(".o")} == of_checkout
-
-
-def test_installed_it_has_what_runs_on_hosts_over_ssh(wheel: Path, tmp_path: Path) -> None:
-    """A file that is no module: the forced command's script."""
+def test_it_has_the_files_that_are_no_modules(wheel: Path, tmp_path: Path) -> None:
+    """sched-exporter's program for the kernel, as it is in the checkout, and the script that runs on hosts over ssh."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    (tmp_path / "key.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE9rzIEY3IBg test\n")
+        programs = {name: archive.read(name) for name in archive.namelist() if name.endswith(".o")}
+    of_checkout = EXPORTERS.glob("virtscope/**/*.bpf.o")
+    assert programs == {file.relative_to(EXPORTERS).as_posix(): file.read_bytes() for file in of_checkout} != {}
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE9rzIEY3IBg test"
+    (tmp_path / "key.pub").write_text(f"{key}\n")
     command = [sys.executable, "-m", "virtscope.ssh", "authorized-key", "key.pub"]
     said = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60).stdout
     assert said.startswith("restrict,command=\"exec /bin/sh -c 'PATH=")
-    assert said.endswith("' ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE9rzIEY3IBg test\n".replace("' ", "'\" "))
+    assert said.endswith(f"'\" {key}\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,34 +12,19 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.support.needs import need, need_root
+from tests.support.pages import Page
 from virtscope.perf.cgroups import CONTROLLER
 from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import hierarchy
 
 LOAD = Path(__file__).with_name("load.py")
 
-Labels = frozenset[tuple[str, str]]
 
-
-class Page(dict[str, dict[Labels, float]]):
-    """What the exporter exposed: values by metric and labels."""
-
-    def __init__(self, exporter: RunningExporter) -> None:
-        super().__init__()
-        for family in text_string_to_metric_families(exporter.get().text):
-            for sample in family.samples:
-                self.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
-
-    def value(self, metric: str, **labels: str) -> float:
-        """The sum over all samples that have these labels; 0 where there is none."""
-        return sum(value for having, value in self.get(metric, {}).items() if labels.items() <= dict(having).items())
-
-    def labels(self, metric: str, name: str) -> set[str]:
-        """Every value of a label."""
-        return {dict(having)[name] for having in self.get(metric, {})}
+def page(exporter: RunningExporter) -> Page:
+    return Page.of(exporter.address)
 
 
 class Load:
@@ -99,21 +83,17 @@ class Cgroup:
 
 
 Make = Callable[[str], Cgroup]
+Start = Callable[..., RunningExporter]
 
 
 def require_perf() -> None:
     """Skip where there is no perf, or it may not count whole CPUs."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may count whole CPUs: run this as root")
-    if shutil.which("perf") is None:
-        missing = "no perf here: apt-get install linux-perf"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+    need_root("may count whole CPUs")
+    need(linux_perf="perf")
 
 
 @pytest.fixture
-def exporter(tmp_path: Path) -> Iterator[Callable[..., RunningExporter]]:
+def exporter(tmp_path: Path) -> Iterator[Start]:
     """Starts exporters that count and don't profile."""
     with contextlib.ExitStack() as running:
 

@@ -7,22 +7,24 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
-from tests.perf.conftest import Cgroup, Load, Make, Page, cgroups, in_hierarchy
-from tests.unit.waiting import within_a_minute
+from tests.perf.conftest import Cgroup, Load, Make, Start, cgroups, in_hierarchy, page
+from tests.support.pages import Page
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.system
 
 MARGIN = 0.01
 CHURN = 120  # cgroups that come, each with one that isn't chosen: twice what one a second for a minute would be
-Start = Callable[..., RunningExporter]
 
 
 def faults(page: Page, cgroup: Cgroup) -> float:
-    return page.value("perf_cgroup_events_total", cgroup=cgroup.path, event="page-faults")
+    return page.total("perf_cgroup_events_total", cgroup=cgroup.path, event="page-faults")
 
 
 def stolen_seconds() -> float:
@@ -39,7 +41,7 @@ def test_each_cgroup_has_what_was_done_in_it(exporter: Start, make_cgroup: Make)
         in_light("busy 0.1 1")  # a group that never ran has no sample
         in_heavy("busy 0.1 1")
         stolen_before = stolen_seconds()
-        usage, pages = [cpu_seconds(loads)], [Page(running)]
+        usage, pages = [cpu_seconds(loads)], [page(running)]
         usage.append(cpu_seconds(loads))
         in_light.begin("busy 4 0.3")
         in_heavy.begin("busy 4 0.6")
@@ -48,7 +50,7 @@ def test_each_cgroup_has_what_was_done_in_it(exporter: Start, make_cgroup: Make)
         in_light("fault 20000")
         in_heavy("fault 60000")
         usage.append(cpu_seconds(loads))
-        pages.append(Page(running))
+        pages.append(page(running))
         usage.append(cpu_seconds(loads))
         stolen = stolen_seconds() - stolen_before
     before, after = pages
@@ -66,10 +68,9 @@ def test_each_cgroup_has_what_was_done_in_it(exporter: Start, make_cgroup: Make)
 def test_without_a_hierarchy_the_host_is_counted_all_the_same(exporter: Start, tmp_path: Path) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self/mountinfo").write_text("22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n")
-    page = Page(exporter(f"--path.procfs={tmp_path}", "--cgroup.include=/machine.slice/*"))
-    assert page.value("perf_source_up", source="cgroups") == 0
-    assert page.value("perf_up") == 0
-    assert page.value("perf_source_up", source="perf_event") == 1
+    now = page(exporter(f"--path.procfs={tmp_path}", "--cgroup.include=/machine.slice/*"))
+    assert now.value("perf_source_up", source="cgroups") == now.value("perf_up") == 0
+    assert now.value("perf_source_up", source="perf_event") == 1
 
 
 def cpu_seconds(loads: dict[Cgroup, Load]) -> dict[Cgroup, float]:
@@ -77,7 +78,7 @@ def cpu_seconds(loads: dict[Cgroup, Load]) -> dict[Cgroup, float]:
 
 
 def task_clock(page: Page, cgroup: Cgroup) -> float:
-    return page.value("perf_cgroup_event_seconds_total", cgroup=cgroup.path, event="task-clock")
+    return page.total("perf_cgroup_event_seconds_total", cgroup=cgroup.path, event="task-clock")
 
 
 def test_cgroups_that_come_and_go_leave_nothing_behind(exporter: Start, make_cgroup: Make) -> None:
@@ -86,37 +87,38 @@ def test_cgroups_that_come_and_go_leave_nothing_behind(exporter: Start, make_cgr
     running = exporter(f"--cgroup.include={folder}/*", f"--cgroup.exclude={folder}/*-not")
     descriptors = Path("/proc", str(running.process.pid), "fd")
     with stays.load() as steady:
-        Page(running)
+        page(running)
         steady("fault 100")
-        last = Page(running)
+        last = page(running)
         base = len(list(descriptors.iterdir()))
         alive: list[Cgroup] = []
         for number in range(CHURN):
             name = f"{number % 5}"  # a name comes back while others are there: it is another cgroup then
             alive.append(make_cgroup(name))
             make_cgroup(f"{name}-not").remove()
-            Page(running)  # from here on it is counted
+            page(running)  # from here on it is counted
             with alive[-1].load() as load:
                 load("fault 1000")
             steady("fault 100")
-            page = Page(running)
-            assert page.labels("perf_cgroup_events_total", "cgroup") == {each.path for each in (stays, *alive)}
-            assert 1000 <= faults(page, alive[-1]) < 10_000, "or what its predecessor had, too"
-            for metric in ("perf_cgroup_events_total", "perf_cgroup_group_enabled_seconds_total"):
-                for labels, value in last[metric].items():
-                    if dict(labels)["cgroup"] in {each.path for each in (stays, *alive[:-1])}:
-                        assert page[metric][labels] >= value
-            last = page
+            now = page(running)
+            assert now.labels("perf_cgroup_events_total", "cgroup") == {each.path for each in (stays, *alive)}
+            assert 1000 <= faults(now, alive[-1]) < 10_000, "or what its predecessor had, too"
+            series, kept = now.series(), {each.path for each in (stays, *alive[:-1])}
+            for (name, labels), value in last.series().items():
+                counts = name in {"perf_cgroup_events_total", "perf_cgroup_group_enabled_seconds_total"}
+                if counts and dict(labels)["cgroup"] in kept:
+                    assert series[name, labels] >= value
+            last = now
             if len(alive) == 3:
                 alive.pop(0).remove()
         for cgroup in alive:
             cgroup.remove()
-        page = Page(running)
-        within_a_minute(lambda: len(list(descriptors.iterdir())) <= base)  # which a connection may have been in
-    assert page.labels("perf_cgroup_events_total", "cgroup") == {stays.path}
-    assert page.value("perf_up") == 1
-    assert page.value("perf_source_errors_total") == 0
-    assert faults(page, stays) >= 100 * CHURN
+        now = page(running)
+        wait_for(lambda: len(list(descriptors.iterdir())) <= base, 60)  # which a connection may have been in
+    assert now.labels("perf_cgroup_events_total", "cgroup") == {stays.path}
+    assert now.value("perf_up") == 1
+    assert now.total("perf_source_errors_total") == 0
+    assert faults(now, stays) >= 100 * CHURN
 
 
 @pytest.fixture
@@ -130,14 +132,8 @@ def version_1(tmp_path: Path) -> Iterator[tuple[list[str], Path]]:
         pytest.skip("takes perf_event away from cgroups of version 2 for some seconds: set CI=true where that may be")
     mounted = tmp_path / "perf_event"
     mounted.mkdir()
-    mount = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        'mount -t cgroup -o perf_event none "$0" && echo mounted && cat',
-        str(mounted),
-    ]
+    commands = 'mount -t cgroup -o perf_event none "$0" && echo mounted && cat'
+    mount = ["unshare", "--mount", "sh", "-c", commands, str(mounted)]
     with in_hierarchy(fcntl.LOCK_EX):
         if number_of_hierarchy() != 0:
             pytest.skip("version 1 of perf_event is mounted already: the other tests count by it")
@@ -178,9 +174,9 @@ def test_cgroups_of_version_1(version_1: tuple[list[str], Path], tmp_path: Path)
             environment={**os.environ, "PYTHONPATH": str(EXPORTERS)},  # nsenter leaves the working directory
         )
         with running, cgroup.load() as load:
-            Page(running)
+            page(running)
             load("busy 0.1 1")
-            before = Page(running)
+            before = page(running)
             load("fault 20000")
-            after = Page(running)
+            after = page(running)
         assert 20_000 <= faults(after, cgroup) - faults(before, cgroup) <= 20_000 * (1 + MARGIN)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e.running_exporter import RunningExporter
-from tests.perf.conftest import Load, Page, require_perf
+import pytest
+
+from tests.perf.conftest import Load, Start, page, require_perf
+
+pytestmark = pytest.mark.system
 
 METRIC = {
     "task-clock": "perf_event_seconds_total",
@@ -59,29 +61,29 @@ class PerfStat:
         assert os.read(self._answers, 16).startswith(b"ack\n"), "perf has ended"
 
 
-def test_events_on_each_cpu_as_perf_stat_counts_them(exporter: Callable[..., RunningExporter], tmp_path: Path) -> None:
+def test_events_on_each_cpu_as_perf_stat_counts_them(exporter: Start, tmp_path: Path) -> None:
     """Readings of ours lie closely before and after perf's beginning and end: its counts must be between theirs."""
     running = exporter()
     cpus = [str(number) for number in sorted(os.sched_getaffinity(0))]
     perf = PerfStat(tmp_path)
     with Load() as load:
-        pages = [Page(running)]
+        pages = [page(running)]
         perf.enable()
-        pages.append(Page(running))
+        pages.append(page(running))
         for cpu in cpus:
             load(f"cpu {cpu}")
             load("fault 50000")
             load("switch 5000")
             load("busy 0.5 1")
-        pages.append(Page(running))
+        pages.append(page(running))
         perf.disable()
-        pages.append(Page(running))
+        pages.append(page(running))
     counted = perf.end()
     assert set(counted) >= {(cpu, event) for cpu in cpus for event in EVENTS}
     for cpu in cpus:
         for event in EVENTS:
             before, begun, ending, after = (
-                page.value(METRIC[event], group="software", event=event, cpu=cpu) for page in pages
+                each.value(METRIC[event], group="software", event=event, cpu=cpu) for each in pages
             )
             within, around = ending - begun, after - before
             assert within * (1 - MARGIN) <= counted[cpu, event] <= around * (1 + MARGIN), (cpu, event)

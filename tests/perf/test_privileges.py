@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,11 @@ import pytest
 import yaml
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.perf.conftest import Load, Make, Page, require_perf
+from tests.perf.conftest import Load, Make, page, require_perf
 from tests.support.privileges import NOBODY, capabilities, exporters_of_everybody, python_of_everybody, unprivileged
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.system
 
 UNIT = "perf-exporter"
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -43,13 +45,13 @@ def test_the_unit_s_capabilities_are_enough_for_hosts_and_cgroups(
     cgroup = make_cgroup("web")
     flags = (f"--cgroup.include={cgroup.path}",)
     with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, cgroup.load() as load:
-        Page(exporter)
+        page(exporter)
         load("fault 1000")
-        page = Page(exporter)
-    assert page.value("perf_up") == 1
-    assert page.value("perf_event_supported", group="software", event="page-faults", reason="") == 1
-    assert page.value("perf_events_total", event="page-faults") >= 1000
-    assert page.value("perf_cgroup_events_total", event="page-faults", cgroup=cgroup.path) >= 1000
+        now = page(exporter)
+    assert now.value("perf_up") == 1
+    assert now.value("perf_event_supported", group="software", event="page-faults", reason="") == 1
+    assert now.total("perf_events_total", event="page-faults") >= 1000
+    assert now.total("perf_cgroup_events_total", event="page-faults", cgroup=cgroup.path) >= 1000
 
 
 def test_the_unit_s_capabilities_are_enough_for_profiles_of_the_kernel(everybody_s: Path, tmp_path: Path) -> None:
@@ -58,24 +60,24 @@ def test_the_unit_s_capabilities_are_enough_for_profiles_of_the_kernel(everybody
         pytest.skip("kernel.kptr_restrict is 2: the kernel's addresses are hidden from all")
     flags = ("--profile.interval=10s", "--profile.seconds=1s", "--profile.event=cpu-clock")
     with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, Load() as load:
-        deadline = time.monotonic() + 60
-        symbols: set[str] = set()
-        while not symbols - {"(no symbols)"}:
-            assert time.monotonic() < deadline, exporter.get().text
+
+        def symbols() -> set[str]:
             load("switch 2000")
-            samples = Page(exporter).get("perf_profile_samples_total", {})
-            symbols = {dict(having)["symbol"] for having in samples if dict(having)["space"] == "kernel"}
+            samples = page(exporter).all("perf_profile_samples_total", space="kernel")
+            return {sample.labels["symbol"] for sample in samples} - {"(no symbols)"}
+
+        wait_for(symbols, 60, explain=lambda: exporter.get().text)
 
 
 def test_without_capabilities_it_says_what_it_lacks(everybody_s: Path, tmp_path: Path) -> None:
     if int(PARANOID.read_text()) < 1:
         pytest.skip("kernel.perf_event_paranoid lets everybody count here")
     with as_nobody(everybody_s, tmp_path, having=set()) as exporter:
-        page = Page(exporter)
+        now = page(exporter)
         said = [line for line in exporter.log_lines("events can't be counted") if "page-faults" in line["events"]]
-    assert page.value("perf_up") == 1
-    assert "perf_events_total" not in page
-    refused = {dict(having)["reason"] for having in page["perf_event_supported"]}
+    assert now.value("perf_up") == 1
+    assert now.all("perf_events_total") == []
+    refused = now.labels("perf_event_supported", "reason")
     assert "no_permission" in refused
     assert "" not in refused
     assert "CAP_PERFMON" in said[0]["advice"]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import requests
@@ -20,7 +17,8 @@ from tests.push.remote_write import Labels, request
 from tests.support import Prometheus
 from tests.support.endpoints import Group
 from tests.support.ports import free_port
-from tests.support.program import START_SECONDS, Program
+from tests.support.program import Program
+from tests.support.waiting import wait_for
 from tools.metric_reference import PAGES, VARIES
 from tools.push import FOLDER
 
@@ -31,20 +29,23 @@ WINDOW = "30m"  # for samples that come late; docs/push.md says how long it is t
 PASSWORDS = {"host1": "one", "host1-web01": "guest", "host2": "two"}
 
 
+class Scraped:
+    """What an Exposition says at each scrape: the page, and how often it was scraped."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> str:
+        self.times += 1
+        return f"{PAGE}# TYPE kvm_scrapes_total counter\nkvm_scrapes_total {self.times}\n"
+
+
 class _OverTls(Program):
     """vmauth, whose internal address has its certificate as well."""
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and process.poll() is None:
-            with contextlib.suppress(requests.RequestException):
-                answer = requests.get(
-                    f"https://127.0.0.1:{self.port}/-/ready", verify=str(self.folder / "ca.pem"), timeout=5
-                )
-                if answer.ok:
-                    return
-            time.sleep(0.1)
-        raise RuntimeError(f"{self.name} did not become ready:\n{self.log_tail()}")
+    def is_ready(self) -> bool:
+        address = f"https://127.0.0.1:{self.port}/-/ready"
+        return requests.get(address, verify=str(self.folder / "ca.pem"), timeout=5).ok
 
 
 class Gate:
@@ -83,7 +84,7 @@ class Gate:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def open(self) -> None:
@@ -104,13 +105,8 @@ class Gate:
     def push(self, user: str, series: Sequence[Labels], value: float = 77, *, path: str = "") -> requests.Response:
         """Send a sample of each series; `path` and query instead of the right ones."""
         url = f"https://127.0.0.1:{self.port}{path}" if path else self.url
-        return requests.post(
-            url,
-            data=request(series, value, time.time()),
-            auth=(user, PASSWORDS.get(user, "guessed")),
-            verify=self.authority,
-            timeout=30,
-        )
+        password, data = PASSWORDS.get(user, "guessed"), request(series, value, time.time())
+        return requests.post(url, data=data, auth=(user, password), verify=self.authority, timeout=30)
 
     def series_of(self, host: str, job: str) -> set[frozenset[tuple[str, str]]]:
         """The labels of a host's series of a job, or with "" of its records. Without those that say which host it is or
@@ -127,27 +123,28 @@ class Gate:
             for one in found
         }
 
-    def wait_until_alike(self, host: str, other: str, *jobs: str) -> None:
-        """Wait until two hosts have the same series of these jobs, and records; AssertionError with what differs."""
-        deadline = time.monotonic() + WAIT
-        while unlike := set[frozenset[tuple[str, str]]]().union(
-            *(self.series_of(host, job) ^ self.series_of(other, job) for job in (*jobs, ""))
-        ):
-            assert time.monotonic() < deadline, unlike
-            time.sleep(1)
+    def wait_until_alike(self, host: str, other: str, job: str) -> None:
+        """Wait until two hosts have the same series of this job, and records; AssertionError with what differs."""
 
-    def wait_for_what_is_scraped_while_it_is_away(self, series: str) -> None:
-        """Close it for ten seconds, then wait until a series that is scraped each second has its samples of these."""
+        def unlike() -> set[frozenset[tuple[str, str]]]:
+            return {one for each in (job, "") for one in self.series_of(host, each) ^ self.series_of(other, each)}
+
+        wait_for(unlike, WAIT, every=1, until=lambda differing: not differing)
+
+    def assert_scrapes_while_it_is_away_come_later(self, host: str, scraped: Scraped) -> None:
+        """Closed for ten scrapes of what a host's agent watches: once it is open again, their samples come."""
         self.close()
         try:
-            time.sleep(2)  # what was on its way
-            begun = time.time()
-            time.sleep(10)
-            ended = time.time()
+            first = scraped.times
+            last = wait_for(lambda: scraped.times, WAIT, until=lambda times: times >= first + 10)
         finally:
             self.open()
-        seconds = int(ended - begun)
-        self.prometheus.wait_for(f"count_over_time({series}[{seconds}s] @ {ended:.3f}) >= {seconds - 2}", seconds=WAIT)
+
+        def came() -> list[str]:
+            (series,) = self.prometheus.query(f'kvm_scrapes_total{{host="{host}", job="kvm"}}[{WINDOW}]')
+            return [value for _, value in series["values"] if first < float(value) <= last]
+
+        wait_for(came, WAIT, every=1, until=lambda values: len(values) >= 8)  # a scrape may have failed
 
     def _certificates(self) -> None:
         ca = trustme.CA()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.push.gate import PAGE, WAIT, Gate
+from tests.push.gate import WAIT, Gate, Scraped
 from tests.support import Exposition
-from tests.support.program import START_SECONDS, Program, program_path
+from tests.support.program import Program, program_path
 from tools.push import FOLDER
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 # A sensor's, with an edge that Prometheus 3 writes as 1.0 and the Collector as 1.
 ANSWERS = """\
@@ -31,12 +30,8 @@ app_request_duration_seconds_count{app="shop",tier="web",method="GET",status="2x
 class _Collector(Program):
     """It listens nowhere: its log says when it is ready."""
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while "Everything is ready" not in self.log.read_text(errors="replace"):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} did not become ready:\n{self.log_tail()}")
-            time.sleep(0.1)
+    def is_ready(self) -> bool:
+        return "Everything is ready" in self.log.read_text(errors="replace")
 
 
 def configuration(gate: Gate, folder: Path) -> str:
@@ -52,18 +47,22 @@ def configuration(gate: Gate, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+def watched() -> Scraped:
+    return Scraped()
+
+
+@pytest.fixture(scope="module")
+def gate(watched: Scraped, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     """It scrapes one host, `scraped`, and is pushed to by `host2`, whose Collector has the same exporter and sensor."""
     program_path("otelcol")
     folder = tmp_path_factory.mktemp("collector")
     (folder / "targets").mkdir()
-    with Exposition(PAGE) as exporter, Exposition(ANSWERS) as sensor:
+    with Exposition(Scraped()) as exporter, Exposition(watched) as pushed, Exposition(ANSWERS) as sensor:
         scraped = {"kvm": [exporter.group("scraped", "kvm")], "telegraf": [sensor.group("scraped", "kvm")]}
         with Gate(folder, scraped) as gate:
-            for job, address in (("kvm", exporter.address), ("telegraf", sensor.address)):
+            for job, watch in (("kvm", pushed), ("telegraf", sensor)):
                 # It claims to be another host, which the gate corrects.
-                targets = [{"targets": [address], "labels": {"host": "scraped", "platform": "kvm"}}]
-                (folder / "targets" / f"{job}.yml").write_text(yaml.safe_dump(targets))
+                (folder / "targets" / f"{job}.yml").write_text(yaml.safe_dump([watch.group("scraped", "kvm")]))
             collector = _Collector("otelcol", folder)
             try:
                 collector.start(f"--config=file:{configuration(gate, folder)}")
@@ -78,14 +77,9 @@ def test_the_collector_takes_the_shipped_file() -> None:
     assert finished.returncode == 0, finished.stderr
 
 
-def test_the_shipped_file_has_no_settings_that_are_about_to_go(gate: Gate) -> None:
-    """The Collector says so when it starts."""
-    log = (gate.folder / "otelcol.log").read_text()
-    assert "Everything is ready" in log
-    assert [line for line in log.splitlines() if "deprecated" in line] == []
-
-
 def test_a_host_whose_collector_pushes_is_as_one_that_is_scraped(gate: Gate) -> None:
+    log = (gate.folder / "otelcol.log").read_text()
+    assert [line for line in log.splitlines() if "deprecated" in line] == [], "settings that are about to go"
     gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
     gate.prometheus.wait_for('vserver:cpu_usage:rate{host="host2", role="guest"}', seconds=WAIT)
     gate.prometheus.wait_for('requests:duration_seconds_bucket:rate1m{host="host2"}', seconds=WAIT)
@@ -94,6 +88,6 @@ def test_a_host_whose_collector_pushes_is_as_one_that_is_scraped(gate: Gate) -> 
     assert edges == {"0.3", "1", "+Inf"}  # which the rules take for 1.0, too
 
 
-def test_what_a_collector_scrapes_while_the_gate_is_away_comes_later(gate: Gate) -> None:
+def test_what_a_collector_scrapes_while_the_gate_is_away_comes_later(gate: Gate, watched: Scraped) -> None:
     gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
-    gate.wait_for_what_is_scraped_while_it_is_away('up{host="host2", job="kvm"}')
+    gate.assert_scrapes_while_it_is_away_come_later("host2", watched)

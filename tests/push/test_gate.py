@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from tests.push.gate import PAGE, WAIT, Gate
+from tests.push.gate import PASSWORDS, WAIT, Gate, Scraped
 from tests.push.remote_write import Labels
 from tests.support import Exposition
 from tests.support.program import Program
 from tools.push import FOLDER
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
 def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     """It scrapes one host, `scraped`, which has the same exporter as those that push."""
     folder = tmp_path_factory.mktemp("push")
-    with Exposition(PAGE) as exporter, Gate(folder, {"kvm": [exporter.group("scraped", "kvm")]}) as gate:
+    with Exposition(Scraped()) as exporter, Gate(folder, {"kvm": [exporter.group("scraped", "kvm")]}) as gate:
         yield gate
 
 
@@ -51,16 +50,16 @@ HOSTILE: dict[str, Labels] = {
 }
 
 
-@pytest.mark.parametrize("attack", HOSTILE)
-def test_what_an_agent_may_not_write_is_not_stored(gate: Gate, attack: str) -> None:
-    marker = f"node_after_{list(HOSTILE).index(attack)}"
-    before = hosts_and_names(gate)
-    gate.push("host1", [HOSTILE[attack]])
-    # One by one behind the other: what came later is stored, and so would be what came before.
-    assert gate.push("host2", [series(marker)]).ok
-    gate.prometheus.wait_for(f'{marker}{{host="host2"}}', seconds=WAIT)
-    new = hosts_and_names(gate) - before - {("host2", marker)}
-    assert new <= {("host1", "node_hostile")}  # of itself, under its own name
+def test_what_an_agent_may_not_write_is_not_stored(gate: Gate) -> None:
+    for number, (attack, labels) in enumerate(HOSTILE.items()):
+        marker = f"node_after_{number}"
+        before = hosts_and_names(gate)
+        gate.push("host1", [labels])
+        # One by one behind the other: what came later is stored, and so would be what came before.
+        assert gate.push("host2", [series(marker)]).ok
+        gate.prometheus.wait_for(f'{marker}{{host="host2"}}', seconds=WAIT)
+        new = hosts_and_names(gate) - before - {("host2", marker)}
+        assert new <= {("host1", "node_hostile")}, attack  # of itself, under its own name
 
 
 def hosts_and_names(gate: Gate) -> set[tuple[str, str]]:
@@ -80,48 +79,29 @@ def test_one_agent_s_refused_samples_take_no_other_s_with_them(gate: Gate) -> No
     assert gate.prometheus.query("node_refused") == []
 
 
-@pytest.mark.parametrize(
-    ("labels", "stored"),
-    [
+def test_an_agent_in_a_guest_is_that_guest(gate: Gate) -> None:
+    for number, (labels, stored) in enumerate((
         (series("node_load1", job="guest"), True),
         (series("app_x_total", job="app"), True),
         (series("node_load1", job="node"), False),
         (series("kvm_hostile", job="kvm"), False),
         ([("__gate_vserver", ""), *series("node_load5", job="node")], False),
         ([("__gate_vserver", "web02"), *series("node_load5", job="node")], False),
-    ],
-)
-def test_an_agent_in_a_guest_is_that_guest(gate: Gate, labels: Labels, stored: bool) -> None:
-    name = dict(labels)["__name__"]
-    job = dict(labels)["job"]
-    sent = [*labels, ("vserver", "db01")]
-    assert gate.push("host1-web01", [sent], 99).ok
-    ended = float(time.time_ns() // 1_000_000)  # not what another case has sent in the same second
-    assert gate.push("host1-web01", [series("app_after_total", job="app")], ended).ok
-    gate.prometheus.wait_for(f'app_after_total{{vserver="web01"}} >= {ended}', seconds=WAIT)
-    found = gate.prometheus.query(f'{name}{{job="{job}", instance="a"}} == 99')
-    assert [(one["metric"]["host"], one["metric"]["vserver"]) for one in found] == [("host1", "web01")] * stored
+    )):  # fmt: skip
+        name, job = dict(labels)["__name__"], dict(labels)["job"]
+        assert gate.push("host1-web01", [[*labels, ("vserver", "db01")]], 99).ok
+        assert gate.push("host1-web01", [series(f"app_after{number}_total", job="app")]).ok
+        gate.prometheus.wait_for(f'app_after{number}_total{{vserver="web01"}}', seconds=WAIT)
+        found = gate.prometheus.query(f'{name}{{job="{job}", instance="a"}} == 99')
+        assert [(one["metric"]["host"], one["metric"]["vserver"]) for one in found] == [("host1", "web01")] * stored
 
 
-@pytest.mark.parametrize("user", ["host3", "nobody", ""])
-def test_without_the_password_nothing_is_taken(gate: Gate, user: str) -> None:
-    assert gate.push(user, [series("node_hostile_stranger")]).status_code == 401
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/metrics",
-        "/-/reload",
-        "/api/v1/import/prometheus",
-        "/api/v1/write/../../-/reload",
-        "/targets",
-        "/debug/pprof/",
-    ],
-)
-def test_nothing_else_of_the_gate_is_reached(gate: Gate, path: str) -> None:
-    assert gate.push("host1", [series("node_hostile_path")], path=path).status_code in {400, 401, 404}
+def test_nothing_else_of_the_gate_is_reached_nor_without_the_password(gate: Gate) -> None:
+    for user in ("host3", "nobody", ""):
+        assert gate.push(user, [series("node_hostile_stranger")]).status_code == 401, user
+    api = ("/api/v1/import/prometheus", "/api/v1/write/../../-/reload", "/targets", "/debug/pprof/")
+    for path in ("/", "/metrics", "/-/reload", *api):
+        assert gate.push("host1", [series("node_hostile_path")], path=path).status_code in {400, 401, 404}, path
 
 
 def test_the_address_can_t_name_another_host(gate: Gate) -> None:
@@ -131,38 +111,42 @@ def test_the_address_can_t_name_another_host(gate: Gate) -> None:
     assert [one["metric"]["host"] for one in found] == ["host1"]
 
 
-def agent_configuration(gate: Gate, folder: Any, user: str) -> str:
+def agent_configuration(gate: Gate, folder: Path, user: str) -> Path:
     """The shipped file, with what an operator changes."""
+    (folder / "password").write_text(PASSWORDS[user])
     text = (FOLDER / "prometheus.yml").read_text()
-    password = folder / "password"
-    password.write_text({"host1": "one", "host2": "two"}[user])
-    text = text.replace("https://gate.example.org:8427/api/v1/write", gate.url).replace(
-        "username: host1", f"username: {user}"
-    )
-    text = text.replace("/etc/virtscope/push-password", str(password))
-    text = text.replace("    queue_config:", f"    tls_config: {{ca_file: {gate.authority}}}\n    queue_config:")
-    text = text.replace("scrape_interval: 15s", "scrape_interval: 1s").replace(
-        "scrape_timeout: 10s", "scrape_timeout: 1s"
-    )
+    for shipped, own in {
+        "https://gate.example.org:8427/api/v1/write": gate.url,
+        "username: host1": f"username: {user}",
+        "/etc/virtscope/push-password": str(folder / "password"),
+        "    queue_config:": f"    tls_config: {{ca_file: {gate.authority}}}\n    queue_config:",
+        "scrape_interval: 15s": "scrape_interval: 1s",
+        "scrape_timeout: 10s": "scrape_timeout: 1s",
+    }.items():
+        assert shipped in text
+        text = text.replace(shipped, own)
     (folder / "prometheus.yml").write_text(text)
-    return str(folder / "prometheus.yml")
+    return folder / "prometheus.yml"
 
 
 @pytest.fixture(scope="module")
-def agent(gate: Gate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+def watched() -> Scraped:
+    return Scraped()
+
+
+@pytest.fixture(scope="module")
+def agent(gate: Gate, watched: Scraped, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """Prometheus in agent mode on host2, with the exporter that is scraped too."""
     folder = tmp_path_factory.mktemp("agent")
     (folder / "targets").mkdir()
     program = Program("prometheus3", folder)
-    with Exposition(PAGE) as exporter:
+    with Exposition(watched) as exporter:
         # It claims to be another host, which the gate corrects.
         (folder / "targets" / "kvm.yml").write_text(f"[{{targets: ['{exporter.address}'], labels: {{host: scraped}}}}]")
         configuration = agent_configuration(gate, folder, "host2")
-        listens = f"--web.listen-address=127.0.0.1:{program.port}"
+        listens, stores = f"--web.listen-address=127.0.0.1:{program.port}", f"--storage.agent.path={folder / 'data'}"
         try:
-            program.start(
-                "--agent", f"--config.file={configuration}", listens, f"--storage.agent.path={folder / 'data'}"
-            )
+            program.start("--agent", f"--config.file={configuration}", listens, stores)
             yield program
         finally:
             program.stop()
@@ -179,17 +163,17 @@ def test_a_host_that_pushes_is_as_one_that_is_scraped(gate: Gate) -> None:
 
 
 @pytest.mark.usefixtures("agent")
-def test_what_is_scraped_while_the_gate_is_away_comes_later(gate: Gate) -> None:
+def test_what_is_scraped_while_the_gate_is_away_comes_later(gate: Gate, watched: Scraped) -> None:
     gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
-    gate.wait_for_what_is_scraped_while_it_is_away('up{host="host2", job="kvm"}')
+    gate.assert_scrapes_while_it_is_away_come_later("host2", watched)
 
 
 def test_an_agent_that_dies_or_never_came_is_alerted_on(gate: Gate, agent: Program) -> None:
-    silent = 'ALERTS{alertname="HostSilent", alertstate="firing"}'
-    gate.prometheus.wait_for(f'{silent[:-1]}, host="host3"}}', seconds=WAIT)
+    silent = 'ALERTS{{alertname="HostSilent", alertstate="firing", host="{}"}}'
+    gate.prometheus.wait_for(silent.format("host3"), seconds=WAIT)
     gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
-    gate.prometheus.wait_for(f'absent({silent[:-1]}, host="host2"}})', seconds=WAIT)
+    gate.prometheus.wait_for(f"absent({silent.format('host2')})", seconds=WAIT)
     agent.stop()
-    (alert,) = gate.prometheus.wait_for(f'{silent[:-1]}, host="host2"}}', seconds=WAIT)
+    (alert,) = gate.prometheus.wait_for(silent.format("host2"), seconds=WAIT)
     assert (alert["metric"]["severity"], alert["metric"].get("vserver")) == ("critical", None)
     assert gate.prometheus.query('up{host="host2"} == 0') == []  # no other alert has anything to go by

@@ -9,13 +9,12 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Self
 
-import pytest
-
+from tests.support.needs import missing
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 from virtscope.ssh import authorized_key
 
 SCRIPT = authorized_key.SCRIPT.read_text()
@@ -25,12 +24,7 @@ PATH_LINE = next(line for line in SCRIPT.splitlines() if line.startswith("PATH="
 def program() -> str:
     """Return sshd's path; skips where there is none, except in CI."""
     found = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    if found is None:
-        missing = "no sshd: apt-get install openssh-server"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return found
+    return found or missing("no sshd: apt-get install openssh-server")
 
 
 def script(proc: Path | str = "/proc", sys: Path | str = "/sys", programs: Path | None = None) -> str:
@@ -109,11 +103,9 @@ class Sshd:
             [self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
             stderr=(self.folder / "sshd.log").open("ab"),
         )
-        deadline = time.monotonic() + 30
-        while "listening on" not in self.log():
-            assert self._process.poll() is None, self.log()
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.02)
+        process = self._process
+        wait_for(lambda: process.poll() is not None or "listening on" in self.log(), 30, every=0.02, explain=self.log)
+        assert process.poll() is None, self.log()
 
     def stop(self) -> None:
         """End it, and all that it has started."""

@@ -7,26 +7,33 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.golden_pages import assert_lints
 from tests.ssh.exporter import over_ssh, write_hosts
 from tests.ssh.sshd import Sshd, command_of, descendants, make_key, running, script
 from tests.ssh.xen_tools import XenTools
+from tests.support.waiting import wait_for
 from tests.unit.openvz import fake_host
-from tests.unit.waiting import within_a_minute
 from virtscope.ssh import authorized_key
+
+pytestmark = pytest.mark.system
 
 VZ1 = "/probe?module=openvz&target=vz1"
 VZ2 = "/probe?module=openvz&target=vz2"
+VZ3 = "/probe?module=openvz&target=vz3"
 BEANCOUNTERS = """Version: 2.5
        uid  resource                     held              maxheld              barrier                limit failcnt
         0:  kmemsize                  1000000              2000000           9223372036854775807  9223372036854775807 0
 """
 USED = 'openvz_container_cpu_used_seconds_total{ctid="%s"}'
+UP, DOWN = "\nvestat_up 1.0\n", "\nvestat_up 0.0\n"
+SESSION = "while IFS= read -r request"  # of the script on the host
 
 
 @pytest.fixture
@@ -42,228 +49,198 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
         yield served
 
 
-def exporter_of(sshd: Sshd) -> RunningExporter:
-    return over_ssh(sshd, "vz1", "vz2", flags=["--vzlist.interval=0"])
+@pytest.fixture
+def exporter(sshd: Sshd) -> Iterator[RunningExporter]:
+    """Watches both."""
+    with over_ssh(sshd, "vz1", "vz2", flags=["--vzlist.interval=0"]) as exporter:
+        yield exporter
 
 
-def programs(folder: Path, **scripts: str) -> Path:
-    """Make a folder for the host's PATH with these programs."""
-    folder.mkdir(exist_ok=True)
-    for name, text in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (folder / name).chmod(0o755)
+def status(exporter: RunningExporter, probe: str) -> tuple[int, str]:
+    answer = exporter.get(probe)
+    return answer.status_code, answer.text
+
+
+def within(exporter: RunningExporter, seconds: str, probe: str) -> requests.Response:
+    """What a Prometheus gets whose scrapes may take no longer."""
+    return exporter.get(probe, X_Prometheus_Scrape_Timeout_Seconds=seconds)
+
+
+def hosts_grep(folder: Path, text: str) -> Path:
+    """A folder for the host's PATH, whose grep does this before it is grep."""
+    folder.mkdir()
+    (folder / "grep").write_text(f'#!/bin/sh\n{text}\nexec /bin/grep "$@"\n')
+    (folder / "grep").chmod(0o755)
     return folder
 
 
-def test_only_hosts_of_the_file_are_probed(sshd: Sshd, tmp_path: Path) -> None:
+def test_only_hosts_of_the_file_are_probed(sshd: Sshd, exporter: RunningExporter, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
-    with exporter_of(sshd) as exporter:
-        for target in (
-            "vz3",
-            "127.0.0.1",
-            "root@vz1",
-            "vz1%20vz2",
-            "vz1%0a",
-            "%2DoProxyCommand=touch%20" + str(touched),
-            "--",
-            "..%2f..%2fvz1",
-            "vz1;touch%20" + str(touched),
-        ):
-            assert exporter.get(f"/probe?module=openvz&target={target}").status_code == 404, target
-        for query in ("", "module=openvz", "target=", "target=vz1", "module=perf&target=vz1"):
-            assert exporter.get(f"/probe?{query}").status_code == 400, query
-        for query in ("module=openvz&target=vz1&target=vz2", "module=openvz&target=vz1&x=1", "target=vz1&&"):
-            assert exporter.get(f"/probe?{query}").status_code == 400, query
-        assert not descendants(exporter.process.pid), "no ssh was started"
-        write_hosts(sshd, "vz1", "vz3")
-        assert exporter.get(VZ1).status_code == 200
-        assert exporter.get(VZ2).status_code == 404
+    options = (f"%2DoProxyCommand=touch%20{touched}", "--", "..%2f..%2fvz1", f"vz1;touch%20{touched}")
+    for target in ("vz3", "127.0.0.1", "root@vz1", "vz1%20vz2", "vz1%0a", *options):
+        assert exporter.get(f"/probe?module=openvz&target={target}").status_code == 404, target
+    twice = ("module=openvz&target=vz1&target=vz2", "module=openvz&target=vz1&x=1", "target=vz1&&")
+    for query in ("", "module=openvz", "target=", "target=vz1", "module=perf&target=vz1", *twice):
+        assert exporter.get(f"/probe?{query}").status_code == 400, query
+    write_hosts(sshd, "vz1", "-oProxyCommand=id")
+    code, said = status(exporter, VZ1)
+    assert (code, "no host's name" in said) == (503, True)
+    assert not descendants(exporter.process.pid), "no ssh was started"
+    write_hosts(sshd, "vz1", "vz3")
+    assert (exporter.get(VZ1).status_code, exporter.get(VZ2).status_code) == (200, 404)
     assert not touched.exists()
 
 
-def test_its_own_metrics(sshd: Sshd) -> None:
-    with exporter_of(sshd) as exporter:
-        assert exporter.get(VZ1).status_code == 200
-        page = exporter.get().text
-        assert_lints(page)
-        assert_lints(exporter.get(VZ1).text)
-    assert "\nssh_up 1.0\n" in page
-    assert "\nssh_hosts 2.0\n" in page
-    assert 'ssh_connections_total{target="vz1"} 1.0\n' in page
-    assert 'ssh_requests_total{target="vz1"} 1.0\n' in page
+def test_its_own_metrics(exporter: RunningExporter) -> None:
+    of_host, page = exporter.get(VZ1).text, exporter.get().text
+    assert_lints(of_host)
+    assert_lints(page)
+    of_vz1 = (f'ssh_{what}_total{{target="vz1"}} 1.0' for what in ("connections", "requests"))
+    for line in ("ssh_up 1.0", "ssh_hosts 2.0", *of_vz1):
+        assert f"\n{line}\n" in page
     assert 'target="vz2"' not in page, "which has not been probed"
     assert "\nprocess_resident_memory_bytes " in page
 
 
-def test_a_file_with_an_option_in_it_is_refused(sshd: Sshd) -> None:
-    with over_ssh(sshd, "vz1") as exporter:
-        write_hosts(sshd, "vz1", "-oProxyCommand=id")
-        refused = exporter.get(VZ1)
-        assert (refused.status_code, "no host's name" in refused.text) == (503, True)
-        assert not descendants(exporter.process.pid)
-        write_hosts(sshd, "vz1")
-        assert exporter.get(VZ1).status_code == 200
-
-
-def test_a_key_that_the_host_does_not_know(sshd: Sshd, tmp_path: Path) -> None:
-    (tmp_path / "key-vz1").unlink()
-    make_key(tmp_path / "key-vz1")
-    with exporter_of(sshd) as exporter:
-        for _ in range(5):
-            refused = exporter.get(VZ1)
-            assert refused.status_code == 503
-            assert "Permission denied" in refused.text
-        assert exporter.get(VZ2).status_code == 200
-        (said,) = exporter.log_lines("host can't be reached")
-        own = exporter.get().text
-    assert (said["target"], "Permission denied" in said["err"]) == ("vz1", True)
+def test_a_key_that_the_host_does_not_know(sshd: Sshd, exporter: RunningExporter) -> None:
+    (sshd.folder / "key-vz1").unlink()
+    make_key(sshd.folder / "key-vz1")
+    for _ in range(5):
+        code, said = status(exporter, VZ1)
+        assert (code, "Permission denied" in said) == (503, True)
+    assert exporter.get(VZ2).status_code == 200
+    (line,) = exporter.log_lines("host can't be reached")
+    assert (line["target"], "Permission denied" in line["err"]) == ("vz1", True)
+    own = exporter.get().text
     assert 'ssh_connected{target="vz1"} 0.0\n' in own
     assert 'ssh_connected{target="vz2"} 1.0\n' in own
 
 
-def test_a_changed_host_key_is_refused_whatever_the_configuration_says(sshd: Sshd) -> None:
-    sshd.config.write_text(sshd.config.read_text() + "  StrictHostKeyChecking no\n")
-    with exporter_of(sshd) as exporter:
-        assert exporter.get(VZ1).status_code == 200
-        sshd.stop()
-        sshd.new_host_key()
-        sshd.start()
-        within_a_minute(lambda: "Host key verification failed" in exporter.get(VZ1).text)
-        assert exporter.get(VZ1).status_code == 503
-
-
-def test_a_key_without_the_forced_command_runs_nothing(sshd: Sshd) -> None:
-    public = (sshd.folder / "key-vz1.pub").read_text()
-    (sshd.folder / "authorized_keys").write_text(public)
+def test_a_key_without_the_forced_command_runs_nothing(sshd: Sshd, exporter: RunningExporter) -> None:
+    (sshd.folder / "authorized_keys").write_text((sshd.folder / "key-vz1.pub").read_text())
     config = sshd.folder / "sshd_config"
     config.write_text(config.read_text().replace("forced-commands-only", "prohibit-password"))
     sshd.stop()
     sshd.start()
-    with exporter_of(sshd) as exporter:
-        refused = exporter.get(VZ1)
-    assert (refused.status_code, "no forced command" in refused.text) == (503, True)
+    code, said = status(exporter, VZ1)
+    assert (code, "no forced command" in said) == (503, True)
 
 
-def test_what_the_host_s_shell_prints_first_is_passed_over(sshd: Sshd) -> None:
+def test_a_changed_host_key_is_refused_whatever_the_configuration_says(sshd: Sshd, exporter: RunningExporter) -> None:
+    sshd.config.write_text(sshd.config.read_text() + "  StrictHostKeyChecking no\n")
+    assert exporter.get(VZ1).status_code == 200
+    sshd.stop()
+    sshd.new_host_key()
+    sshd.start()
+    wait_for(lambda: "Host key verification failed" in exporter.get(VZ1).text, 60)
+    assert exporter.get(VZ1).status_code == 503
+
+
+def test_what_the_host_s_shell_prints_first_is_passed_over(sshd: Sshd, exporter: RunningExporter) -> None:
     (sshd.home / ".bashrc").write_text("echo Welcome to vz1; echo; echo openvz 0")
-    with exporter_of(sshd) as exporter:
-        assert USED % "1" in exporter.get(VZ1).text
+    assert USED % "1" in exporter.get(VZ1).text
 
 
-def test_a_host_that_goes_away_and_comes_back(sshd: Sshd) -> None:
-    with exporter_of(sshd) as exporter:
-        assert exporter.get(VZ1).status_code == 200
-        sshd.stop()
-        within_a_minute(lambda: exporter.get(VZ1).status_code == 503)
-        for _ in range(5):
-            assert exporter.get(VZ1).status_code == 503
-        sshd.start()
-        within_a_minute(lambda: exporter.get(VZ1).status_code == 200)
-        assert USED % "1" in exporter.get(VZ1).text
-        assert len(exporter.log_lines("host connected")) == 2
-        assert len(exporter.log_lines("host can't be reached")) <= 2, "cut off, and then refused"
+def test_a_host_that_goes_away_and_comes_back(sshd: Sshd, exporter: RunningExporter) -> None:
+    assert exporter.get(VZ1).status_code == 200
+    for pid in sshd.pids():  # a session that ends between two scrapes costs neither
+        if SESSION in command_of(pid):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not any(SESSION in command_of(pid) for pid in sshd.pids()), 60)
+    code, page = status(exporter, VZ1)
+    assert (code, 'vestat_source_up{source="vestat"} 1.0\n' in page) == (200, True)
+    assert exporter.log_lines("host can't be reached") == []
+    connected = len(exporter.log_lines("host connected"))
 
-
-def test_a_session_that_ended_between_two_scrapes_costs_neither(sshd: Sshd) -> None:
-    with exporter_of(sshd) as exporter:
-        assert exporter.get(VZ1).status_code == 200
-        for pid in sshd.pids():
-            if "while IFS= read -r request" in command_of(pid):
-                os.kill(pid, signal.SIGKILL)
-        within_a_minute(lambda: not any("while IFS= read -r request" in command_of(pid) for pid in sshd.pids()))
-        page = exporter.get(VZ1)
-        assert page.status_code == 200
-        assert 'vestat_source_up{source="vestat"} 1.0\n' in page.text
-        assert len(exporter.log_lines("host can't be reached")) == 0
+    sshd.stop()
+    wait_for(lambda: exporter.get(VZ1).status_code == 503, 60)
+    assert {exporter.get(VZ1).status_code for _ in range(5)} == {503}
+    sshd.start()
+    wait_for(lambda: exporter.get(VZ1).status_code == 200, 60)
+    assert USED % "1" in exporter.get(VZ1).text
+    assert len(exporter.log_lines("host connected")) == connected + 1
+    assert len(exporter.log_lines("host can't be reached")) <= 2, "cut off, and then refused"
 
 
 def test_a_host_that_hangs_costs_its_own_metrics_and_leaves_nothing_behind(sshd: Sshd, tmp_path: Path) -> None:
-    hanging_command = f"tail -f {tmp_path}/hang"
-    slow = programs(tmp_path / "slow", grep=f'[ -e {tmp_path}/hang ] && exec {hanging_command}; exec /bin/grep "$@"')
+    hanging = f"tail -f {tmp_path}/hang"
+    slow = hosts_grep(tmp_path / "slow", f"[ -e {tmp_path}/hang ] && exec {hanging}")
     sshd.add_host("vz3", authorized_key.command(script(tmp_path / "vz1", programs=slow)))
-    with over_ssh(sshd, "vz1", "vz2", "vz3", flags=["--vzlist.interval=0"]) as exporter:
+    with over_ssh(sshd, "vz1", "vz2", "vz3", flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor() as thread:
         # Connected by then: a handshake takes seconds on a busy machine.
-        assert "\nvestat_up 1.0\n" in exporter.get("/probe?module=openvz&target=vz3").text
+        assert UP in exporter.get(VZ3).text
         (tmp_path / "hang").touch()
-        answers: list[tuple[int, str]] = []
+        probes = [thread.submit(within, exporter, "9", VZ3)]
 
-        def probe_hanging() -> None:
-            page = exporter.get("/probe?module=openvz&target=vz3", X_Prometheus_Scrape_Timeout_Seconds="9")
-            answers.append((page.status_code, page.text))
+        def hangs() -> bool:
+            if probes[-1].done():  # before the host, on a busy machine, has begun
+                probes.append(thread.submit(within, exporter, "9", VZ3))
+            return bool(running(hanging))
 
-        hanging = threading.Thread(target=probe_hanging)
-        hanging.start()
-        within_a_minute(lambda: running(hanging_command))
+        wait_for(hangs)
         assert exporter.get(VZ1).status_code == 200, "others are answered meanwhile"
-        hanging.join(90)
-        ((status, page),) = answers
-        assert status == 200
-        assert "\nvestat_up 0.0\n" in page
-        assert 'vestat_source_up{source="vestat"} 0.0\n' in page
-        assert 'vestat_source_errors_total{reason="timeout",source="vestat"} 1.0\n' in page
-        assert "openvz_container" not in page
+        answer = probes[-1].result(90)
+        assert (answer.status_code, DOWN in answer.text) == (200, True)
+        assert 'vestat_source_up{source="vestat"} 0.0\n' in answer.text
+        assert f'vestat_source_errors_total{{reason="timeout",source="vestat"}} {len(probes)}.0\n' in answer.text
+        assert "openvz_container" not in answer.text
         (said,) = exporter.log_lines("source failed")
         assert (said["target"], said["source"]) == ("vz3", "vestat,beancounters,ioacct,quota")
-        within_a_minute(lambda: not running(hanging_command))
+        wait_for(lambda: not running(hanging), 60)
         (tmp_path / "hang").unlink()
-        within_a_minute(lambda: "\nvestat_up 1.0\n" in exporter.get("/probe?module=openvz&target=vz3").text)
+        wait_for(lambda: UP in exporter.get(VZ3).text, 60)
 
 
 def test_a_short_timeout_costs_no_other_client_and_no_connection(sshd: Sshd, tmp_path: Path) -> None:
-    waiting = f"tail -f {tmp_path}/wait"
-    slow = programs(
-        tmp_path / "slow",
-        grep=f"[ -e {tmp_path}/wait ] && {{ {waiting} & while [ -e {tmp_path}/wait ]; do sleep 0.1; done; kill $!; }};"
-        ' exec /bin/grep "$@"',
-    )
+    waiting, wait = f"tail -f {tmp_path}/wait", tmp_path / "wait"
+    grep = f"[ -e {wait} ] && {{ {waiting} & while [ -e {wait} ]; do sleep 0.1; done; kill $!; }}"
+    slow = hosts_grep(tmp_path / "slow", f"{grep};")
     sshd.add_host("vz3", authorized_key.command(script(tmp_path / "vz1", programs=slow)))
-    with over_ssh(sshd, "vz3", flags=["--vzlist.interval=0"]) as exporter:
-        probe = "/probe?module=openvz&target=vz3"
-        assert "\nvestat_up 1.0\n" in exporter.get(probe).text
-        (tmp_path / "wait").touch()
+    with over_ssh(sshd, "vz3", flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor() as thread:
+        assert UP in exporter.get(VZ3).text
+        wait.touch()
         for _ in range(3):
-            impatient = exporter.get(probe, X_Prometheus_Scrape_Timeout_Seconds="0.1")
-            assert (impatient.status_code, "\nvestat_up 0.0\n" in impatient.text) == (200, True)
-        patient: list[str] = []
-        scraping = threading.Thread(target=lambda: patient.append(exporter.get(probe).text))
-        scraping.start()
-        within_a_minute(lambda: running(waiting))
-        (tmp_path / "wait").unlink()
-        scraping.join(90)
-        assert "\nvestat_up 1.0\n" in patient[0]
-        assert USED % "1" in patient[0]
+            impatient = within(exporter, "0.1", VZ3)
+            assert (impatient.status_code, DOWN in impatient.text) == (200, True)
+        patient = thread.submit(exporter.get, VZ3)
+        wait_for(lambda: running(waiting), 60)
+        wait.unlink()
+        page = patient.result(90).text
+        assert UP in page
+        assert USED % "1" in page
         own = exporter.get().text
     assert 'ssh_connections_total{target="vz3"} 1.0\n' in own
     assert 'ssh_failures_total{reason="timeout",target="vz3"} 0.0\n' in own
 
 
-@pytest.mark.parametrize(
-    "says",
-    [
-        "cat /dev/zero",
-        "yes",
-        "yes >&2",
-        "echo virtscope 1; yes",
-        "echo virtscope 1; read request; echo openvz 10737418240; cat /dev/zero",
-        'echo virtscope 1; while read request; do printf "openvz 9\\n\\033]0;x\\007\\0\\n\\n\\n\\n0\\n\\n"; done',
-        "exit 3",
-        "kill -9 $$",
-    ],
+HOSTILE = (
+    "cat /dev/zero",
+    "yes",
+    "yes >&2",
+    "echo virtscope 1; yes",
+    "echo virtscope 1; read request; echo openvz 10737418240; cat /dev/zero",
+    'echo virtscope 1; while read request; do printf "openvz 9\\n\\033]0;x\\007\\0\\n\\n\\n\\n0\\n\\n"; done',
+    "exit 3",
+    "kill -9 $$",
 )
-def test_a_hostile_host_costs_its_own_metrics(sshd: Sshd, says: str) -> None:
-    sshd.add_host("evil", f"exec sh -c '{says}'")
-    with over_ssh(sshd, "vz1", "evil", flags=["--vzlist.interval=0"]) as exporter:
-        before = resident(exporter.process.pid)
-        for _ in range(3):
-            page = exporter.get("/probe?module=openvz&target=evil", X_Prometheus_Scrape_Timeout_Seconds="3")
-            assert page.status_code == 503 or "\nvestat_up 0.0\n" in page.text
-            assert "openvz_container" not in page.text
-            good = exporter.get(VZ1).text
-            assert USED % "1" in good
-            assert "\nvestat_up 1.0\n" in good
-        assert resident(exporter.process.pid) - before < 64 << 20
+
+
+def test_a_hostile_host_costs_its_own_metrics(sshd: Sshd) -> None:
+    for number, says in enumerate(HOSTILE):
+        sshd.add_host(f"evil{number}", f"exec sh -c '{says}'")
+    with over_ssh(sshd, "vz1", *(f"evil{number}" for number in range(len(HOSTILE)))) as exporter:
+        for number, says in enumerate(HOSTILE):
+            before = resident(exporter.process.pid)
+            for _ in range(3):
+                page = within(exporter, "3", f"/probe?module=openvz&target=evil{number}")
+                assert page.status_code == 503 or DOWN in page.text, says
+                assert "openvz_container" not in page.text, says
+                good = exporter.get(VZ1).text
+                assert (USED % "1" in good, UP in good) == (True, True), says
+            assert resident(exporter.process.pid) - before < 64 << 20, says
+            about = [line for line in exporter.log().splitlines() if f'"evil{number}"' in line and '"warn"' in line]
+            assert len(about) <= 2, says
         assert "\033" not in exporter.log()
-        assert len([line for line in exporter.log().splitlines() if '"evil"' in line and '"warn"' in line]) <= 2
 
 
 def resident(pid: int) -> int:
@@ -271,36 +248,28 @@ def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_no_value_of_a_host_is_shown_for_another(sshd: Sshd) -> None:
-    with exporter_of(sshd) as exporter:
-        pages: list[tuple[str, str]] = []
+def test_no_value_of_a_host_is_shown_for_another(exporter: RunningExporter) -> None:
+    together = threading.Barrier(8)
 
-        def probe(number: str) -> None:
-            for _ in range(10):
-                pages.append((number, exporter.get(f"/probe?module=openvz&target=vz{number}").text))  # noqa: PERF401
+    def probe(number: int) -> list[str]:
+        together.wait(60)
+        return [exporter.get(f"/probe?module=openvz&target=vz{number}").text for _ in range(10)]
 
-        threads = [threading.Thread(target=probe, args=(number,)) for number in ("1", "2") * 4]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-    assert len(pages) == 80
-    for number, page in pages:
-        assert USED % number in page
-        assert USED % ("2" if number == "1" else "1") not in page
+    with ThreadPoolExecutor(8) as threads:
+        pages = list(threads.map(probe, (1, 2) * 4))
+    for number, of_host in zip((1, 2) * 4, pages, strict=True):
+        assert all(USED % number in page and USED % (3 - number) not in page for page in of_host)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_ssh_ends_with_the_exporter(sshd: Sshd, end: signal.Signals) -> None:
-    with exporter_of(sshd) as exporter:
-        for probe in (VZ1, VZ2):
-            assert exporter.get(probe).status_code == 200
-        children = descendants(exporter.process.pid)
-        assert len(children) == 2
-        sessions = sshd.pids()
-        exporter.process.send_signal(end)
-        exporter.process.wait(30)
-        within_a_minute(lambda: not any(command_of(pid) for pid in (*children, *sessions)))
+def test_ssh_ends_with_the_exporter(sshd: Sshd, exporter: RunningExporter, end: signal.Signals) -> None:
+    assert [exporter.get(probe).status_code for probe in (VZ1, VZ2)] == [200, 200]
+    children = descendants(exporter.process.pid)
+    assert len(children) == 2
+    sessions = sshd.pids()
+    exporter.process.send_signal(end)
+    exporter.process.wait(30)
+    wait_for(lambda: not any(command_of(pid) for pid in (*children, *sessions)), 60)
 
 
 def test_an_xl_that_hangs_costs_no_scrape(tmp_path: Path) -> None:
@@ -314,18 +283,17 @@ def test_an_xl_that_hangs_costs_no_scrape(tmp_path: Path) -> None:
 
             def failed() -> bool:
                 # xl gives way after four seconds, before its own ten are over; the rest is to connect again.
-                page = exporter.get("/probe?module=xen&target=dom0", X_Prometheus_Scrape_Timeout_Seconds="16").text
+                page = within(exporter, "16", "/probe?module=xen&target=dom0").text
                 pages.append(page)
                 # Between two scrapes it may fail more than once.
                 failures = r'\nxentop_source_background_errors_total\{reason="timeout",source="xl"\} ([0-9]+)\.0\n'
                 found = re.search(failures, page)
                 return found is not None and int(found[1]) >= 2
 
-            within_a_minute(failed)
+            wait_for(failed, 60)
             assert [page for page in pages if 'xentop_source_up{source="xentop"} 1.0\n' not in page] == []
             assert "gave way to a scrape that waited for it" in exporter.log()
-            own = exporter.get().text
-            assert 'ssh_failures_total{reason="error",target="dom0"} 0.0\n' in own
+            assert 'ssh_failures_total{reason="error",target="dom0"} 0.0\n' in exporter.get().text
             assert not exporter.log_lines("host can't be reached")
 
 

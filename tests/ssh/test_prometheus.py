@@ -6,16 +6,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.running_exporter import RunningExporter
 from tests.ssh.exporter import over_ssh
 from tests.ssh.sshd import Sshd, script
 from tests.ssh.xen_tools import XenTools
 from tests.support.prometheus import Prometheus
-from tests.unit.waiting import within_a_minute
+from tests.support.waiting import wait_for
 from virtscope.ssh import authorized_key
 
 ROOT = Path(__file__).resolve().parents[2]
 OPENVZ = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
+
+pytestmark = pytest.mark.system
 
 # What a scrape costs the exporter's process, which is on no watched host here.
 OF_A_PROCESS = "(monitor|target):.+"
@@ -55,14 +59,16 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
 
                 for name in EXPECTED:  # rates are over a minute
                     prometheus.wait_for(f'{name}{{host="over ssh"}}', 180)
-                within_a_minute(lambda: vocabulary("over ssh") == vocabulary("local"))
+                wait_for(lambda: vocabulary("over ssh") ^ vocabulary("local"), 60, until=lambda unlike: not unlike)
                 [itself] = prometheus.query('up{job="ssh"}')
                 assert itself["metric"]["instance"] == ssh.address
                 assert prometheus.value('ssh_connected{job="ssh", target="xen"}') == 1
                 assert prometheus.query('{__name__=~"ssh_.+", job!="ssh"}') == []
                 # On a busy machine, a scrape may have failed just now.
-                within_a_minute(
-                    lambda: "over ssh" not in [alert["labels"].get("host") for alert in prometheus.alerts()]
+                wait_for(
+                    lambda: {alert["labels"].get("host") for alert in prometheus.alerts()},
+                    60,
+                    until=lambda alerted: "over ssh" not in alerted,
                 )
                 sshd.stop()
                 prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing", instance="xen"}', 60)

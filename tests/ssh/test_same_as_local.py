@@ -12,7 +12,7 @@ from tests.e2e.running_exporter import RunningExporter
 from tests.ssh.exporter import over_ssh
 from tests.ssh.sshd import Sshd, script
 from tests.ssh.xen_tools import XenTools
-from tests.unit.waiting import within_a_minute
+from tests.support.waiting import wait_for
 from virtscope.ssh import authorized_key
 
 OPENVZ = sorted((Path(__file__).resolve().parents[1] / "fixtures/openvz").iterdir())
@@ -61,13 +61,13 @@ def test_a_xen_host(shell: str, tmp_path: Path) -> None:
     complete = 'xen_domain_scheduler_weight{domain="web01"'
 
     with RunningExporter(tmp_path, *flags, environment=environment) as exporter:
-        within_a_minute(lambda: complete in exporter.get().text)
+        wait_for(lambda: complete in exporter.get().text, 60)
         here = comparable(exporter.get().text)
     with Sshd(tmp_path) as sshd:
         command = script(tools.procfs, tools.sysfs, tools.folder)
         sshd.add_host("dom0", authorized_key.command(command, shell))
         with over_ssh(sshd, "dom0") as exporter:
-            within_a_minute(lambda: complete in exporter.get("/probe?module=xen&target=dom0").text)
+            wait_for(lambda: complete in exporter.get("/probe?module=xen&target=dom0").text, 60)
             page = exporter.get("/probe?module=xen&target=dom0").text
     assert comparable(page) == here
     detail = "ssh:dom0:xentop -b -f -n -x -v -i 1, networks from /proc/net/dev"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import random
+import pwd
 import shutil
 import signal
-import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,13 +18,17 @@ from typing import Any
 import pytest
 import requests
 
+from tests.support.ports import free_ports
+from tests.support.privileges import python_of_everybody
+from tests.support.promql import PrometheusClient
+from tests.support.waiting import wait_for
 from tools.parts import DEMO_PARTS, DOCKER_PARTS, PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("VIRTSCOPE_CACHE") or ROOT / ".stack" / "cache")
 NOT_COPIED = shutil.ignore_patterns(".git", ".stack", ".venv", "local", "__pycache__", ".*_cache", ".hypothesis")
 NO_SITE = "http://127.0.0.1:9"  # no downloads of releases: packages do here, and what Go has built
-NOBODY = 65534  # Debian's user and group nobody
+VARIABLES = {part.port_variable for part in (*PARTS, *DOCKER_PARTS, *DEMO_PARTS)}
 
 
 class Checkout:
@@ -33,8 +38,7 @@ class Checkout:
         self.folder = folder
         self.user = user
         shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
-        variables = {part.port_variable for part in (*PARTS, *DOCKER_PARTS, *DEMO_PARTS)}
-        self.ports = dict(zip(variables, ports or free_ports(), strict=False))
+        self.ports = dict(zip(VARIABLES, ports or itertools.count(free_ports(len(VARIABLES))), strict=False))
         self.environment = {
             **os.environ,
             "VIRTSCOPE_CACHE": str(CACHE),
@@ -42,30 +46,10 @@ class Checkout:
             **{variable: str(port) for variable, port in self.ports.items()},
         }
 
-    def python(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """`python3 ARGUMENTS` in the checkout; both outputs in `stdout`."""
-        return subprocess.run(
-            ["python3", *arguments],
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            check=False,
-            timeout=240,
-        )
-
-    def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """`make ARGUMENTS` in the checkout; both outputs in `stdout`, as a person sees them."""
-        with self.making(*arguments, **environment) as process:
-            output, _ = process.communicate(timeout=240)
-        return subprocess.CompletedProcess(arguments, process.returncode, output)
-
-    def making(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """The same, without waiting; it leads a process group, as in a terminal."""
+    def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a command in the checkout, both outputs in `stdout`; it leads a process group, as in a terminal."""
         return subprocess.Popen(
-            ["make", "--silent", *arguments],
+            command,
             cwd=self.folder,
             env={**self.environment, **environment},
             stdout=subprocess.PIPE,
@@ -78,16 +62,46 @@ class Checkout:
             process_group=0,
         )
 
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        with self.start(*command, **environment) as process:
+            output, _ = process.communicate(timeout=240)
+        return subprocess.CompletedProcess(command, process.returncode, output)
+
+    def python(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.run("python3", *arguments, **environment)
+
+    def making(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """`make ARGUMENTS`, started."""
+        return self.start("make", "--silent", *arguments, **environment)
+
+    def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`make ARGUMENTS`, as a person sees it."""
+        return self.run("make", "--silent", *arguments, **environment)
+
+    def must(self, *arguments: str, **environment: str) -> str:
+        """What `make ARGUMENTS`, which has to succeed, says."""
+        made = self.make(*arguments, **environment)
+        assert made.returncode == 0, made.stdout
+        return made.stdout
+
+    def status(self, **environment: str) -> str:
+        """What `make status` says once nothing is wrong."""
+        made = wait_for(
+            lambda: self.make("status", **environment),
+            until=lambda made: made.returncode == 0,
+            explain=lambda: self.make("status", **environment).stdout,
+        )
+        return made.stdout
+
     def url(self, variable: str, path: str = "") -> str:
         return f"http://127.0.0.1:{self.ports[variable]}{path}"
 
-    def query(self, expression: str, **parameters: str) -> list[dict[str, Any]]:
+    def get(self, variable: str, path: str = "") -> requests.Response:
+        return requests.get(self.url(variable, path), timeout=10)
+
+    def query(self, expression: str, at: float | None = None) -> list[dict[str, Any]]:
         """What Prometheus answers to an instant query."""
-        answer = requests.get(
-            self.url("PROMETHEUS_PORT", "/api/v1/query"), params={"query": expression, **parameters}, timeout=10
-        )
-        result: list[dict[str, Any]] = answer.json()["data"]["result"]
-        return result
+        return PrometheusClient(self.url("PROMETHEUS_PORT")).query(expression, at)
 
     def processes(self) -> dict[int, str]:
         """All processes that run in this checkout: command line by pid."""
@@ -100,9 +114,13 @@ class Checkout:
                         found[int(process.name)] = command
         return found
 
+    def pids(self, text: str) -> list[int]:
+        """The processes whose command line holds this text."""
+        return [pid for pid, command in self.processes().items() if text in command]
+
     def pid(self, text: str) -> int:
-        """The one process whose command line holds this text."""
-        [pid] = [pid for pid, command in self.processes().items() if text in command]
+        """The only one of them."""
+        [pid] = self.pids(text)
         return pid
 
     def kill_all(self) -> None:
@@ -113,21 +131,44 @@ class Checkout:
                     os.kill(pid, signal.SIGKILL)
 
 
-def free_ports() -> Iterator[int]:
-    """Free ports, none of them twice, nor in another process of pytest. Not of those that the kernel gives to
-    connections (ip_local_port_range begins at 32768): a stopped stack's port would soon be somebody's."""
-    first = 12_000 + 2_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    for port in random.sample(range(first, first + 2_000), 2_000):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        yield port
+def error_of(made: subprocess.CompletedProcess[str], *words: str) -> str:
+    """The one line with which a command has failed; it holds these words."""
+    assert made.returncode != 0, made.stdout
+    assert "Traceback" not in made.stdout
+    [error] = [line for line in made.stdout.splitlines() if line.startswith("error: ")]
+    assert [word for word in words if word not in error] == [], error
+    return error
+
+
+def assert_refused(made: subprocess.CompletedProcess[str], checkout: Checkout, *words: str) -> None:
+    """It has failed with one line of error that holds these words, and nothing runs."""
+    error_of(made, *words)
+    assert checkout.processes() == {}
+
+
+@contextlib.contextmanager
+def stopped_by(number: signal.Signals, pid: int) -> Iterator[None]:
+    """The process is stopped as long as the block lasts."""
+    os.kill(pid, number)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def edited(file: Path, text: str) -> Iterator[None]:
+    """The file with this text; it is as before afterwards."""
+    before = file.read_text()
+    file.write_text(text)
+    try:
+        yield
+    finally:
+        file.write_text(before)
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 120) -> bool:
-    """Whether the condition has become true within this time; a connection refused meanwhile is not yet."""
+    """Whether the condition has become true within this time; `wait_for` says more where it hasn't."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with contextlib.suppress(requests.RequestException):
@@ -146,6 +187,25 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     checkout.kill_all()
 
 
+@pytest.fixture(scope="module")
+def ordinary() -> Iterator[Checkout]:
+    """A checkout of an ordinary user, in which nothing has ever been done; if root runs the tests, that is nobody."""
+    with tempfile.TemporaryDirectory(prefix="s") as folder:  # pytest's own folders are closed to other users
+        nobody = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+        checkout = Checkout(Path(folder, "checkout"), user=nobody)
+        if nobody is not None:
+            for kind in ("packages", "wheels"):
+                if (CACHE / kind).exists():
+                    shutil.copytree(CACHE / kind, Path(folder, "cache", kind), symlinks=True)
+            for path in (Path(folder), *Path(folder).rglob("*")):
+                os.chown(path, nobody, nobody, follow_symlinks=False)
+            usable = python_of_everybody(nobody, "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))")
+            checkout.environment |= {"PYTHON": usable, "VIRTSCOPE_CACHE": f"{folder}/cache", "HOME": "/nonexistent"}
+        yield checkout
+        checkout.make("down")
+        checkout.kill_all()
+
+
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A checkout in which nothing has ever been done. Downloads of others are at its disposal."""
@@ -157,8 +217,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 @pytest.fixture
 def running(checkout: Checkout) -> Checkout:
     """The checkout with the stack running in it."""
-    up = checkout.make("up")
-    assert up.returncode == 0, up.stdout
+    checkout.must("up")
     return checkout
 
 

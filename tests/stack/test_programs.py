@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack.conftest import Checkout, eventually
+from tests.stack.conftest import Checkout
+from tests.support.waiting import wait_for
 from tools import programs
 from tools.programs import debian
 from tools.programs.catalogue import Packages
 from tools.programs.debian import Deb
 from tools.programs.places import UnavailableError
 
-FETCH = ("-m", "tools.programs")
+FETCH = ("python3", "-m", "tools.programs")
 
 
 class Mirror:
@@ -34,7 +35,7 @@ class Mirror:
             f'Dir::Etc::SourceList "{folder}/sources.list";\nDir::Etc::SourceParts "/dev/null";\n'
         )
 
-    def serve(self, packages: dict[str, str], version: str = "1:2.0", **fields: str) -> None:
+    def serve(self, packages: dict[str, str], version: str = "1:2.0", **digests: str) -> None:
         """Have these packages, each with its dependencies, at this version; nothing else."""
         index = []
         for name, depends in packages.items():
@@ -45,14 +46,11 @@ class Mirror:
             control = f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: test\nDescription: test\n"
             control += f"Depends: {depends}\n" if depends else ""
             (content / "DEBIAN" / "control").write_text(control)
-            deb = self.deb(name)
+            deb = self.folder / f"{name}.deb"
             subprocess.run(["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True, capture_output=True)
-            digest = fields.get(name) or hashlib.sha256(deb.read_bytes()).hexdigest()
+            digest = digests.get(name) or hashlib.sha256(deb.read_bytes()).hexdigest()
             index.append(f"{control}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n")
         (self.folder / "Packages").write_text("\n".join(index))
-
-    def deb(self, name: str) -> Path:
-        return self.folder / f"{name}.deb"
 
     def trust(self, option: str) -> None:
         (self.folder / "sources.list").write_text(f"deb {option}file:{self.folder} ./\n")
@@ -74,8 +72,9 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
 SERVER = Packages("server", ("server", "absent-here"), {"server": "usr/bin/server"}, {"server": "2"})
 
 
-def versions(debs: list[Deb]) -> dict[str, str]:
-    return {deb.name: deb.version for deb in debs}
+def find(packages: Packages = SERVER, since: float = 0) -> dict[str, str]:
+    """The versions of what is found."""
+    return {deb.name: deb.version for deb in debian.find(packages, since=since)}
 
 
 def grow_old(tmp_path: Path) -> None:
@@ -85,28 +84,32 @@ def grow_old(tmp_path: Path) -> None:
         os.utime(answer, (week_ago, week_ago))
 
 
+def assert_refused(*words: str, packages: Packages = SERVER) -> None:
+    with pytest.raises(UnavailableError) as refused:
+        debian.find(packages)
+    assert "\n" not in str(refused.value)
+    assert [word for word in words if word not in str(refused.value)] == [], refused.value
+
+
 def test_packages_are_unpacked_at_the_version_that_is_served(mirror: Mirror, tmp_path: Path) -> None:
     mirror.serve({"server": "library", "library": ""})
-    debs = debian.find(SERVER)
-    assert versions(debs) == {"server": "1:2.0"}
+    debs: list[Deb] = debian.find(SERVER)
+    assert {deb.name: deb.version for deb in debs} == {"server": "1:2.0"}
     debian.unpack(debs, tmp_path / "root")
     assert (tmp_path / "root/usr/bin/server").read_text() == "1:2.0"
 
+    [deb] = (tmp_path / "cache" / "packages").glob("*/*.deb")
+    deb.write_bytes(deb.read_bytes()[:-1])  # damaged, it is downloaded again
+    debian.unpack(debian.find(SERVER), tmp_path / "again")
+    assert (tmp_path / "again/usr/bin/server").is_file()
+
 
 def test_dependencies_are_followed_as_far_as_is_asked(mirror: Mirror) -> None:
-    mirror.serve(
-        {
-            "server": "libone | libother, service-manager, libvirtual",
-            "libone": "libtwo",
-            "libtwo": "libone, libllvm",
-            "libother": "",
-            "libllvm": "",
-            "service-manager": "libmanager",
-            "libmanager": "",
-        }
-    )
-    debs = debian.find(Packages("server", ("server",), follows="lib(?!llvm).+"))
-    assert set(versions(debs)) == {"server", "libone", "libtwo"}
+    of_server = {"server": "libone | libother, service-manager, libvirtual", "libone": "libtwo"}
+    others = {"libtwo": "libone, libllvm", "libother": "", "libllvm": "", "libmanager": ""}
+    mirror.serve({**of_server, **others, "service-manager": "libmanager"})
+    found = find(Packages("server", ("server",), follows="lib(?!llvm).+"))
+    assert set(found) == {"server", "libone", "libtwo"}
 
 
 @pytest.mark.parametrize("parts", [False, True], ids=["list", "sources"])
@@ -129,119 +132,66 @@ def test_a_component_is_added_to_the_machines_own_sources_for_a_package_only(
         (mirror.folder / "apt.conf").write_text(config)
     sources = mirror.folder / ("parts/own.sources" if parts else "sources.list")
     sources.write_text(written)
-    assert versions(debian.find(Packages("server", ("server",), non_free=True))) == {"server": "1:2.0"}
+    assert find(Packages("server", ("server",), non_free=True)) == {"server": "1:2.0"}
     assert sources.read_text() == written
     assert_refused("no source in /etc/apt has client", packages=Packages("client", ("client",)))
     client = Packages("client", ("client",), non_free=True)
     assert_refused("no source in /etc/apt nor their component non-free has client", packages=client)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "deb [signed-by=/k.gpg] http://deb.example.org/debian stable main # ours\n",
-            "deb [signed-by=/k.gpg] http://deb.example.org/debian stable main non-free # ours\n",
-        ),
-        (
-            "Types: deb\nSuites: stable\nComponents: main contrib\n",
-            "Types: deb\nSuites: stable\nComponents: main non-free contrib\n",
-        ),
-        ("# deb http://deb.example.org/debian stable main\n", "# deb http://deb.example.org/debian stable main\n"),
-        (
-            "deb http://deb.example.org/maintained stable other\n",
-            "deb http://deb.example.org/maintained stable other\n",
-        ),
-    ],
-)
-def test_where_a_component_is_added(text: str, expected: str) -> None:
-    assert debian.with_component(text, "non-free") == expected
+def test_where_a_component_is_added() -> None:
+    debs = "deb [signed-by=/k.gpg] http://deb.example.org/debian stable main"
+    assert debian.with_component(f"{debs} # ours\n", "non-free") == f"{debs} non-free # ours\n"
+    sources = "Types: deb\nSuites: stable\nComponents: main contrib\n"
+    assert debian.with_component(sources, "non-free") == sources.replace("main", "main non-free")
+    for unchanged in (f"# {debs}\n", "deb http://deb.example.org/maintained stable other\n"):
+        assert debian.with_component(unchanged, "non-free") == unchanged
 
 
-def test_a_second_checkout_needs_no_mirror(mirror: Mirror) -> None:
-    mirror.serve({"server": ""})
-    first = debian.find(SERVER)
-    mirror.vanish()
-    assert debian.find(SERVER) == first
-
-
-def test_what_is_wanted_too_needs_no_mirror_afterwards(mirror: Mirror) -> None:
-    """Reading a distribution's package lists takes seconds: that is done once for all programs."""
+def test_what_was_asked_once_needs_no_mirror_even_what_was_wanted_too(mirror: Mirror) -> None:
+    """Reading a distribution's package lists takes seconds: that is done once for all programs and checkouts."""
     client, nowhere = Packages("client", ("client",)), Packages("nowhere", ("nowhere",))
     mirror.serve({"server": "", "client": ""})
-    assert versions(debian.find(SERVER, [nowhere, SERVER, client])) == {"server": "1:2.0"}
+    first = debian.find(SERVER, [nowhere, SERVER, client])
     mirror.vanish()
-    assert versions(debian.find(client)) == {"client": "1:2.0"}
+    assert debian.find(SERVER) == first
+    assert find(client) == {"client": "1:2.0"}
     assert_refused("cannot read the package lists", packages=nowhere)
 
 
-def test_after_a_week_newer_packages_are_taken(mirror: Mirror, tmp_path: Path) -> None:
+def test_newer_packages_are_taken_after_a_week_or_by_an_update(mirror: Mirror, tmp_path: Path) -> None:
     mirror.serve({"server": ""})
-    debian.find(SERVER)
+    find()
     mirror.serve({"server": ""}, version="1:2.1")
-    assert versions(debian.find(SERVER)) == {"server": "1:2.0"}
+    assert find() == {"server": "1:2.0"}
     grow_old(tmp_path)
-    assert versions(debian.find(SERVER)) == {"server": "1:2.1"}
+    assert find() == {"server": "1:2.1"}
     assert len(list((tmp_path / "cache" / "packages").glob("*/*.deb"))) == 1  # the old one is gone
 
-
-def test_an_update_asks_at_once(mirror: Mirror) -> None:
-    mirror.serve({"server": ""})
-    debian.find(SERVER)
-    mirror.serve({"server": ""}, version="1:2.1")
-    assert versions(debian.find(SERVER, since=time.time())) == {"server": "1:2.1"}
-
-
-def test_old_packages_do_where_no_mirror_answers(mirror: Mirror, tmp_path: Path) -> None:
-    mirror.serve({"server": ""})
-    first = debian.find(SERVER)
+    mirror.serve({"server": ""}, version="1:2.2")
+    assert find(since=time.time()) == {"server": "1:2.2"}
     grow_old(tmp_path)
     mirror.vanish()
-    assert debian.find(SERVER) == first
+    assert find() == {"server": "1:2.2"}  # old ones do where no mirror answers
 
 
-def assert_refused(*words: str, packages: Packages = SERVER) -> None:
-    with pytest.raises(UnavailableError) as refused:
-        debian.find(packages)
-    assert "\n" not in str(refused.value)
-    for word in words:
-        assert word in str(refused.value)
+def test_mirrors_that_are_no_use(mirror: Mirror, tmp_path: Path) -> None:
+    def assert_now_refused(*words: str) -> None:
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)  # which would answer
+        assert_refused(*words)
 
-
-def test_no_mirror_at_all(mirror: Mirror) -> None:
-    mirror.vanish()
-    assert_refused("cannot read the package lists", "/etc/apt")
-
-
-def test_a_distribution_that_is_too_old_is_named_with_both_versions(mirror: Mirror) -> None:
     mirror.serve({"server": ""}, version="1.9")
-    assert_refused("server", debian.system(), "1.9", "2 or newer")
-
-
-def test_a_distribution_without_the_package(mirror: Mirror) -> None:
+    assert_now_refused("server", debian.system(), "1.9", "2 or newer")
     mirror.serve({"client": ""})
-    assert_refused("no source in /etc/apt has server")
-
-
-def test_a_package_that_is_not_the_one_on_the_list(mirror: Mirror, tmp_path: Path) -> None:
-    mirror.serve({"server": ""}, server="0" * 64)
-    assert_refused("cannot download packages", "mismatch")
+    assert_now_refused("no source in /etc/apt has server")
+    mirror.serve({"server": ""}, server="0" * 64)  # not the package that is on the list
+    assert_now_refused("cannot download packages", "mismatch")
     assert list((tmp_path / "cache" / "packages").glob("*/*.deb")) == []
-
-
-def test_a_mirror_that_nobody_has_signed(mirror: Mirror) -> None:
-    mirror.serve({"server": ""})
-    mirror.trust("")
-    assert_refused("cannot read the package lists")
-
-
-def test_a_damaged_package_in_the_cache_is_downloaded_again(mirror: Mirror, tmp_path: Path) -> None:
-    mirror.serve({"server": ""})
-    debian.find(SERVER)
-    [deb] = (tmp_path / "cache" / "packages").glob("*/*.deb")
-    deb.write_bytes(deb.read_bytes()[:-1])
-    debian.unpack(debian.find(SERVER), tmp_path / "root")
-    assert (tmp_path / "root/usr/bin/server").is_file()
+    mirror.trust("")  # signed by nobody
+    assert_now_refused("cannot read the package lists")
+    mirror.trust("[trusted=yes] ")
+    mirror.vanish()
+    assert_now_refused("cannot read the package lists", "/etc/apt")
 
 
 def test_a_system_without_apt_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,27 +200,23 @@ def test_a_system_without_apt_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_refused("Fedora Linux 42 has no apt-get")
 
 
+@pytest.mark.system
 def test_unpacking_that_was_killed_is_done_again(fresh: Checkout) -> None:
-    unpacked = ".stack/programs/prometheus/unpack-*/root/usr/bin/prometheus*"
-    with subprocess.Popen(
-        ["python3", *FETCH], cwd=fresh.folder, env=fresh.environment, stdout=subprocess.DEVNULL, process_group=0
-    ) as fetch:
-        assert eventually(lambda: any(fresh.folder.glob(unpacked)))
+    with fresh.start(*FETCH) as fetch:
+        wait_for(
+            lambda: [*fresh.folder.glob(".stack/programs/prometheus/unpack-*/root/usr/bin/prometheus*")], every=0.02
+        )
         os.killpg(fetch.pid, signal.SIGKILL)
-    again = fresh.python(*FETCH)
+    again = fresh.run(*FETCH)
     assert again.returncode == 0, again.stdout
     for name in ("prometheus", "promtool", "alertmanager", "amtool", "node_exporter"):
         program = fresh.folder / ".stack" / "bin" / name
         assert name in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.system
 def test_two_at_once_unpack_once(fresh: Checkout) -> None:
-    both = [
-        subprocess.Popen(
-            ["python3", *FETCH], cwd=fresh.folder, env=fresh.environment, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
+    both = [fresh.start(*FETCH) for _ in range(2)]
     outputs = {process.communicate(timeout=120)[0] for process in both}
     assert [process.returncode for process in both] == [0, 0]
     assert len(outputs) == 1
@@ -279,22 +225,14 @@ def test_two_at_once_unpack_once(fresh: Checkout) -> None:
         assert len([entry for entry in folder.iterdir() if entry.is_dir()]) == 1
 
 
-def test_alertmanager_runs_in_any_folder_with_relative_paths(tmp_path: Path) -> None:
+@pytest.mark.system
+def test_debians_alertmanager_runs_in_any_folder_and_gets_no_rights_by_its_view_of_usr_share(tmp_path: Path) -> None:
     """Its default templates are found, although Debian's looks for them where it isn't installed."""
-    (tmp_path / "alertmanager.yml").write_text(
-        "route: {receiver: x}\nreceivers: [{name: x}]\ntemplates: [none/*.tmpl]\n"
-    )
-    with subprocess.Popen(
-        [
-            programs.path("alertmanager"),
-            "--config.file=alertmanager.yml",
-            "--cluster.listen-address=",
-            "--web.listen-address=127.0.0.1:0",
-        ],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as alertmanager:
+    launcher = programs.path("alertmanager")
+    configuration = "route: {receiver: x}\nreceivers: [{name: x}]\ntemplates: [none/*.tmpl]\n"
+    (tmp_path / "alertmanager.yml").write_text(configuration)
+    nowhere = ("--config.file=alertmanager.yml", "--cluster.listen-address=", "--web.listen-address=127.0.0.1:0")
+    with subprocess.Popen([launcher, *nowhere], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as alertmanager:
         assert alertmanager.stderr is not None
         log = []
         for line in alertmanager.stderr:  # ends by itself if it fails
@@ -304,9 +242,6 @@ def test_alertmanager_runs_in_any_folder_with_relative_paths(tmp_path: Path) -> 
         alertmanager.terminate()
     assert "Completed loading of configuration file" in "".join(log)
 
-
-def test_debians_alertmanager_gets_no_rights_by_its_view_of_usr_share() -> None:
-    launcher = programs.path("alertmanager")
     if launcher.is_symlink():
         pytest.skip("Alertmanager's official release is here, which needs no view of its own")
     script = launcher.read_text().replace('"$program" "$@"\'', "grep CapEff /proc/self/status'")

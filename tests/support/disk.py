@@ -1,6 +1,6 @@
-"""What an emulated machine with systemd boots from: a Debian system as a disk, which the agent's unit is added to.
+"""What an emulated machine with systemd boots from: a Debian as a disk, with the agent's unit.
 
-The result is kept in the cache under a hash of our own files, so that only a change to them builds again. Debian's
+What is built is kept in the cache under a hash of our own files, so that only a change to them builds again. Debian's
 packages are taken as they are at that time.
 """
 
@@ -15,6 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.distributions import chroots
+from tests.distributions.chroots import Release
+from tests.distributions.machine import Machine
+from tests.support.needs import need, need_root
 from tools import programs
 
 HERE = Path(__file__).parent
@@ -22,7 +26,14 @@ AGENT = HERE.parent / "xen" / "dom0" / "agent.py"
 UNIT = HERE / "agent.service"
 DISK_BYTES = 3 << 30
 DISK_SECONDS = 600
-MASKED = ("apt-daily-upgrade.timer", "apt-daily.timer")
+MASKED = ("apt-daily-upgrade.timer", "apt-daily.timer", "libvirt-guests.service")
+SYSTEM = ("dbus", "initramfs-tools", "iproute2", "kmod", "procps", "systemd-sysv", "udev")
+# What the initramfs loads, and nothing else.
+MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "ext4")
+
+
+class BuildError(Exception):
+    """The image can't be built; the message says which command failed and what it printed."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +45,67 @@ class Image:
     disk: Path
 
 
-def cached(kind: str, inputs: Sequence[Path], build: Callable[[Path], None]) -> Image:
-    """The image of this kind for these files as they are now; if there is none, `build` makes it in an empty folder."""
+def cached(kind: str, inputs: Sequence[Path], build: Callable[[Path], None], *, kept: int = 1) -> Path:
+    """The folder of what is built of these files as they are now; if there is none, `build` fills an empty one.
+
+    `kept`: so many remain, for whoever goes back and forth between two states of the files.
+    """
     digest = hashlib.sha256()
-    for path in (Path(__file__), AGENT, UNIT, *inputs):
+    for path in inputs:
         digest.update(f"{path.name}\n".encode() + path.read_bytes())
     images = programs.cache(kind)
     built = images / digest.hexdigest()[:16]
-    with programs.exclusively(images):  # of two processes that need an image, one builds it
+    with programs.exclusively(images):  # of two processes that need it, one builds
         if not built.is_dir():
             with tempfile.TemporaryDirectory(dir=images) as folder:
                 workdir = Path(folder) / "image"
                 workdir.mkdir()
                 build(workdir)
                 workdir.rename(built)
-            for other in images.iterdir():
-                if other.is_dir() and other != built:
+            others = sorted(filter(Path.is_dir, images.iterdir()), key=lambda path: path.stat().st_mtime)
+            for other in others[:-kept]:
+                if other != built:
                     shutil.rmtree(other)
+    return built
+
+
+def need_emulation(**brings: str) -> None:
+    """Skip where no Debian can be built, or not be emulated, or one of these programs is missing."""
+    need_root("builds a Debian")
+    need(qemu_system_x86="qemu-system-x86_64", debootstrap="debootstrap", e2fsprogs="mke2fs", **brings)
+
+
+def debian(kind: str, code: Path, release: Release, kernel: str, *packages: str, loaded: Sequence[str] = ()) -> Image:
+    """A release with these packages and this kernel's package, which loads these modules at boot.
+
+    `code` is what else it depends on. Raises BuildError and chroots.MissingError.
+    """
+
+    def build(workdir: Path) -> None:
+        root = workdir / "root"
+        subprocess.run(["cp", "--archive", chroots.root(release), root], check=True)
+        with Machine(root, workdir / "home", workdir / "cache", writable=True) as machine:
+            _apt(machine, "update")
+            _apt(machine, "install", "--no-install-recommends", *SYSTEM, *packages)
+            (root / "etc/initramfs-tools/conf.d/virtscope").write_text("MODULES=list\n")
+            (root / "etc/initramfs-tools/modules").write_text("".join(f"{name}\n" for name in MODULES))
+            # The point release's own, which stays: an old release's mirrors list security updates that they lack.
+            _apt(machine, "install", "--no-install-recommends", f"--target-release={release.suite}", kernel)
+        (root / "etc/modules-load.d/tests.conf").write_text("".join(f"{name}\n" for name in loaded))
+        _finish(root, workdir, release.suite)
+
+    built = cached(kind, [Path(__file__), AGENT, UNIT, code], build)
     return Image(built / "vmlinuz", built / "initrd.img", built / "disk.img")
 
 
-def finish(root: Path, workdir: Path, hostname: str) -> None:
+def _apt(machine: Machine, *what: str) -> None:
+    quietly = {"DEBIAN_FRONTEND": "noninteractive"}
+    done = machine.run(["apt-get", "--yes", "--quiet=2", *what], Path("/"), quietly, user=0)
+    if done.returncode != 0:
+        raise BuildError(f"apt-get {' '.join(what)} failed with status {done.returncode}:\n{done.stdout}")
+
+
+def _finish(root: Path, workdir: Path, hostname: str) -> None:
     """Makes the image of the system in the folder `root`, which has one kernel, and removes the folder."""
     system = root / "etc/systemd/system"
     wanted = system / "multi-user.target.wants"
@@ -70,7 +121,6 @@ def finish(root: Path, workdir: Path, hostname: str) -> None:
     (root / "etc/fstab").write_text("/dev/vda / ext4 defaults 0 1\n")
     for folder in ("var/lib/apt/lists", "var/cache/apt"):
         shutil.rmtree(root / folder)
-
     for name in ("vmlinuz", "initrd.img"):
         [found] = (root / "boot").glob(f"{name}-*")
         shutil.copy(found, workdir / name)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import http.client
+import json
+import socket
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import requests
 
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 AGENT_PORT = 7000
 BOOT_SECONDS = 400  # about 30 on a quiet machine
+EXPORTER_SECONDS = 120
+MONITOR_SECONDS = 300  # until a machine's state has been written
 
 
 class MachineError(Exception):
@@ -68,26 +74,26 @@ class EmulatedMachine:
             self._qemu.wait()
 
     def _wait_for_agent(self, qemu: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + BOOT_SECONDS
-        while time.monotonic() < deadline:
-            if qemu.poll() is not None:
-                raise MachineError(f"QEMU ended with status {qemu.returncode}; console:\n{self.console()}")
-            try:
-                self.request("GET", "/", b"", timeout=2)
-            except (OSError, http.client.HTTPException):
-                time.sleep(0.5)
-            else:
-                return
-        raise MachineError(f"{self.name} did not answer within {BOOT_SECONDS} s; console:\n{self.console()}")
+        def has_ended_or_answers() -> bool:
+            return qemu.poll() is not None or self.request("GET", "/", b"", timeout=2)[0] == 0
+
+        not_yet = (OSError, http.client.HTTPException)
+        wait_for(has_ended_or_answers, BOOT_SECONDS, every=0.5, explain=self.console, not_yet=not_yet)
+        if qemu.poll() is not None:
+            raise MachineError(f"QEMU ended with status {qemu.returncode}; console:\n{self.console()}")
 
     def console(self, lines: int = 40) -> str:
-        """The last lines of the console."""
+        """The last lines of the console: a kernel that hangs says so there."""
         text = self.serial_log.read_text(errors="replace") if self.serial_log.exists() else ""
         return "\n".join([*text.splitlines()[-lines:], f"(complete: {self.serial_log})"])
 
     def run(self, command: str, timeout: float = 60) -> Completed:
         """Runs a shell command in it, killed there after `timeout` seconds; a failing command raises nothing."""
-        status, output = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
+        try:
+            status, output = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
+        except (OSError, http.client.HTTPException) as error:
+            said = f"{self.name} did not answer ({error!r}) to {command!r}"
+            raise MachineError(f"{said}; console:\n{self.console()}") from error
         return Completed(status, output.decode(errors="replace"))
 
     def check(self, command: str, timeout: float = 60) -> str:
@@ -101,6 +107,22 @@ class EmulatedMachine:
         """Writes a file in it, creating the folders above it."""
         self.request("PUT", path, content, timeout=60)
 
+    def install(self, tar: bytes) -> None:
+        """Unpacks tests.xen.package's tar file into /opt/virtscope."""
+        self.put("/tmp/virtscope.tar", tar)
+        self.check("mkdir -p /opt/virtscope && tar -xf /tmp/virtscope.tar -C /opt/virtscope && rm /tmp/virtscope.tar")
+
+    def start_exporter(self, module: str, port: int, flags: str = "", *, before: str = "") -> None:
+        """Starts virtscope.MODULE, with `before` before its command, and waits until it answers; it logs to log_of."""
+        command = f"{before} python3 -m virtscope.{module} --web.listen-address=0.0.0.0:{port} {flags}"
+        self.check(f"cd /; PYTHONPATH=/opt/virtscope setsid {command} >{log_of(module)} 2>&1 &")
+        wait_for(
+            lambda: requests.get(f"http://{self.forwarded[port]}/-/healthy", timeout=5).ok,
+            EXPORTER_SECONDS,
+            every=0.5,
+            explain=lambda: self.check(f"cat {log_of(module)}"),
+        )
+
     def request(self, method: str, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.forwarded[AGENT_PORT], timeout=timeout)
         try:
@@ -109,3 +131,37 @@ class EmulatedMachine:
             return int(response.headers["X-Status"]), response.read()
         finally:
             connection.close()
+
+
+def log_of(module: str) -> str:
+    """Where an exporter in the machine logs to."""
+    return f"/var/log/{module}-exporter"
+
+
+class Monitor:
+    """QEMU's own protocol (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html), by a socket of its own."""
+
+    def __init__(self, path: Path, seconds: float = MONITOR_SECONDS) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(seconds)
+        self._socket.connect(str(path))
+        self._lines = self._socket.makefile("rw")
+
+    def __enter__(self) -> Self:
+        self._lines.readline()  # the greeting
+        self.ask("qmp_capabilities")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+        self._socket.close()
+
+    def ask(self, command: str, **arguments: object) -> Any:  # JSON, as QEMU gives it
+        """What QEMU answers to a command. Raises MachineError."""
+        self._lines.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+        self._lines.flush()
+        while "event" in (answer := json.loads(self._lines.readline())):
+            pass
+        if "error" in answer:
+            raise MachineError(f"QEMU refuses {command}: {answer['error']['desc']}")
+        return answer["return"]

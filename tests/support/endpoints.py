@@ -9,10 +9,10 @@ import http.server
 import json
 import socketserver
 import threading
-import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
+
+from tests.support.waiting import wait_for
 
 Received = TypeVar("Received")
 
@@ -44,7 +44,7 @@ class Exposition:
         self.address = self._server.address
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.close()
 
     def group(self, host: str, platform: str = "xen") -> Group:
@@ -70,7 +70,7 @@ class Webhook:
         self.url = f"http://{self._server.address}/"
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.close()
 
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Mailbox:
         self.address = self._server.address
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.close()
 
     def wait_for(
@@ -125,14 +125,11 @@ class Mailbox:
 
 def first(received: list[Received], wanted: Callable[[Received], bool], seconds: float) -> Received:
     """The first `wanted` item of a growing list; AssertionError, naming the others, if there is none in time."""
-    deadline = time.monotonic() + seconds
-    while True:
-        for message in list(received):
-            if wanted(message):
-                return message
-        if time.monotonic() > deadline:
-            raise AssertionError(f"no such message within {seconds} s among {[str(message) for message in received]}")
-        time.sleep(0.1)
+    return wait_for(
+        lambda: [message for message in list(received) if wanted(message)][:1],
+        seconds,
+        explain=lambda: [*map(str, received)],
+    )[0]
 
 
 class QuietHandler(http.server.BaseHTTPRequestHandler):

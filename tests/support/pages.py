@@ -44,3 +44,11 @@ class Page:
         found = self.all(name, **labels)
         assert len(found) == 1, f"{name} {labels}: {found}"
         return found[0].value
+
+    def total(self, name: str, **labels: str) -> float:
+        """The sum of all such samples; 0 where there is none."""
+        return sum(sample.value for sample in self.all(name, **labels))
+
+    def labels(self, name: str, label: str) -> set[str]:
+        """Every value of a label."""
+        return {sample.labels[label] for sample in self.all(name)}

@@ -1,26 +1,54 @@
-"""Loopback ports that nothing listens on."""
+"""Loopback ports that nothing listens on, by ranges: no other process of pytest chooses one of the same.
+
+All are below those that the kernel gives to connections (ip_local_port_range begins at 32768), which are taken at any
+moment.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import random
 import socket
 
-_PORTS = 1_000
-_first = 24_000 + _PORTS * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_ports = itertools.cycle(random.sample(range(_first, _first + _PORTS), _PORTS))
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS = max(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), 6)
+_ROWS, _SINGLE, _END = 12_000, 24_000, 32_000
+
+
+def _own(first: int, end: int) -> range:
+    """The part of these ports that is this process's."""
+    width = (end - first) // _WORKERS
+    return range(first + _WORKER * width, first + (_WORKER + 1) * width)
+
+
+_single = itertools.cycle(random.sample(own := _own(_SINGLE, _END), len(own)))
+_in_rows: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port that nothing listens on at this moment; not the one that was given before.
-
-    It is none that another process of pytest would choose, nor one that the kernel gives to connections
-    (ip_local_port_range begins at 32768): these are taken at any moment.
-    """
-    for port in itertools.islice(_ports, _PORTS):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+    """A TCP port that nothing listens on at this moment; not one that was given lately."""
+    for port in itertools.islice(_single, len(own)):
+        if _is_free(port):
             return port
-    raise RuntimeError(f"none of {_PORTS} ports is free")
+    raise RuntimeError(f"none of {len(own)} ports is free")
+
+
+def free_ports(count: int) -> int:
+    """The first of so many free ports in a row. They are never given again: what had them may be started once more."""
+    mine = _own(_ROWS, _SINGLE)
+    for first in random.sample(mine[:-count], len(mine) - count):
+        row = range(first, first + count)
+        if _in_rows.isdisjoint(row) and all(map(_is_free, row)):
+            _in_rows.update(row)
+            return first
+    raise RuntimeError(f"no {count} ports in a row are free")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

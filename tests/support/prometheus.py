@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import yaml
@@ -60,13 +60,12 @@ class Prometheus(PrometheusClient):
         self._flags = flags
         self._set_intervals(scrape_interval or interval, interval)
         if not rules:
-            self._leave_out_rules()
+            with self._edited() as configuration:
+                del configuration["rule_files"]
         if store is not None:
             self._send(*store)
-        if group_interval is not None:
-            self._set_group_intervals(group_interval)
-        if alert_for is not None:
-            self._set_alert_for(alert_for)
+        if group_interval is not None or alert_for is not None:
+            self._change_rules(group_interval, alert_for)
         for job, groups in targets.items():
             self.watch(job, groups)
         if alertmanager is not None:
@@ -92,7 +91,7 @@ class Prometheus(PrometheusClient):
         )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._program.stop()
 
     def watch(self, job: str, groups: Sequence[Group]) -> None:
@@ -108,40 +107,36 @@ class Prometheus(PrometheusClient):
         """The first non-empty result of `expr`; AssertionError, with what may explain it, if there is none in time."""
         return super().wait_for(expr, seconds, lambda: f"{explain()}\nThe end of its log:\n{self._program.log_tail()}")
 
-    def _set_intervals(self, scrapes: str, evaluations: str) -> None:
-        configuration = yaml.safe_load(self._configuration.read_text())
-        configuration["global"].update(scrape_interval=scrapes, scrape_timeout=scrapes, evaluation_interval=evaluations)
-        for job in configuration["scrape_configs"]:
-            for own in job.keys() & {"scrape_interval", "scrape_timeout"}:
-                del job[own]
+    @contextlib.contextmanager
+    def _edited(self) -> Iterator[dict[str, Any]]:
+        """What prometheus.yml holds, to be changed."""
+        configuration: dict[str, Any] = yaml.safe_load(self._configuration.read_text())
+        yield configuration
         self._configuration.write_text(yaml.safe_dump(configuration))
 
-    def _leave_out_rules(self) -> None:
-        configuration = yaml.safe_load(self._configuration.read_text())
-        del configuration["rule_files"]
-        self._configuration.write_text(yaml.safe_dump(configuration))
+    def _set_intervals(self, scrapes: str, evaluations: str) -> None:
+        with self._edited() as configuration:
+            every = {"scrape_interval": scrapes, "scrape_timeout": scrapes, "evaluation_interval": evaluations}
+            configuration["global"].update(every)
+            for job in configuration["scrape_configs"]:
+                for own in job.keys() & every.keys():
+                    del job[own]
 
     def _send(self, url: str, labels: Mapping[str, str]) -> None:
-        configuration = yaml.safe_load(self._configuration.read_text())
-        configuration["global"]["external_labels"] = dict(labels)
         soon = {"batch_send_deadline": "500ms"}
-        configuration["remote_write"] = [{"url": f"{url}/api/v1/write", "queue_config": soon}]
-        self._configuration.write_text(yaml.safe_dump(configuration))
+        with self._edited() as configuration:
+            configuration["global"]["external_labels"] = dict(labels)
+            configuration["remote_write"] = [{"url": f"{url}/api/v1/write", "queue_config": soon}]
 
-    def _set_group_intervals(self, interval: str) -> None:
+    def _change_rules(self, group_interval: str | None, alert_for: str | None) -> None:
         for file in self.folder.rglob("*.yml"):
             content = yaml.safe_load(file.read_text())
-            if isinstance(content, dict) and "groups" in content:
-                for group in content["groups"]:
-                    if "interval" in group:
-                        group["interval"] = interval
-                file.write_text(yaml.safe_dump(content))
-
-    def _set_alert_for(self, duration: str) -> None:
-        for file in [*self.folder.glob("alerts/rules/*.yml"), *self.folder.glob("alerts/generated/*.yml")]:
-            rules = yaml.safe_load(file.read_text())
-            for group in rules["groups"]:
-                for rule in group["rules"]:
+            if not (isinstance(content, dict) and "groups" in content):
+                continue
+            for group in content["groups"]:
+                if group_interval is not None and "interval" in group:
+                    group["interval"] = group_interval
+                for rule in group["rules"] if alert_for is not None else []:
                     for key in rule.keys() & {"for", "keep_firing_for"}:
-                        rule[key] = "10s" if rule["alert"] == "SamplesNotStored" else duration
-            file.write_text(yaml.safe_dump(rules))
+                        rule[key] = "10s" if rule["alert"] == "SamplesNotStored" else alert_for
+            file.write_text(yaml.safe_dump(content))

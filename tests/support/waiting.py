@@ -17,12 +17,13 @@ def wait_for(
     *,
     every: float = 0.1,
     until: Callable[[T], object] = bool,
-    explain: Callable[[], str] = str,
+    explain: Callable[[], object] = str,
+    not_yet: tuple[type[Exception], ...] = (requests.RequestException,),
 ) -> T:
-    """The first value of `what` for which `until` is true.
+    """The first value of `what` for which `until` is true; what raises one of `not_yet` is asked again.
 
-    A request that fails is not yet. AssertionError, with the last value or error and what `explain` says, if there is
-    none within these seconds; `what` is asked once at least.
+    AssertionError, with the last value or error and what `explain` says, if there is none within these seconds; `what`
+    is asked once at least.
     """
     deadline = time.monotonic() + seconds
     pause = min(0.005, every)  # growing to `every`: most of what is waited for is there at once
@@ -31,7 +32,7 @@ def wait_for(
             last: object = (value := what())
             if until(value):
                 return value
-        except requests.RequestException as error:
+        except not_yet as error:
             last = error
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds:g} s; the last was {last!r}\n{explain()}")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support import Prometheus
+from tests.support.emulated import log_of
+from tests.support.reporting import Report, pytest_terminal_summary, report
+from tests.xen.exporters import SecondExporter, second_exporter_in
 from tests.xen.host import CREDIT, CREDIT2, HostPlan, XenHost
 from tests.xen.image import image
-from tests.xen.machine import why_not_here
+from tests.xen.machine import need_emulation
 from tests.xen.package import exporter_as_tar
-from tests.xen.second_exporter import SecondExporter, second_exporter_in
 from tests.xen.snapshot import resumed
 
+__all__ = ["pytest_terminal_summary", "report"]
+
 HOSTS = (CREDIT2, CREDIT)
-REPORTED = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,11 +27,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test on each of its hosts: a system test on CREDIT2, a long one on the other, unless it is long on both."""
     if "xen" in metafunc.fixturenames:
         chosen = metafunc.definition.get_closest_marker("hosts")
         plans: tuple[HostPlan, ...] = chosen.args if chosen else (CREDIT2,)
-        # Each run uses one host; the other runs only where what it tests has changed.
-        hosts = [pytest.param(plan, id=plan.name, marks=[pytest.mark.long] if plan is CREDIT else []) for plan in plans]
+        is_long = metafunc.definition.get_closest_marker("long") is not None
+        hosts = [
+            pytest.param(
+                plan, id=plan.name, marks=[pytest.mark.long if is_long or plan is CREDIT else pytest.mark.system]
+            )
+            for plan in plans
+        ]
         metafunc.parametrize("xen", hosts, indirect=True, scope="session")
 
 
@@ -38,35 +46,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sorts by host, so that each is started once and stopped before the next one starts."""
 
     def place(item: pytest.Item) -> int:
-        plan = (
-            item.callspec.params.get("xen") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
-        )
-        return HOSTS.index(plan) if plan in HOSTS else 0
+        if not (isinstance(item, pytest.Function) and hasattr(item, "callspec") and "xen" in item.callspec.params):
+            return 0
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))  # the first test also builds and boots
+        return HOSTS.index(item.callspec.params["xen"])
 
     items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
-def report(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Prints a line at the end of the run: what was measured, whether or not the test passed."""
-    return pytestconfig.stash.setdefault(REPORTED, []).append
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if lines := config.stash.get(REPORTED, []):
-        terminalreporter.section("measured on the emulated Xen hosts")
-        terminalreporter.write("".join(f"{line}\n" for line in lines))
-
-
-@pytest.fixture(scope="session")
-def xen(
-    tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], None], request: pytest.FixtureRequest
-) -> Iterator[XenHost]:
+def xen(tmp_path_factory: pytest.TempPathFactory, report: Report, request: pytest.FixtureRequest) -> Iterator[XenHost]:
     """A running Xen host as planned, with its guests running and the exporter in Dom0."""
-    if reason := why_not_here():
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    need_emulation()
     plan: HostPlan = request.param
     workdir = tmp_path_factory.mktemp(plan.name)
     exporter = exporter_as_tar(workdir)
@@ -74,14 +66,13 @@ def xen(
     with resumed(plan, image(), workdir) as machine:
         host = XenHost(plan, machine)
         host.set_clock()
-        host.install_exporter(exporter)
-        host.start_exporter()
+        host.start_exporter(exporter)
         seconds = time.monotonic() - begun
         report(f"{plan.name}: {seconds:.0f} s until {len(plan.guests)} guests and the exporter were running")
         failed = request.session.testsfailed
         yield host
         if request.session.testsfailed > failed:
-            report(f"The exporter's log:\n{host.dom0('cat /var/log/xentop-exporter')}")
+            report("The exporter's log:\n" + host.dom0(f"cat {log_of('xen')}"))
             report(f"The console:\n{machine.console()}")
 
 

@@ -9,13 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import requests
-
 from tests.support import Prometheus
-from tests.support.emulated import MachineError
-from tests.xen.machine import Machine, Setup
+from tests.support.waiting import wait_for
+from tests.xen.machine import EXPORTER_PORT, Machine, Setup
 
-EXPORTER_SECONDS = 120
 GUESTS_BOOT_SECONDS = 400  # about 20 on a quiet machine
 GREATEST_WEIGHT = 65535
 SCRAPE_SECONDS = 30  # until the next scrape is stored: 5 s, and one may fail on a busy machine
@@ -78,24 +75,10 @@ class XenHost:
         """Runs a shell command in Dom0, which must succeed; returns what it printed."""
         return self.machine.check(command, timeout)
 
-    def install_exporter(self, tar: bytes) -> None:
-        """Unpacks the tar file made by package.exporter_as_tar into Dom0's /opt/virtscope."""
-        self.machine.put("/tmp/virtscope.tar", tar)
-        self.dom0("mkdir -p /opt/virtscope && tar -xf /tmp/virtscope.tar -C /opt/virtscope && rm /tmp/virtscope.tar")
-
-    def start_exporter(self) -> None:
-        """Starts the exporter and waits until it answers; its log is /var/log/xentop-exporter in Dom0."""
-        self.dom0(
-            "PYTHONPATH=/opt/virtscope setsid python3 -m virtscope.xen --web.listen-address=0.0.0.0:10290"
-            " >/var/log/xentop-exporter 2>&1 &"
-        )
-        deadline = time.monotonic() + EXPORTER_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(requests.RequestException):
-                requests.get(f"http://{self.exporter}/-/healthy", timeout=5).raise_for_status()
-                return
-            time.sleep(0.5)
-        raise MachineError(f"the exporter does not answer; its log:\n{self.dom0('cat /var/log/xentop-exporter')}")
+    def start_exporter(self, tar: bytes) -> None:
+        """Unpacks the tar file made by package.exporter_as_tar and starts the exporter; returns once it answers."""
+        self.machine.install(tar)
+        self.machine.start_exporter("xen", EXPORTER_PORT)
 
     def set_clock(self) -> None:
         """Sets the clock of Dom0, which stopped when the snapshot was taken."""
@@ -108,12 +91,9 @@ class XenHost:
 
     def wait_for_guests(self, domids: Iterable[str]) -> None:
         """Returns once each of these guests has booted, that is, has sent its first packet."""
-        deadline = time.monotonic() + GUESTS_BOOT_SECONDS
         for domid in domids:
-            while not int(self.dom0(f"cat /sys/class/net/vif{domid}.0/statistics/rx_packets")):
-                if time.monotonic() > deadline:
-                    raise MachineError(f"domain {domid} has sent nothing within {GUESTS_BOOT_SECONDS} s of its start")
-                time.sleep(1)
+            sent = f"cat /sys/class/net/vif{domid}.0/statistics/rx_packets"
+            wait_for(lambda: int(self.dom0(sent)), GUESTS_BOOT_SECONDS, every=1, explain=lambda: f"domain {domid}")  # noqa: B023
 
     def create(self, guest: Guest) -> str:
         """Creates a guest, paused; returns its domain id."""

@@ -8,16 +8,14 @@ packages are taken as they are at that time.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.disk import cached
 from tests.xen.debian import Archive, run
-from tools import programs
 
 HERE = Path(__file__).parent
 
@@ -72,29 +70,9 @@ class Image:
 
 def image() -> Image:
     """The image for the files as they are now, built if the cache has none. Raises BuildError."""
-    code = [HERE / "image.py", HERE / "debian.py"]
-    inputs = [*code, *sorted((HERE / "dom0").rglob("*")), *sorted((HERE / "guest").rglob("*"))]
-    digest = hashlib.sha256()
-    for path in filter(Path.is_file, inputs):
-        digest.update(f"{path.relative_to(HERE)}\n".encode() + path.read_bytes())
-    images = programs.cache("xen")
-    built = images / digest.hexdigest()[:16]
-    with programs.exclusively(images):  # of two processes that need an image, one builds it
-        if not built.is_dir():
-            with tempfile.TemporaryDirectory(dir=images) as folder:
-                workdir = Path(folder) / "image"
-                workdir.mkdir()
-                build(workdir)
-                workdir.rename(built)
-            remove_old(built)
+    inside = [path for folder in ("dom0", "guest") for path in sorted((HERE / folder).rglob("*")) if path.is_file()]
+    built = cached("xen", [HERE / "image.py", HERE / "debian.py", *inside], build, kept=2)
     return Image(built / "xen", built / "vmlinuz", built / "initramfs")
-
-
-def remove_old(newest: Path) -> None:
-    """Keeps this image and the one before it, for whoever goes back and forth between two states of this folder."""
-    others = [path for path in newest.parent.iterdir() if path.is_dir() and path != newest]
-    for path in sorted(others, key=lambda path: path.stat().st_mtime)[:-1]:
-        shutil.rmtree(path)
 
 
 def build(workdir: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import socket
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tests.support.emulated import EmulatedMachine, MachineError
+from tests.support.emulated import EmulatedMachine, MachineError, Monitor
+from tests.support.needs import missing, need
+from tests.support.waiting import wait_for
 from tests.xen.image import Image
 from tools.programs import ProgramsError, debian, releases
 
@@ -34,21 +31,16 @@ class Setup:
     xen: str
 
 
-def why_not_here() -> str | None:
-    """Why this machine can't emulate a Xen host, and what to do about it; None if it can."""
+def need_emulation() -> None:
+    """Skip where this machine can't emulate a Xen host."""
     try:
         debian.system()  # what it is made of comes from there
         architecture = releases.architecture()
     except ProgramsError as error:
-        return str(error)
+        missing(str(error))
     if architecture != "amd64":
-        return (
-            "the emulated Xen host is made of amd64 programs, some of which are run to build it; use an amd64 machine"
-        )
-    brings = {"qemu-system-x86": "qemu-system-x86_64", "cpio": "cpio", "zstd": "zstd"}  # packages of packages.txt
-    if missing := [package for package, program in brings.items() if shutil.which(program) is None]:
-        return f"the emulated Xen host needs: apt-get install --no-install-recommends {' '.join(missing)}"
-    return None
+        missing("the emulated Xen host is made of amd64 programs, some of which are run to build it")
+    need(qemu_system_x86="qemu-system-x86_64", cpio="cpio", zstd="zstd")
 
 
 class Machine(EmulatedMachine):
@@ -76,32 +68,15 @@ class Machine(EmulatedMachine):
         self.ssh = self.forwarded[SSH_PORT]
 
     def save(self, state: Path) -> None:
-        """Stops the machine for good and writes its state to the file `state`. Raises MachineError.
-
-        The commands: https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html#migration
-        """
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(SAVE_SECONDS)
-            connection.connect(str(self._monitor))
-            lines = connection.makefile("rw")
-            lines.readline()  # the greeting
-
-            def ask(command: str, **arguments: object) -> dict[str, Any]:
-                lines.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
-                lines.flush()
-                while "event" in (answer := json.loads(lines.readline())):
-                    pass  # an event, not the answer
-                if "error" in answer:
-                    raise MachineError(f"QEMU refuses {command}: {answer['error']['desc']}")
-                found: dict[str, Any] = answer["return"]
-                return found
-
-            ask("qmp_capabilities")
+        """Stops the machine for good and writes its state to the file `state`. Raises MachineError."""
+        with Monitor(self._monitor) as monitor:
             # In one pass, with the machine stopped: its downtime doesn't matter.
-            ask("migrate-set-parameters", **{"max-bandwidth": 1 << 34, "downtime-limit": 1000 * SAVE_SECONDS})
-            ask("migrate", uri=f"exec:zstd --quiet --fast=3 -o {state}")
-            deadline = time.monotonic() + SAVE_SECONDS
-            while (status := ask("query-migrate")).get("status") != "completed":
-                if status.get("status") in ("failed", "cancelled") or time.monotonic() > deadline:
-                    raise MachineError(f"QEMU can't save the machine: {status}")
-                time.sleep(0.2)
+            downtime = 1000 * SAVE_SECONDS
+            monitor.ask("migrate-set-parameters", **{"max-bandwidth": 1 << 34, "downtime-limit": downtime})
+            monitor.ask("migrate", uri=f"exec:zstd --quiet --fast=3 -o {state}")
+            ended = ("completed", "failed", "cancelled")
+            status = wait_for(
+                lambda: monitor.ask("query-migrate"), SAVE_SECONDS, until=lambda status: status.get("status") in ended
+            )
+        if status["status"] != "completed":
+            raise MachineError(f"QEMU can't save the machine: {status}")

@@ -43,7 +43,7 @@ def digest(plan: HostPlan, image: Image) -> str:
     """A hash of the plan, the image (its folder's name is a hash), the code that starts a host, and QEMU's version."""
     qemu = subprocess.run(["qemu-system-x86_64", "--version"], check=True, capture_output=True, timeout=30).stdout
     digest = hashlib.sha256(json.dumps(dataclasses.asdict(plan)).encode() + image.initramfs.parent.name.encode() + qemu)
-    for file in ("xen/host.py", "xen/machine.py", "xen/snapshot.py", "live/emulated.py"):
+    for file in ("xen/host.py", "xen/machine.py", "xen/snapshot.py", "support/emulated.py"):
         digest.update((Path(__file__).parents[1] / file).read_bytes())
     return digest.hexdigest()[:16]
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from tests.support import Prometheus
+from tests.support.reporting import Report
+from tests.xen.exporters import SecondExporter
 from tests.xen.host import CREDIT, Guest, XenHost
-from tests.xen.second_exporter import SecondExporter
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.hosts(CREDIT)]
 
 GUESTS = 20
 ALIVE = 2  # at a time
@@ -65,10 +66,12 @@ class Account:
     of_ended: dict[str, float]  # by domain id: what they used in their whole lives, a part of guests
 
 
-@dataclass(frozen=True)
-class Churn:
-    lives: list[Life]
-    account: Account
+Churn: TypeAlias = tuple[list[Life], Account]
+
+
+@pytest.fixture(scope="module")
+def lives(churn: Churn) -> list[Life]:
+    return churn[0]
 
 
 def seconds_by_xl(listed: str) -> dict[str, float]:
@@ -78,14 +81,9 @@ def seconds_by_xl(listed: str) -> dict[str, float]:
 
 
 @pytest.fixture(scope="module")
-def lives(churn: Churn) -> list[Life]:
-    return churn.lives
-
-
-@pytest.fixture(scope="module")
 def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> Churn:
     """All guests' lives; all have ended."""
-    text_exporter.wait_for(up=True)
+    text_exporter.wait_until(up=True)
     watcher.wait_for("count(up == 1 and on (instance) xentop_up == 1) == 2", seconds=120)
     over: list[Life] = []
     alive: list[Life] = []
@@ -102,6 +100,9 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
             xen.dom0(f"xl unpause {domid}")
         limit = (guest.memory + 1) * MIB  # libxl's LIBXL_MAXMEM_CONSTANT on top
         alive.append(Life(guest.name, domid, limit, created, time.time(), 0, 0))
+        # However many scrapes come too late: both sources are asked while it is there.
+        up = 'up{job="xentop"}'
+        watcher.wait_for(f"count({up} == 1 and timestamp({up}) > {time.time()}) == 2", seconds=120)
         while len(alive) > (ALIVE if number < GUESTS - 1 else 0):
             ending, begun = alive.pop(0), time.time()
             # What it has used is listed until the end: it still runs when `xl destroy` begins, and that doesn't wait
@@ -122,7 +123,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
     time.sleep(3 * INTERVAL)  # for scrapes after the last guest has gone
     there_all_along = sum(at_last[domid] - seconds for domid, seconds in at_first.items() if domid != "0")
     guests = sum(of_ended.values()) + there_all_along
-    return Churn(over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests, of_ended))
+    return over, Account(first_look, last_look, at_last["0"] - at_first["0"], guests, of_ended)
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +131,11 @@ def watcher(
     xen: XenHost, text_exporter: SecondExporter, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Prometheus]:
     """Scrapes both sources; `host` is library or text."""
-    folder: Path = tmp_path_factory.mktemp("watcher")
     targets = [
         {"targets": [address], "labels": {"host": host, "platform": "xen"}}
         for host, address in (("library", xen.exporter), ("text", text_exporter.address))
     ]
-    with Prometheus(folder, {"xentop": targets}, interval=f"{INTERVAL}s") as prometheus:
+    with Prometheus(tmp_path_factory.mktemp("watcher"), {"xentop": targets}, interval=f"{INTERVAL}s") as prometheus:
         yield prometheus
 
 
@@ -146,7 +146,7 @@ def stored(prometheus: Prometheus, selector: str) -> list[Series]:
     ]
 
 
-def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], report: Callable[[str], None]) -> None:
+def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], report: Report) -> None:
     """Except those that an emulated Dom0 with one CPU can't answer in time, whatever runs in it."""
     begun, ended = lives[0].created, lives[-1].gone
     seconds = {series.labels["host"]: dict(series.samples) for series in stored(watcher, "scrape_duration_seconds")}
@@ -155,7 +155,6 @@ def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], report: Callabl
         during = {at: value for at, value in series.samples if begun < at < ended}
         failed = [at for at, value in during.items() if value != 1]
         assert [at for at in failed if seconds[host][at] < DEADLINE] == [], host
-        assert len(failed) < len(during) / 4, "too few scrapes to prove anything"
         report(f"churn: {len(during)} scrapes of {host} in {ended - begun:.0f} s, {len(failed)} of them too late")
     for series in stored(watcher, "xentop_source_errors_total"):
         if series.labels["reason"] != "timeout":
@@ -241,11 +240,9 @@ def seconds_guessed(watcher: Prometheus, of_ended: dict[str, float]) -> float:
     return seconds
 
 
-def test_cpu_is_what_xl_reports_for_running_and_ended_guests(
-    watcher: Prometheus, churn: Churn, report: Callable[[str], None]
-) -> None:
+def test_cpu_is_what_xl_reports_for_running_and_ended_guests(watcher: Prometheus, churn: Churn, report: Report) -> None:
     """Over the whole time, minute by minute, as each rate covers the minute before it."""
-    account = churn.account
+    _, account = churn
     minutes = [
         account.begun + MINUTE * (1 + number) for number in range(round((account.ended - account.begun) / MINUTE))
     ]

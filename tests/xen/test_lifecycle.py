@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
+from tests.support.waiting import wait_for
+from tests.xen.exporters import Page, SecondExporter
 from tests.xen.host import CREDIT, Guest, XenHost
-from tests.xen.pages import Page
-from tests.xen.second_exporter import SecondExporter
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.hosts(CREDIT)]  # the first test also builds and boots
+pytestmark = pytest.mark.hosts(CREDIT)
 
 SECONDS = 60  # for slow operations, in emulation
 NAME = "lifecycle"
@@ -31,18 +30,8 @@ def guest(xen: XenHost) -> Iterator[str]:
 
 def wait_until_it_runs(xen: XenHost) -> None:
     """Waits until it pings Dom0: before that, it doesn't react to xl."""
-    wait_for(lambda: sent(Page.of(xen.exporter)) > 0)
-
-
-def sent(page: Page) -> float:
-    return sum(sample.value for sample in page.all("xen_domain_network_transmit_packets_total", domain=NAME))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    sent = "xen_domain_network_transmit_packets_total"
+    wait_for(lambda: Page.of(xen.exporter).total(sent, domain=NAME), SECONDS, every=0.5)
 
 
 def domid_of(xen: XenHost, name: str) -> str:
@@ -108,7 +97,7 @@ def test_a_rebooted_guest_is_a_new_domain_and_the_old_one_is_gone(
     domid = domid_of(xen, guest)
     before = Page.of(xen.exporter).value(CPU, domid=domid)
     xen.dom0(f"xl reboot {guest}")
-    wait_for(lambda: Page.of(xen.exporter).of_guest(guest) not in ({domid}, set()))
+    wait_for(lambda: Page.of(xen.exporter).of_guest(guest) not in ({domid}, set()), SECONDS)
     library = Page.of(xen.exporter)
     assert library.of_guest(guest) == {domid_of(xen, guest)} != {domid}
     assert [sample for sample in library.samples if sample.labels.get("domid") == domid] == []
@@ -121,7 +110,7 @@ def test_a_crashed_guest_shows_as_crashed_as_long_as_it_is_kept(
 ) -> None:
     wait_until_it_runs(xen)
     xen.dom0(f"xl sysrq {guest} c")
-    wait_for(lambda: "crashed" in Page.of(xen.exporter).states(guest))
+    wait_for(lambda: "crashed" in Page.of(xen.exporter).states(guest), SECONDS)
     for page in (Page.of(xen.exporter), text_exporter.page_from_now()):
         assert "crashed" in page.states(guest)
         assert not {"running", "blocked", "paused"} & page.states(guest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import subprocess
@@ -15,17 +14,18 @@ import pytest
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.support.pages import Series
+from tests.support.reporting import Report
+from tests.support.waiting import wait_for
 from tests.xen.dom0_sshd import sshd_in
+from tests.xen.exporters import Page, SecondExporter, second_exporter_in
 from tests.xen.host import GUESTS, XenHost
-from tests.xen.pages import Page
-from tests.xen.second_exporter import SecondExporter, second_exporter_in
 from tools import programs
 from virtscope.ssh import authorized_key, xen_host
 from virtscope.ssh.child import Room
 from virtscope.ssh.connection import Connection
 from virtscope.toolkit.collect import SourceError
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test also builds and boots
+pytestmark = pytest.mark.long
 
 READINGS = 5  # even with all guests paused, Dom0 itself may send them a packet while we look
 ROUNDS = 12
@@ -33,24 +33,6 @@ CONNECTION_SECONDS, XL_SECONDS = 120, 300
 NODE_EXPORTER = "127.0.0.1:9100"
 # About the exporter and its machine: how long it took, what it read, what its child did.
 OF_ITSELF = re.compile(r"process_|xentop_(?!up$|source_up$)")
-
-
-@dataclass(frozen=True)
-class OverSsh:
-    """ssh-exporter on this machine, which watches Dom0."""
-
-    exporter: RunningExporter
-
-    def page(self) -> Page:
-        """A scrape; in emulation, a new connection may take longer than ssh waits for it."""
-        deadline = time.monotonic() + CONNECTION_SECONDS
-        while True:
-            url = "/probe?module=xen&target=dom0"
-            answer = self.exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50")
-            if answer.status_code == 200:
-                return Page.parse(answer.text)
-            assert (answer.status_code, time.monotonic() < deadline) == (503, True), answer.text
-            time.sleep(1)
 
 
 class Account:
@@ -86,30 +68,35 @@ class Dom0Sshd:
     folder: Path
     account: Account
 
-    @contextlib.contextmanager
-    def watched(self, xl_interval: str) -> Iterator[OverSsh]:
-        flags = (f"--hosts.file={self.folder}/hosts", f"--ssh.config.file={self.folder}/config")
-        environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
-        with RunningExporter(
-            self.folder, *flags, f"--xl.interval={xl_interval}", environment=environment, package="virtscope.ssh"
-        ) as exporter:
-            yield OverSsh(exporter)
-
 
 @pytest.fixture(scope="module")
 def sshd(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dom0Sshd]:
     """Started with the line in authorized_keys as docs/agentless.md has it made."""
     folder = tmp_path_factory.mktemp("ssh")
     account = Account(xen, "sshd")
-    (folder / "hosts").write_text("dom0\n")
     with sshd_in(xen, folder, authorized_key.line, root="forced-commands-only", first=account.enter):
         yield Dom0Sshd(folder, account)
 
 
 @pytest.fixture
-def over_ssh(sshd: Dom0Sshd) -> Iterator[OverSsh]:
-    with sshd.watched(xl_interval="5s") as exporter:
-        yield exporter
+def over_ssh(sshd: Dom0Sshd) -> Iterator[Callable[[], Page]]:
+    """A scrape by ssh-exporter here; in emulation, a new connection may take longer than ssh waits for it."""
+    (sshd.folder / "hosts").write_text("dom0\n")
+    flags = (f"--hosts.file={sshd.folder}/hosts", f"--ssh.config.file={sshd.folder}/config", "--xl.interval=5s")
+    environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
+    with RunningExporter(sshd.folder, *flags, environment=environment, package="virtscope.ssh") as exporter:
+
+        def probe() -> tuple[int, str]:
+            url = "/probe?module=xen&target=dom0"
+            answer = exporter.get(url, timeout=60, X_Prometheus_Scrape_Timeout_Seconds="50")
+            return answer.status_code, answer.text
+
+        def page() -> Page:
+            status, text = wait_for(probe, CONNECTION_SECONDS, every=1, until=lambda answer: answer[0] != 503)
+            assert status == 200, text
+            return Page.parse(text)
+
+        yield page
 
 
 @pytest.fixture(scope="module")
@@ -121,13 +108,8 @@ def inside(xen: XenHost) -> Iterator[SecondExporter]:
 
 def wait_for_xl(read: Callable[[], Page]) -> None:
     """Return once all guests have what xl knows of them."""
-    deadline = time.monotonic() + XL_SECONDS
-    while True:
-        page = read()
-        if all(page.all("xen_domain_scheduler_weight", domain=guest.name) for guest in GUESTS):
-            return
-        assert time.monotonic() < deadline, page.all("xentop_source_up")
-        time.sleep(1)
+    weight = "xen_domain_scheduler_weight"
+    wait_for(read, XL_SECONDS, every=1, until=lambda page: all(page.all(weight, domain=guest.name) for guest in GUESTS))
 
 
 def shown(page: Page) -> Series:
@@ -140,31 +122,28 @@ def of_guests(series: Series) -> Series:
     return {key: value for key, value in series.items() if names & set(dict(key[1]).values())}
 
 
-def test_the_same_metrics_and_values_as_on_the_host(xen: XenHost, over_ssh: OverSsh, inside: SecondExporter) -> None:
-    wait_for_xl(over_ssh.page)
+def test_the_same_metrics_and_values_as_on_the_host(
+    xen: XenHost, over_ssh: Callable[[], Page], inside: SecondExporter
+) -> None:
+    wait_for_xl(over_ssh)
     wait_for_xl(inside.page)
     with xen.paused():
         for _ in range(READINGS):
             time.sleep(6)  # until xl and xentop have seen the pause
             before = shown(inside.page_from_now())
-            there = shown(over_ssh.page())
+            there = shown(over_ssh())
             here = shown(inside.page_from_now())
             if of_guests(before) == of_guests(here):
                 break
         else:
             pytest.fail(f"values changed during each of {READINGS} readings")
+    assert over_ssh().labels("xentop_source_info", "detail") >= {
+        f"ssh:dom0:{xen_host.XENTOP}, networks from {xen_host.NET_DEV}"
+    }
     assert there.keys() == here.keys()
     assert of_guests(there) == of_guests(here)
     for name in ("domain_cpu_seconds_total", "domain_network_receive_bytes_total", "domain_scheduler_weight"):
         assert sum(value for key, value in of_guests(there).items() if key[0] == f"xen_{name}"), "zeros prove nothing"
-
-
-def test_it_says_where_its_values_come_from(over_ssh: OverSsh) -> None:
-    page = over_ssh.page()
-    details = {sample.labels["detail"] for sample in page.all("xentop_source_info", source="xentop")}
-    assert details == {f"ssh:dom0:{xen_host.XENTOP}, networks from {xen_host.NET_DEV}"}
-    [host] = page.all("xen_host_info")
-    assert host.labels["version"].startswith("4.17.")
 
 
 def test_the_key_does_nothing_else(xen: XenHost, sshd: Dom0Sshd) -> None:
@@ -177,14 +156,7 @@ def test_the_key_does_nothing_else(xen: XenHost, sshd: Dom0Sshd) -> None:
     xen.dom0("test ! -e /touched")
 
 
-def test_after_an_end_of_sshd_s_session_it_comes_back(xen: XenHost, over_ssh: OverSsh) -> None:
-    assert over_ssh.page().value("xentop_source_up", source="xentop") == 1
-    session = xen.dom0("pidof sshd").split()
-    xen.dom0(f"for each in {' '.join(session)}; do [ $each = $(cat /run/sshd.pid) ] || kill $each; done")
-    assert over_ssh.page().value("xentop_source_up", source="xentop") == 1
-
-
-def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str], None]) -> None:
+def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Report) -> None:
     """Beside others there, in turns, the least of each: in emulation times mean nothing, ratios something."""
     xentop_exporter, node_exporter, shell = (
         Account(xen, name) for name in ("xentop-exporter", "node_exporter", "shell")
@@ -201,6 +173,10 @@ def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str]
     def ask(request: str) -> None:
         connection.ask(request, time.monotonic() + 50)
 
+    def connected() -> bool:
+        ask("xen")
+        return True
+
     def run(command: str) -> None:
         xen.dom0(f"sh -c '{shell.enter}; exec {command}'")
 
@@ -215,7 +191,7 @@ def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str]
     }
     try:
         xen.dom0(f"for i in $(seq 60); do {fetch} && exit; sleep 1; done; cat /var/log/node_exporter; exit 1", 120)
-        wait_until_connected(lambda: ask("xen"))
+        wait_for(connected, CONNECTION_SECONDS, every=1, not_yet=(SourceError,))
         rounds = [{name: account.of(scrape) for name, (account, scrape) in measured.items()} for _ in range(ROUNDS)]
     finally:
         connection.close()
@@ -225,16 +201,6 @@ def test_what_it_costs_dom0(xen: XenHost, sshd: Dom0Sshd, report: Callable[[str]
         ratio = milliseconds / least["node_exporter"]
         report(f"CPU of Dom0, {name}: {milliseconds:.0f} ms, {ratio:.2f} times node_exporter's")
     assert all(least.values())
-
-
-def wait_until_connected(ask: Callable[[], None]) -> None:
-    deadline = time.monotonic() + CONNECTION_SECONDS
-    while True:
-        try:
-            return ask()
-        except SourceError:
-            assert time.monotonic() < deadline
-            time.sleep(1)
 
 
 def pid_of(xen: XenHost, command: str) -> str:

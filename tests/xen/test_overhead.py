@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import pytest
 
 from tests.dashboards.queries import HOST, run_queries
 from tests.support import Alertmanager, Prometheus, Webhook
+from tests.support.reporting import Report
 from tests.xen.host import XenHost
 
-pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
+pytestmark = pytest.mark.long
 
 ALERT_FOR = "10s"  # instead of the `for` in alerts/rules; nothing else is changed
 
@@ -47,9 +48,8 @@ def busy_dom0(xen: XenHost) -> Iterator[None]:
         xen.dom0(f"kill {pid}")
 
 
-@pytest.mark.long
 def test_a_busy_dom0_raises_the_overhead_and_a_notification_is_sent(
-    xen: XenHost, prometheus: Prometheus, tmp_path: Path, report: Callable[[str], None]
+    xen: XenHost, prometheus: Prometheus, tmp_path: Path, report: Report
 ) -> None:
     ratio = 'host:overhead:ratio{host="xen-lab"}'
     [series] = prometheus.wait_for(ratio, seconds=60)

@@ -3,44 +3,50 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.emulated import MachineError
+from tests.support.pages import Series
 from tests.support.privileges import UNITS, capabilities, directives, unprivileged
+from tests.support.waiting import wait_for
+from tests.xen.exporters import Page, exporter_in
 from tests.xen.host import XenHost
-from tests.xen.pages import Page
-
-pytestmark = pytest.mark.timeout(900)  # the first test also builds and boots
+from tests.xen.machine import EXPORTER_PORT
 
 PORT = 10292
 LOG = "/var/log/unprivileged-exporter"
 GIVEN = capabilities("xentop-exporter")
-XENTOP_IS_UP = ("xentop_up", frozenset[tuple[str, str]]())
-XL_IS_UP = ("xentop_source_up", frozenset({("source", "xl")}))
 ABOUT_THE_READING = ("xentop_", "process_")
 
 
 @contextlib.contextmanager
 def exporter(xen: XenHost, flags: str, having: set[str]) -> Iterator[None]:
     """An exporter running in Dom0 as user nobody; it listens already."""
-    command = f"python3 -m virtscope.xen {flags} --web.listen-address=127.0.0.1:{PORT}"
-    started = f"PYTHONPATH=/opt/virtscope setsid {' '.join(unprivileged(having))} {command} >{LOG} 2>&1 & echo $!"
-    pid = xen.dom0(started).strip()
-    try:
-        xen.dom0(f"for i in $(seq 60); do grep -q listening {LOG} && exit 0; sleep 1; done; cat {LOG}; exit 1", 90)
+    flags = f"{flags} --web.listen-address=127.0.0.1:{PORT}"
+    with exporter_in(xen, flags, LOG, before=" ".join(unprivileged(having))):
         yield
-    finally:
-        xen.dom0(f"kill {pid}")
-        xen.dom0(f"for i in $(seq 30); do [ -e /proc/{pid} ] || exit 0; sleep 1; done; exit 1")
 
 
-def wait_for(xen: XenHost, series: tuple[str, frozenset[tuple[str, str]]]) -> None:
-    """Returns once the exporter shows this series as 1."""
-    deadline = time.monotonic() + 60
-    while Page.from_within(xen, PORT).series().get(series) != 1:
-        assert time.monotonic() < deadline, xen.dom0(f"cat {LOG}")
+def series(xen: XenHost, port: int = PORT) -> Series:
+    return Page.from_within(xen, port).series()
+
+
+def about_xen(series: Series) -> set[tuple[str, frozenset[tuple[str, str]]]]:
+    """The names and labels of all series about Xen."""
+    return {key for key in series if not key[0].startswith(ABOUT_THE_READING)}
+
+
+def wait_until_up(xen: XenHost, *sources: str) -> None:
+    """Returns once the exporter shows these as up; some are read in the background."""
+    up = {("xentop_source_up", frozenset({("source", source)})) for source in sources}
+    wait_for(
+        lambda: {key for key, value in series(xen).items() if value == 1},
+        until=up.__le__,
+        explain=lambda: xen.dom0(f"cat {LOG}"),
+        not_yet=(MachineError,),
+    )
 
 
 @pytest.fixture
@@ -56,39 +62,27 @@ def devices_of_the_unit(xen: XenHost) -> Iterator[None]:
         xen.dom0(f"cd /dev/others; mv {others} /dev/xen; rmdir /dev/others")
 
 
-def series_about_xen(xen: XenHost, port: int) -> set[tuple[str, frozenset[tuple[str, str]]]]:
-    """The names and labels of all series about Xen."""
-    return {series for series in Page.from_within(xen, port).series() if not series[0].startswith(ABOUT_THE_READING)}
-
-
 @pytest.mark.usefixtures("devices_of_the_unit")
-def test_with_that_capability_libxenstat_and_xl_give_an_ordinary_user_what_they_give_root(xen: XenHost) -> None:
-    with exporter(xen, "--source=libxenstat", GIVEN):
-        wait_for(xen, XL_IS_UP)  # it is read in the background
-        deadline = time.monotonic() + 60
-        while (differing := series_about_xen(xen, PORT) ^ series_about_xen(xen, 10290)) and time.monotonic() < deadline:
-            pass  # root's exporter may be about to run xl
-        assert differing == set()
-        assert series_about_xen(xen, PORT) != set()
+def test_with_that_capability_an_ordinary_user_gets_what_root_gets_and_can_trace(xen: XenHost) -> None:
+    with exporter(xen, "--source=libxenstat --xentrace.interval=10s", GIVEN):
+        wait_until_up(xen, "libxenstat", "xl", "xentrace")
+        mine = {key for key in about_xen(series(xen)) if "_trace_" not in key[0] and "_estimated_" not in key[0]}
+        assert mine != set()
+        # root's exporter may be about to run xl
+        wait_for(lambda: about_xen(series(xen, EXPORTER_PORT)), until=mine.__eq__)
 
 
 @pytest.mark.usefixtures("devices_of_the_unit")
 def test_with_that_capability_xentop_works_for_an_ordinary_user(xen: XenHost) -> None:
     with exporter(xen, "--source=xentop", GIVEN):
-        wait_for(xen, XENTOP_IS_UP)
-        assert any(name == "xen_domain_cpu_seconds_total" for name, _ in series_about_xen(xen, PORT))
+        wait_until_up(xen, "xentop")
+        assert any(name == "xen_domain_cpu_seconds_total" for name, _ in about_xen(series(xen)))
 
 
-@pytest.mark.usefixtures("devices_of_the_unit")
-def test_with_that_capability_an_ordinary_user_can_trace(xen: XenHost) -> None:
-    with exporter(xen, "--source=libxenstat --xentrace.interval=10s", GIVEN):
-        wait_for(xen, ("xentop_source_up", frozenset({("source", "xentrace")})))
-
-
-@pytest.mark.parametrize("having", [set(), {"CAP_DAC_READ_SEARCH"}], ids=["none", "read access only"])
-def test_without_it_nothing_is_shown_and_the_log_says_what_is_missing(xen: XenHost, having: set[str]) -> None:
-    with exporter(xen, "--source=libxenstat --xl.interval=0", having):
-        assert series_about_xen(xen, PORT) == set()
-        log = xen.dom0(f"cat {LOG}")
-    assert "Permission denied" in log
-    assert {word for word in log.replace(",", " ").split() if word.startswith("CAP_")} == GIVEN
+def test_without_it_nothing_is_shown_and_the_log_says_what_is_missing(xen: XenHost) -> None:
+    for having in (set[str](), {"CAP_DAC_READ_SEARCH"}):
+        with exporter(xen, "--source=libxenstat --xl.interval=0", having):
+            assert about_xen(series(xen)) == set()
+            log = xen.dom0(f"cat {LOG}")
+        assert "Permission denied" in log
+        assert {word for word in log.replace(",", " ").split() if word.startswith("CAP_")} == GIVEN

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.reporting import Report
+from tests.xen.exporters import Page, SecondExporter, second_exporter_in
 from tests.xen.host import CREDIT, Guest, XenHost
-from tests.xen.pages import Page
-from tests.xen.second_exporter import LOG, SecondExporter, second_exporter_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]  # the first test also builds and boots
 
@@ -30,32 +30,25 @@ def exporter(xen: XenHost) -> Iterator[SecondExporter]:
 
 
 def windows(page: Page) -> float:
-    return sum(sample.value for sample in page.all("xen_trace_windows_total"))
+    return page.total("xen_trace_windows_total")
 
 
-def page_with(exporter: SecondExporter, condition: Callable[[Page], bool]) -> Page:
-    deadline = time.monotonic() + SECONDS
-    while not condition(page := exporter.page()):
-        assert time.monotonic() < deadline, f"{page.all('xentop_source_info')}\n{exporter.xen.dom0(f'cat {LOG}')}"
-        time.sleep(3)  # each scrape takes Dom0's CPU, which goes before its guests
-    return page
+def page_with(exporter: SecondExporter, condition: Callable[[Page], object]) -> Page:
+    return exporter.page_with(condition, SECONDS, every=3)
 
 
 def waited(exporter: SecondExporter) -> dict[str, dict[str, float]]:
     """Who waited while who ran, from now on, in seconds per second."""
-    begun = windows(page_with(exporter, lambda page: windows(page) > 0))
+    begun = windows(page_with(exporter, windows))
     first = page_with(exporter, lambda page: windows(page) > begun)  # a window may be under way: it is not from now on
     last = page_with(exporter, lambda page: windows(page) >= windows(first) + WINDOWS)
     seconds = (windows(last) - windows(first)) * INTERVAL
     found: dict[str, dict[str, float]] = {}
     for sample in last.all(WAITED):
-        labels = sample.labels
-        before = first.all(
-            WAITED, domid=labels["domid"], running_domid=labels["running_domid"], running=labels["running"]
-        )
-        grown = sample.value - sum(each.value for each in before)
+        same = {name: sample.labels[name] for name in ("domid", "running_domid", "running")}
+        grown = sample.value - first.total(WAITED, **same)
         assert grown >= 0
-        found.setdefault(labels["domain"], {})[labels["running"]] = grown / seconds
+        found.setdefault(sample.labels["domain"], {})[sample.labels["running"]] = grown / seconds
     return found
 
 
@@ -83,9 +76,7 @@ def test_nothing_is_traced_unless_it_is_asked_for(xen: XenHost) -> None:
     assert page.all("xentop_source_reads_total", source="xentrace") == []
 
 
-def test_an_injected_burner_is_who_the_others_wait_for(
-    xen: XenHost, exporter: SecondExporter, report: Callable[[str], None]
-) -> None:
+def test_an_injected_burner_is_who_the_others_wait_for(xen: XenHost, exporter: SecondExporter, report: Report) -> None:
     victim = xen.plan.guests[0].name
     domid = xen.create(BURNER)
     try:
@@ -108,7 +99,7 @@ def test_an_injected_burner_is_who_the_others_wait_for(
 
 @pytest.mark.hosts(CREDIT)
 def test_only_who_runs_where_a_guest_may_run_is_in_its_way(
-    xen: XenHost, exporter: SecondExporter, report: Callable[[str], None]
+    xen: XenHost, exporter: SecondExporter, report: Report
 ) -> None:
     """Of two CPUs Dom0 has the first for itself and a guest, the burner and its victim share the second."""
     victim, other = (guest.name for guest in xen.plan.guests)
@@ -119,7 +110,7 @@ def test_only_who_runs_where_a_guest_may_run_is_in_its_way(
         xen.dom0(f"xl unpause {domid}")
         xen.wait_for_guests([domid])
         for name, cpu in places.items():  # once xl has listed it
-            page_with(exporter, lambda page: bool(page.all("xen_vcpu_affinity_info", domain=name, hard=cpu)))  # noqa: B023
+            page_with(exporter, lambda page: page.all("xen_vcpu_affinity_info", domain=name, hard=cpu))  # noqa: B023
         rates = waited(exporter)
     finally:
         xen.dom0(f"xl destroy {domid}; for name in {victim} {other}; do xl vcpu-pin $name 0 all; done")
@@ -129,7 +120,7 @@ def test_only_who_runs_where_a_guest_may_run_is_in_its_way(
     assert rates[victim][other] == rates[victim]["Domain-0"] == 0
 
 
-def test_on_a_quiet_host_nobody_is_named(xen: XenHost, exporter: SecondExporter, report: Callable[[str], None]) -> None:
+def test_on_a_quiet_host_nobody_is_named(xen: XenHost, exporter: SecondExporter, report: Report) -> None:
     busiest, *_ = xen.domids()
     with xen.paused(busiest):
         rates = waited(exporter)
@@ -142,7 +133,7 @@ def test_on_a_quiet_host_nobody_is_named(xen: XenHost, exporter: SecondExporter,
 def test_beside_another_reader_nothing_is_traced_and_it_is_not_disturbed(
     xen: XenHost, exporter: SecondExporter
 ) -> None:
-    begun = windows(page_with(exporter, lambda page: windows(page) > 0))
+    begun = windows(page_with(exporter, windows))
     page_with(exporter, lambda page: windows(page) > begun)  # so the next one is seconds away
     pid = xen.dom0("xentrace -D -e 0x2f000 /tmp/other.trace >/tmp/other.log 2>&1 & echo $!").strip()
     try:

@@ -1,0 +1,202 @@
+"""A running stack: parts that hang, are killed or stopped, and what its operator changes meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.stack.conftest import ROOT, Checkout, edited, error_of, stopped_by
+from tests.support.ports import free_port
+from tests.support.waiting import wait_for
+from tools import health, python_packages
+
+pytestmark = pytest.mark.system
+
+
+def supervise(checkout: Checkout, call: str) -> None:
+    """Call a function of tools.supervision."""
+    checkout.python("-c", f"from tools import supervision; supervision.{call}")
+
+
+@contextlib.contextmanager
+def without_liveness(checkout: Checkout) -> Iterator[None]:
+    """Nothing starts parts again: stopped by supervisord, which then doesn't start it again."""
+    supervise(checkout, "stop_program('liveness')")
+    try:
+        yield
+    finally:
+        supervise(checkout, "start_program('liveness')")
+
+
+def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
+    for name in ("bin/prometheus ", "alertmanager --", "bin/node_exporter "):
+        status = Path("/proc", str(running.pid(name)), "status").read_text()
+        facts = dict(line.split(":", 1) for line in status.splitlines())
+        assert "0" not in facts["Uid"].split()
+        assert int(facts["CapPrm"], 16) == int(facts["CapAmb"], 16) == 0
+
+
+def test_a_part_that_hangs_is_shown_and_named(running: Checkout) -> None:
+    running.status()
+    pid = running.pid("bin/prometheus ")
+    with without_liveness(running), stopped_by(signal.SIGSTOP, pid):
+        status = running.make("status")
+    assert status.returncode != 0
+    assert re.search("^prometheus +running, no answer ", status.stdout, re.MULTILINE)
+    assert "prometheus does not answer, so nothing is known of its targets." in status.stdout
+    assert f"prometheus: pid {pid}" in status.stdout
+
+
+def test_a_supervisor_that_hangs_is_named(running: Checkout) -> None:
+    pid = running.pid("supervisor.supervisord")
+    with without_liveness(running), stopped_by(signal.SIGSTOP, pid):
+        made = [running.make(command) for command in ("status", "up", "down")]
+    for each in made:
+        error_of(each, f"supervisord (pid {pid}) does not answer", f"kill -CONT {pid}")
+
+
+def test_pages_of_prometheus_are_complete(running: Checkout) -> None:
+    """Debian's package has the pages link to JavaScript packages of their own: all must have been unpacked."""
+    page = running.get("PROMETHEUS_PORT", "/graph")
+    files = re.findall(r'(?:src|href)="(/[^"]*/static/[^"]*)"', page.text)
+    assert len(files) > 10
+    assert [file for file in files if not running.get("PROMETHEUS_PORT", file).ok] == []
+    for runbook in (running.folder / "docs" / "runbooks").glob("*.md"):
+        served = running.get("PROMETHEUS_PORT", f"/user/runbooks/{runbook.name}")
+        assert served.content == runbook.read_bytes(), runbook.name
+
+
+def test_host_added_to_a_file_is_watched_without_a_restart(running: Checkout) -> None:
+    same_exporter = f"localhost:{running.ports['NODE_EXPORTER_PORT']}"
+    entry = f'- targets: ["{same_exporter}"]\n  labels: {{host: second, platform: base}}\n'
+    with edited(running.folder / "prometheus" / "targets" / "node.yml", entry):
+        wait_for(lambda: running.query('up{host="second"} == 1'), 60)
+        assert f"Watching second, node at {same_exporter}: up." in running.must("up")
+
+
+def test_the_last_target_of_a_job_is_let_go_although_the_configuration_is_read_meanwhile(running: Checkout) -> None:
+    """As by `make up` right after the change. It would be scraped for good, with its password."""
+
+    def watched() -> bool:
+        return "removed" in {target.host for target in health.targets(running.ports["PROMETHEUS_PORT"])}
+
+    entry = '- targets: ["127.0.0.1:1"]\n  labels: {host: removed, platform: base}\n'
+    with edited(running.folder / "prometheus" / "targets" / "guest.yml", entry):
+        wait_for(watched, 60)
+        time.sleep(6)  # until what was found has been handed on, every 5 s
+    time.sleep(0.5)
+    os.kill(running.pid("bin/prometheus "), signal.SIGHUP)
+    wait_for(lambda: not watched(), 20)
+
+
+def test_killed_program_is_started_again(running: Checkout) -> None:
+    killed = running.pid("prometheus-alertmanager")
+    os.kill(killed, signal.SIGKILL)
+    wait_for(lambda: running.get("ALERTMANAGER_PORT", "/-/ready").ok)
+    assert running.pid("prometheus-alertmanager") != killed
+
+
+def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running: Checkout) -> None:
+    supervise(running, "stop_program('liveness')")  # does so itself
+    os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
+    running.must("up")
+    assert len(running.pids("bin/prometheus ")) == 1
+
+
+def test_supervisord_and_liveness_start_each_other(running: Checkout) -> None:
+    for killed in ("supervisor.supervisord", "tools.liveness"):
+        before = running.pid(killed)
+        os.kill(before, signal.SIGKILL)
+        running.status()
+        assert running.pid(killed) != before
+        assert len(running.pids("tools.liveness")) == 1
+
+
+def test_a_stopped_part_is_started_again_and_that_is_said(running: Checkout) -> None:
+    stopped = running.pid("--storage.path=.stack/data/alertmanager")
+    os.kill(stopped, signal.SIGSTOP)
+    wait_for(lambda: stopped not in running.processes(), 60)
+    said = "^alertmanager was stopped \\(SIGSTOP\\) at .* and was started again"
+    assert re.search(said, running.status(), re.MULTILINE)
+    wait_for(lambda: running.query('stack_part_failures_total{part="alertmanager", reason="stopped"} == 1'))
+    assert "part failed and is started again" in running.make("logs", "NAME=liveness").stdout
+
+
+def test_down_right_after_supervisord_was_killed_stays_down(running: Checkout) -> None:
+    os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
+    wait_for(lambda: running.make("down").returncode == 0)  # unless liveness was quicker
+    wait_for(lambda: running.processes() == {}, 60)
+
+
+def test_logs_show_the_part_that_is_asked_for(running: Checkout) -> None:
+    assert "caller=" in running.must("logs", "NAME=alertmanager")
+    unknown = running.make("logs", "NAME=rpometheus")
+    assert unknown.returncode != 0
+    offered = unknown.stdout.partition("choose from: ")[2]
+    assert all(name in offered for name in ("alertmanager", "node_exporter", "prometheus", "supervisord"))
+
+
+def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
+    moved = free_port()
+    running.must("up", f"ALERTMANAGER_PORT={moved}")
+    assert requests.get(f"http://127.0.0.1:{moved}/-/ready", timeout=10).ok
+    assert f":{moved}" in running.make("status").stdout  # what runs, not what the environment says
+
+
+def test_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(running: Checkout) -> None:
+    outside = {name: f"https://monitor.example.org/{name.lower()}" for name in ("PROMETHEUS", "ALERTMANAGER")}
+    given = {**{f"{name}_EXTERNAL_URL": url for name, url in outside.items()}, "PROMETHEUS_RETENTION_SIZE": "500MB"}
+    for settings in (given, {}):
+        running.must("up", **settings)
+        flags = running.get("PROMETHEUS_PORT", "/api/v1/status/flags").json()["data"]
+        assert flags["web.external-url"] == outside["PROMETHEUS"]
+        assert flags["storage.tsdb.retention.size"] in {"500MB", "500MiB"}  # the same, as Prometheus 2 and 3 say it
+        # Pages are where they were, below no path.
+        assert running.get("PROMETHEUS_PORT", "/user/runbooks/ExporterDown.md").ok
+        assert running.get("ALERTMANAGER_PORT", "/api/v2/status").ok
+    running.must("down")
+
+
+def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkout, tmp_path: Path) -> None:
+    outside = tmp_path / "tmp"
+    outside.mkdir()
+
+    scratch = fresh.folder / python_packages.STACK.scratch.relative_to(ROOT)
+    with fresh.making("up", TMPDIR=str(outside)) as up:
+        wait_for(lambda: [*scratch.glob("tmp*/pip-*.whl")], 60, every=0.02, not_yet=(FileNotFoundError,))
+        os.killpg(up.pid, signal.SIGKILL)
+    assert list(outside.iterdir()) == []
+    fresh.must("up", TMPDIR=str(outside))
+    fresh.must("down")
+
+
+def test_one_up_at_a_time(stopped: Checkout) -> None:
+    with stopped.making("up") as first:
+        wait_for(lambda: stopped.pids("supervisord"), 60)
+        os.killpg(first.pid, signal.SIGSTOP)  # it keeps its lock, however slow the second is
+        try:
+            second = stopped.make("up")
+        finally:
+            os.killpg(first.pid, signal.SIGCONT)
+        output, _ = first.communicate(timeout=120)
+    assert first.returncode == 0, output
+    error_of(second, "another `make up` or `make down` is running")
+
+
+def test_interrupted_up_takes_back_what_it_started(stopped: Checkout) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with stopped.making("up") as up:
+            wait_for(lambda: stopped.pids("supervisord"), 60)
+            os.killpg(up.pid, number)
+            os.killpg(up.pid, number)  # make passes a SIGTERM on to us, and people press Ctrl-C twice
+            output, _ = up.communicate(timeout=60)
+        assert (up.returncode != 0, "Interrupted." in output) == (True, True), (number, output)
+        wait_for(lambda: stopped.processes() == {})

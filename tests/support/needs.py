@@ -1,0 +1,36 @@
+"""What a test needs of the machine it runs on: it is skipped where that is missing, and fails there in CI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NoReturn
+
+import pytest
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip, and say why; in CI nothing may be missing."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def lacking(**brings: str) -> str | None:
+    """What to do for these programs, each by the Debian package that brings it (with underscores for hyphens)."""
+    packages = sorted({package for package, program in brings.items() if shutil.which(program) is None})
+    return (
+        f"needs: apt-get install --no-install-recommends {' '.join(packages).replace('_', '-')}" if packages else None
+    )
+
+
+def need(**brings: str) -> None:
+    """Each of these programs."""
+    if reason := lacking(**brings):
+        missing(reason)
+
+
+def need_root(why: str) -> None:
+    """Skip for an ordinary user, who runs `make test`."""
+    if os.geteuid() != 0:
+        pytest.skip(f"only root {why}: run this as root")

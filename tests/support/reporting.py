@@ -1,0 +1,24 @@
+"""Lines at the end of a run: what was measured, whether or not the test passed. A conftest imports both names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+Report: TypeAlias = Callable[[str], None]
+
+_LINES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def report(pytestconfig: pytest.Config) -> Report:
+    return pytestconfig.stash.setdefault(_LINES, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash.get(_LINES, []):
+        terminalreporter.section("measured")
+        terminalreporter.write("".join(f"{line}\n" for line in lines))
+        lines.clear()  # other folders' conftests have this hook too

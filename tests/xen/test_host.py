@@ -1,0 +1,287 @@
+"""The essential path on a real Xen: from the hypervisor through exporter and Prometheus to the vocabulary."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import pytest
+
+from tests.support import Prometheus
+from tests.support.emulated import log_of
+from tests.support.reporting import Report
+from tests.xen.exporters import Page
+from tests.xen.host import GUESTS, SCRAPE_SECONDS, Guest, XenHost, wait_for_scrape
+
+Counters: TypeAlias = dict[tuple[str, str, str], float]
+"""By metric name, domain id and device (vif number, or number of the block device)."""
+
+READINGS = 15  # even with all guests paused, Dom0 itself may send them a packet while we look
+COUNTED = ("bytes", "packets", "errors", "drops")
+SECTOR_BYTES = 512
+XVDA = "51712"
+CPU = "xen_domain_cpu_seconds_total"
+
+XENTOP_DOMAIN = re.compile(r" *(?P<name>.+) [d-][s-][b-][c-][p-][r-] +\d.*")
+XENTOP_WAY = r"X: *(\d+)bytes *(\d+)pkts *(\d+)err *(\d+)drop *"
+XENTOP_NET = re.compile(rf"Net(?P<vif>\d+) R{XENTOP_WAY}T{XENTOP_WAY}")
+XENTOP_VBD = re.compile(r"VBD \S+ (?P<vbd>\d+) .*OO: *(\d+) +RD: *(\d+) +WR: *(\d+) +RSECT: *(\d+) +WSECT: *(\d+).*")
+
+ALLOWED_SHARE = 0.01
+XL_TICK = 0.1  # xl list prints tenths of a second
+WHOLE_SECOND = 1.0
+XL_LIST_ROW = re.compile(r"(?P<name>.*\S) +(?P<domid>\d+) +\d+ +\d+\t? +\S{6} +(?P<seconds>\d+\.\d)")
+
+
+def test_every_guest_is_shown_by_its_name_and_the_busiest_is_so_in_the_vocabulary(prometheus: Prometheus) -> None:
+    domains = prometheus.query('xen_domain_vcpus{domid!="0"}')
+    vcpus = {series["metric"]["domain"]: float(series["value"][1]) for series in domains}
+    assert vcpus == {guest.name: guest.vcpus for guest in GUESTS}
+    used = {
+        series["metric"]["vserver"]: float(series["value"][1]) for series in prometheus.query("vserver:cpu_usage:rate")
+    }
+    assert set(used) == {"Domain-0", *vcpus}
+    busiest = max(GUESTS, key=lambda guest: guest.duty * guest.vcpus)
+    assert max(vcpus, key=used.__getitem__) == busiest.name
+
+
+def test_counters_match_dom0_and_xentop(xen: XenHost, prometheus: Prometheus) -> None:
+    with xen.paused():
+        for _ in range(READINGS):
+            before = from_kernel(xen)
+            wait_for_scrape(prometheus)
+            scraped, shown = from_prometheus(prometheus), from_xentop(xen)
+            if from_kernel(xen) == before:
+                break
+        else:
+            pytest.fail(f"the counters did not stand still in any of {READINGS} readings")
+    assert scraped == before
+    assert scraped == shown
+    moved = {name for (name, _, _), value in scraped.items() if value > 0}
+    assert moved >= {
+        *(f"xen_domain_network_{way}_{what}_total" for way in ("receive", "transmit") for what in ("bytes", "packets")),
+        *(f"xen_domain_block_{way}_{what}_total" for way in ("read", "write") for what in ("bytes", "requests")),
+    }
+
+
+def from_prometheus(prometheus: Prometheus) -> Counters:
+    counters: Counters = {}
+    for series in prometheus.query('{__name__=~"xen_domain_(network|block)_.+_total"}'):
+        labels = series["metric"]
+        device = labels["vif"] if "vif" in labels else {"xvda": XVDA}[labels["vbd"]]
+        counters[labels["__name__"], labels["domid"], device] = float(series["value"][1])
+    return counters
+
+
+def from_kernel(xen: XenHost) -> Counters:
+    """/proc/net/dev, and the block back end's statistics in sysfs."""
+    counters: Counters = {}
+    for domid, vif, row in re.findall(r"vif(\d+)\.(\d+): (.*)", xen.dom0("cat /proc/net/dev")):
+        numbers = row.split()
+        counters |= network(domid, vif, received_by_dom0=numbers[:4], sent_by_dom0=numbers[8:12])
+    statistics = xen.dom0("cd /sys/bus/xen-backend/devices && grep . vbd-*/statistics/*")
+    found = dict(line.split(":") for line in statistics.split())
+    for domid, vbd in {tuple(re.findall(r"\d+", path)) for path in found}:
+        folder = f"vbd-{domid}-{vbd}/statistics"
+        names = ("oo_req", "rd_req", "wr_req", "rd_sect", "wr_sect")
+        counters |= block(domid, vbd, [found[f"{folder}/{name}"] for name in names])
+    return counters
+
+
+def from_xentop(xen: XenHost) -> Counters:
+    counters: Counters = {}
+    domids = {xen.dom0(f"xl domname {domid}").strip(): domid for domid in xen.domids()}
+    domid = "0"
+    for line in xen.dom0("xentop -b -f -n -x -i 1").splitlines():
+        if row := XENTOP_DOMAIN.fullmatch(line):
+            domid = domids.get(row["name"], "0")
+        elif row := XENTOP_NET.fullmatch(line):
+            numbers = row.groups()[1:]
+            counters |= network(domid, row["vif"], received_by_dom0=numbers[:4], sent_by_dom0=numbers[4:])
+        elif row := XENTOP_VBD.fullmatch(line):
+            counters |= block(domid, row["vbd"], row.groups()[1:])
+    return counters
+
+
+def network(domid: str, vif: str, received_by_dom0: Sequence[str], sent_by_dom0: Sequence[str]) -> Counters:
+    """What Dom0's end of the interface received is what the guest sent."""
+    return {
+        (f"xen_domain_network_{direction}_{what}_total", domid, vif): float(value)
+        for direction, values in (("transmit", received_by_dom0), ("receive", sent_by_dom0))
+        for what, value in zip(COUNTED, values, strict=True)
+    }
+
+
+def block(domid: str, vbd: str, numbers: Sequence[str]) -> Counters:
+    """Counters in xentop's order: OO, RD, WR, RSECT, WSECT."""
+    out_of_requests, reads, writes, sectors_read, sectors_written = map(float, numbers)
+    values = {
+        "out_of_requests": out_of_requests,
+        "read_requests": reads,
+        "write_requests": writes,
+        "read_bytes": sectors_read * SECTOR_BYTES,
+        "write_bytes": sectors_written * SECTOR_BYTES,
+    }
+    return {(f"xen_domain_block_{name}_total", domid, vbd): value for name, value in values.items()}
+
+
+def test_cpu_seconds_over_a_minute_are_those_of_xl_list(xen: XenHost, prometheus: Prometheus, report: Report) -> None:
+    """Both values must be from the same moment, but `xl list` takes a second in the emulated Dom0.
+
+    So the guests are paused while both ends of the minute are read: their values don't change, whenever either side
+    reads them, and only the digits that xl leaves out may differ. Dom0 can't be paused: it runs xl. Prometheus's value
+    for it is interpolated to the middle of xl's run, and may be off by a whole second, as xl takes about one.
+    """
+    with xen.paused():
+        by_xl, by_prometheus = read_cpu_seconds(xen, prometheus)
+    time.sleep(60)
+    with xen.paused():
+        later_by_xl, later_by_prometheus = read_cpu_seconds(xen, prometheus)
+    assert len(by_xl) == 1 + len(GUESTS)
+    for domid, before in by_xl.items():
+        expected = later_by_xl[domid] - before
+        measured = later_by_prometheus[domid] - by_prometheus[domid]
+        tick = WHOLE_SECOND if domid == "0" else XL_TICK
+        report(f"CPU seconds over a minute, domain {domid}: {expected:.1f} by xl list, {measured:.3f} by Prometheus")
+        assert measured == pytest.approx(expected, abs=ALLOWED_SHARE * expected + tick), f"domain {domid}"
+        assert expected > 1, f"domain {domid} did nothing: there is nothing to compare"
+
+
+def read_cpu_seconds(xen: XenHost, prometheus: Prometheus) -> tuple[dict[str, float], dict[str, float]]:
+    """By domain id, from `xl list` and from the two scrapes around it."""
+    wait_for_scrape(prometheus)
+    begun = time.time()
+    listing = xen.dom0("xl list")
+    moment = (begun + time.time()) / 2
+    wait_for_scrape(prometheus)
+    rows = [XL_LIST_ROW.fullmatch(line) for line in listing.splitlines()[1:]]
+    scraped = prometheus.query(f"{CPU}[1m]")
+    return (
+        {row["domid"]: float(row["seconds"]) for row in rows if row},
+        {series["metric"]["domid"]: interpolate(series["values"], moment) for series in scraped},
+    )
+
+
+def interpolate(values: Sequence[tuple[float, str]], moment: float) -> float:
+    """The value at a moment between two samples, each a time and a number as the API writes it."""
+    for (before, low), (after, high) in itertools.pairwise(values):
+        if before <= moment <= after:
+            return float(low) + (float(high) - float(low)) * (moment - before) / (after - before)
+    raise AssertionError(f"no samples around {moment}: {values}")
+
+
+def test_a_new_guest_appears_and_a_destroyed_one_disappears_by_the_next_scrape(
+    xen: XenHost, prometheus: Prometheus
+) -> None:
+    long_name = ("größer als 10 Zeichen, " * 9)[:200]
+    domid = xen.create(Guest(9, long_name))
+    series = f'{CPU}{{domid="{domid}"}}'
+    try:
+        wait_for_scrape(prometheus)
+        [appeared] = prometheus.query(series)
+        assert appeared["metric"]["domain"] == long_name
+    finally:
+        xen.dom0(f"xl destroy {domid}")
+    wait_for_scrape(prometheus)
+    assert prometheus.query(series) == []
+
+
+def test_a_paused_guest_shows_as_paused_until_it_runs_again(xen: XenHost, prometheus: Prometheus) -> None:
+    [domid, *_] = xen.domids()
+    paused = f'xen_domain_state{{domid="{domid}", state="paused"}}'
+    with xen.paused(domid):
+        wait_for_scrape(prometheus)
+        assert prometheus.value(paused) == 1
+    wait_for_scrape(prometheus)
+    assert prometheus.value(paused) == 0
+
+
+def test_two_guests_of_the_same_name_stay_separate(xen: XenHost, prometheus: Prometheus) -> None:
+    """xl refuses a name in use, other toolstacks don't: the name is only an entry in xenstore."""
+    [first, second, *_] = GUESTS
+    [first_domid, second_domid, *_] = xen.domids()
+    entry = f"/local/domain/{second_domid}/name"
+    xen.dom0(f"xenstore-write {entry} {first.name}")
+    try:
+        prometheus.wait_for(f'vserver:cpu_usage:rate{{vserver="{first.name}/{second_domid}"}}', seconds=60)
+        both = prometheus.query(f'{CPU}{{domain="{first.name}"}}')
+        assert {series["metric"]["domid"] for series in both} == {first_domid, second_domid}
+    finally:
+        xen.dom0(f"xenstore-write {entry} {second.name}")
+    prometheus.wait_for(f'vserver:cpu_usage:rate{{vserver="{second.name}"}}', seconds=60)
+
+
+@contextlib.contextmanager
+def without_a_bridge(xen: XenHost) -> Iterator[None]:
+    """Removes Dom0's bridge, as if Open vSwitch were used instead, and renames one vif."""
+    vifs = xen.dom0("cd /sys/class/net && echo vif*").split()
+    xen.dom0(f"ip link del xenbr0; ip link set {vifs[0]} down && ip link set {vifs[0]} name lan.web01")
+    try:
+        yield
+    finally:
+        xen.dom0(
+            f"ip link set lan.web01 name {vifs[0]}; "
+            "ip link add xenbr0 type bridge; ip addr add 10.9.0.1/24 dev xenbr0; "
+            + "".join(f"ip link set {vif} master xenbr0 up; " for vif in vifs)
+            + "ip link set xenbr0 up"
+        )
+
+
+def test_without_a_bridge_every_interface_is_still_shown_and_absent_waiting_is_explained(xen: XenHost) -> None:
+    """libxenstat loses interfaces without a bridge; stock Xen doesn't report how long guests wait for a CPU."""
+
+    def interfaces() -> set[tuple[str, str]]:
+        received = Page.of(xen.exporter).all("xen_domain_network_receive_bytes_total")
+        return {(sample.labels["domid"], sample.labels["vif"]) for sample in received}
+
+    bridged = interfaces()
+    assert {domid for domid, _ in bridged} == set(xen.domids())
+    with without_a_bridge(xen):
+        unbridged = interfaces()
+        lost = xen.dom0("xentop -b -f -n -i 1")
+    assert unbridged == bridged
+    assert "Net0 RX" not in lost, "libxenstat no longer needs a bridge: say so in the docs"
+
+    info = Page.of(xen.exporter).all("xentop_source_info")
+    details = {sample.labels["source"]: sample.labels["detail"] for sample in info}
+    assert details["libxenstat"] == "libxenstat.so.4.17, networks from /proc/net/dev"
+    assert details["runstate"].startswith("absent: libxenctrl.so.4.17 has no xc_get_runstate_info")
+    assert "run node_exporter in the guests" in details["runstate"]
+
+
+@contextlib.contextmanager
+def stopped_xenstored(xen: XenHost) -> Iterator[None]:
+    """libxenstat waits for it: it holds the names."""
+    xen.dom0("kill -STOP $(cat /run/xenstored.pid)")
+    try:
+        yield
+    finally:
+        xen.dom0("kill -CONT $(cat /run/xenstored.pid)")
+
+
+def test_scrapes_are_answered_in_time_while_xenstored_hangs(xen: XenHost, prometheus: Prometheus) -> None:
+    """A source that hangs costs only its own metrics."""
+
+    def failures_logged() -> int:
+        return xen.dom0(f"cat {log_of('xen')}").count("source failed")
+
+    timeouts = 'xentop_source_errors_total{source="libxenstat", reason="timeout"}'
+    before, lines_before = prometheus.value(timeouts), failures_logged()
+    with stopped_xenstored(xen):
+        begun = time.time()
+        for _ in range(3):
+            wait_for_scrape(prometheus)
+        # `up` is Prometheus's own: 1 only if the answer came before the scrape timeout.
+        assert prometheus.value(f'min_over_time(up{{job="xentop"}}[{time.time() - begun:.0f}s])') == 1
+        assert prometheus.value("xentop_up") == 0
+        assert prometheus.value('xentop_source_up{source="libxenstat"}') == 0
+        assert prometheus.value(timeouts) >= before + 2
+        assert prometheus.query(CPU) == [], "old values must not pass for new ones"
+        assert prometheus.query("process_cpu_seconds_total") != []
+    prometheus.wait_for("xentop_up == 1", SCRAPE_SECONDS)
+    prometheus.wait_for(CPU, SCRAPE_SECONDS)
+    assert failures_logged() == lines_before + 1, "one line per change of state, not one per scrape"
