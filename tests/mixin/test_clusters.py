@@ -178,6 +178,7 @@ def selector(labels: Json) -> str:
     return "ALERTS{" + ",".join(f"{label}={json.dumps(str(value))}" for label, value in labels.items()) + "}"
 
 
+@pytest.mark.system
 def test_a_real_prometheus_keeps_two_sites_apart(tmp_path: Path) -> None:
     """Two of four hosts of one site and one of the other's are down, and all have the same names."""
     rendered(

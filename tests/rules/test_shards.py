@@ -84,6 +84,9 @@ def _of_binary(node: dict[str, Any], constants: set[str]) -> Of:
     return "one host"
 
 
+pytestmark = pytest.mark.system  # Prometheus 3 parses the rules
+
+
 @pytest.fixture(scope="module")
 def parse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parse]:
     """Prometheus's parser: from an expression to its tree."""

@@ -1,9 +1,12 @@
-"""What a parser must not accept, many texts in one test."""
+"""What is to be refused, in tables of cases."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
 
 
 def assert_refused(kind: type[Exception], words: str, call: Callable[..., object], *arguments: object) -> str:
@@ -18,3 +21,12 @@ def assert_refused(kind: type[Exception], words: str, call: Callable[..., object
         assert re.search(words, said), f"{arguments} were refused with {said!r}, without {words!r}"
         return said
     raise AssertionError(f"{arguments} were accepted")
+
+
+def refusal(kind: type[E], take: Callable[..., object], *given: object) -> E:
+    """The exception with which `take` refuses this; AssertionError, which names what was given, if it doesn't."""
+    try:
+        taken = take(*given)
+    except kind as error:
+        return error
+    raise AssertionError(f"{given!r} is taken, for {taken!r}")

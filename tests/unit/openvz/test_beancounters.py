@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.openvz import beancounters
 from virtscope.openvz.beancounters import BeancounterReader, Families
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable

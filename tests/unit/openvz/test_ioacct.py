@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
 from virtscope.openvz import ioacct
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable

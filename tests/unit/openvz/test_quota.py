@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
 from virtscope.openvz import quota
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable

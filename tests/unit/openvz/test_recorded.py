@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.parsers import FIXTURES
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.openvz import procfs as files
 from virtscope.openvz import recorded
 from virtscope.openvz.procfs import RecordedProcfs, Unread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import Row, Stats, Units, decide, parse_stats
 from virtscope.toolkit.collect import SourceMalformed

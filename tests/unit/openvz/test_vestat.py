@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import decide, families, parse
 from virtscope.toolkit.collect import SourceMalformed

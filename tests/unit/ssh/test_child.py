@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.ssh import child
 from virtscope.ssh.child import Child, Ended, Room
 from virtscope.toolkit.bounded import Finished

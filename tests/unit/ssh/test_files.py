@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.openvz.procfs import Unread
 from virtscope.ssh.files import files
 from virtscope.toolkit.bounded import Finished

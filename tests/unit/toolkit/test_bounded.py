@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.support.waiting import wait_for
 from virtscope.toolkit import bounded
 from virtscope.toolkit.bounded import Commands

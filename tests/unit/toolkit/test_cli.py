@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import virtscope
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.toolkit import cli
 from virtscope.toolkit.recording import Header, Writer
 from virtscope.toolkit.scrape import Exporter

@@ -17,7 +17,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sample, Timestamp
 from prometheus_client.utils import floatToGoString
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
 from virtscope.toolkit.families import Block, Blocks, Definition, Series, family, info, series
 from virtscope.toolkit.lines import numbers

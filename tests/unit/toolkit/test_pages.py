@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, basic
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.pages import (

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import Metric
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.toolkit import recording
 from virtscope.toolkit.collect import SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.toolkit.families import family

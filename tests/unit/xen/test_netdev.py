@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.xen.fake_host import write_net_dev
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.xen import model

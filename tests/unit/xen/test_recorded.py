@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.parsers import FIXTURES
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.xen.test_recording import recorded_node
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns

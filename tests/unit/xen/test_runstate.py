@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.libxenstat import MODEL, Libxenstat

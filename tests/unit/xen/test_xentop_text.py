@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics, model

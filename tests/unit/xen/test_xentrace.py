@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.support.waiting import wait_for
 from tests.unit.xen.fake_xentrace import FakeXentrace
 from tests.unit.xen.fake_xl import FakeXl

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.xen.traced import BLOCKED, IDLE, OFFLINE, RUNNABLE, RUNNING, change, goes_on, lost, on, record
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen import model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.model import Info, Placement, Pool, Share, Timing
 from virtscope.xen.xl_domains import Details, Listed, cpus_of, parse_details, parse_list, parse_vcpus

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from tests.support.program import program_path
-from tests.support.refusing import refusal
+from tests.support.refusals import refusal
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, CLIENTS, TLS, Pki
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 
