@@ -20,7 +20,10 @@ WRITTEN = ["prometheus/rules/*.yml", "alerts/rules/*.yml"]
 GENERATED = ["prometheus/rules/generated/*.yml", "alerts/generated/*.yml"]  # by `make rules`
 RULE_FILES = sorted(file for pattern in [*WRITTEN, *GENERATED] for file in ROOT.glob(pattern))
 # Tests of several rule files together: with intervals unlike those files' own, or with guests that come and go.
-OF_SEVERAL = {ROOT / "prometheus/tests/seldom.yml", *ROOT.glob("prometheus/tests/churn_*.yml")}
+OF_SEVERAL = {
+    *(ROOT / "prometheus" / "tests" / f"{name}.yml" for name in ("seldom", "each_minute")),
+    *ROOT.glob("prometheus/tests/churn_*.yml"),
+}
 TEST_FILES = sorted([*ROOT.glob("prometheus/tests/*.yml"), *ROOT.glob("alerts/tests/*.yml")])
 
 
