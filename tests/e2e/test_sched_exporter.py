@@ -192,7 +192,7 @@ def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: 
         assert there == {*(shop.path, "(host)", "(idle)", "(cap)", "(stolen)", "(rest)")}
         shop.burn()
         batch.burn()
-        wait_for(lambda: rows(Page.of(exporter.address), WAIT, of=shop.path)[batch.path] > 0)
+        wait_for(lambda: rows(Page.of(exporter.address), WAIT, of=shop.path).get(batch.path, 0) > 0)
         batch.end()
         page = Page.of(exporter.address)
         assert rows(page, "sched_waits_total", of=batch.path) == {}
