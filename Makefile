@@ -53,8 +53,8 @@ lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placeme
 # no process is left with a few long ones.
 PROCESSES ?= $(shell nproc | awk '{print 2 * ($$1 < 8 ? $$1 : 8)}')
 BESIDE := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations 20
-# These measure, or emulate a machine.
-ALONE := $(wildcard tests/lab/test_clients.py tests/lab/test_limits.py tests/kvm tests/perf tests/xen)
+# These measure, emulate a machine, or share the one Docker engine, for which files side by side would wait.
+ALONE := $(wildcard tests/compose tests/lab/test_clients.py tests/lab/test_limits.py tests/kvm tests/perf tests/xen)
 SYSTEM := -m "system and not long" --reruns 1
 # $(call timed,NAME,COMMAND) adds the seconds that a command took to $(TIMES); .ci/run prints that file.
 TIMES ?= /dev/null
