@@ -60,8 +60,8 @@ SYSTEM := -m "system and not long" --reruns 1
 TIMES ?= /dev/null
 timed = @began=$$SECONDS; $(2); code=$$?; printf '%5d s  %s\n' $$((SECONDS - began)) "$(1)" >> $(TIMES); exit $$code
 
-test: lint types test-programs test-quick ## Lint, types, and the tests that need no root, Docker or QEMU: 8 minutes
-test-system: test-system-programs test-system-beside test-system-alone ## A Xen, a KVM host, Docker, packages, ssh, push, the lab: 25 minutes; as root
+test: lint types test-programs test-quick ## Lint, types, and the tests that need no root, Docker or QEMU: ten minutes
+test-system: test-system-programs test-system-beside test-system-alone ## A Xen, a KVM host, Docker, packages, ssh, push, the lab: half an hour or more; as root
 test-all: $(READY) ## What takes hours: all parts, one after the other, or PART=NAME
 	@for part in $(or $(PART),$(PARTS)); do $(MAKE) --no-print-directory part-$$part || exit; done
 lint: $(READY) ## Check format, code, layers, spelling and wording
@@ -109,7 +109,7 @@ OWN_PARTS := xen kvm kernels distributions packages lab fleet faults truth
 LONG := $(BIN)/pytest -m long --durations 5
 part-folders: $(READY) ## The long tests of all other folders: half an hour
 	$(LONG) tests $(OWN_PARTS:%=--ignore=tests/%)
-part-xen: $(READY) ## A second scheduler, suites, traces and systemd on emulated Xen hosts: an hour
+part-xen: $(READY) ## A second scheduler, churn, traces and systemd on emulated Xen hosts: an hour
 	$(LONG) tests/xen
 part-kvm: $(READY) ## An emulated KVM host with libvirt: a quarter of an hour
 	$(LONG) tests/kvm

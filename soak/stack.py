@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from soak.guests import Host
-from tests.stack.conftest import Checkout, eventually
+from tests.stack.conftest import Checkout
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 BLOCK = "5m"
 RETENTION = "15m"
@@ -84,8 +85,7 @@ def running(folder: Path, hosts: Mapping[str, Host], real: list[str]) -> Iterato
         if up.returncode:
             raise RuntimeError(up.stdout)
         wanted = [entry["labels"]["host"] for entries in targets.values() for entry in entries]
-        if not eventually(lambda: len(checkout.query(f"up{{host=~'{'|'.join(wanted)}'}} == 1")) == len(wanted)):
-            raise RuntimeError(f"of {', '.join(wanted)} not all are scraped")
+        wait_for(lambda: len(checkout.query(f"up{{host=~'{'|'.join(wanted)}'}} == 1")) == len(wanted))
         yield Stack(checkout, pids)
 
 

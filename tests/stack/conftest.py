@@ -10,8 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,17 +164,6 @@ def edited(file: Path, text: str) -> Iterator[None]:
         yield
     finally:
         file.write_text(before)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 120) -> bool:
-    """Whether the condition has become true within this time; `wait_for` says more where it hasn't."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with contextlib.suppress(requests.RequestException):
-            if condition():
-                return True
-        time.sleep(0.1)
-    return False
 
 
 @pytest.fixture(scope="session")
