@@ -5,6 +5,10 @@ a descriptor and some kilobytes each: it shakes hands, reads the heads of reques
 for one client. Only a request that is whole gets a thread (virtscope.toolkit.answering). Every wait for a client has a
 deadline. When there are too many connections, the client that has the most of them loses one; where none has more than
 a few, only those that keep the exporter waiting are lost, and new ones wait in the kernel's queue until there is room.
+
+cheroot 11.1 and uvicorn 0.54 with h11 were measured in its place. A scrape of 100 series took 1.1 and 4.7 times as much
+CPU. While one address held 400 silent connections, cheroot with 10 threads answered none of four scrapes within 4 s,
+with 256 threads two of them; this server answered each in 10 ms.
 """
 
 from __future__ import annotations
