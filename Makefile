@@ -38,7 +38,7 @@ fleet-status: $(READY) ## Show its parts, and how many hosts each Prometheus scr
 fleet-files: $(READY) ## Write compose.fleet.yaml from the same parts, and the files that it has in .stack/fleet
 	@$(BIN)/python -m fleet compose
 fleet-test: $(READY) ## Prove that a fleet answers as one Prometheus would, and loses nothing when parts die: 40 minutes
-	@$(BIN)/python -m fleet.proof
+	@$(BIN)/python -m tests.proofs.fleet
 
 ##@ Experiment
 .PHONY: lab
@@ -88,19 +88,19 @@ test-system-alone: $(READY)
 fuzz: $(READY) ## Fuzz every parser and server on all CPUs for FUZZ_MINUTES (10), and save inputs that fail
 	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
 soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, and show what grows
-	HOURS=$${HOURS:-2} $(BIN)/python -m soak
+	HOURS=$${HOURS:-2} $(BIN)/python -m tests.proofs.soak
 faults: $(READY) ## As root, hurt a running stack in some forty ways for a quarter of an hour, and print what each did; ONLY=REGEX
-	$(BIN)/python -m faults $(if $(ONLY),--only '$(ONLY)')
+	$(BIN)/python -m tests.proofs.faults $(if $(ONLY),--only '$(ONLY)')
 truth: $(READY) ## As root, inject neighbours for an hour and compare who is named with who it was; SEED=1 EPISODES=108
-	$(BIN)/python -m truth $(if $(SEED),--seed $(SEED)) $(if $(EPISODES),--episodes $(EPISODES))
+	$(BIN)/python -m tests.proofs.truth $(if $(SEED),--seed $(SEED)) $(if $(EPISODES),--episodes $(EPISODES))
 mutants: $(READY) ## Change code and rules one line at a time, and show what no test notices; FILES="PATH ..." for all of these
 	$(BIN)/python -m tools.mutants $(FILES)
 mutants-listed: $(READY) ## Make the mistakes listed in tools/mutants/listed.yml, and show those that no test notices; ONLY=REGEX
 	$(BIN)/python -m tools.mutants.listed $(if $(ONLY),--only '$(ONLY)')
 bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
-	$(BIN)/python -m bench
+	$(BIN)/python -m tests.proofs.bench
 bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for a quarter of an hour
-	$(BIN)/python -m bench.rules
+	$(BIN)/python -m tests.proofs.bench.rules
 
 ##@ Parts of make test-all
 PARTS := folders xen kvm kernels distributions packages lab fleet faults truth mutants fuzz soak

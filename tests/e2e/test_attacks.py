@@ -16,9 +16,9 @@ import requests
 import trustme
 import yaml
 
-from bench.containers import Containers
 from tests.e2e import attacker
 from tests.e2e.running_exporter import RunningExporter
+from tests.proofs.bench.containers import Containers
 
 CONNECTIONS = 500
 SCRAPES = 5

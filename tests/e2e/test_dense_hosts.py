@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench import dense
-from bench.fleet import DENSE, Fleet
+from tests.proofs.bench import dense
+from tests.proofs.bench.fleet import DENSE, Fleet
 from tests.support import Prometheus
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_when_one_of_each_kind_dies_or_a_shard_is_cut_off_or_added() -> None:
     proof = subprocess.run(
-        [sys.executable, "-m", "fleet.proof", "--short"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.proofs.fleet", "--short"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert proof.returncode == 0, proof.stdout + proof.stderr
     assert proof.stdout.splitlines()[-1] == "PASSED"

@@ -7,7 +7,7 @@ import pytest
 from tools import go_programs
 from tools.go_programs import Layer
 
-_running: Layer = "all"  # outside of tests, such as in bench/
+_running: Layer = "all"  # outside of tests, such as in tests/proofs/bench/
 
 
 def of(item: pytest.Item) -> Layer:

@@ -1,7 +1,0 @@
-"""Whether anything grows: the whole stack for hours under churn, and slopes. Run by `make soak HOURS=2`."""
-
-import sys
-from pathlib import Path
-
-CHECKOUT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(CHECKOUT / "exporters"))  # as the tests have it

@@ -1,0 +1,323 @@
+"""A simulated fleet of hosts with 50 virtual servers each: the metrics of its exporters that rules read.
+
+A quarter of the hosts each are Xen, KVM, OpenVZ and containers. Two virtual servers of each host are an application
+with three objectives (alerts/objectives/auction.yml), whose requests are counted on one host in ten. All hosts are
+healthy: nothing waits for long, and no alert fires. Two dense hosts (tests/proofs/bench/dense.py) may be among them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from types import TracebackType
+from typing import Any, Self
+
+from tests.proofs.bench import dense
+from tests.support.endpoints import BackgroundServer, QuietHandler, http_server
+
+GUESTS = 50
+CPUS = 16
+VCPUS = 2  # of a KVM guest
+
+PLATFORMS = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job for each
+REQUESTS_COUNTED_EVERY = 10  # on one of this many hosts of a platform
+CGROUPS_COUNTED_EVERY = 10  # on one of this many hosts of containers, events are counted for each container
+WAITS_COUNTED_EVERY = 2  # on one of this many hosts of containers, it is counted who waits for whom
+NEIGHBOURS = 4  # that each container waits for
+
+EVENTS = {
+    "cache": {"instructions": 1e9, "cycles": 1.2e9, "cache-misses": 5e6},
+    "tlb": {"instructions": 1e9, "dTLB-load-misses": 2e6, "iTLB-load-misses": 5e5},
+}  # of a CPU, per second
+CPU_MODES = {"user": 0.2, "system": 0.05, "softirq": 0.01, "idle": 0.74, "iowait": 0, "nice": 0, "irq": 0, "steal": 0}
+EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
+"""Bucket edges of response times in seconds, as in telegraf/access_log.pl."""
+REQUESTS = {"GET": 16.0, "POST": 4.0, "other": 0.0}
+
+BEANCOUNTERS = ("numproc", "physpages", *(f"resource{number}" for number in range(22)))
+
+Lines = Iterator[str]
+"""The lines of an exposition, in which `~RATE` is a counter that grows by RATE per second."""
+
+
+def guest(number: int) -> str:
+    """The name of virtual server `number`: the first two are tiers of an application."""
+    tiers = ("virtscope/auction-1-web", "virtscope/auction-1-db")
+    return tiers[number] if number < len(tiers) else f"web{number}"
+
+
+def xentop() -> Lines:
+    """xentop-exporter's metrics in a Dom0."""
+    yield "xentop_up 1"
+    yield f"xen_host_cpus {CPUS}"
+    yield f"xen_host_vcpus {2 * GUESTS}"
+    for domid in range(GUESTS + 1):
+        yield from domain(domid, guest(domid - 1) if domid else "Domain-0")
+
+
+def domain(domid: int, name: str) -> Lines:
+    """What xentop-exporter says of one domain."""
+    labels = f'domid="{domid}",domain="{name}"'
+    yield f"xen_domain_cpu_seconds_total{{{labels}}} ~0.2"
+    for state in ("running", "blocked", "paused", "shutdown", "crashed", "dying"):
+        yield f'xen_domain_state{{{labels},state="{state}"}} 0'
+    yield f"xen_domain_memory_bytes{{{labels}}} 1e9"
+    yield f"xen_domain_memory_limit_bytes{{{labels}}} 2e9"
+    yield f"xen_domain_cpu_limit_cpus{{{labels}}} 1"
+    yield f"xen_domain_scheduler_weight{{{labels}}} 256"
+    yield f"xen_domain_runnable_seconds_total{{{labels}}} ~0.02"
+    for direction in ("receive", "transmit"):
+        yield f'xen_domain_network_{direction}_bytes_total{{{labels},vif="0"}} ~1e5'
+    for direction in ("read", "write"):
+        yield f'xen_domain_block_{direction}_bytes_total{{{labels},vbd="xvda"}} ~1e4'
+
+
+def kvm() -> Lines:
+    """kvm-exporter's metrics."""
+    yield "kvm_up 1"
+    yield f"kvm_host_cpus {CPUS}"
+    yield f"kvm_host_cpu_seconds_total ~{GUESTS * 0.1 + 0.5}"
+    yield f"kvm_host_guest_seconds_total ~{GUESTS * 0.09}"
+    for number in range(GUESTS):
+        yield from kvm_guest(1000 + number, guest(number))
+
+
+def kvm_guest(pid: int, name: str) -> Lines:
+    """What kvm-exporter says of one guest."""
+    labels = f'guest="{name}",pid="{pid}"'
+    yield f'kvm_guest_info{{{labels},uuid="{pid}",id="{pid}",title="",manager="libvirt",accelerator="kvm"}} 1'
+    yield f"kvm_guest_cpu_seconds_total{{{labels}}} ~0.1"
+    yield f"kvm_guest_guest_seconds_total{{{labels}}} ~0.09"
+    yield f"kvm_guest_vcpus{{{labels}}} {VCPUS}"
+    for vcpu in range(VCPUS):
+        yield f'kvm_vcpu_run_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.09 / VCPUS}'
+        yield f'kvm_vcpu_wait_seconds_total{{{labels},vcpu="{vcpu}"}} ~{0.01 / VCPUS}'
+        yield f'kvm_vcpu_exits_total{{{labels},vcpu="{vcpu}"}} ~100'
+    yield f"kvm_guest_memory_resident_bytes{{{labels}}} 1e9"
+    yield f"kvm_guest_memory_limit_bytes{{{labels}}} 2e9"
+    yield f"kvm_guest_cpu_limit_cpus{{{labels}}} 1"
+    yield f"kvm_guest_cpu_weight{{{labels}}} 100"
+    yield f'kvm_guest_throttled_seconds_total{{{labels},part="all"}} 0'
+    for state in ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended"):
+        yield f'kvm_guest_state{{{labels},state="{state}"}} 0'
+    for direction in ("receive", "transmit"):
+        yield f'kvm_guest_network_{direction}_bytes_total{{{labels},device="vnet{pid}"}} ~1e5'
+    for direction in ("read", "write"):
+        yield f'kvm_guest_block_{direction}_bytes_total{{{labels},device="vda"}} ~1e4'
+
+
+def vestat() -> Lines:
+    """vestat-exporter's metrics."""
+    yield "vestat_up 1"
+    yield f"openvz_host_containers {GUESTS}"
+    for number in range(GUESTS):
+        yield from openvz_container(guest(number))
+
+
+def openvz_container(name: str) -> Lines:
+    """What vestat-exporter says of one container."""
+    ctid = f'ctid="{name}"'
+    yield f"openvz_container_cpu_used_seconds_total{{{ctid}}} ~0.08"
+    yield f"openvz_container_scheduling_latency_seconds_total{{{ctid}}} ~0.005"
+    yield f"openvz_container_uptime_seconds{{{ctid}}} ~1"
+    yield f'openvz_beancounter_held_bytes{{{ctid},resource="physpages"}} 1e9'
+    yield f'openvz_beancounter_limit_bytes{{{ctid},resource="physpages"}} 2e9'
+    for resource in BEANCOUNTERS:
+        yield f'openvz_beancounter_failures_total{{{ctid},resource="{resource}"}} 0'
+    for direction in ("read", "write"):
+        yield f"openvz_container_io_{direction}_bytes_total{{{ctid}}} ~1e4"
+
+
+def cadvisor() -> Lines:
+    """cAdvisor's metrics: containers with a cgroup inside each, and as many services of the host."""
+    yield f"machine_cpu_cores {CPUS}"
+    yield 'container_start_time_seconds{id="/"} 1e9'
+    for direction in ("receive", "transmit"):
+        yield f'container_network_{direction}_bytes_total{{id="/",interface="eth0"}} ~7e6'
+    for number in range(GUESTS):
+        yield from cgroup_container(number, guest(number))
+
+
+def cgroup_container(number: int, name: str) -> Lines:
+    """What cAdvisor says of one container, its inner cgroup and a service of the host."""
+    path, named = container(number), f',name="{name}",image="web"'
+    for labels in (f'id="{path}"{named}', f'id="{path}/init.scope"', f'id="/system.slice/service{number}.service"'):
+        yield f"container_start_time_seconds{{{labels}}} 1e9"
+        yield f'container_cpu_usage_seconds_total{{{labels},cpu="total"}} ~0.08'
+        yield f"container_cpu_user_seconds_total{{{labels}}} ~0.04"
+        yield f"container_pressure_cpu_waiting_seconds_total{{{labels}}} ~0.005"
+        yield f"container_memory_working_set_bytes{{{labels}}} 1e9"
+        yield f"container_spec_memory_limit_bytes{{{labels}}} 2e9"
+        yield f"container_spec_cpu_period{{{labels}}} 1e5"
+        yield f"container_spec_cpu_shares{{{labels}}} 1024"
+        for direction in ("read", "write"):
+            yield f'container_fs_{direction}s_bytes_total{{{labels},device="/dev/sda"}} ~1e4'
+    labels = f'id="{path}"{named}'
+    yield f"container_cpu_cfs_throttled_seconds_total{{{labels}}} 0"
+    yield f"container_spec_cpu_quota{{{labels}}} 1e5"
+    for direction in ("receive", "transmit"):
+        yield f'container_network_{direction}_bytes_total{{{labels},interface="eth0"}} ~1e5'
+
+
+def container(number: int) -> str:
+    """The path of a container's cgroup."""
+    return f"/docker/{number:064x}"
+
+
+def node() -> Lines:
+    """node_exporter's metrics of the whole machine."""
+    for cpu in range(CPUS):
+        for mode, share in CPU_MODES.items():
+            yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} ~{share}'
+    yield "node_memory_MemTotal_bytes 64e9"
+    yield "node_memory_MemAvailable_bytes 32e9"
+    for device in ("eth0", "eth1", "lo", "bridge0"):
+        yield f'node_network_receive_bytes_total{{device="{device}"}} ~1e6'
+        yield f'node_network_transmit_bytes_total{{device="{device}"}} ~1e6'
+    for device in ("sda", "sdb", "dm-0", "dm-1"):
+        yield f'node_disk_read_bytes_total{{device="{device}"}} ~1e6'
+        yield f'node_disk_written_bytes_total{{device="{device}"}} ~1e6'
+
+
+def perf() -> Lines:
+    """perf-exporter's metrics of the machine's CPUs."""
+    yield "perf_up 1"
+    for group, events in EVENTS.items():
+        for event in events:
+            yield f'perf_event_supported{{group="{group}",event="{event}",pmu="",reason=""}} 1'
+        for cpu in range(CPUS):
+            yield from _counted("perf", f'cpu="{cpu}",pmu=""', group, 1)
+
+
+def perf_of_cgroups() -> Lines:
+    """perf-exporter's metrics of the CPUs and of each container."""
+    yield from perf()
+    for number in range(GUESTS):
+        yield from events_of_container(number)
+
+
+def events_of_container(number: int) -> Lines:
+    """What perf-exporter says of one container."""
+    for group in EVENTS:
+        yield from _counted("perf_cgroup", f'cgroup="{container(number)}",pmu=""', group, CPUS / GUESTS / 2)
+
+
+def sched() -> Lines:
+    """sched-exporter's metrics of containers: each waits for itself, some others, the host and nobody."""
+    yield "sched_up 1"
+    yield "sched_switches_total ~60000"
+    for number in range(GUESTS):
+        labels = f'cgroup="{container(number)}"'
+        yield f"sched_waits_total{{{labels}}} ~100"
+        others = [container((number + step) % GUESTS) for step in range(NEIGHBOURS + 1)]
+        for running in (*others, "/system.slice/cron.service", "(host)", "(idle)", "(rest)"):
+            yield f'sched_wait_seconds_total{{{labels},running="{running}"}} ~0.0005'
+
+
+def _counted(prefix: str, labels: str, group: str, share: float) -> Lines:
+    labels += f',group="{group}"'
+    yield f"{prefix}_group_enabled_seconds_total{{{labels}}} ~{share}"
+    yield f"{prefix}_group_running_seconds_total{{{labels}}} ~{0.6 * share}"
+    for event, rate in EVENTS[group].items():
+        yield f'{prefix}_events_total{{{labels},event="{event}"}} ~{rate * share}'
+
+
+def telegraf(app: str = "auction-1") -> Lines:
+    """Metrics of the sensor of an application's access log: 20 requests a second, answered in less than 50 ms."""
+    for method, status in product(REQUESTS, ("2xx", "3xx", "4xx", "5xx")):
+        labels = f'app="{app}",tier="web",method="{method}",status="{status}"'
+        requests = REQUESTS[method] if status == "2xx" else 0
+        for edge in (*EDGES, "+Inf"):
+            share = min(1, float(edge) / 0.05)
+            yield f'app_request_duration_seconds_bucket{{{labels},le="{edge}"}} ~{requests * share}'
+        yield f"app_request_duration_seconds_sum{{{labels}}} ~{requests * 0.025}"
+        yield f"app_request_duration_seconds_count{{{labels}}} ~{requests}"
+
+
+EXPORTERS: tuple[Callable[[], Lines], ...] = (
+    xentop,
+    kvm,
+    vestat,
+    cadvisor,
+    node,
+    perf,
+    perf_of_cgroups,
+    sched,
+    telegraf,
+)
+
+
+DENSE = {"kvm": ("kvm", dense.kvm), "xen": ("xentop", dense.xentop)}  # by platform, its job and its page
+
+
+class Fleet:
+    """Serves every exporter's page under its name, the same for all hosts.
+
+    with_dense_hosts: there are also a KVM and a Xen host with 1,000 guests and 300,000 series each.
+    """
+
+    def __init__(self, with_dense_hosts: bool = False) -> None:
+        self._dense = DENSE if with_dense_hosts else {}
+
+    def __enter__(self) -> Self:
+        pages = {f"/{exporter.__name__}": Page(exporter()) for exporter in EXPORTERS}
+        pages |= {f"/dense_{platform}": Page(lines()) for platform, (_, lines) in self._dense.items()}
+
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:
+                page = pages[self.path.partition("?")[0]].now()
+                with contextlib.suppress(
+                    ConnectionError
+                ):  # a busy Prometheus doesn't wait; the report counts failed scrapes
+                    self.reply(200, page, "text/plain; version=0.0.4")
+
+        self._server: BackgroundServer = http_server(Handler)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.close()
+
+    def targets(self, hosts: int) -> dict[str, list[dict[str, Any]]]:
+        """Return the entries of the targets files for this number of hosts."""
+        jobs: dict[str, list[dict[str, Any]]] = {}
+        for number in range(hosts):
+            kind, nth = number % len(PLATFORMS), number // len(PLATFORMS)
+            platform, job = list(PLATFORMS.items())[kind]
+            machine = "base" if platform == "cgroup" else platform  # the platform for node_exporter and perf-exporter
+            watched = {job: (job, platform), "perf": ("perf", machine)}
+            if nth % REQUESTS_COUNTED_EVERY == 0:
+                watched["telegraf"] = ("telegraf", platform)
+            if platform not in ("xen", "kvm"):
+                watched["node"] = ("node", machine)
+            if platform == "cgroup" and nth % CGROUPS_COUNTED_EVERY == 0:
+                watched["perf"] = ("perf_of_cgroups", machine)
+            if platform == "cgroup" and nth % WAITS_COUNTED_EVERY == 0:
+                watched["sched"] = ("sched", machine)
+            for of_job, (exporter, shown_as) in watched.items():
+                labels = {"host": f"host{number}", "platform": shown_as, "instance": f"host{number}"}
+                group = {"targets": [self._server.address], "labels": labels | {"__metrics_path__": f"/{exporter}"}}
+                jobs.setdefault(of_job, []).append(group)
+        for platform, (job, _) in self._dense.items():
+            labels = {"host": f"dense-{platform}", "platform": platform, "__metrics_path__": f"/dense_{platform}"}
+            jobs.setdefault(job, []).append({"targets": [self._server.address], "labels": labels})
+        return jobs
+
+
+class Page:
+    """An exporter's page, updated once a second and the same for all hosts, so that serving it costs little."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._parts = re.split(r"~(\S+)", "\n".join(lines) + "\n")
+        self._second, self._text = 0, b""
+
+    def now(self) -> bytes:
+        """The page for the current second."""
+        second = int(time.time())
+        if second != self._second:
+            counters = zip(self._parts[:-1:2], self._parts[1::2], strict=True)
+            grown = "".join(f"{text}{float(rate) * second:.3f}" for text, rate in counters)
+            self._second, self._text = second, (grown + self._parts[-1]).encode()
+        return self._text

@@ -1,0 +1,179 @@
+"""What the rules cost a Prometheus that monitors a fleet: 1,000 hosts with 50 virtual servers each, `make bench-rules`.
+
+A real Prometheus with the shipped rules and alerts scrapes the fleet (fleet.py) over HTTP. It measures how long a group
+of rules takes, while scrapes and other groups run; the slowest of several evaluations counts. The target is a quarter
+of the group's interval.
+
+All groups together share the processors; their target is a quarter of one CPU. That is what Prometheus takes less what
+another one takes that scrapes the same fleet after it and has no rules: so it includes garbage collection, the records'
+part of it too, and storing records. The sum of the groups' durations is shown beside it. It is no CPU time, as in it
+groups also wait for a processor, and misses what is done between evaluations.
+
+FLEET_HOSTS sets the number of hosts, FLEET_INTERVAL the time between scrapes and between evaluations;
+FLEET_DENSE=1 adds a KVM and a Xen host with 1,000 guests and 300,000 series each; FLEET_PROMETHEUS=debian uses Debian's
+release instead of compose.yaml's, which is recommended for such a fleet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.proofs.bench.fleet import GUESTS, Fleet
+from tests.support import Prometheus
+
+SCRAPE_INTERVAL, EVALUATION_INTERVAL = "15s", "1m"  # as docs/cost.md recommends for such a fleet
+BAR = 0.25  # of a group's interval
+SETTLE_SECONDS = 200  # until rates cover a minute, and groups with an interval of a minute have been evaluated twice
+MEASURE_SECONDS = 180  # a dozen garbage collections: one more or less is not much
+GROUPS_SHOWN = 10
+RULES_SHOWN = 20
+
+
+class Group(NamedTuple):
+    """A group of rules: duration of its last evaluation and interval, in seconds."""
+
+    name: str
+    took: float
+    interval: float
+
+    @property
+    def share(self) -> float:
+        return self.took / self.interval
+
+
+class Rule(NamedTuple):
+    """A rule by its group, place there and name, and the seconds that its last evaluation took."""
+
+    group: str
+    place: int
+    name: str
+    took: float
+
+
+def main() -> None:
+    """Start the fleet and a Prometheus with rules, then one without, and print what the rules cost."""
+    hosts = int(os.environ.get("FLEET_HOSTS", "1000"))
+    scrapes = os.environ.get("FLEET_INTERVAL", SCRAPE_INTERVAL)
+    evaluations = os.environ.get("FLEET_INTERVAL", EVALUATION_INTERVAL)
+    dense = bool(os.environ.get("FLEET_DENSE"))
+
+    @contextlib.contextmanager
+    def settled(rules: bool) -> Iterator[Prometheus]:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Prometheus(
+                Path(folder),
+                fleet.targets(hosts),
+                interval=evaluations,
+                scrape_interval=scrapes,
+                program="prometheus" if os.environ.get("FLEET_PROMETHEUS") == "debian" else "prometheus3",
+                rules=rules,
+            ) as prometheus,
+        ):
+            time.sleep(SETTLE_SECONDS)
+            yield prometheus
+
+    load = os.getloadavg()[0]
+    with Fleet(with_dense_hosts=dense) as fleet:
+        with settled(rules=True) as prometheus:
+            version = requests.get(f"{prometheus.url}/api/v1/status/buildinfo", timeout=60).json()["data"]["version"]
+            print(
+                f"{hosts:,} hosts of {GUESTS} virtual servers{' and two dense ones' if dense else ''}, "
+                f"scraped every {scrapes}, rules every {evaluations}; "
+                f"Prometheus {version}, {os.cpu_count()} CPUs, load {load:.1f} before",
+                flush=True,
+            )
+            of_all, durations = _report(prometheus)
+        with settled(rules=False) as prometheus:
+            of_scrapes = _report_scrapes(prometheus)
+    print(f"all groups together; bar: {BAR:.0%} of one CPU")
+    print(f"  CPU, without that of scrapes {_judged(of_all - of_scrapes)}")
+    print(f"  sum of durations             {durations:6.1%}")
+
+
+def _report(prometheus: Prometheus) -> tuple[float, float]:
+    """Print what it takes and how long groups and rules do; return its CPU, and the groups' durations, per second."""
+    url = prometheus.url
+    before, began = _own_metrics(url), time.monotonic()
+    slowest: dict[str, Group] = {}
+    slowest_rules: dict[tuple[str, int], Rule] = {}
+    while time.monotonic() < began + MEASURE_SECONDS:
+        groups, rules = _groups_and_rules(url)
+        for group in groups:
+            slowest[group.name] = max(slowest.get(group.name, group), group)
+        for rule in rules:
+            key = (rule.group, rule.place)
+            slowest_rules[key] = max(slowest_rules.get(key, rule), rule)
+        time.sleep(5)
+    after, seconds = _own_metrics(url), time.monotonic() - began
+
+    def per_second(name: str) -> float:
+        return (after[name] - before[name]) / seconds
+
+    print(f"  series in memory   {after['prometheus_tsdb_head_series']:12,.0f}")
+    print(f"  samples per second {per_second('prometheus_tsdb_head_samples_appended_total'):12,.0f}")
+    print(f"  resident           {after['process_resident_memory_bytes'] / 1e9:12.1f} GB")
+    print(f"  CPU, scrapes too   {per_second('process_cpu_seconds_total'):12.2f} cores")
+    print(f"  load               {os.getloadavg()[0]:12.1f}")
+    print(f"  failed scrapes     {len(prometheus.query('up == 0')):12,d} of {len(prometheus.query('up')):,}")
+    print(f"  missed evaluations {_missed(after) - _missed(before):12,.0f}")
+    print(f"  alerts             {len(prometheus.alerts()):12,d}")
+    print(f"  the slowest groups; bar: {BAR:.0%} of the interval")
+    for group in sorted(slowest.values(), key=lambda group: -group.share)[:GROUPS_SHOWN]:
+        print(f"    {group.name:45}{group.took:8.2f} s of {group.interval:3.0f} s {_judged(group.share)}")
+    print("  the slowest rules, by their places in their groups; those of a group may be evaluated at the same time")
+    for rule in sorted(slowest_rules.values(), key=lambda rule: -rule.took)[:RULES_SHOWN]:
+        print(f"    {rule.group:45}{rule.took:8.2f} s {rule.place:4d} {rule.name}", flush=True)
+    return per_second("process_cpu_seconds_total"), per_second("prometheus_rule_group_duration_seconds_sum")
+
+
+def _report_scrapes(prometheus: Prometheus) -> float:
+    """The same of one without rules."""
+    before, began = _own_metrics(prometheus.url), time.monotonic()
+    time.sleep(MEASURE_SECONDS)
+    after, seconds = _own_metrics(prometheus.url), time.monotonic() - began
+    cpu = (after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]) / seconds
+    print("the same without rules")
+    print(f"  resident           {after['process_resident_memory_bytes'] / 1e9:12.1f} GB")
+    print(f"  CPU                {cpu:12.2f} cores")
+    print(f"  failed scrapes     {len(prometheus.query('up == 0')):12,d} of {len(prometheus.query('up')):,}")
+    return cpu
+
+
+def _judged(share: float) -> str:
+    return f"{share:6.1%}: {'met' if share <= BAR else 'MISSED'}"
+
+
+def _own_metrics(url: str) -> dict[str, float]:
+    """Return Prometheus's own metrics, summed by name."""
+    values: dict[str, float] = {}
+    for family in text_string_to_metric_families(requests.get(f"{url}/metrics", timeout=60).text):
+        for sample in family.samples:
+            values[sample.name] = values.get(sample.name, 0) + sample.value
+    return values
+
+
+def _missed(metrics: Mapping[str, float]) -> float:
+    return metrics["prometheus_rule_group_iterations_missed_total"]
+
+
+def _groups_and_rules(url: str) -> tuple[list[Group], list[Rule]]:
+    groups, rules = [], []
+    for of in requests.get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]:
+        name = f"{Path(of['file']).stem}: {of['name']}"
+        groups.append(Group(name, of["evaluationTime"], of["interval"]))
+        rules += [Rule(name, place, rule["name"], rule["evaluationTime"]) for place, rule in enumerate(of["rules"])]
+    return groups, rules
+
+
+if __name__ == "__main__":
+    main()

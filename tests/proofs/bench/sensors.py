@@ -1,0 +1,149 @@
+"""What reading a busy access log costs, beside Telegraf's own way of making a histogram of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+import time
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.proofs.bench import CHECKOUT
+from tests.proofs.bench.scraping import free_port
+from tools import go_programs
+
+PER_SECOND = 1_000  # requests
+SECONDS = 20
+START_SECONDS = 8  # to start, and to read the sensors for the first time
+LAST_SECONDS = 7  # until the last lines have been read and can be scraped
+BAR = 20.0  # times less CPU than Telegraf's own way
+TELEGRAF = CHECKOUT / "telegraf"
+
+# Assembled from Telegraf's documentation. It has buckets, but neither sum nor count, and loses lines at rotation.
+OWN_WAY = """\
+[[inputs.tail]]
+  files = ["{log}"]
+  initial_read_offset = "beginning"
+  data_format = "grok"
+  grok_patterns = ["%{{COMBINED_LOG_FORMAT}} %{{NUMBER:duration:float}}"]
+  name_override = "app_request"
+  fieldinclude = ["duration"]
+  taginclude = ["app", "tier", "verb", "resp_code"]
+  [inputs.tail.tags]
+    app = "shop"
+    tier = "web"
+
+[[aggregators.histogram]]
+  period = "5s"
+  drop_original = true
+  [[aggregators.histogram.config]]
+    buckets = [{edges}]
+    measurement_name = "app_request"
+    fields = ["duration"]
+"""
+
+
+def measure() -> None:
+    """Print the CPU of three Telegrafs on one log, children included: without a sensor, with ours, in its own way."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as running:
+        log = Path(name) / "access.log"
+        log.touch()
+        agents = {
+            "no sensor": _Agent(""),
+            "access_log.pl": _Agent(_sensor(log)),
+            "Telegraf's own": _Agent(_own_way(log)),
+        }
+        for agent in agents.values():
+            running.enter_context(agent)
+        time.sleep(START_SECONDS)
+        idle = _cpu_seconds_during(agents, log, requests_per_second=0)
+        busy = _cpu_seconds_during(agents, log, requests_per_second=PER_SECOND)
+        counted = agents["access_log.pl"].requests()
+    requests = PER_SECOND * SECONDS
+    assert counted == requests, f"{counted} of {requests} requests were counted"
+    costs = {name: (busy[name] - idle[name]) / requests * 1e6 for name in agents}  # ms per 1,000
+    print(
+        f"\nSensors: an access log with {PER_SECOND:,} requests/s (combined, %D), read by Telegrafs side by side"
+        f"\nBar: {BAR:.0f} times less for a request than inputs.tail with grok and aggregators.histogram"
+        "\n  sensor            idle, of a core  ms per 1,000 requests"
+    )
+    for name in agents:
+        verdict = ""
+        if name == "access_log.pl":
+            ratio = costs["Telegraf's own"] / costs[name]
+            verdict = f"   {ratio:5.1f} times less: {'met' if ratio >= BAR else 'MISSED'}"
+        print(f"  {name:16}{idle[name] / (SECONDS + LAST_SECONDS):17.2%}{costs[name]:23.1f}{verdict}")
+
+
+class _Agent:
+    """The project's Telegraf with one sensor; its CPU time is measured."""
+
+    def __init__(self, sensor: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._sensor = Path(self._folder.name) / "sensor.conf"
+        self._sensor.write_text(sensor)
+        self._port = free_port()
+
+    def __enter__(self) -> None:
+        settings = {"TELEGRAF_PORT": str(self._port), "TELEGRAF_FOLDER": str(TELEGRAF)}
+        self._process = subprocess.Popen(
+            [go_programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf", "--config", self._sensor],
+            env={**os.environ, **settings, "STATE_DIRECTORY": self._folder.name},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._folder.cleanup()
+
+    def cpu_seconds(self) -> float:
+        """CPU time used so far, by itself and by ended child processes."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    def requests(self) -> int:
+        """The number of requests in its histogram."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as page:
+            lines = page.read().decode().splitlines()
+        counts = (line for line in lines if line.startswith("app_request_duration_seconds_count"))
+        return sum(int(line.rpartition(" ")[2]) for line in counts)
+
+
+def _cpu_seconds_during(agents: dict[str, _Agent], log: Path, requests_per_second: int) -> dict[str, float]:
+    """The CPU time that each uses while requests are logged, one write each as by a server, and until they are read."""
+    begun = {name: agent.cpu_seconds() for name, agent in agents.items()}
+    start, written = time.monotonic(), 0
+    with log.open("ab", buffering=0) as server:
+        while (passed := time.monotonic() - start) < SECONDS:
+            while written < passed * requests_per_second:
+                server.write(_line(written))
+                written += 1
+            time.sleep(0.001)
+        for number in range(written, SECONDS * requests_per_second):
+            server.write(_line(number))
+    time.sleep(LAST_SECONDS)
+    return {name: agent.cpu_seconds() - begun[name] for name, agent in agents.items()}
+
+
+def _line(number: int) -> bytes:
+    microseconds = int(random.lognormvariate(11, 1))
+    return (
+        f"192.0.2.{number % 250} - - [21/Nov/2026:08:15:53 +0000] "
+        f'"GET /item?id={number} HTTP/1.1" 200 {number % 9000} "https://shop.example.org/browse?page={number % 50}" '
+        f'"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0" {microseconds}\n'
+    ).encode()
+
+
+def _sensor(log: Path) -> str:
+    text = (TELEGRAF / "sensors" / "apache_access_log.conf").read_text()
+    return text.replace("/var/log/apache2/access.log", str(log))
+
+
+def _own_way(log: Path) -> str:
+    edges = (TELEGRAF / "access_log.pl").read_text().partition("my @EDGES = qw(")[2].partition(")")[0].split()
+    return OWN_WAY.format(log=log, edges=", ".join(str(float(edge) * 1e6) for edge in edges))

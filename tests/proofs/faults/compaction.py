@@ -1,0 +1,60 @@
+"""Prometheus killed while it compacts: half a day of blocks is put before it, which it does within a minute."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.proofs.faults.stack import HurtStack
+from tools.parts import PROMETHEUS
+from tools.privileges import NOBODY
+
+HOURS = 12
+SERIES = 1000
+STEP = 60
+SAMPLES = SERIES * HOURS * 3600 // STEP
+LONGEST_WAIT = 120.0  # Prometheus looks for blocks each minute
+
+
+@contextlib.contextmanager
+def killed_amid(stack: HurtStack) -> Iterator[None]:
+    """Kill Prometheus as soon as it writes a compacted block."""
+    for block in _blocks(stack):
+        block.rename(stack.data / block.name)  # in one step, as Prometheus looks for blocks at any moment
+    deadline = time.monotonic() + LONGEST_WAIT
+    while not any(stack.data.glob("*.tmp-for-creation")):
+        if time.monotonic() > deadline:
+            raise RuntimeError("Prometheus does not compact")
+        time.sleep(0.002)
+    os.kill(stack.pid(PROMETHEUS), signal.SIGKILL)
+    yield
+
+
+def complaint(stack: HurtStack) -> str:
+    """What is wrong, unless all samples of the blocks are there."""
+    found = stack.api("query", query=f"sum(count_over_time(faults_old[{3 * HOURS}h]))")["result"]
+    count = int(found[0]["value"][1]) if found else 0
+    return f"{SAMPLES - count} of {SAMPLES} samples of the blocks are lost" if count != SAMPLES else ""
+
+
+def _blocks(stack: HurtStack) -> list[Path]:
+    """Blocks of two hours that end half a day ago, as nobody's, on the disk of the data."""
+    end = int(time.time()) // 7200 * 7200 - HOURS * 3600
+    text, blocks = stack.folder / "old.om", stack.data / "old"
+    with text.open("w") as file:
+        file.write("# TYPE faults_old gauge\n")
+        for series in range(SERIES):
+            file.writelines(f'faults_old{{n="{series}"}} 1 {at}\n' for at in range(end - HOURS * 3600, end, STEP))
+        file.write("# EOF\n")
+    promtool = stack.checkout.folder / ".stack/bin/promtool"
+    subprocess.run(
+        [promtool, "tsdb", "create-blocks-from", "openmetrics", text, blocks], check=True, capture_output=True
+    )
+    for path in (blocks, *blocks.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    return [path for path in blocks.iterdir() if path.is_dir()]

@@ -1,0 +1,185 @@
+"""Parts of a running fleet that die, are cut off, or are added, while all else goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.proofs.fleet.running import Running, metrics
+
+MOST_PENDING = 10 * (10_000 + 2 * 2_000)  # what the write queue may hold: fleet/scraping.py
+WRITTEN_SECONDS = 15  # a queue that is this close to what was appended has no backlog: it sends each 5 s
+GIVE_UP_SECONDS = 300
+_LOOK_SECONDS = 2.0
+
+KINDS = ("prometheus", "receive", "query", "rule", "alertmanager")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long each step of the proof takes, in seconds. Without `each`, parts are only killed all kinds at once."""
+
+    calm: float  # nothing but the story happens
+    down: float  # how long a killed part stays so
+    cut: float  # how long a shard is cut off from the receivers
+    settle: float  # after each step
+    each: bool
+
+
+LONG = Plan(calm=120, down=60, cut=600, settle=60, each=True)
+SHORT = Plan(calm=60, down=20, cut=60, settle=30, each=False)
+
+
+@dataclass
+class Step:
+    """One step of the proof. Times are seconds since 1970; `drained` is how long the backlog took after `repaired`.
+
+    `memory` is that of the largest Prometheus that is watched, resident, in bytes: before, at most, and after.
+    """
+
+    name: str
+    begin: float
+    repaired: float = 0
+    end: float = 0
+    drained: float | None = None
+    most_pending: float = 0
+    memory: tuple[int, int, int] = (0, 0, 0)
+    shards: tuple[int, ...] = ()  # whose Prometheus were started again, or which got hosts of others
+    moves: bool = False  # hosts from one shard to another
+
+
+class Queues:
+    """Watches the write queues of each Prometheus, and its memory, while a step goes on."""
+
+    def __init__(self, running: Running, names: Sequence[str]) -> None:
+        self._running, self._names = running, names
+        self._over = threading.Event()
+        self.most_pending, self.most_memory = 0.0, 0
+        self.before = self._memory()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def wait_until_drained(self, since: float) -> float | None:
+        """How many seconds after `since` the last queue had no backlog; None if that is never."""
+        while time.time() < since + GIVE_UP_SECONDS:
+            if all(self._lag(name) <= WRITTEN_SECONDS for name in self._names):
+                return time.time() - since
+            time.sleep(0.5)
+        return None
+
+    def close(self) -> int:
+        """Watch no more; return the memory as it is now."""
+        self._over.set()
+        self._thread.join()
+        return self._memory()
+
+    def _lag(self, name: str) -> float:
+        """Seconds from the newest sample that was appended to the newest that was sent; 0 while it writes nothing."""
+        try:
+            found = metrics(self._running.processes[name].address)
+        except OSError:
+            return float("inf")
+        if "prometheus_remote_storage_queue_highest_timestamp_seconds" not in found:
+            return 0
+        appended = found["prometheus_remote_storage_queue_highest_timestamp_seconds"]
+        sent = found.get("prometheus_remote_storage_queue_highest_sent_timestamp_seconds", 0.0)
+        return appended - sent if appended and sent else float("inf")
+
+    def _watch(self) -> None:
+        while not self._over.wait(_LOOK_SECONDS):
+            self.most_memory = max(self.most_memory, self._memory())
+            for name in self._names:
+                try:
+                    found = metrics(self._running.processes[name].address)
+                except OSError:
+                    continue
+                pending = found.get("prometheus_remote_storage_samples_pending", 0.0)
+                self.most_pending = max(self.most_pending, pending)
+
+    def _memory(self) -> int:
+        return max(self._running.processes[name].resident_bytes() for name in self._names)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a step breaks, for how many seconds, how that is repaired, and whose write queues are watched."""
+
+    name: str
+    watched: Sequence[str]
+    seconds: float
+    begin: Callable[[], None]
+    repair: Callable[[], None]
+
+
+def steps(running: Running, plan: Plan) -> Iterator[Step]:
+    """Go through the plan; each step as it ends."""
+    every = [part.name for part in running.parts("prometheus")]
+    yield _step(running, plan, Fault("nothing but the story", every, plan.calm, _nothing, _nothing))
+
+    first = {kind: running.parts(kind)[0].name for kind in KINDS}
+    for kind, name in first.items() if plan.each else ():
+        fault = Fault(f"{name} killed for {plan.down:.0f} s", every, plan.down, *_killing(running, [name]))
+        killed = _step(running, plan, fault)
+        killed.shards = (0,) if kind == "prometheus" else ()
+        yield killed
+
+    last = [running.parts(kind)[-1].name for kind in KINDS]
+    fault = Fault(f"one of each kind killed for {plan.down:.0f} s", every, plan.down, *_killing(running, last))
+    killed = _step(running, plan, fault)
+    killed.shards = (running.settings.shards - 1,)
+    yield killed
+
+    pair = [part.name for part in running.parts("prometheus") if part.shard == 0]
+    links = [running.links[name] for name in pair]
+
+    def cut() -> None:
+        for link in links:
+            link.cut()
+
+    def restore() -> None:
+        for link in links:
+            link.restore()
+
+    yield _step(
+        running, plan, Fault(f"shard 0 cut off from the receivers for {plan.cut:.0f} s", pair, plan.cut, cut, restore)
+    )
+
+    added = _step(running, plan, Fault("a shard added", every, 0, running.add_shard, _nothing))
+    added.shards, added.moves = (running.settings.shards - 1,), True
+    yield added
+
+
+def _step(running: Running, plan: Plan, fault: Fault) -> Step:
+    """Break something for its time, and wait until no backlog is left and some time more."""
+    queues = Queues(running, fault.watched)
+    step = Step(fault.name, time.time())
+    fault.begin()
+    time.sleep(fault.seconds)
+    fault.repair()
+    step.repaired = time.time()
+    step.drained = queues.wait_until_drained(step.repaired)
+    time.sleep(plan.settle)
+    after = queues.close()
+    step.most_pending, step.memory = queues.most_pending, (queues.before, queues.most_memory, after)
+    step.end = time.time()
+    return step
+
+
+def _nothing() -> None:
+    """Break nothing."""
+
+
+def _killing(running: Running, names: Sequence[str]) -> tuple[Callable[[], None], Callable[[], None]]:
+    def kill() -> None:
+        for name in names:
+            running.processes[name].kill()
+
+    def start() -> None:
+        for name in names:
+            running.processes[name].start()
+        for name in names:
+            running.processes[name].wait_until_ready()
+
+    return kill, start

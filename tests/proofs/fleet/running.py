@@ -1,0 +1,373 @@
+"""The fleet as processes of the proof's own, so that each may be killed, and one large Prometheus beside it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from fleet import FleetError, programs, rules, scraping
+from fleet.generate import generate
+from fleet.native import lacks_targets
+from fleet.parts import Part, parts, writes_to
+from fleet.settings import CHECKOUT, Settings
+from tests.proofs.fleet import phases
+from tests.proofs.fleet.hosts import SOON_SECONDS
+from tests.support.endpoints import Webhook
+
+READY_SECONDS = 180  # on a busy machine
+ORACLE = "oracle"
+_ORACLE_RULES = (
+    "rules-of-all"  # central rules as they are shipped: each file once, as a group's time depends on its path
+)
+# Samples' timestamps fall on the interval, even if a busy machine begins a scrape late by this.
+_PROMETHEUS_FLAGS = (f"--scrape.timestamp-tolerance={1000 * SOON_SECONDS:.0f}ms",)
+_BLOCK = 420  # ports, of which the fleet has 400
+# Baselines as much more often than they are shipped as all else: else some begin only minutes after what they read.
+_HISTORY = "rules/prometheus/rules/history.yml"
+_HISTORY_INTERVAL = ("interval: 4m", "interval: 40s")
+
+
+class Process:
+    """A program that can be killed, and started again as it was. `on_host` is the name its host has for it."""
+
+    def __init__(self, name: str, command: list[str], folder: Path, address: str, on_host: str = "") -> None:
+        self.name, self.address = name, address
+        command = ["setpriv", "--pdeathsig", "KILL", *command]  # last: a user namespace takes it back
+        self._command, self._folder = phases.on_host(on_host, command) if on_host else command, folder
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; it ends with this process, however that ends."""
+        with (self._folder / "log" / f"{self.name}.log").open("ab") as log:
+            self._running = subprocess.Popen(self._command, cwd=self._folder, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """SIGKILL: it can't finish anything."""
+        assert self._running is not None
+        self._running.kill()
+        self._running.wait()
+
+    def reload(self) -> None:
+        """Have it read its configuration again."""
+        assert self._running is not None
+        self._running.send_signal(signal.SIGHUP)
+
+    def stop(self) -> None:
+        """End it, at once if it doesn't within seconds."""
+        if self._running is None:
+            return
+        self._running.terminate()
+        try:
+            self._running.wait(10)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            self._running.wait()
+
+    def wait_until_ready(self) -> None:
+        """Raises FleetError with the end of its log if it ends, or isn't ready in time."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not is_ready(self.address):
+            if time.monotonic() > deadline or (self._running and self._running.poll() is not None):
+                log = (self._folder / "log" / f"{self.name}.log").read_text(errors="replace").splitlines()
+                raise FleetError("\n".join([f"{self.name} is not ready. The end of its log:", *log[-15:]]))
+            time.sleep(0.2)
+
+    def resident_bytes(self) -> int:
+        """Its resident memory; 0 if it doesn't run."""
+        assert self._running is not None
+        try:
+            status = Path(f"/proc/{self._running.pid}/status").read_text()
+        except OSError:
+            return 0
+        return next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")), 0)
+
+
+class Link:
+    """A forwarder of TCP connections to one address, which can be cut as a cable is: nothing passes or is refused."""
+
+    def __init__(self, to: str) -> None:
+        self._to = to
+        self._whole = threading.Event()
+        self._whole.set()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.bytes_passed = 0  # towards the address
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    def cut(self) -> None:
+        """Let nothing pass until `restore`."""
+        self._whole.clear()
+
+    def restore(self) -> None:
+        """Let all pass, what has waited first, as TCP sends again what was not acknowledged."""
+        self._whole.set()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._whole.set()
+        self._listening.shutdown(socket.SHUT_RDWR)  # ends accept(), which close() leaves waiting
+        self._accepting.join()
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._connect, args=(near,), daemon=True).start()
+
+    def _connect(self, near: socket.socket) -> None:
+        self._whole.wait()
+        host, port = self._to.rsplit(":", 1)
+        try:
+            far = socket.create_connection((host, int(port)), timeout=10)
+        except OSError:
+            near.close()
+            return
+        far.settimeout(None)
+        threading.Thread(target=self._pass, args=(far, near, False), daemon=True).start()
+        self._pass(near, far, True)
+
+    def _pass(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
+        try:
+            while data := source.recv(65536):
+                self._whole.wait()
+                if counted:
+                    self.bytes_passed += len(data)
+                target.sendall(data)
+        except OSError:
+            pass
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                end.close()
+
+
+class Running:
+    """A fleet whose hosts are `targets`, and the large Prometheus that watches all of them, with all rules.
+
+    `links` are those between each Prometheus of the fleet and its receiver, by the part's name. `webhook` has what the
+    fleet's Alertmanagers notify, `oracle_webhook` what the large Prometheus's does: one message per alert.
+    """
+
+    def __init__(self, settings: Settings, folder: Path, targets: Mapping[str, list[dict[str, Any]]]) -> None:
+        self.settings = replace(settings, targets=folder / "targets", first_port=_free_ports())
+        self.folder = folder
+        self.processes: dict[str, Process] = {}
+        self.links: dict[str, Link] = {}
+        self.webhook, self.oracle_webhook = Webhook(), Webhook()
+        self._targets = targets
+        self._ports = iter(range(self.settings.first_port + 400, self.settings.first_port + _BLOCK))
+        self.oracle = f"127.0.0.1:{next(self._ports)}"
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._stack.enter_context(self.webhook)
+            self._stack.enter_context(self.oracle_webhook)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            for name in ("log", "data", "targets/local"):
+                (self.folder / name).mkdir(parents=True)
+            for file in (CHECKOUT / "prometheus" / "targets").glob("*.yml"):
+                (self.folder / "targets" / file.name).write_text(yaml.safe_dump(self._targets.get(file.stem, [])))
+            self._write()
+            self._add_oracle()
+            for part in parts(self.settings):
+                self._add(part)
+            for process in self.processes.values():
+                process.start()
+            for process in self.processes.values():
+                process.wait_until_ready()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def parts(self, kind: str) -> list[Part]:
+        """The fleet's parts of a kind."""
+        return [part for part in parts(self.settings) if part.kind == kind]
+
+    def add_shard(self) -> None:
+        """A pair of Prometheus more: the others give it a part of their hosts."""
+        before = {part.name for part in parts(self.settings)}
+        self.settings = replace(self.settings, shards=self.settings.shards + 1)
+        self._write()
+        new = [part for part in parts(self.settings) if part.name not in before]
+        for part in new:
+            self._add(part)
+            self.processes[part.name].start()
+        for part in new:
+            self.processes[part.name].wait_until_ready()
+            if lacks_targets(part):
+                raise FleetError(
+                    f"{part.name} can't watch its files of targets: fs.inotify.max_user_instances is too low"
+                )
+        for name in before:
+            if name.startswith("prometheus-"):
+                self.processes[name].reload()
+
+    def _write(self) -> None:
+        generate(self.settings, self.folder)
+        history = self.folder / _HISTORY
+        shipped = history.read_text()
+        if shipped.count(_HISTORY_INTERVAL[0]) != 1:
+            raise FleetError(f"{_HISTORY} has no group whose {_HISTORY_INTERVAL[0]}")
+        history.write_text(shipped.replace(*_HISTORY_INTERVAL))
+        for part in parts(self.settings):
+            if part.kind != "prometheus":
+                continue
+            assert part.shard is not None
+            if part.name not in self.links:
+                link = Link(writes_to(self.settings, part.shard, part.replica).write)
+                self._stack.callback(link.close)
+                self.links[part.name] = link
+            file = self.folder / "prometheus" / f"{part.name}.yml"
+            config = yaml.safe_load(file.read_text())
+            config["remote_write"][0]["url"] = f"http://{self.links[part.name].address}/api/v1/receive"
+            file.write_text(yaml.safe_dump(config, sort_keys=False))
+        self._notify("alerts/alertmanager.yml", "alerts/alertmanager.yml", self.webhook)
+
+    def _notify(self, shipped: str, file: str, webhook: Webhook) -> None:
+        """Have every alert notified by a message of its own."""
+        config = yaml.safe_load((CHECKOUT / shipped).read_text())
+        for receiver in config["receivers"]:
+            if receiver["name"] in ("page", "ticket"):
+                receiver["webhook_configs"] = [{"url": webhook.url, "send_resolved": True}]
+        routes = [config["route"]]
+        for route in routes:  # grows while it is iterated over
+            routes += route.get("routes", [])
+            route["group_by"] = ["..."]
+        (self.folder / file).write_text(yaml.safe_dump(config))
+
+    def _add(self, part: Part) -> None:
+        more = _PROMETHEUS_FLAGS if part.kind == "prometheus" else ()
+        (self.folder / part.data).mkdir(parents=True, exist_ok=True)
+        command = [*part.starter, str(programs.path(part.program)), *part.arguments, *more]
+        host = ""
+        if part.kind == "prometheus":
+            host = phases.host_name(scraping.external_labels(part), phases.seed(ORACLE, {}))
+        self._run(Process(part.name, command, self.folder, part.address, host))
+
+    def _run(self, process: Process) -> None:
+        self.processes[process.name] = process
+        self._stack.callback(process.stop)
+
+    def _add_oracle(self) -> None:
+        """The shipped prometheus.yml, in the fleet's folder so that groups of rules are evaluated at the same times."""
+        config = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
+        config["global"] = yaml.safe_load((self.folder / "prometheus/prometheus-0-a.yml").read_text())["global"]
+        del config["global"]["external_labels"]
+        for file in rules.CENTRAL:
+            place = self.folder / _ORACLE_RULES / file.name
+            place.parent.mkdir(exist_ok=True)
+            shutil.copy2(file, place)
+        config["rule_files"] = [*(f"rules/{pattern}" for pattern in rules.patterns()), f"{_ORACLE_RULES}/*.yml"]
+        notifier = f"127.0.0.1:{next(self._ports)}"
+        config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [notifier]}]}]}
+        for job in config["scrape_configs"]:
+            # A target is due by all its labels, and shards' targets keep the one that they are chosen by.
+            job.setdefault("relabel_configs", []).append(scraping.BUCKET)
+            if job["job_name"] in ("prometheus", "alertmanager"):
+                job["static_configs"] = []
+            else:
+                job.pop("static_configs", None)
+        (self.folder / f"{ORACLE}.yml").write_text(yaml.safe_dump(config, sort_keys=False))
+        self._notify("alerts/alertmanager.yml", "alerts/oracle.yml", self.oracle_webhook)
+        alertmanager = [
+            *(str(programs.path("alertmanager")), "--config.file=alerts/oracle.yml", "--cluster.listen-address="),
+            *(f"--storage.path=data/{ORACLE}-alertmanager", f"--web.listen-address={notifier}"),
+        ]
+        self._run(Process(f"{ORACLE}-alertmanager", alertmanager, self.folder, notifier))
+        prometheus = [
+            *(str(programs.path("prometheus")), f"--config.file={ORACLE}.yml", f"--storage.tsdb.path=data/{ORACLE}"),
+            *(f"--web.listen-address={self.oracle}", "--rules.alert.for-grace-period=1m"),
+            *("--enable-feature=concurrent-rule-eval", *_PROMETHEUS_FLAGS),
+        ]
+        self._run(Process(ORACLE, prometheus, self.folder, self.oracle, ORACLE))
+
+
+def query(address: str, expr: str) -> list[dict[str, Any]]:
+    """The instant vector now, as the API gives it; raises FleetError if the API refuses, OSError if nothing answers."""
+    return list(_ask(address, "query", {"query": expr}))
+
+
+def query_range(address: str, expr: str, begin: float, end: float, step: float) -> Iterator[dict[str, Any]]:
+    """The series of a range query, `[{"metric": {...}, "values": [[time, "number"], ...]}]`; errors as for `query`."""
+    parameters = {"query": expr, "start": repr(begin), "end": repr(end), "step": str(step), "partial_response": "false"}
+    yield from _ask(address, "query_range", parameters)
+
+
+def api(address: str, path: str) -> Any:
+    """What an API answers below /api/v1/, whatever it is; raises OSError."""
+    return json.loads(_get(address, f"/api/v1/{path}"))
+
+
+def metrics(address: str) -> dict[str, float]:
+    """The largest value of each metric on a part's own page, whatever its labels; raises OSError."""
+    found: dict[str, float] = {}
+    for line in _get(address, "/metrics").decode().splitlines():
+        if not line.startswith("#"):
+            series, value = line.rsplit(" ", 1)
+            name = series.partition("{")[0]
+            found[name] = max(found.get(name, float("-inf")), float(value))
+    return found
+
+
+def is_ready(address: str) -> bool:
+    """Whether what listens there answers that it is ready."""
+    try:
+        _get(address, "/-/ready")
+    except (OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def _ask(address: str, what: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
+    answer = api(address, f"{what}?{urllib.parse.urlencode(parameters)}")
+    if answer["status"] != "success" or answer.get("warnings"):
+        raise FleetError(f"{address}: {parameters}: {answer.get('error') or answer.get('warnings')}")
+    result: list[dict[str, Any]] = answer["data"]["result"]
+    return result
+
+
+def _get(address: str, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def _free_ports() -> int:
+    """The first of a block of ports that nothing listens on; raises FleetError."""
+    for first in range(20_000, 24_000 - _BLOCK, _BLOCK):
+        with ExitStack() as probes:
+            try:
+                for port in range(first, first + _BLOCK):
+                    probe = probes.enter_context(socket.socket())
+                    probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise FleetError("no block of free ports from 20000 to 24000")

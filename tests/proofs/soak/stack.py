@@ -1,0 +1,139 @@
+"""The stack as `make up` starts it, in a copy of this checkout, and beside it exporters for the simulated hosts.
+
+What differs: everything is scraped each second; and Prometheus writes a block each five minutes instead of two hours,
+and keeps it for fifteen minutes instead of thirty days. So a run has many of its compactions, at which it frees the
+series of guests that have ended, and the number of blocks is soon as constant as it is after a month.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.proofs.soak.guests import Host
+from tests.stack.conftest import Checkout
+from tests.support.ports import free_port
+from tests.support.waiting import wait_for
+
+BLOCK = "5m"
+RETENTION = "15m"
+_START_SECONDS = 60
+
+
+class Stack:
+    """The running stack: its processes by name, and what its Prometheus answers."""
+
+    def __init__(self, checkout: Checkout, exporters: dict[str, int]) -> None:
+        self._checkout = checkout
+        self._exporters = exporters
+        self.logs = [checkout.folder / ".stack/log", checkout.folder.parent / "exporters"]
+
+    def processes(self) -> dict[str, int]:
+        """Return pid by name: supervisord, its parts, and the exporters of the simulated hosts."""
+        named = {_name(command): pid for pid, command in self._checkout.processes().items()}
+        return {**named, **self._exporters}
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return Prometheus's answer to an instant query."""
+        return self._checkout.query(expression)
+
+    def status(self) -> str:
+        """Return what `make status` says."""
+        return self._checkout.make("status").stdout
+
+
+def _name(command: str) -> str:
+    """Return a short name of a process in the checkout, from its command line."""
+    words = command.split()
+    modules = [word for word in words if word.startswith(("virtscope.", "tools."))]
+    return next(iter(modules), "supervisord" if "supervisord" in command else Path(words[0]).name)
+
+
+@contextlib.contextmanager
+def running(folder: Path, hosts: Mapping[str, Host], real: list[str]) -> Iterator[Stack]:
+    """Start it all; `real` are the cgroups that perf-exporter counts one by one. What doesn't start raises."""
+    checkout = Checkout(folder / "checkout")
+    _each_second(checkout)
+    logs = folder / "exporters"
+    logs.mkdir()
+    with contextlib.ExitStack() as at_end:
+        pids = {}
+        targets: dict[str, list[dict[str, Any]]] = {}
+        for host, (job, package, platform) in _WATCHED.items():
+            pids[f"{job}-exporter of {host}"] = at_end.enter_context(
+                _exporter(package, hosts[host].flags, hosts[host].environment, logs / host, port := free_port())
+            )
+            targets.setdefault(job, []).append(_target(port, host, platform))
+        if real:
+            flags = [f"--cgroup.include={path}" for path in real]
+            pids["perf-exporter of the real guests"] = at_end.enter_context(
+                _exporter("perf", flags, {}, logs / "real", port := free_port())
+            )
+            targets["perf"] = [_target(port, "real", "cgroup")]
+        for job, entries in targets.items():
+            (checkout.folder / f"prometheus/targets/{job}.yml").write_text(json.dumps(entries))  # JSON is YAML
+        at_end.callback(checkout.kill_all)
+        at_end.callback(checkout.make, "down")
+        up = checkout.make("up")
+        if up.returncode:
+            raise RuntimeError(up.stdout)
+        wanted = [entry["labels"]["host"] for entries in targets.values() for entry in entries]
+        wait_for(lambda: len(checkout.query(f"up{{host=~'{'|'.join(wanted)}'}} == 1")) == len(wanted))
+        yield Stack(checkout, pids)
+
+
+_WATCHED = {
+    "domains": ("xentop", "xen", "xen"),
+    "text": ("xentop", "xen", "xen"),
+    "containers": ("vestat", "openvz", "openvz"),
+}  # by host: the job, the exporter's package, the platform
+
+
+def _each_second(checkout: Checkout) -> None:
+    for path, was, becomes in (
+        ("prometheus/prometheus.yml", "\n  scrape_interval: 5s\n", "\n  scrape_interval: 1s\n"),
+        ("prometheus/prometheus.yml", "\n  scrape_timeout: 4s ", "\n  scrape_timeout: 1s "),
+        (
+            "tools/supervisord.conf",
+            "    --storage.tsdb.retention.time=30d\n",
+            f"    --storage.tsdb.retention.time={RETENTION}\n{_blocks('min')}{_blocks('max')}",
+        ),
+    ):
+        file = checkout.folder / path
+        text = file.read_text()
+        if text.count(was) != 1:
+            raise RuntimeError(f"{path} has not one line {was.strip()!r}")
+        file.write_text(text.replace(was, becomes))
+
+
+def _blocks(which: str) -> str:
+    return f"    --storage.tsdb.{which}-block-duration={BLOCK}\n"
+
+
+def _target(port: int, host: str, platform: str) -> dict[str, Any]:
+    return {"targets": [f"127.0.0.1:{port}"], "labels": {"host": host, "platform": platform}}
+
+
+@contextlib.contextmanager
+def _exporter(package: str, flags: list[str], environment: dict[str, str], log: Path, port: int) -> Iterator[int]:
+    command = [sys.executable, "-m", f"virtscope.{package}", f"--web.listen-address=127.0.0.1:{port}", *flags]
+    exporters = Path(__file__).resolve().parents[3] / "exporters"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(command, cwd=exporters, env={**os.environ, **environment}, stderr=stderr)
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while "listening" not in log.read_text():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"virtscope.{package} does not start: {log.read_text()}")
+            time.sleep(0.1)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,124 @@
+"""Inject neighbours, and compare who is named with who it was: `make truth`, SEED=1 EPISODES=108.
+
+An interrupted run goes on where it stopped. Exit status 0: all bars hold; 1: one is missed; 2: it can't be tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab import LabError
+from lab.cgroups import mounted
+from tests.kvm.guests import GuestError
+from tests.proofs.truth import CHECKOUT, episodes, guests, table
+from tests.proofs.truth.chain import LIMIT, WINDOW, Chain, NoWaitsError
+from tests.proofs.truth.episodes import Episode
+from tests.proofs.truth.injection import Injection, Machine, WorkerError, build
+from tests.proofs.truth.judgement import Observed, as_document, bars, from_document, judge
+from tools import programs
+from tools.go_programs import GoProgramsError
+from tools.programs import ProgramsError
+
+RESULTS = CHECKOUT / ".stack" / "truth"
+UNTRIED = 2  # exit status
+
+
+class Untried(Exception):
+    """It can't be tried on this machine; the message says what to do."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.truth", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--episodes", type=int, default=episodes.ALL, metavar="NUMBER")
+    parser.add_argument("--short", action="store_true", help="four episodes, without guests, in three minutes")
+    given = parser.parse_args()
+    plan = episodes.short(given.seed) if given.short else episodes.plan(given.seed, given.episodes)
+    left_out = []
+    if (reason := guests.why_not_here()) and any(each.guests for each in plan):
+        plan = [each for each in plan if not each.guests]
+        left_out.append(f"Without KVM guests: {reason}.")
+    results = RESULTS / f"{given.seed}-{len(plan)}.jsonl"
+    if given.short:
+        results.unlink(missing_ok=True)
+    try:
+        observed = run(plan, results)
+    except (Untried, NoWaitsError, LabError, GuestError, WorkerError, ProgramsError, GoProgramsError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UNTRIED
+    except KeyboardInterrupt:
+        print("Interrupted; the same command goes on where it stopped.", file=sys.stderr)
+        return 130
+    judgement = judge(observed, LIMIT)
+    if strange := len(observed) - len(judgement.episodes):
+        left_out.append(f"{strange} episodes don't count: other virtual servers of this machine were in the way.")
+    text = table.text(judgement, WINDOW, left_out)
+    results.with_suffix(".md").write_text(f"{text}\n")
+    print(f"\n{text}\n\nAlso in {results.with_suffix('.md').relative_to(CHECKOUT)}")
+    return 0 if table.holds(bars(judgement)) else 1
+
+
+def run(plan: Sequence[Episode], results: Path) -> list[Observed]:
+    """What came of each episode; `results` has those that are over, and a complete run starts over.
+
+    Raises `Untried`, `NoWaitsError`, and what is wrong with cgroups, guests, loads and programs.
+    """
+    if os.geteuid() != 0:
+        raise Untried("only root may load the program that counts waits, and make cgroups: use sudo")
+    cpus = sorted(os.sched_getaffinity(0))[-2:]
+    if len(cpus) < 2:
+        raise Untried("it needs two CPUs: one for the victims, one for who is not in their way")
+    programs.path("prometheus")  # says why, if it can't be had
+    observed = finished(plan, results)
+    left = plan[len(observed) :]
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="truth-") as name, contextlib.ExitStack() as ending:
+        folder = Path(name)
+        worker = build(folder)
+        domains = {}
+        if any(each.guests for each in left):
+            domains = ending.enter_context(guests.paused(folder / "guests", cpus[episodes.VICTIMS]))
+        chain = ending.enter_context(Chain(folder, guests=bool(domains)))
+        machine = Machine(worker, cpus, mounted(), domains)
+        file = ending.enter_context(results.open("a" if observed else "w"))
+        injections = [Injection(episode, machine) for episode in left]
+        for injection in injections[:1]:
+            ending.callback(injection.remove)
+            injection.make()
+        for injection, following in zip(injections, [*injections[1:], None], strict=True):
+            if following:  # one ahead
+                ending.callback(following.remove)
+                following.make()
+            found = injection.carry_out(chain)
+            injection.remove()
+            observed.append(found)
+            file.write(f"{json.dumps(as_document(found))}\n")
+            file.flush()
+            print(table.line(found, LIMIT), flush=True)
+    return observed
+
+
+def finished(plan: Sequence[Episode], results: Path) -> list[Observed]:
+    """The episodes of this very plan that are over; none if all are, or if the file has others."""
+    try:
+        found = [from_document(json.loads(line)) for line in results.read_text().splitlines()]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError):  # its last line may have been cut off
+        print(f"{results} is damaged: starting over", file=sys.stderr)
+        return []
+    same = [(each.number, each.kind, each.to_name) for each in found] == [
+        (each.number, each.kind, each.to_name) for each in plan[: len(found)]
+    ]
+    return found if same and len(found) < len(plan) else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""The chain from the kernel to the name: exporters, and a Prometheus with the project's rules, scraping each 5 s.
+
+Everything is as users run it but for two things. The rates of waiting are taken over `WINDOW` seconds in place of a
+minute, and there is an application more, with a file of objectives of its own: its virtual servers are the victims.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+from alerts.generator import objective_rules
+from alerts.generator.application import read_application
+from alerts.generator.rule_file import render
+from lab.children import Child
+from tests.e2e.running_exporter import RunningExporter
+from tests.support import Prometheus
+from tests.support.endpoints import Group
+from tests.support.pages import Page
+from tests.support.ports import free_port
+from tools import go_programs
+
+HOST = "truth"
+PREFIX = "truth-"  # of the names of all applications and virtual servers
+SCRAPE = 5  # seconds
+WINDOW = 15  # seconds
+LIMIT = 2.0 * SCRAPE + WINDOW
+"""Seconds in which a culprit is to be named."""
+_READY_SECONDS = 90
+_OBJECTIVES = f"""\
+app: {PREFIX}.+
+about: The victims of `make truth`.
+tiers:
+  web: (?:virtscope/)?{{app}}-web
+objectives:
+  availability: {{share: 0.999}}
+low_traffic: 0.2
+"""
+
+
+class NoWaitsError(Exception):
+    """This machine's waits can't be counted; the message is the exporter's own."""
+
+
+class Chain:
+    """It runs while the block lasts; raises `NoWaitsError` if the exporter counts no waits here."""
+
+    def __init__(self, folder: Path, *, guests: bool) -> None:
+        """`folder`: for logs and data. `guests`: KVM guests are watched too."""
+        self._folder = folder
+        self._guests = guests
+        self._ending = contextlib.ExitStack()
+        self._sched = ""  # the exporter's address
+        self._prometheus: Prometheus
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as ending:
+            self._sched = self._exporter(ending, "sched")
+            if reason := why_absent(Page.of(self._sched)):
+                raise NoWaitsError(reason)
+            platform = "kvm" if self._guests else "base"
+            targets = {"sched": [_group(self._sched, platform)], "cadvisor": [_group(self._cadvisor(ending), "cgroup")]}
+            if self._guests:
+                targets["kvm"] = [_group(self._exporter(ending, "kvm", "--libvirt.interval=0"), "kvm")]
+            self._prometheus = Prometheus(self._folder, targets, interval=f"{SCRAPE}s")
+            rules = self._prometheus.folder / "prometheus/rules/waits.yml"
+            rules.write_text(scaled(rules.read_text()))
+            application = read_application(_OBJECTIVES, "alerts/objectives/truth.yml")
+            generated = render(objective_rules.groups(application), "The victims.")
+            (self._prometheus.folder / "alerts/generated/truth.yml").write_text(generated)
+            ending.enter_context(self._prometheus)
+            self._ending = ending.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.close()
+
+    def await_application(self, app: str) -> None:
+        """Return once the rules know its virtual server."""
+        self._prometheus.wait_for(f'vserver:app:info{{host="{HOST}", app="{app}"}}', _READY_SECONDS)
+
+    def named(self, app: str, since: float) -> list[tuple[float, str]]:
+        """Who is named to this application: Unix time and virtual server of each evaluation since then."""
+        seconds = math.ceil(time.time() - since)
+        found = self._prometheus.query(f'app:neighbour:ratio{{host="{HOST}", app="{app}"}}[{seconds}s]')
+        return [(at, series["metric"]["by"]) for series in found for at, _ratio in series["values"] if at >= since]
+
+    def charged(self, cgroup: str) -> float:
+        """Seconds of this cgroup's waiting that the exporter has charged so far, to whomever."""
+        return sum(sample.value for sample in Page.of(self._sched).all("sched_wait_seconds_total", cgroup=cgroup))
+
+    def _exporter(self, ending: contextlib.ExitStack, name: str, *flags: str) -> str:
+        folder = self._folder / name
+        folder.mkdir()
+        return ending.enter_context(RunningExporter(folder, *flags, package=f"virtscope.{name}")).address
+
+    def _cadvisor(self, ending: contextlib.ExitStack) -> str:
+        """As lab.sensors has it, and a libvirt host's guests are among its containers."""
+        port = free_port()
+        command: list[str | Path] = [
+            *(go_programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={port}"),
+            "--raw_cgroup_prefix_whitelist=/virtscope/,/machine.slice/",
+            *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
+        ]
+        cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        ending.callback(Child("cAdvisor", command, log=self._folder / "cadvisor.log", cpus=cpus).stop)
+        return f"127.0.0.1:{port}"
+
+
+def why_absent(page: Page) -> str:
+    """Why the exporter counts no waits on this machine; empty if it does."""
+    details = [sample.labels["detail"] for sample in page.all("sched_source_info")]
+    return next((detail.removeprefix("absent: ") for detail in details if detail.startswith("absent: ")), "")
+
+
+def scaled(rules: str) -> str:
+    """The rules with rates over `WINDOW` seconds in place of a minute; raises `ValueError` if they are others."""
+    for minute, window in {"[1m]": f"[{WINDOW}s]", "offset 1m": f"offset {WINDOW}s", "/ 60\n": f"/ {WINDOW}\n"}.items():
+        if minute not in rules:
+            raise ValueError(
+                f"prometheus/rules/waits.yml has no {minute.strip()!r}: update tests/proofs/truth/chain.py"
+            )
+        rules = rules.replace(minute, window)
+    return rules
+
+
+def _group(address: str, platform: str) -> Group:
+    return {"targets": [address], "labels": {"host": HOST, "platform": platform}}

@@ -1,0 +1,87 @@
+"""Two KVM guests as libvirt starts them: command line and cgroup are those of its domains. One of tests/kvm's each.
+
+They are paused but for the episodes in which they are wanted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.cgroups import mounted
+from tests.kvm import guests
+from tests.kvm.guests import BURN, Guest, duty
+from tests.proofs.truth.chain import PREFIX
+from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, GUESTS_TENTHS
+
+_LIBVIRTS_OWN = ("-object", "secret,id=masterKey0,format=raw,data=none")  # every domain of libvirt's has such a key
+
+
+class Domain:
+    """One of them; `cgroup` is its path."""
+
+    def __init__(self, guest: Guest, cgroup: str) -> None:
+        self._guest = guest
+        self.cgroup = cgroup
+
+    @property
+    def pid(self) -> int:
+        """QEMU's."""
+        return self._guest.pid
+
+    def pause(self) -> None:
+        """Its clock stands still, too."""
+        self._guest.ask("stop")
+
+    def go_on(self) -> None:
+        self._guest.ask("cont")
+
+
+def why_not_here() -> str | None:
+    """Why guests can't run on this machine, and what to do about it; None if they can."""
+    return guests.why_not_here()
+
+
+@contextlib.contextmanager
+def paused(folder: Path, cpu: int) -> Iterator[dict[str, Domain]]:
+    """Both, on this CPU: the victim, and one that computes all the time. Raises `GuestError`."""
+    hierarchies = mounted()
+    root = hierarchies.by_controller.get("cpu", hierarchies.unified)
+    assert root is not None  # one of them exists: see parse_mounts
+    names = {GUEST: f"{PREFIX}{GUEST}-web", BUSY_GUEST: f"{PREFIX}{BUSY_GUEST}"}
+    loads = {GUEST: duty(GUESTS_TENTHS), BUSY_GUEST: BURN}
+    with contextlib.ExitStack() as ending:
+        wanted: dict[str, dict[str, object]] = {}
+        cgroups: dict[str, str] = {}
+        for number, (guest, name) in enumerate(names.items()):
+            # Libvirt's number of the domain is in the names of the cgroup and of the folder.
+            domain = 10 * os.getpid() + number
+            escaped = name.replace("-", r"\x2d")
+            scope = rf"machine-qemu\x2d{domain}\x2d{escaped}.scope"
+            (root / "machine.slice" / scope).mkdir(parents=True)
+            ending.callback(_remove, root / "machine.slice" / scope)
+            cgroups[f"domain-{domain}-{guest}"] = f"/machine.slice/{scope}"
+            wanted[f"domain-{domain}-{guest}"] = {
+                "name": name,
+                "load": loads[guest],
+                "cpu": cpu,
+                "cgroup": root / "machine.slice" / scope,
+                "vcpus": 1,
+                "options": _LIBVIRTS_OWN,
+            }
+        running = ending.enter_context(guests.running(wanted, folder))
+        found = {
+            guest: Domain(running[domain], cgroup)
+            for guest, (domain, cgroup) in zip(names, cgroups.items(), strict=True)
+        }
+        for each in found.values():
+            each.pause()
+        yield found
+
+
+def _remove(scope: Path) -> None:
+    scope.rmdir()
+    with contextlib.suppress(OSError):  # others are in it
+        scope.parent.rmdir()
