@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md: every metric of every exporter, with type, labels and meaning, as the exporters emit them.
+"""Writes docs/metrics.md: every metric of every exporter, with labels and meaning, as the exporters emit them.
 
 The source is tests/golden/: pages that tests compare with what the exporters write, so the reference can't say anything
 else. `make docs` writes it, and a test finds it out of date.
@@ -21,8 +21,8 @@ REFERENCE = ROOT / "docs/metrics.md"
 HEAD = """\
 # Metrics
 
-Every metric of the exporters, as they write them; this page is generated from that (`make docs`). Which source or
-kernel gives what, and what is missing where, is on each exporter's own page.
+Every metric of the exporters, generated from their output by `make docs`. `_total` marks counters and `_info` info
+metrics; all others are gauges. Each exporter's page says where values are missing.
 """
 
 EVERY = ("every_", "process_")
@@ -44,10 +44,10 @@ def reference() -> str:
         sections.append(f"\n## [{exporter}-exporter]({exporter}-exporter.md)\n\n" + _table(of_exporter))
     over_ssh = [family for name, family in families.items() if name.startswith(f"{OVER_SSH}_")]
     sections.append(
-        "\n## [ssh-exporter](agentless.md)\n\nOf its own; of hosts those of their exporters.\n\n" + _table(over_ssh)
+        "\n## [ssh-exporter](agentless.md)\n\nIts own metrics; those of hosts are above.\n\n" + _table(over_ssh)
     )
     names = ", ".join(f"`{exporter}`" for exporter in PROGRAMS)
-    sections.append(f"\n## Every exporter of itself\n\n`NAME` is the exporter's: {names}.\n\n" + _table(of_every))
+    sections.append(f"\n## Every exporter\n\n`NAME` is the exporter's: {names}.\n\n" + _table(of_every))
     return "".join(sections)
 
 
@@ -61,12 +61,8 @@ def _families() -> dict[str, Metric]:
 
 
 def _table(families: Iterable[Metric]) -> str:
-    rows = [
-        f"| `{_name(family)}` | {'info' if family.name.endswith('_info') else family.type} | {_labels(family)} "
-        f"| {family.documentation} |\n"
-        for family in families
-    ]
-    return "| metric | type | labels | meaning |\n|---|---|---|---|\n" + "".join(rows)
+    rows = [f"| `{_name(family)}` | {_labels(family)} | {family.documentation} |\n" for family in families]
+    return "| metric | labels | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
 def _name(family: Metric) -> str:
