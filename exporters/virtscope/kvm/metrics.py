@@ -41,24 +41,24 @@ from virtscope.toolkit.families import Definition, Labels, info, series
 STATES = ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 
 HOST: list[Definition[Host]] = [
-    Definition("kvm_host_cpus", "CPUs of the host that are online.", lambda host: host.cpus),
+    Definition("kvm_host_cpus", "Online CPUs of the host.", lambda host: host.cpus),
     Definition(
         "kvm_host_cpu_seconds_total",
-        "CPU time used on the host by guests and all else, in seconds.",
+        "CPU time used on the host, in seconds, guests included.",
         lambda host: host.cpu_seconds,
     ),
     Definition(
         "kvm_host_guest_seconds_total",
-        "CPU time of the host in which guests' own code ran, in seconds; absent where the kernel can't tell.",
+        "Guest time of all guests of the host, in seconds; absent if the kernel doesn't count it.",
         lambda host: host.guest_seconds,
     ),
-    Definition("kvm_host_guests", "Guests that run on the host.", lambda host: len(host.guests)),
+    Definition("kvm_host_guests", "Running guests.", lambda host: len(host.guests)),
 ]
 
 GUEST: list[Definition[Guest]] = [
     Definition(
         "kvm_guest_start_time_seconds",
-        "When the guest's process was started, as Unix time in seconds.",
+        "Start of the guest's process, as Unix time in seconds.",
         lambda guest: guest.start_time,
     ),
     Definition(
