@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md: every metric of every exporter, with type, labels and meaning, as the exporters emit them.
+"""Writes docs/metrics.md: every metric of every exporter, with labels and meaning, as the exporters emit them.
 
 The source is tests/golden/: pages that tests compare with what the exporters write, so the reference can't say anything
 else. `make docs` writes it, and a test finds it out of date.
@@ -6,7 +6,7 @@ else. `make docs` writes it, and a test finds it out of date.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from prometheus_client import Metric
@@ -21,11 +21,18 @@ REFERENCE = ROOT / "docs/metrics.md"
 HEAD = """\
 # Metrics
 
-Every metric of the exporters, as they write them; this page is generated from that (`make docs`). Which source or
-kernel gives what, and what is missing where, is on each exporter's own page.
+Every metric of the exporters, generated from their output by `make docs`. `_total` marks counters and `_info` info
+metrics; all others are gauges. Each exporter's page says where values are missing.
 """
 
-EVERY = ("every_", "process_")
+EVERY = "every_"
+
+# What has metrics of its own, and the labels that all of them have; the table lists the others.
+OF_EACH = {
+    "xentop": ("domain", ("domid", "domain")),
+    "kvm": ("guest", ("guest", "pid")),
+    "vestat": ("container", ("ctid",)),
+}
 
 VARIES = "VARIES"  # what golden pages have for a value that is another in each run
 
@@ -41,13 +48,18 @@ def reference() -> str:
         of_exporter = [
             family for name, family in families.items() if name.startswith(prefixes(exporter)) and name not in repeated
         ]
-        sections.append(f"\n## [{exporter}-exporter]({exporter}-exporter.md)\n\n" + _table(of_exporter))
+        what, shared = OF_EACH.get(exporter, ("", ()))
+        labels = " and ".join(f"`{label}`" for label in shared)
+        note = f"Metrics of a {what} also have {labels}.\n\n" if what else ""
+        sections.append(f"\n## [{exporter}-exporter]({exporter}-exporter.md)\n\n" + note + _table(of_exporter, shared))
     over_ssh = [family for name, family in families.items() if name.startswith(f"{OVER_SSH}_")]
     sections.append(
-        "\n## [ssh-exporter](agentless.md)\n\nOf its own; of hosts those of their exporters.\n\n" + _table(over_ssh)
+        "\n## [ssh-exporter](agentless.md)\n\nIts own metrics; those of hosts are above.\n\n" + _table(over_ssh)
     )
     names = ", ".join(f"`{exporter}`" for exporter in PROGRAMS)
-    sections.append(f"\n## Every exporter of itself\n\n`NAME` is the exporter's: {names}.\n\n" + _table(of_every))
+    sections.append(
+        f"\n## Every exporter\n\n`NAME` is the exporter's: {names}. Each also has `process_*`.\n\n" + _table(of_every)
+    )
     return "".join(sections)
 
 
@@ -60,13 +72,9 @@ def _families() -> dict[str, Metric]:
     return dict(sorted(merged.items()))
 
 
-def _table(families: Iterable[Metric]) -> str:
-    rows = [
-        f"| `{_name(family)}` | {'info' if family.name.endswith('_info') else family.type} | {_labels(family)} "
-        f"| {family.documentation} |\n"
-        for family in families
-    ]
-    return "| metric | type | labels | meaning |\n|---|---|---|---|\n" + "".join(rows)
+def _table(families: Iterable[Metric], shared: Collection[str] = ()) -> str:
+    rows = [f"| `{_name(family)}` | {_labels(family, shared)} | {family.documentation} |\n" for family in families]
+    return "| metric | labels | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
 def _name(family: Metric) -> str:
@@ -74,8 +82,8 @@ def _name(family: Metric) -> str:
     return f"{name}_total" if family.type == "counter" else name
 
 
-def _labels(family: Metric) -> str:
-    names = dict.fromkeys(label for sample in family.samples for label in sample.labels)
+def _labels(family: Metric, shared: Collection[str]) -> str:
+    names = dict.fromkeys(label for sample in family.samples for label in sample.labels if label not in shared)
     return " ".join(f"`{name}`" for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/vocabulary.md: a row per record, with its labels, unit, meaning and where it is defined.
+"""Writes the tables of docs/vocabulary.md: a row per record, with its labels, unit, meaning and platforms.
 
 Labels, units and meanings come from prometheus/vocabulary.yml, the rest from the rules. The page's prose is written by
 hand; what is between two marks is not. `make docs` writes it, and a test fails if it is out of date.
@@ -24,6 +24,7 @@ RULE_FILES = (
     "alerts/rules/*.yml",
     "alerts/generated/auction.yml",
 )
+PLATFORMS = frozenset({"base", "cgroup", "kvm", "openvz", "xen"})  # a file of rules begins with its platform
 RECORD_NAME = re.compile(r"\b[a-z]+(?::\w+){2}\b")
 
 
@@ -109,23 +110,20 @@ def _replaced(page: str, part: str, text: str) -> str:
 
 
 def _table(records: list[Record]) -> str:
-    more = any(record.more for record in records)
-    titles = ["record", *(["more labels"] if more else []), "unit", "meaning", "defined in"]
+    more, platforms = any(record.more for record in records), any(_platforms(record) for record in records)
+    titles = ["record", *(["more labels"] if more else []), "unit", "meaning", *(["platforms"] if platforms else [])]
     rows = [titles, ["---"] * len(titles)]
     for record in records:
         labels = [" ".join(f"`{label}`" for label in record.more)] if more else []
-        rows.append([f"`{record.name}`", *labels, record.unit, record.meaning, _definitions(record)])
+        where = [_platforms(record)] if platforms else []
+        rows.append([f"`{record.name}`", *labels, record.unit, record.meaning, *where])
     return "".join("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in row) + "|\n" for row in rows)
 
 
-def _definitions(record: Record) -> str:
-    """Return links to the files that record it; a file is named as the platform that it is for."""
-    files = dict.fromkeys(rule.file for rule in rules() if rule.name == record.name and not rule.is_alert)
-    return " ".join(f"[{_title(file)}](../{file})" for file in files)
-
-
-def _title(file: Path) -> str:
-    return "objectives" if file.parts[0] == "alerts" else file.stem
+def _platforms(record: Record) -> str:
+    """Return the platforms whose rule files record it; nothing if it is computed from other records."""
+    files = {rule.file.stem.partition("_")[0] for rule in rules() if rule.name == record.name and not rule.is_alert}
+    return "all" if files >= PLATFORMS else " ".join(f"`{platform}`" for platform in sorted(files & PLATFORMS))
 
 
 if __name__ == "__main__":

@@ -326,9 +326,7 @@ def joined(guests: Sequence[Guest], answer: Answer) -> tuple[Guest, ...]:
 
 def families(answer: Answer) -> list[Metric]:
     """Return what belongs to no guest."""
-    return [
-        gauge("kvm_libvirt_refused_lines", "Lines of what virsh domstats printed that were malformed.", answer.refused)
-    ]
+    return [gauge("kvm_libvirt_refused_lines", "Malformed lines of virsh domstats.", answer.refused)]
 
 
 class Libvirt:

@@ -41,64 +41,63 @@ from virtscope.toolkit.families import Definition, Labels, info, series
 STATES = ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 
 HOST: list[Definition[Host]] = [
-    Definition("kvm_host_cpus", "CPUs of the host that are online.", lambda host: host.cpus),
+    Definition("kvm_host_cpus", "Online CPUs of the host.", lambda host: host.cpus),
     Definition(
         "kvm_host_cpu_seconds_total",
-        "CPU time used on the host by guests and all else, in seconds.",
+        "CPU time used on the host, in seconds, guests included.",
         lambda host: host.cpu_seconds,
     ),
     Definition(
         "kvm_host_guest_seconds_total",
-        "CPU time of the host in which guests' own code ran, in seconds; absent where the kernel can't tell.",
+        "Guest time of all guests of the host, in seconds; absent if the kernel doesn't count it.",
         lambda host: host.guest_seconds,
     ),
-    Definition("kvm_host_guests", "Guests that run on the host.", lambda host: len(host.guests)),
+    Definition("kvm_host_guests", "Running guests.", lambda host: len(host.guests)),
 ]
 
 GUEST: list[Definition[Guest]] = [
     Definition(
         "kvm_guest_start_time_seconds",
-        "When the guest's process was started, as Unix time in seconds.",
+        "Start of the guest's process, as Unix time in seconds.",
         lambda guest: guest.start_time,
     ),
     Definition(
         "kvm_guest_vcpus",
-        "vCPUs of the guest: its threads that run one; where threads have no names, as configured, or else those that "
-        "have run its code.",
+        "vCPUs of the guest; if threads have no names, the configured number or that of the threads with guest time.",
         lambda guest: guest.vcpu_count,
     ),
     Definition(
         "kvm_guest_cpu_seconds_total",
-        "CPU time used for the guest in all, in seconds: its vCPUs, QEMU around them, and the kernel's threads that "
+        "CPU time used for the guest, in seconds: its process, with threads that have ended, and kernel threads that "
         "serve it alone.",
         lambda guest: guest.cpu_seconds,
     ),
     Definition(
         "kvm_guest_guest_seconds_total",
-        "CPU time in which the guest's own code ran, on all its vCPUs, in seconds; absent where the kernel can't tell, "
-        "for the reason in kvm_guest_time_absent.",
+        "CPU time in which the guest's own code ran (guest time), in seconds; kvm_guest_time_absent has the reason "
+        "if it is absent.",
         lambda guest: None if guest.guest_time_absent else guest.guest_seconds,
     ),
     Definition(
         "kvm_guest_memory_resident_bytes",
-        "Memory of the host that the guest's process holds, in bytes, huge pages included.",
+        "Resident memory of the guest's process on the host, in bytes, huge pages included.",
         lambda guest: guest.memory_resident_bytes,
     ),
     Definition(
         "kvm_guest_memory_limit_bytes",
-        "Memory that QEMU was started to give the guest (-m), in bytes.",
+        "Configured memory of the guest (-m), in bytes.",
         lambda guest: guest.memory_limit_bytes,
     ),
     Definition(
         "kvm_guest_cpu_limit_cpus",
-        "The smallest cap that stands over the guest, in CPUs: of its cgroups, those above them, and the sum of its "
-        "vCPUs' own; absent where there is none.",
+        "Effective CPU limit of the guest, in CPUs: the lowest quota of its cgroup, the cgroups above, and the sum "
+        "of its vCPUs' quotas; absent if unlimited.",
         lambda guest: guest.limits.cpus,
     ),
     Definition(
         "kvm_guest_cpu_weight",
-        "Weight of the guest's cgroup when it competes for CPUs: cpu.weight, or cpu.shares of version 1; absent where "
-        "it shares a cgroup with others.",
+        "CPU weight of the guest's cgroup: cpu.weight, or cpu.shares with cgroups v1; absent if it shares a cgroup "
+        "with others.",
         lambda guest: guest.limits.weight,
     ),
 ]
@@ -106,24 +105,25 @@ GUEST: list[Definition[Guest]] = [
 VCPU: list[Definition[Vcpu]] = [
     Definition(
         "kvm_vcpu_run_seconds_total",
-        "Time that the vCPU's thread ran on a CPU, in seconds: the guest's code, and KVM and QEMU for it.",
+        "Time that the vCPU's thread ran on a CPU, in seconds: guest code, and KVM and QEMU for it.",
         lambda vcpu: vcpu.run_seconds,
     ),
     Definition(
         "kvm_vcpu_wait_seconds_total",
-        "Time that the vCPU's thread was ready to run and waited for a CPU, in seconds, throttled time included.",
+        "Time that the vCPU's thread was runnable without a CPU (CPU ready), in seconds, throttled time included.",
         lambda vcpu: vcpu.wait_seconds,
     ),
     Definition(
         "kvm_vcpu_system_seconds_total",
-        "CPU time of the vCPU's thread in the kernel, in seconds: KVM's exits and its polling while the vCPU is idle.",
+        "CPU time of the vCPU's thread in the kernel, in seconds: VM exits, and halt polling.",
         lambda vcpu: vcpu.system_seconds,
     ),
 ]
 VCPU_GUEST: list[Definition[Vcpu]] = [
     Definition(
         "kvm_vcpu_guest_seconds_total",
-        "CPU time in which the guest's own code ran on the vCPU, in seconds; absent where the kernel can't tell.",
+        "CPU time in which the guest's own code ran on the vCPU (guest time), in seconds; absent if the kernel "
+        "doesn't count it.",
         lambda vcpu: vcpu.guest_seconds,
     ),
 ]
@@ -131,18 +131,18 @@ VCPU_GUEST: list[Definition[Vcpu]] = [
 THROTTLING: list[Definition[Throttling]] = [
     Definition(
         "kvm_guest_throttled_seconds_total",
-        "Time that a quota throttled a part of the guest (all, or vcpu: the sum over its vCPUs' quotas), in seconds, "
-        "added up over CPUs.",
+        "Time that a quota throttled the guest, in seconds summed over CPUs, by part: all (the guest's quota), or "
+        "vcpu (its vCPUs' quotas).",
         lambda throttling: throttling.throttled_seconds,
     ),
     Definition(
         "kvm_guest_periods_total",
-        "Periods of a quota in which this part of the guest was active.",
+        "Quota periods in which this part of the guest was active.",
         lambda throttling: throttling.periods,
     ),
     Definition(
         "kvm_guest_throttled_periods_total",
-        "Periods of a quota in which this part of the guest was throttled.",
+        "Quota periods in which this part of the guest was throttled.",
         lambda throttling: throttling.throttled_periods,
     ),
 ]
@@ -152,16 +152,18 @@ def _way(direction: str, way: Callable[[Network], Traffic]) -> list[Definition[N
     verb = "received" if direction == "receive" else "sent"
     name = f"kvm_guest_network_{direction}"
     return [
-        Definition(f"{name}_bytes_total", f"Bytes that the guest {verb}.", lambda net: way(net).bytes),
-        Definition(f"{name}_packets_total", f"Packets that the guest {verb}.", lambda net: way(net).packets),
+        Definition(f"{name}_bytes_total", f"Bytes {verb} by the guest.", lambda net: way(net).bytes),
+        Definition(f"{name}_packets_total", f"Packets {verb} by the guest.", lambda net: way(net).packets),
         Definition(
-            f"{name}_errors_total", f"Errors of the host's interface, of packets {verb}.", lambda net: way(net).errors
+            f"{name}_errors_total",
+            f"Errors of the host's interface for packets {verb} by the guest.",
+            lambda net: way(net).errors,
         ),
         Definition(
             f"{name}_drops_total",
-            "Packets for the guest that it did not fetch in time."
+            "Received packets dropped because the guest's queue was full."
             if direction == "receive"
-            else "Packets sent by the guest that nothing on the host took, such as a bridge.",
+            else "Sent packets dropped by the host's tap, such as when the bridge did not take them.",
             lambda net: way(net).drops,
         ),
     ]
@@ -173,11 +175,13 @@ NETWORK = _way("receive", lambda net: net.receive) + _way("transmit", lambda net
 def _requests(kind: str, made: str, of: Callable[[Block], Requests]) -> list[Definition[Block]]:
     name = f"kvm_guest_block_{kind}"
     return [
-        Definition(f"{name}_requests_total", f"Requests of the guest to {made}.", lambda block: of(block).requests),
-        Definition(f"{name}_bytes_total", f"Bytes of the guest's requests to {made}.", lambda block: of(block).bytes),
+        Definition(
+            f"{name}_requests_total", f"{made.capitalize()} requests of the guest.", lambda block: of(block).requests
+        ),
+        Definition(f"{name}_bytes_total", f"Bytes of the guest's {made} requests.", lambda block: of(block).bytes),
         Definition(
             f"{name}_seconds_total",
-            f"Time that the guest's requests to {made} took, in seconds, added up over requests.",
+            f"Duration of the guest's {made} requests, in seconds summed over requests.",
             lambda block: of(block).seconds,
         ),
     ]
@@ -192,7 +196,7 @@ BLOCK = [
 DOMAIN: list[Definition[Domain]] = [
     Definition(
         "kvm_guest_memory_balloon_bytes",
-        "Memory that the guest has now, in bytes, what its balloon took taken off; from libvirt.",
+        "Current guest memory after ballooning, in bytes; libvirt only.",
         lambda domain: domain.balloon_bytes,
     ),
 ]
@@ -232,21 +236,20 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         *series(HOST, [({}, host)]),
         info(
             "kvm_guest",
-            "The guest's uuid, its id (Proxmox's VMID or libvirt's number), title, what manages it (libvirt, "
-            "proxmox, or its program: qemu, firecracker, cloud-hypervisor, crosvm) and its accelerator (kvm, tcg); "
-            "what isn't known is empty.",
+            "UUID, id (Proxmox's VMID or libvirt's domain id), title, manager (libvirt, proxmox, or the program) and "
+            "accelerator (kvm, tcg) of the guest; empty if unknown.",
             [{**labels, **_facts(guest)} for labels, guest in guests],
         ),
         info(
             "kvm_guest_cgroup",
-            "The guest's cgroup as a path, by which other exporters know it; absent where it shares one with others.",
+            "Path of the guest's cgroup, as other exporters show it; absent if it shares one with others.",
             [{**labels, "cgroup": guest.cgroup} for labels, guest in _alone_in_a_cgroup(guests)],
         ),
         *series(GUEST, guests),
         *_plain(
             "kvm_guest_time_absent",
-            "1 for a guest whose guest time isn't known, by reason: its accelerator doesn't count it (tcg), the kernel "
-            "can't (kernel), or it has none yet and doesn't say what runs it (accelerator not known).",
+            "1 if the guest has no guest time, by reason: tcg (emulated processor), kernel (not counted), or "
+            "accelerator not known (no guest time yet).",
             [
                 (_with(labels, "reason", guest.guest_time_absent), 1)
                 for labels, guest in guests
@@ -255,8 +258,8 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         ),
         *_plain(
             "kvm_guest_thread_cpu_seconds_total",
-            "CPU time of the guest's threads that are no vCPU, in seconds, by role: emulator, iothread, vhost, kvm, "
-            "worker (with the threads that have ended).",
+            "CPU time of the guest's threads other than vCPUs, in seconds, by role: emulator, iothread, vhost, kvm, "
+            "worker (with ended threads).",
             [
                 (_with(labels, "role", role), seconds)
                 for labels, guest in guests
@@ -279,7 +282,7 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         ),
         *_plain(
             "kvm_vcpu_exits_total",
-            "Exits of the vCPU to KVM; absent where kernel or libvirt have no binary statistics.",
+            "VM exits of the vCPU; absent if kernel or libvirt have no binary statistics.",
             [
                 (_with(labels, "vcpu", vcpu), exits)
                 for labels, domain in domains
@@ -288,7 +291,7 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         ),
         *_plain(
             "kvm_guest_halt_poll_seconds_total",
-            "CPU time that KVM polled for the guest's idle vCPUs to wake up, in seconds, by result: success, fail.",
+            "CPU time of halt polling for the guest's idle vCPUs, in seconds, by result: success, fail.",
             [
                 (_with(labels, "result", result), seconds)
                 for labels, domain in domains
@@ -297,7 +300,7 @@ def families(host: Host, label_sets: LabelSets | None = None) -> list[Metric]:
         ),
         *_plain(
             "kvm_guest_state",
-            "1 if the guest is in this state as libvirt knows it, else 0.",
+            "1 if the guest is in this state according to libvirt, else 0.",
             [
                 (_with(labels, "state", state), float(domain.state == state))
                 for labels, domain in domains

@@ -317,17 +317,15 @@ class BeancounterReader:
 # --- Metrics ----------------------------------------------------------------------------------------------------------
 
 _HELP = {
-    "held": "{} of this resource that the container holds now{}.",
-    "maxheld": "{} of this resource that the container has held at most{}, since its start or the last reset.",
-    "barrier": "{} of this resource above which only urgent requests are met{}; absent where there is no barrier.",
-    "limit": "{} of this resource that the container may hold at most{}; absent where there is no limit.",
+    "held": "Current {} of this resource held by the container{}.",
+    "maxheld": "Highest {} of this resource held by the container{}, since its start or the last reset.",
+    "barrier": "Barrier: {} of this resource above which only urgent requests are met{}; absent if unlimited.",
+    "limit": "Limit: maximum {} of this resource for the container{}; absent if unlimited.",
 }
 _METRICS = {
-    **{f"openvz_beancounter_{column}_bytes": text.format("Amount", ", in bytes") for column, text in _HELP.items()},
-    **{f"openvz_beancounter_{column}": text.format("Number", "") for column, text in _HELP.items()},
-    "openvz_beancounter_failures_total": (
-        "Requests for this resource that the kernel has refused the container; its programs saw errors or waited."
-    ),
+    **{f"openvz_beancounter_{column}_bytes": text.format("amount", ", in bytes") for column, text in _HELP.items()},
+    **{f"openvz_beancounter_{column}": text.format("number", "") for column, text in _HELP.items()},
+    "openvz_beancounter_failures_total": "Requests for this resource that the kernel refused.",
 }
 
 
@@ -349,12 +347,12 @@ class Families:
         made: list[Metric] = [
             gauge(
                 "openvz_beancounters_refused_containers",
-                "Containers whose beancounters were malformed at this read, and are missing here.",
+                "Containers skipped because their beancounters were malformed.",
                 beancounters.refused,
             ),
             gauge(
                 "openvz_beancounters_unknown_columns",
-                "Columns of the beancounters that this exporter doesn't know, and skips.",
+                "Unknown columns of the beancounters, which are skipped.",
                 beancounters.unknown_columns,
             ),
         ]

@@ -108,16 +108,16 @@ _METRICS = {  # by the kernel's name for the value
     "write": _Metric("openvz_container_io_write_bytes_total", "Bytes written to disk for the container."),
     "dirty": _Metric(
         "openvz_container_io_dirtied_bytes",
-        "Bytes the container has changed in memory since its start, written by now or not. Newer kernels add it up "
-        "from values that change meanwhile, so it may step back a little.",
+        "Bytes modified in memory by the container since its start, whether written yet or not; may decrease "
+        "slightly on newer kernels.",
     ),
     "cancel": _Metric(
         "openvz_container_io_cancelled_bytes_total",
-        "Bytes the container has changed in memory that never had to be written, as their file was cut or deleted.",
+        "Bytes modified in memory that were never written, because their file was truncated or deleted.",
     ),
     "missed": _Metric(
         "openvz_container_io_missed_bytes_total",
-        "Bytes changed in memory that the kernel could not ascribe to the container in time; 0 on newer kernels.",
+        "Bytes modified in memory that the kernel could not attribute to the container in time; 0 on newer kernels.",
     ),
     "syncs_total": _Metric("openvz_container_io_syncs_total", "Calls of sync() by the container."),
     "fsyncs_total": _Metric("openvz_container_io_fsyncs_total", "Calls of fsync() by the container."),
@@ -125,28 +125,28 @@ _METRICS = {  # by the kernel's name for the value
     "range_syncs_total": _Metric(
         "openvz_container_io_range_syncs_total", "Calls of sync_file_range() by the container."
     ),
-    "syncs_active": _Metric("openvz_container_io_syncs_active", "Calls of sync() under way."),
-    "fsyncs_active": _Metric("openvz_container_io_fsyncs_active", "Calls of fsync() under way."),
-    "range_syncs_active": _Metric("openvz_container_io_range_syncs_active", "Calls of sync_file_range() under way."),
-    "vfs_reads": _Metric("openvz_container_io_vfs_reads_total", "Calls of read() and the like by the container."),
+    "syncs_active": _Metric("openvz_container_io_syncs_active", "Calls of sync() in progress."),
+    "fsyncs_active": _Metric("openvz_container_io_fsyncs_active", "Calls of fsync() in progress."),
+    "range_syncs_active": _Metric("openvz_container_io_range_syncs_active", "Calls of sync_file_range() in progress."),
+    "vfs_reads": _Metric("openvz_container_io_vfs_reads_total", "Read system calls of the container."),
     "vfs_read_chars": _Metric(
         "openvz_container_io_vfs_read_bytes_total",
-        "Bytes the container got from read() and the like, from disk, cache, pipes or elsewhere.",
+        "Bytes read by system calls of the container, from disk, cache, pipes or elsewhere.",
     ),
-    "vfs_writes": _Metric("openvz_container_io_vfs_writes_total", "Calls of write() and the like by the container."),
+    "vfs_writes": _Metric("openvz_container_io_vfs_writes_total", "Write system calls of the container."),
     "vfs_write_chars": _Metric(
         "openvz_container_io_vfs_write_bytes_total",
-        "Bytes the container handed to write() and the like, for disk, cache, pipes or elsewhere.",
+        "Bytes written by system calls of the container, to disk, cache, pipes or elsewhere.",
     ),
     "io_pbs": _Metric(
-        "openvz_container_io_dirty_bytes", "Bytes changed in memory by the container and not yet written.", _PAGE_BYTES
+        "openvz_container_io_dirty_bytes", "Bytes modified in memory by the container and not yet written.", _PAGE_BYTES
     ),
     "fuse_requests": _Metric(
-        "openvz_container_io_fuse_requests_total", "Requests of the container to file systems outside of the kernel."
+        "openvz_container_io_fuse_requests_total", "Requests of the container to FUSE file systems."
     ),
     "fuse_bytes": _Metric(
         "openvz_container_io_fuse_bytes_total",
-        "Bytes the container has moved to and from file systems outside of the kernel.",
+        "Bytes moved between the container and FUSE file systems.",
     ),
 }
 
@@ -157,7 +157,7 @@ def families(ioaccts: Ioaccts) -> list[Metric]:
     made = [
         gauge(
             "openvz_ioacct_refused_files",
-            "Containers whose ioacct was malformed at this read, and are missing here.",
+            "Containers skipped because their ioacct was malformed.",
             ioaccts.refused,
         )
     ]
@@ -169,7 +169,7 @@ def families(ioaccts: Ioaccts) -> list[Metric]:
         made.append(family)
     unknown = UnknownMetricFamily(
         "openvz_container_io_unknown",
-        "Values of ioacct that this exporter doesn't know, in whatever unit the kernel prints them.",
+        "Unknown fields of ioacct, in the unit that the kernel prints.",
     )
     unknown.samples = [
         Sample(unknown.name, {**labels, "field": name}, value)

@@ -86,22 +86,22 @@ def families(latency: Latency, units: Units | None) -> Iterator[Metric]:
     per_second = units.per_second if units else 1
     yield family(
         "openvz_host_latency_seconds_total",
-        "Time that processes of the whole host waited, by what for, in seconds; absent where the unit isn't known.",
+        "Time that processes of the whole host waited, by type of wait, in seconds; absent if the unit is unknown.",
         ((labels, wait.total / per_second) for labels, wait in timed),
     )
     yield family(
         "openvz_host_latency_max_seconds",
-        "Longest recent wait of a process of the whole host, by what for, in seconds; absent where the unit isn't "
-        "known.",
+        "Longest recent wait of a process of the whole host, by type of wait, in seconds; absent if the unit is "
+        "unknown.",
         ((labels, wait.longest / per_second) for labels, wait in timed),
     )
     yield family(
         "openvz_host_latency_calls_total",
-        "Waits of the whole host's processes, by what for.",
+        "Waits of processes of the whole host, by type of wait.",
         ((labels, wait.calls) for labels, wait in waits),
     )
     yield gauge(
         "openvz_latency_refused_rows",
-        "Rows of /proc/vz/latency that were malformed at this read.",
+        "Malformed rows of /proc/vz/latency.",
         latency.refused,
     )

@@ -144,37 +144,37 @@ def read(procfs: Procfs) -> Quotas:
 _METRICS: list[Definition[Quota]] = [
     Definition(
         "openvz_quota_on",
-        "1 if the container's disk quota is counted and enforced, 0 while it is being set up or removed.",
+        "1 if the container's disk quota is enforced, 0 while it is set up or removed.",
         lambda quota: int(quota.on),
     ),
     Definition(
         "openvz_quota_used_bytes",
-        "Bytes of disk that the container uses.",
+        "Disk space used by the container, in bytes.",
         lambda quota: quota.bytes.used,
     ),
     Definition(
         "openvz_quota_soft_limit_bytes",
-        "Bytes of disk that the container may use, but for a grace period; absent where there is no limit.",
+        "Soft limit of the container's disk space, in bytes; absent if unlimited.",
         lambda quota: quota.bytes.soft_limit,
     ),
     Definition(
         "openvz_quota_hard_limit_bytes",
-        "Bytes of disk that the container may use at most; absent where there is no limit.",
+        "Hard limit of the container's disk space, in bytes; absent if unlimited.",
         lambda quota: quota.bytes.hard_limit,
     ),
     Definition(
         "openvz_quota_used_inodes",
-        "Inodes, such as files and folders, that the container uses.",
+        "Inodes used by the container.",
         lambda quota: quota.inodes.used,
     ),
     Definition(
         "openvz_quota_soft_limit_inodes",
-        "Inodes that the container may use, but for a grace period; absent where there is no limit.",
+        "Soft limit of the container's inodes; absent if unlimited.",
         lambda quota: quota.inodes.soft_limit,
     ),
     Definition(
         "openvz_quota_hard_limit_inodes",
-        "Inodes that the container may use at most; absent where there is no limit.",
+        "Hard limit of the container's inodes; absent if unlimited.",
         lambda quota: quota.inodes.hard_limit,
     ),
 ]
@@ -185,12 +185,12 @@ def families(quotas: Quotas) -> list[Metric]:
     return [
         gauge(
             "openvz_quota_refused_rows",
-            "Lines of /proc/vz/vzquota that were malformed at this read, and quotas that lack one.",
+            "Malformed lines of /proc/vz/vzquota, and incomplete quotas.",
             quotas.refused,
         ),
         gauge(
             "openvz_quota_unknown_columns",
-            "Columns of /proc/vz/vzquota that this exporter doesn't know, and skips.",
+            "Unknown columns of /proc/vz/vzquota, which are skipped.",
             quotas.unknown_columns,
         ),
         *series(_METRICS, [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]),
@@ -206,12 +206,11 @@ def _grace(quotas: Sequence[Quota]) -> Iterator[Metric]:
     ]
     yield family(
         "openvz_quota_grace_period_seconds",
-        "Time for which the container may exceed this soft limit, in seconds.",
+        "Grace period of this soft limit, in seconds.",
         ((labels, usage.grace_period) for labels, usage in usages),
     )
     yield family(
         "openvz_quota_grace_end_timestamp_seconds",
-        "When the container will be held to the soft limit that it exceeds, in seconds since 1970; absent while it "
-        "doesn't.",
+        "Unix time at which the grace period of the exceeded soft limit ends; absent while the limit isn't exceeded.",
         ((labels, usage.grace_end) for labels, usage in usages),
     )

@@ -61,7 +61,5 @@ def families(veinfo: Veinfo) -> list[Metric]:
     """Return every container's processes and addresses."""
     return [
         *series(_METRICS, [({"ctid": container.ctid}, container) for container in veinfo.containers]),
-        gauge(
-            "openvz_veinfo_refused_rows", "Lines of /proc/vz/veinfo that were malformed at this read.", veinfo.refused
-        ),
+        gauge("openvz_veinfo_refused_rows", "Malformed lines of /proc/vz/veinfo.", veinfo.refused),
     ]

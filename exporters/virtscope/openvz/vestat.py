@@ -311,19 +311,19 @@ class _Metric(NamedTuple):
 _METRICS = [
     _Metric(
         "openvz_container_uptime_seconds",
-        "Time since the container was started, in seconds.",
+        "Time since the container's start, in seconds.",
         lambda row: row.uptime_jiffies,
         _JIFFIES,
     ),
     _Metric(
         "openvz_container_cpu_used_seconds_total",
-        "CPU time the container has used, on the kernel's finest clock, in seconds.",
+        "CPU time used by the container, in seconds, with the kernel's finest resolution.",
         lambda row: row.used,
         _TICKS,
     ),
     _Metric(
         "openvz_container_cpu_idle_seconds_total",
-        "Time the container's virtual CPUs had nothing to do, in seconds.",
+        "Idle time of the container's virtual CPUs, in seconds.",
         lambda row: row.idle,
         _TICKS,
     ),
@@ -332,21 +332,21 @@ _METRICS = [
 _WAITS = [
     _Metric(
         "openvz_container_scheduling_latency_seconds_total",
-        "Time the container's processes were ready to run and waited for a CPU, in seconds; absent where the kernel "
-        "doesn't count it.",
+        "Time that the container's processes were runnable without a CPU, in seconds; absent if the kernel doesn't "
+        "count it.",
         lambda row: row.totlat,
         _TICKS,
     ),
     _Metric(
         "openvz_container_scheduling_latency_max_seconds",
-        "Longest recent wait of one of the container's processes for a CPU, in seconds; absent where the kernel "
-        "doesn't count it.",
+        "Longest recent wait of a process of the container for a CPU, in seconds; absent if the kernel doesn't count "
+        "it.",
         lambda row: row.maxlat,
         _TICKS,
     ),
     _Metric(
         "openvz_container_schedulings_total",
-        "Times one of the container's processes was given a CPU; absent where the kernel doesn't count it.",
+        "Context switches to processes of the container; absent if the kernel doesn't count them.",
         lambda row: row.numsched,
         _COUNT,
     ),
@@ -372,18 +372,17 @@ def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: in
         info("openvz_vestat", "Version of /proc/vz/vestat.", [{"version": vestat.version}]),
         gauge(
             "openvz_vestat_refused_rows",
-            "Rows of /proc/vz/vestat that were malformed at this read: containers that are missing here.",
+            "Containers skipped because their row of /proc/vz/vestat was malformed.",
             vestat.refused,
         ),
         gauge(
             "openvz_vestat_unknown_columns",
-            "Columns of /proc/vz/vestat that this exporter doesn't know, and skips.",
+            "Unknown columns of /proc/vz/vestat, which are skipped.",
             vestat.unknown_columns,
         ),
         gauge(
             "openvz_vestat_unread_files",
-            "Files beside /proc/vz/vestat (version, veinfo, latency) that are there and could not be read at this "
-            "scrape: their metrics are missing, and the log says why.",
+            "Existing files of /proc/vz (version, veinfo, latency) that could not be read; the log has the reason.",
             unread,
         ),
     ]
@@ -393,13 +392,13 @@ def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: in
 def _times(rows: Sequence[Row], units: Units) -> Iterator[Metric]:
     yield info(
         "openvz_vestat_units",
-        "What /proc/vz/vestat counts in, the jiffies in a second, and the file that decided it.",
+        "Unit of /proc/vz/vestat, jiffies per second, and the file that they were derived from.",
         [{"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by}],
     )
     containers = [({"ctid": row.ctid}, row) for row in rows]
     yield family(
         "openvz_container_cpu_seconds_total",
-        "CPU time the container has used by mode, to a jiffy, in seconds.",
+        "CPU time used by the container by mode, in seconds, with the resolution of a jiffy.",
         (({**labels, "mode": mode}, jiffies(row) / units.hz) for labels, row in containers for mode, jiffies in _MODES),
     )
     # Every container has waited at least once within seconds: all zeros are a kernel that doesn't count.

@@ -60,7 +60,7 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
         for ctid in living
         if any(ctid in field.values for field in fields.values())
     ]
-    return [info("openvz_container", "The container's name, host name and template, as vzlist shows them.", described)]
+    return [info("openvz_container", "Name, host name and template of the container, from vzlist.", described)]
 
 
 class Vzlist:

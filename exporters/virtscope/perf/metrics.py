@@ -25,17 +25,17 @@ from virtscope.toolkit.families import Labels, family, gauge
 _BY_UNIT = {
     "": ("events_total", "Events counted {where}"),
     "seconds": ("event_seconds_total", "Time counted by events such as task-clock {where}, in seconds"),
-    "bytes": ("event_bytes_total", "Bytes counted by events outside of the cores {where}, in bytes"),
+    "bytes": ("event_bytes_total", "Bytes counted by events outside of the cores {where}"),
     "joules": ("event_joules_total", "Energy counted by events outside of the cores {where}, in joules"),
 }
 _SCALED = (
-    "; estimated for the time in which other groups had the hardware. An event in several groups is counted once in "
-    "each: choose one group, and never add groups up."
+    "; extrapolated for the time in which the group was not counting. Never add groups up: an event in several "
+    "groups is counted in each."
 )
 _SUPPORTED = (
-    "1 if the event is counted, else 0 and the reason: not_supported, no_permission, hidden_by_hypervisor, "
-    "too_many_events (in its group), never_ran (no turn for its group), reads_zero (stands still while instructions "
-    "run), too_many_files, unknown_event (absent from sysfs), failed. The log says what to do."
+    "1 if the event is counted, else 0 with a reason: not_supported, no_permission, hidden_by_hypervisor, "
+    "too_many_events (in the group), never_ran (no counters for the group), reads_zero (0 while instructions run), "
+    "too_many_files, unknown_event (not in sysfs), failed; the log has the remedy."
 )
 
 _Target = Union[int, Cgroup]  # a CPU of the host, or a cgroup
@@ -70,20 +70,18 @@ class Families:
         """
         kept, self._series = self._series, {}
         return [
-            *self._counted("perf_", "on this CPU, by all that ran there", "cpu", counts.host, kept),
-            *self._counted("perf_cgroup_", "for this cgroup, on all CPUs", "cgroup", counts.cgroups, kept),
+            *self._counted("perf_", "on this CPU", "cpu", counts.host, kept),
+            *self._counted("perf_cgroup_", "for this cgroup on all CPUs", "cgroup", counts.cgroups, kept),
             family("perf_event_supported", _SUPPORTED, self._supported(counts)),
-            gauge("perf_open_counters", "Counters that are open; each takes a file descriptor.", counts.open_files),
+            gauge("perf_open_counters", "Open counters; each is a file descriptor.", counts.open_files),
             family(
                 "perf_groups_reopened_total",
-                "Groups that the kernel stopped counting, as when their CPU was offline for a moment, and that were "
-                "opened again.",
+                "Groups reopened after the kernel had stopped counting them, such as when their CPU was offline.",
                 [({}, counts.reopened)],
             ),
             gauge(
                 "perf_cgroups_left_out",
-                "Cgroups that --cgroup.include chooses and that are not counted, mostly for want of descriptors "
-                "(--perf.max-counters); the log says why.",
+                "Selected cgroups that are not counted, mostly because of --perf.max-counters; the log has the reason.",
                 len(counts.left_out),
             ),
         ]
@@ -112,11 +110,11 @@ class Families:
             if samples[unit] or not unit:
                 yield family(f"{prefix}{name}", what.format(where=where) + _SCALED, samples[unit])
         yield family(
-            f"{prefix}group_enabled_seconds_total", f"Time the group was to be counted {where}, in seconds.", enabled
+            f"{prefix}group_enabled_seconds_total", f"Time that the group was enabled {where}, in seconds.", enabled
         )
         yield family(
             f"{prefix}group_running_seconds_total",
-            f"Time the group had the hardware {where}, in seconds; what it lacks to the time enabled is estimate.",
+            f"Time that the group was counting {where}, in seconds; the rest of the enabled time is extrapolated.",
             running,
         )
 

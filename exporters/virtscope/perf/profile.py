@@ -240,11 +240,11 @@ def live_families(profiled: Profiled) -> list[Metric]:
     events = [{"event": event, "pace": pace, "scope": scope} for event, pace, scope in profiled.events]
     return [
         *families(profiled.profile),
-        info("perf_profile", "How each event is sampled on every CPU, and what of: this kernel, or more.", events),
+        info("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope).", events),
+        family("perf_profile_seconds_total", "Duration of sampling, in seconds.", [({}, profiled.seconds)]),
         family(
-            "perf_profile_seconds_total", "Time in which the CPUs were sampled, in seconds.", [({}, profiled.seconds)]
+            "perf_profile_lost_samples_total", "Samples that perf lost because it was too slow.", [({}, profiled.lost)]
         ),
-        family("perf_profile_lost_samples_total", "Samples that perf came too late to keep.", [({}, profiled.lost)]),
     ]
 
 
@@ -260,13 +260,13 @@ def families(profile: Profile) -> list[Metric]:
     return [
         family(
             "perf_profile_samples_total",
-            "Samples of the event that fell on this symbol; the symbol (other) has those of all without a series.",
+            "Samples of the event in this symbol; (other) is the sum of all symbols without a series.",
             [(labels, hits.samples) for labels, hits in labelled],
         ),
         family(
             "perf_profile_events_total",
-            "Events that these samples stand for; seconds of those that count time. Take shares of these: perf varies "
-            "the period between samples to keep to its frequency.",
+            "Events that the samples represent, or seconds for events that count time; use these for shares, as perf "
+            "varies the period of its samples.",
             [(labels, hits.events) for labels, hits in labelled if labels["event"] not in unknown],
         ),
     ]

@@ -29,15 +29,15 @@ from virtscope.toolkit.families import family
 _METRICS = {
     "llc_occupancy": (
         "resctrl_llc_occupancy_bytes",
-        "Last-level cache that the group's tasks fill now, those of its monitoring groups too, in bytes.",
+        "Last-level cache occupied by the group's tasks, in bytes, its monitoring groups included.",
     ),
     "mbm_total_bytes": (
         "resctrl_memory_bytes_total",
-        "Bytes moved between this cache and memory for the group's tasks, those of its monitoring groups too.",
+        "Bytes moved between this cache and memory for the group's tasks, its monitoring groups included.",
     ),
     "mbm_local_bytes": (
         "resctrl_local_memory_bytes_total",
-        "Bytes of resctrl_memory_bytes_total that were moved to or from memory of the cache's own node.",
+        "Part of resctrl_memory_bytes_total moved to or from memory of the cache's own node, in bytes.",
     ),
 }
 
@@ -147,8 +147,8 @@ def families(monitored: Sequence[Monitored]) -> list[Metric]:
     made.append(
         family(
             "resctrl_missing_values",
-            "Values that have no sample now, as the kernel said Unavailable (none at this moment), Error (not "
-            "measurable here) or Unassigned (the group has no counter).",
+            "Values that the kernel reported as Unavailable (now), Error (not measurable here) or Unassigned (no "
+            "counter for the group).",
             [({"reason": word.value.lower()}, missing[word]) for word in NoValue],
         )
     )

@@ -41,27 +41,26 @@ class Families:
         families: list[Metric] = [
             Blocks(
                 _WAIT,
-                "Time that tasks of the cgroup were ready to run and waited for a CPU, by whose tasks ran on that CPU "
-                "meanwhile, in seconds. running: a cgroup, the same one (its own other tasks), a systemd unit, (host) "
-                "(kernel threads and all else), (idle) (the CPU was waking up), (cap) (its own cpu.max held it), "
-                "(stolen) (a hypervisor below had the CPU), (rest) (not named, or not known).",
+                "Time that runnable tasks of the cgroup waited for a CPU, in seconds summed over tasks, by what ran "
+                "on that CPU: a cgroup, the same one (its other tasks), a systemd unit, (host), (idle) (the CPU was "
+                "waking up), (cap) (throttled), (stolen) (the hypervisor below), (rest) (no series, or unknown).",
                 [kept.wait for kept in self._kept.values()],
             ),
             Blocks(
                 "sched_waits_total",
-                "Times that a task of the cgroup was ready to run and waited for a CPU.",
+                "Times that a runnable task of the cgroup waited for a CPU.",
                 [kept.waits for kept in self._kept.values()],
             ),
-            family("sched_switches_total", "Context switches seen.", [({}, totals.switches)]),
+            family("sched_switches_total", "Context switches.", [({}, totals.switches)]),
             family(
                 "sched_wait_charged_seconds_total",
-                "Time that tasks waited for a CPU, of all cgroups, those that aren't shown included, in seconds.",
+                "Attributed time that runnable tasks waited for a CPU, in seconds, cgroups without series included.",
                 [({}, totals.waited / 1e9)],
             ),
             family(
                 "sched_wait_lost_seconds_total",
-                "Time that tasks waited for a CPU and for which the kernel had no room for another pair, in seconds; "
-                "it is in (rest) of the cgroup that waited.",
+                "Wait time not attributed because the BPF map of pairs was full, in seconds; it is in (rest) of the "
+                "cgroup that waited.",
                 [({}, totals.lost / 1e9)],
             ),
         ]
@@ -69,8 +68,8 @@ class Families:
             families.append(
                 family(
                     "sched_wait_kernel_seconds_total",
-                    "Time that tasks waited for a CPU by the kernel's own count (run_delay of its run queues), in "
-                    "seconds; absent where it was built without CONFIG_SCHEDSTATS.",
+                    "Time that runnable tasks waited for a CPU as the kernel counts it (run_delay), in seconds; "
+                    "absent without CONFIG_SCHEDSTATS.",
                     [({}, totals.run_delay / 1e9)],
                 )
             )

@@ -101,7 +101,7 @@ class Hosts:
         requests = CounterMetricFamily("ssh_requests", "Requests to the host.", labels=["target"])
         failures = CounterMetricFamily(
             "ssh_failures",
-            "Requests that failed, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
+            "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
             labels=["target", "reason"],
         )
         received = CounterMetricFamily("ssh_received_bytes", "Bytes received from the host.", labels=["target"])

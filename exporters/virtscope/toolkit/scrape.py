@@ -274,22 +274,20 @@ class Exporter:
         source_up = GaugeMetricFamily(
             f"{self.name}_source_up", "1 if this source was read for this scrape, else 0.", labels=["source"]
         )
-        info = InfoMetricFamily(
-            f"{self.name}_source", "Where the values of this scrape come from, or why a source is absent."
-        )
+        info = InfoMetricFamily(f"{self.name}_source", "Origin of this scrape's values, or why a source is absent.")
         errors = CounterMetricFamily(
             f"{self.name}_source_errors",
-            "Scrapes in which a source failed, by reason: timeout, unavailable (what it reads doesn't exist), error, "
+            "Scrapes in which the source failed, by reason: timeout, unavailable (it doesn't exist), error, "
             "malformed (it can't be parsed).",
             labels=["source", "reason"],
         )
         reads = CounterMetricFamily(f"{self.name}_source_reads", "Finished reads of this source.", labels=["source"])
         seconds = CounterMetricFamily(
-            f"{self.name}_source_seconds", "Time spent in finished reads of this source, in seconds.", labels=["source"]
+            f"{self.name}_source_seconds", "Duration of finished reads of this source, in seconds.", labels=["source"]
         )
         cpu = CounterMetricFamily(
             f"{self.name}_source_cpu_seconds",
-            "CPU time spent in finished reads of this source, in seconds.",
+            "CPU time of finished reads of this source, in seconds.",
             labels=["source"],
         )
         for source, reader in zip(self._sources, self._readers):
@@ -312,22 +310,22 @@ class Exporter:
 
         yield CounterMetricFamily(
             f"{self.name}_encode_seconds",
-            "CPU time spent writing expositions, in seconds.",
+            "CPU time of encoding expositions, in seconds.",
             self._encode_seconds,
         )
         yield CounterMetricFamily(
-            f"{self.name}_encode_errors", "Metric families left out because they could not be written.", self._refusals
+            f"{self.name}_encode_errors", "Metric families dropped because they could not be encoded.", self._refusals
         )
         not_after = self.certificate_not_after()
         if not_after is not None:
             yield GaugeMetricFamily(
                 f"{self.name}_tls_certificate_not_after_seconds",
-                "Unix time at which the certificate that this exporter serves expires, or one of its chain before it.",
+                "Unix time at which the first certificate of the served chain expires.",
                 not_after,
             )
         yield InfoMetricFamily(
             f"{self.name}_build",
-            "Version of the exporter and of the Python that runs it.",
+            "Versions of the exporter and of Python.",
             {"version": __version__, "python": platform.python_version()},
         )
         if self._process is None:
@@ -343,12 +341,12 @@ class Exporter:
             return
         age = GaugeMetricFamily(
             f"{self.name}_source_age_seconds",
-            "Age of the values of this source, which is read in the background, in seconds.",
+            "Age of the values of this background source, in seconds.",
             labels=["source"],
         )
         errors = CounterMetricFamily(
             f"{self.name}_source_background_errors",
-            "Reads in the background that failed, by reason. Scrapes get the previous values until they are too old.",
+            "Failed background reads, by reason; scrapes get the previous values until they are too old.",
             labels=["source", "reason"],
         )
         for name, background in backgrounds:

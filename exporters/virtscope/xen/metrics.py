@@ -143,12 +143,10 @@ HOST = rows(
     Definition("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
     Definition("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
     Definition("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
-    Definition(
-        "xen_host_memory_free_bytes", "Memory given to no domain, in bytes.", lambda host: host.memory_free_bytes
-    ),
+    Definition("xen_host_memory_free_bytes", "Free memory of the host, in bytes.", lambda host: host.memory_free_bytes),
     Definition(
         "xen_host_vcpus",
-        "vCPUs of all domains that are online, Dom0's included.",
+        "Online vCPUs of all domains, Dom0's included.",
         lambda host: _online(vcpu for domain in host.domains for vcpu in domain.vcpus),
     ),
     Definition("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
@@ -177,8 +175,7 @@ DOMAIN_INFO = rows(
     _domains_and_guests,
     Info(
         "xen_domain",
-        "Who this domain is: role (dom0 or guest), uuid, type (pv, hvm or pvh), os, CPU pool, ssid; what isn't "
-        "known is empty.",
+        "Role (dom0 or guest), UUID, type (pv, hvm or pvh), OS, CPU pool and ssid of the domain; empty if unknown.",
         _facts,
     ),
 )
@@ -194,7 +191,7 @@ DOMAIN_STATE = rows(
     _states,
     Definition(
         "xen_domain_state",
-        "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
+        "1 if the domain is in this state, else 0; if no state is 1, the domain is runnable and waits for a CPU.",
         lambda state: state,
     ),
 )
@@ -208,14 +205,16 @@ DOMAIN = rows(
     _domains,
     Definition(
         "xen_domain_cpu_seconds_total",
-        "CPU time the domain has used on all its vCPUs, in seconds (whole ones from source xentop).",
+        "CPU time used by the domain, in seconds summed over vCPUs (whole seconds from source xentop).",
         lambda domain: domain.cpu_seconds,
     ),
-    Definition("xen_domain_vcpus", "vCPUs the domain has, online or not.", lambda domain: len(domain.vcpus)),
-    Definition("xen_domain_memory_bytes", "Memory the domain has now, in bytes.", lambda domain: domain.memory_bytes),
+    Definition("xen_domain_vcpus", "vCPUs of the domain, offline ones included.", lambda domain: len(domain.vcpus)),
+    Definition(
+        "xen_domain_memory_bytes", "Current memory of the domain, in bytes.", lambda domain: domain.memory_bytes
+    ),
     Definition(
         "xen_domain_memory_limit_bytes",
-        "Memory the domain may have at most, in bytes; absent where it has no limit.",
+        "Maximum memory of the domain, in bytes; absent if unlimited.",
         lambda domain: domain.memory_limit_bytes,
     ),
 )
@@ -233,7 +232,7 @@ VCPU = rows(
     _vcpus,
     Definition(
         "xen_vcpu_cpu_seconds_total",
-        "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
+        "CPU time used by the vCPU, in seconds (whole seconds from source xentop).",
         lambda vcpu: vcpu.cpu_seconds,
     ),
     Definition("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
@@ -250,42 +249,42 @@ NETWORK = rows(
     _networks,
     Definition(
         "xen_domain_network_receive_bytes_total",
-        "Bytes the guest received on this virtual interface.",
+        "Bytes received by the guest on this virtual interface.",
         lambda network: network.receive.bytes,
     ),
     Definition(
         "xen_domain_network_receive_packets_total",
-        "Packets the guest received on this virtual interface.",
+        "Packets received by the guest on this virtual interface.",
         lambda network: network.receive.packets,
     ),
     Definition(
         "xen_domain_network_receive_errors_total",
-        "Errors on the way to the guest on this virtual interface.",
+        "Receive errors of the guest on this virtual interface.",
         lambda network: network.receive.errors,
     ),
     Definition(
         "xen_domain_network_receive_drops_total",
-        "Packets dropped on the way to the guest on this virtual interface.",
+        "Packets to the guest dropped on this virtual interface.",
         lambda network: network.receive.drops,
     ),
     Definition(
         "xen_domain_network_transmit_bytes_total",
-        "Bytes the guest sent on this virtual interface.",
+        "Bytes sent by the guest on this virtual interface.",
         lambda network: network.transmit.bytes,
     ),
     Definition(
         "xen_domain_network_transmit_packets_total",
-        "Packets the guest sent on this virtual interface.",
+        "Packets sent by the guest on this virtual interface.",
         lambda network: network.transmit.packets,
     ),
     Definition(
         "xen_domain_network_transmit_errors_total",
-        "Errors on what the guest sent on this virtual interface.",
+        "Transmit errors of the guest on this virtual interface.",
         lambda network: network.transmit.errors,
     ),
     Definition(
         "xen_domain_network_transmit_drops_total",
-        "Packets dropped of what the guest sent on this virtual interface.",
+        "Packets from the guest dropped on this virtual interface.",
         lambda network: network.transmit.drops,
     ),
 )
@@ -299,7 +298,7 @@ BLOCK = rows(
     _blocks,
     Info(
         "xen_domain_block",
-        "The back end of this virtual block device and its number as major:minor in hex.",
+        "Back end of this virtual block device, and its number as hexadecimal major:minor.",
         lambda block: {"type": block.type, "device": block.device},
     ),
     Definition(
@@ -324,7 +323,7 @@ BLOCK = rows(
     ),
     Definition(
         "xen_domain_block_out_of_requests_total",
-        "Times the back end had no request slot left for this virtual block device.",
+        "Times the back end's request ring was full for this virtual block device.",
         lambda block: block.out_of_requests,
     ),
 )
@@ -338,12 +337,12 @@ SCHEDULER = rows(
     _guests,
     Definition(
         "xen_domain_scheduler_weight",
-        "The domain's weight against the others of its CPU pool (credit, credit2).",
+        "Scheduler weight of the domain, relative to others of its CPU pool (credit, credit2).",
         lambda guest: guest.share.weight,
     ),
     Definition(
         "xen_domain_cpu_limit_cpus",
-        "CPUs the domain may use at most, its cap (credit, credit2): 0.5 is half a CPU. Absent where it has none.",
+        "CPU limit (cap) of the domain, in CPUs (credit, credit2); absent if unlimited.",
         lambda guest: guest.share.cap / 100 if guest.share.cap else None,
     ),
     Definition(
@@ -353,7 +352,7 @@ SCHEDULER = rows(
     ),
     Definition(
         "xen_domain_scheduler_budget_seconds",
-        "CPU time that each vCPU of the domain may use in a period, in seconds (rtds).",
+        "CPU time allowed to each vCPU of the domain per period, in seconds (rtds).",
         lambda guest: guest.share.budget,
     ),
     optional=True,
@@ -372,7 +371,7 @@ SCHEDULER_CHANGES = rows(
     _changes,
     Definition(
         "xen_domain_scheduler_changes_total",
-        "Times the domain's weight or cap was found changed since it first ran, and the exporter saw it.",
+        "Changes of the domain's weight or cap that the exporter observed.",
         lambda count: count,
     ),
     optional=True,
@@ -391,12 +390,12 @@ PLACEMENT = rows(
     _placements,
     Definition(
         "xen_vcpu_cpu",
-        "Number of the physical CPU that the vCPU was last on; absent where it is offline.",
+        "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
         lambda placement: placement.cpu,
     ),
     Info(
         "xen_vcpu_affinity",
-        "Physical CPUs that the vCPU may run on (hard) and is best run on (soft).",
+        "Physical CPUs that the vCPU may run on (hard) and prefers (soft).",
         lambda placement: {"hard": placement.hard, "soft": placement.soft},
     ),
     optional=True,
@@ -415,7 +414,7 @@ CACHE = rows(
     _caches,
     Definition(
         "xen_domain_cache_occupancy_bytes",
-        "What the domain holds of the last-level cache, in bytes.",
+        "Last-level cache occupied by the domain, in bytes.",
         lambda size: size,
     ),
     optional=True,  # few machines measure it
@@ -435,8 +434,8 @@ BANDWIDTH = rows(
     _bandwidths,
     Definition(
         "xen_domain_memory_bandwidth_bytes_per_second",
-        "Memory bandwidth the domain used in a recent 10 ms, in bytes per second: to all memory (total) "
-        "and to that of the socket itself (local).",
+        "Memory bandwidth of the domain over a recent 10 ms, in bytes per second: total, and to the socket's own "
+        "memory (local).",
         lambda bandwidth: bandwidth,
     ),
     optional=True,
@@ -451,8 +450,8 @@ MISSING = rows(
     _missing,
     Definition(
         "xentop_missing_devices",
-        "vCPUs, network interfaces and block devices that are in no series although the source counts them, as "
-        "what it says of them is missing, malformed or ambiguous (several under one number).",
+        "vCPUs, network interfaces and block devices without series, because their values are missing, malformed or "
+        "ambiguous (several with one number).",
         lambda count: count,
     ),
 )
@@ -474,11 +473,10 @@ RUNSTATE = rows(
     _runstates,
     Definition(
         "xen_domain_runstate_seconds_total",
-        "Time that the domain's vCPUs, without those that it took offline, spent together in this run state, in "
-        "seconds. full_run: all running; full_contention: all runnable, waiting for a CPU; concurrency_hazard: "
-        "some running, some runnable; partial_run: some running, the others blocked; partial_contention: some "
-        "runnable, the others blocked; blocked: all blocked. Only growth counts: full_run starts at the host's "
-        "uptime.",
+        "Time that the domain's online vCPUs spent in this run state, in seconds: full_run (all run), "
+        "full_contention (all wait for a CPU), concurrency_hazard (some run, some wait), partial_run (some run, "
+        "others blocked), partial_contention (some wait, others blocked), blocked (all blocked). Use rates: full_run "
+        "starts at the host's uptime.",
         lambda seconds: seconds,
     ),
 )
@@ -488,14 +486,14 @@ WAITING = rows(
     _waiting,
     Definition(
         "xen_domain_runstate_missed_changes_total",
-        "Changes of the domain's run state that the hypervisor did not record: the time up to the next one went to "
-        "the state before.",
+        "Changes of the domain's run state that the hypervisor missed; the time until the next change counts for the "
+        "old state.",
         lambda account: account.missed_changes,
     ),
     Definition(
         "xen_domain_runnable_seconds_total",
-        "Time the domain's vCPUs were runnable and waited for a CPU, summed over its vCPUs, in seconds; absent "
-        "where the hypervisor keeps run states of whole domains only.",
+        "Time that the domain's vCPUs were runnable without a CPU (CPU ready), in seconds summed over vCPUs; absent "
+        "on hypervisors that only have run states of domains.",
         lambda account: account.runnable_seconds,
     ),
 )
@@ -532,9 +530,9 @@ WAIT_ESTIMATE = rows(
     _waits,
     Definition(
         "xen_domain_wait_estimated_seconds_total",
-        "Time that the domain's vCPUs were runnable and waited for a CPU, by the domain that ran meanwhile on the CPUs "
-        "that they may use, summed over the vCPUs, in seconds: an estimate, as one second in each --xentrace.interval "
-        "is taken for all of it. (idle): one of these CPUs was idle; (rest): domains without a series.",
+        "Time that the domain's vCPUs were runnable without a CPU, by the domain that ran on their CPUs, in seconds "
+        "summed over vCPUs; estimated from one second per --xentrace.interval. (idle): one of these CPUs was idle; "
+        "(rest): domains without a series.",
         lambda seconds: seconds,
     ),
 )
@@ -548,12 +546,12 @@ TRACE = rows(
     _windows,
     Definition(
         "xen_trace_windows_total",
-        "Windows of a second in which changes of vCPUs' states were traced.",
+        "Traces of one second.",
         lambda estimates: estimates.windows,
     ),
     Definition(
         "xen_trace_lost_records_total",
-        "Records that Xen's trace buffer had no room for in these windows. Their time is in no estimate.",
+        "Records lost because Xen's trace buffer was full; estimates lack their time.",
         lambda estimates: estimates.lost_records,
     ),
 )
@@ -565,16 +563,16 @@ def _pools(answered: Answered) -> list[tuple[Labels, Pool]]:
 
 POOL = rows(
     _pools,
-    Info("xen_cpupool", "The CPU pool's scheduler.", lambda pool: {"scheduler": pool.scheduler}),
+    Info("xen_cpupool", "Scheduler of the CPU pool.", lambda pool: {"scheduler": pool.scheduler}),
     Definition("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
     Definition(
         "xen_cpupool_timeslice_seconds",
-        "How long the scheduler lets a vCPU run while others wait, in seconds (credit).",
+        "Time slice of the scheduler, in seconds (credit).",
         lambda pool: pool.timing.timeslice,
     ),
     Definition(
         "xen_cpupool_ratelimit_seconds",
-        "How long a vCPU runs at least before another may preempt it, in seconds (credit, credit2); absent where 0.",
+        "Minimum time that a vCPU runs before another preempts it, in seconds (credit, credit2); absent if 0.",
         lambda pool: pool.timing.ratelimit,
     ),
 )
@@ -588,8 +586,8 @@ PROBLEM = rows(
     _problems,
     Definition(
         "xentop_toolstack_problems_total",
-        "Incomplete outputs of the toolstack, by command and reason: error (an exit status other than 0), stderr "
-        "(output on standard error), malformed (lines that can't be parsed).",
+        "Toolstack commands with incomplete output, by command and reason: error (non-zero exit status), stderr "
+        "(output on standard error), malformed (unparsable lines).",
         lambda count: count,
     ),
 )
@@ -603,15 +601,15 @@ CHILD = rows(
     _child,
     Definition(
         "xentop_iteration_age_seconds",
-        "Maximum age of the values, in seconds: since xentop printed the line before this iteration.",
+        "Maximum age of xentop's values, in seconds.",
         lambda child: child.iteration_age,
     ),
     Definition(
         "xentop_iteration_unknown_lines",
-        "Lines of this iteration that could not be understood, and are in no series.",
+        "Lines of this iteration that could not be parsed.",
         lambda child: child.unknown_lines,
     ),
-    Definition("xentop_child_starts_total", "Times that xentop was started.", lambda child: child.starts),
+    Definition("xentop_child_starts_total", "Starts of xentop.", lambda child: child.starts),
 )
 
 

@@ -2,5 +2,5 @@
 
 `stack` is what is hurt, `remote` a watched host behind a network that can be cut; `catalogue` has the faults, `network`
 the one that lasts throughout; `observer` says what each did to samples, alerts and `make status`; `table` shows it
-beside the bars. Values and bars: docs/faults.md.
+beside the bars. Values: docs/faults.md; bars: docs/dev/faults.md.
 """
