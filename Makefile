@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/complete
 
 ##@ Run
-.PHONY: up demo down status logs compose-up compose-demo compose-down
+.PHONY: up demo down status logs service service-remove compose-up compose-demo compose-down
 up: ## Start the stack on this machine, and install what is missing into the checkout
 	@$(PYTHON) -m tools.stack up
 demo: ## Start simulated hosts instead of the stack, with a day of history
@@ -19,6 +19,10 @@ status: ## Show what runs and whether its targets are up
 	@$(PYTHON) -m tools.stack status
 logs: ## Show recent log lines; NAME=prometheus for one part, FOLLOW=1 to follow
 	@$(PYTHON) -m tools.stack logs $(if $(FOLLOW),--follow) $(NAME)
+service: ## Start the stack now and at each boot, by a systemd unit
+	@$(PYTHON) -m tools.service install
+service-remove: ## Stop it, and remove the unit
+	@$(PYTHON) -m tools.service remove
 
 compose-up: ## The same stack on Docker, Grafana included
 	@$(PYTHON) -m tools.compose up
