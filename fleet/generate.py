@@ -21,6 +21,7 @@ _COPIED = {
     "alerts/templates/*.tmpl": "alerts/templates",
     "prometheus/consoles/*.html": "consoles",
     "docs/*.md": "docs",
+    "docs/dev/*.md": "docs/dev",
     "docs/runbooks/*.md": "docs/runbooks",
 }
 _UNIT = """\
