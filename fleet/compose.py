@@ -55,7 +55,7 @@ def _service(shipped: dict[str, Any], part: Part) -> dict[str, Any]:
     service["command"] = [argument.replace(part.data, data) for argument in part.arguments]
     service["volumes"] = [f"./{_FOLDER}:{_PLACE}/{_FOLDER}:ro"]
     if part.kind == "prometheus":
-        service["volumes"].append(f"./prometheus:{_PLACE}/prometheus:ro")
+        service["volumes"] += [f"./{folder}:{_PLACE}/{folder}:ro" for folder in ("prometheus", "local")]
         # Its mode is that of the folder below it, in which its owner alone may write: the image's user nobody.
         service["tmpfs"] = [f"{_PLACE}/{_FOLDER}/{RUNNING}:uid={NOBODY}"]
     if any(part.data in argument for argument in part.arguments):

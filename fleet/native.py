@@ -105,7 +105,7 @@ def up(settings: Settings, folder: Path = FOLDER) -> None:
         with step("Waiting until all parts are ready"):
             _wait(settings, here)
     print(f"\nAll hosts: {queries(settings)[0].url}, which is what Grafana's data source asks (docs/scale.md).")
-    print("make fleet-status, make fleet-down. Hosts to watch: prometheus/targets; parts: fleet/fleet.yml")
+    print("make fleet-status, make fleet-down. Hosts to watch: local/targets; parts: fleet/fleet.yml")
 
 
 def down(folder: Path = FOLDER) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from fleet import rules
 from fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
-from fleet.settings import REPLICAS, Settings
+from fleet.settings import CHECKOUT, REPLICAS, Settings
 from fleet.sharing import BUCKETS, shares
 from tools import durations, targets
 
@@ -55,7 +55,9 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
             {"source_labels": ["__name__"], "regex": r"(thanos|prometheus|process|go)_\w+", "action": "keep"}
         ]
     }
-    watched = os.path.relpath(settings.targets, folder / RUNNING)
+    watched = {"targets": os.path.relpath(settings.targets, folder / RUNNING)}
+    if settings.targets == CHECKOUT / "prometheus" / "targets":
+        watched["../local/targets"] = os.path.relpath(CHECKOUT / "local" / "targets", folder / RUNNING)
     assert part.shard is not None
     share = shares(settings.shards)[part.shard]
     config["scrape_configs"] = [_job(settings, name, job, share, watched) for name, job in jobs.items()]
@@ -65,14 +67,21 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
     return config
 
 
-def _job(settings: Settings, name: str, shipped: dict[str, Any], share: list[int], watched: str) -> dict[str, Any]:
-    """A job, with the hosts in the buckets of one shard alone."""
+def _job(
+    settings: Settings, name: str, shipped: dict[str, Any], share: list[int], watched: dict[str, str]
+) -> dict[str, Any]:
+    """A job, with the hosts in the buckets of one shard alone; `watched`: folders of targets by their shipped names."""
     job: dict[str, Any] = {"job_name": name, **copy.deepcopy(shipped)}
     if name in OWN_JOBS:
         job.pop("file_sd_configs", None)
         job["static_configs"] = [_target(part) for part in parts(settings) if part.kind in OWN_JOBS[name]]
     for discovery in job.get("file_sd_configs", []):
-        discovery["files"] = [f"{watched}/{file.removeprefix('targets/')}" for file in discovery["files"]]
+        discovery["files"] = [
+            f"{place}{file.removeprefix(shipped_place)}"
+            for file in discovery["files"]
+            for shipped_place, place in watched.items()
+            if file.startswith(f"{shipped_place}/")
+        ]
     # The last of all: by then `host` is settled.
     job["relabel_configs"] = [
         *job.get("relabel_configs", []),

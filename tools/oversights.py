@@ -28,7 +28,7 @@ _LOGS_NAMED = re.compile(r"""^[^#\n]*/access_log\.pl +([^"'\n]+)["']""", re.MULT
 
 
 def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """Of the entries in prometheus/targets/; `dropped` are the labels of those that Prometheus found and left out."""
+    """Of the entries in local/targets/; `dropped` are the labels of those that Prometheus found and left out."""
     for target in scraped:
         if target.platform and target.platform not in PLATFORMS:
             near = difflib.get_close_matches(target.platform, PLATFORMS, n=1)
@@ -41,12 +41,12 @@ def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) 
         file = "ssh" if job == "xentop_over_ssh" else job
         if file == "ssh" and labels.get("platform") not in OVER_SSH:
             yield (
-                f"{address} is not scraped: prometheus/targets/ssh.yml is for platforms {' and '.join(OVER_SSH)}, and "
+                f"{address} is not scraped: local/targets/ssh.yml is for platforms {' and '.join(OVER_SSH)}, and "
                 f"its entry has {labels.get('platform') or 'none'}"
             )
         if labels.get("vserver") and job not in FOR_GUESTS:
             yield (
-                f"{address} is not scraped: prometheus/targets/{file}.yml is for hosts, and its entry has a vserver, "
+                f"{address} is not scraped: local/targets/{file}.yml is for hosts, and its entry has a vserver, "
                 "as those in guest.yml, telegraf.yml and app.yml may"
             )
 

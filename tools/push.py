@@ -25,7 +25,9 @@ def jobs() -> list[Yaml]:
     own = [job for job in configuration["scrape_configs"] if job["job_name"] not in _NOT_OF_A_HOST]
     for job in own:
         for discovery in job["file_sd_configs"]:
-            discovery["files"] = [file for file in discovery["files"] if "/local/" not in file]
+            discovery["files"] = [
+                file for file in discovery["files"] if file.startswith("targets/") and "/local/" not in file
+            ]
     return own
 
 

@@ -2,7 +2,7 @@
 
     python3 -m tools.stack up | demo | down | status | logs [NAME] [--follow]
 
-All it makes is in .stack/ and in prometheus/targets/local/ of this checkout.
+All it makes is in .stack/, prometheus/targets/local/ and an empty local/targets/ of this checkout.
 """
 
 from __future__ import annotations

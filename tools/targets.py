@@ -13,8 +13,9 @@ from pathlib import Path
 from tools.parts import ALERTMANAGER, CADVISOR, EXPORTERS, LIVENESS, NODE_EXPORTER, PROMETHEUS, TELEGRAF, Part
 from tools.programs import CHECKOUT
 
-EDITED = CHECKOUT / "prometheus" / "targets"
-FOLDER = EDITED / "local"
+_SHIPPED = CHECKOUT / "prometheus" / "targets"
+FOLDER = _SHIPPED / "local"
+EDITED = CHECKOUT / "local" / "targets"
 JOBS = {
     "prometheus": PROMETHEUS,
     "alertmanager": ALERTMANAGER,
@@ -87,7 +88,8 @@ def _xen(sysfs: Path, procfs: Path) -> tuple[str, str]:
 
 def edited_since(file: Path) -> bool:
     """Whether a file with targets of the user's is newer than this file, or this isn't there."""
-    return not file.exists() or any(edited.stat().st_mtime > file.stat().st_mtime for edited in EDITED.glob("*.yml"))
+    edited = (*EDITED.glob("*.yml"), *_SHIPPED.glob("*.yml"))
+    return not file.exists() or any(one.stat().st_mtime > file.stat().st_mtime for one in edited)
 
 
 def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER, jobs: Mapping[str, Part] = JOBS) -> None:
@@ -95,7 +97,8 @@ def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER, job
 
     A part without a port, and an exporter of another platform, gets an empty file: it doesn't run here, or no longer.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    for needed in (folder, EDITED):
+        needed.mkdir(parents=True, exist_ok=True)
     containers = CADVISOR.name in ports
     for job, part in jobs.items():
         runs = part.name in ports and part.platform in {None, machine.platform}
@@ -109,9 +112,7 @@ def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER, job
 
 def _write(file: Path, targets: list[tuple[int, Machine]]) -> None:
     """Replace `file` in one step, since Prometheus reads it whenever it changes."""
-    lines = [
-        "# The stack's own addresses, written by `make up` and `make compose-up`. The hosts you watch go one folder up."
-    ]
+    lines = ["# The stack's own addresses, written by `make up` and `make compose-up`. Yours are in local/targets."]
     for port, machine in targets:
         # JSON strings are YAML strings, whatever a host name holds.
         lines.append(f'- targets: ["127.0.0.1:{port}"]')

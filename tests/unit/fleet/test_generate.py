@@ -87,6 +87,7 @@ def test_the_hosts_to_watch_are_those_of_the_checkout(fleet: Path) -> None:
     jobs = config(fleet, "prometheus-0-b")["scrape_configs"]
     files = [file for job in jobs for found in job.get("file_sd_configs", []) for file in found["files"]]
     assert {(fleet / "running" / file).resolve().parent for file in files} == {
+        CHECKOUT / "local/targets",
         CHECKOUT / "prometheus/targets",
         CHECKOUT / "prometheus/targets/local",
     }

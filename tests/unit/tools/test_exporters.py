@@ -45,7 +45,9 @@ def test_each_runs_has_a_port_a_unit_and_a_page() -> None:
 def test_prometheus_has_a_job_for_each_and_applications_can_t_expose_its_metrics() -> None:
     for exporter in FOLDERS:
         (found,) = JOBS[exporter]["file_sd_configs"]
-        assert found["files"] == [f"targets/{exporter}.yml", f"targets/local/{exporter}.yml"]
+        assert found["files"] == [
+            f"{folder}/{exporter}.yml" for folder in ("../local/targets", "targets", "targets/local")
+        ]
         assert (ROOT / f"prometheus/targets/{exporter}.yml").is_file()
         (kept,) = (step["regex"] for step in JOBS[exporter]["metric_relabel_configs"] if step.get("action") == "keep")
         for prefix in prefixes(exporter):
