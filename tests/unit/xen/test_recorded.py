@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.parsers import FIXTURES
 from tests.support.refusals import refusal
-from tests.unit.xen.test_recording import recorded_node
+from tests.unit.xen.test_libxenstat_fields import recorded_node
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import Failed, encode
