@@ -46,7 +46,8 @@ def test_values_of_a_real_host_worked_out_by_hand() -> None:
     host = recorded.host(recorded_node())
     by_id = {domain.domid: domain for domain in host.domains}
     assert (host.xen_version, host.cpus, host.memory_bytes) == ("4.17.7", 1, 1610084352)
-    assert (by_id[0].cpu_seconds, by_id[0].states, by_id[2].states) == (49.468627568, {"running"}, {"paused"})
+    assert by_id[0].cpu_seconds == 49.468627568
+    assert [*by_id[0].states, *by_id[2].states] == ["running", "paused"]
     # rbytes 213480 is what Dom0's vif received: what the guest sent.
     assert by_id[1].networks[0].transmit.bytes == 213480
     # 5832 sectors of 512 bytes.

@@ -153,8 +153,8 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
 def test_the_system_in_the_words_of_the_guest() -> None:
     names = ((1, b"Debian \xff" + b"!" * 4000), (9, b"dead"))
     assert understand(answered({"list": LIST})._replace(os_names=names)).guests[1].os == "Debian \\xff" + "!" * 89
-    names = ((1, b"Microsoft Windows 11 Pro|C:\\Windows|\\Device"),)
-    assert understand(answered({"list": LIST})._replace(os_names=names)).guests[1].os == "Microsoft Windows 11 Pro"
+    windows = ((1, b"Microsoft Windows 11 Pro|C:\\Windows|\\Device"),)
+    assert understand(answered({"list": LIST})._replace(os_names=windows)).guests[1].os == "Microsoft Windows 11 Pro"
 
 
 def test_details_of_an_earlier_domain_are_not_taken() -> None:

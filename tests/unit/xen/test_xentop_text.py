@@ -300,8 +300,8 @@ def test_a_cut_makes_no_number(text: bytes) -> None:
                 assert cut.networks == one.networks[: len(cut.networks)]
                 assert cut.blocks == one.blocks[: len(cut.blocks)]
                 # Dom0 can't be recognised by a row that has lost its state.
-                devices = {"domid": cut.domid, "vcpus": (), "networks": (), "blocks": (), "missing": Missing(0, 0, 0)}
-                assert cut._replace(**devices) == one._replace(**devices)
+                alike = one._replace(domid=cut.domid, vcpus=cut.vcpus, networks=cut.networks, blocks=cut.blocks)
+                assert cut == alike._replace(missing=cut.missing)
 
 
 def test_recordings_of_real_hosts() -> None:
@@ -313,7 +313,8 @@ def test_recordings_of_real_hosts() -> None:
     assert (app.cpu_seconds, [vcpu.cpu_seconds for vcpu in app.vcpus]) == (53, [29, 24])
     assert app.networks[0].receive == model.Traffic(450206, 461, 0, 1)
     assert db.blocks[0].read == model.Requests(169, 12552 * 512)
-    assert (web.states, dom0.networks, dom0.blocks, dom0.cpu_seconds) == ({"blocked"}, (), (), 105)
+    assert web.states == {"blocked"}
+    assert (dom0.networks, dom0.blocks, dom0.cpu_seconds) == ((), (), 105)
 
     whole, _ = whole_iterations((FIXTURES / "xen-4.17-fnxv-no-limit.txt").read_bytes())
     domains = parse(whole[-1]).host.domains
