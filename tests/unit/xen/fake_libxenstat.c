@@ -52,14 +52,9 @@ static bool says(const char *word) {
     return found;
 }
 
-static int numbers(const char *text, ull *field, int most) {
-    int count = 0;
+static void numbers(const char *text, ull *field, int count) {
     char *end;
-    for (; count < most; count++, text = end) {
-        field[count] = strtoull(text, &end, 10);
-        if (end == text) break;
-    }
-    return count;
+    for (int i = 0; i < count; i++, text = end) field[i] = strtoull(text, &end, 10);
 }
 
 static char *unhex(const char *hex) {
@@ -141,49 +136,32 @@ const char *xenstat_domain_name(struct domain *domain) { return domain->name; }
 unsigned xenstat_domain_num_vcpus(struct domain *domain) { return domain->vcpus; }
 unsigned xenstat_domain_num_networks(struct domain *domain) { return domain->networks; }
 unsigned xenstat_domain_num_vbds(struct domain *domain) { return domain->vbds; }
-struct part *xenstat_domain_vcpu(struct domain *domain, unsigned i) {
-    return i < MOST_PARTS ? &domain->vcpu[i] : NULL;
-}
+struct part *xenstat_domain_vcpu(struct domain *domain, unsigned i) { return i < MOST_PARTS ? &domain->vcpu[i] : NULL; }
 struct part *xenstat_domain_network(struct domain *domain, unsigned i) { return &domain->network[i]; }
 struct part *xenstat_domain_vbd(struct domain *domain, unsigned i) { return &domain->vbd[i]; }
 
 #define GETTER(type, object, of, name, index) \
     type xenstat_##of##_##name(struct object *it) { return (type)it->field[index]; }
-GETTER(unsigned, node, node, num_cpus, 0)
-GETTER(ull, node, node, cpu_hz, 1)
-GETTER(ull, node, node, tot_mem, 2)
-GETTER(ull, node, node, free_mem, 3)
+GETTER(unsigned, node, node, num_cpus, 0) GETTER(ull, node, node, cpu_hz, 1)
+GETTER(ull, node, node, tot_mem, 2) GETTER(ull, node, node, free_mem, 3)
 GETTER(unsigned, domain, domain, id, 0)
 #ifndef BROKEN
 GETTER(ull, domain, domain, cpu_ns, 1)
 #endif
-GETTER(ull, domain, domain, cur_mem, 2)
-GETTER(ull, domain, domain, max_mem, 3)
-GETTER(unsigned, domain, domain, ssid, 4)
-GETTER(unsigned, domain, domain, dying, 5)
-GETTER(unsigned, domain, domain, crashed, 6)
-GETTER(unsigned, domain, domain, shutdown, 7)
-GETTER(unsigned, domain, domain, paused, 8)
-GETTER(unsigned, domain, domain, blocked, 9)
+GETTER(ull, domain, domain, cur_mem, 2) GETTER(ull, domain, domain, max_mem, 3)
+GETTER(unsigned, domain, domain, ssid, 4) GETTER(unsigned, domain, domain, dying, 5)
+GETTER(unsigned, domain, domain, crashed, 6) GETTER(unsigned, domain, domain, shutdown, 7)
+GETTER(unsigned, domain, domain, paused, 8) GETTER(unsigned, domain, domain, blocked, 9)
 GETTER(unsigned, domain, domain, running, 10)
-GETTER(unsigned, part, vcpu, online, 0)
-GETTER(ull, part, vcpu, ns, 1)
+GETTER(unsigned, part, vcpu, online, 0) GETTER(ull, part, vcpu, ns, 1)
 GETTER(unsigned, part, network, id, 0)
-GETTER(ull, part, network, rbytes, 1)
-GETTER(ull, part, network, rpackets, 2)
-GETTER(ull, part, network, rerrs, 3)
-GETTER(ull, part, network, rdrop, 4)
-GETTER(ull, part, network, tbytes, 5)
-GETTER(ull, part, network, tpackets, 6)
-GETTER(ull, part, network, terrs, 7)
-GETTER(ull, part, network, tdrop, 8)
-GETTER(unsigned, part, vbd, type, 0)
-GETTER(unsigned, part, vbd, dev, 1)
-GETTER(ull, part, vbd, oo_reqs, 2)
-GETTER(ull, part, vbd, rd_reqs, 3)
-GETTER(ull, part, vbd, wr_reqs, 4)
-GETTER(ull, part, vbd, rd_sects, 5)
-GETTER(ull, part, vbd, wr_sects, 6)
+GETTER(ull, part, network, rbytes, 1) GETTER(ull, part, network, rpackets, 2)
+GETTER(ull, part, network, rerrs, 3) GETTER(ull, part, network, rdrop, 4)
+GETTER(ull, part, network, tbytes, 5) GETTER(ull, part, network, tpackets, 6)
+GETTER(ull, part, network, terrs, 7) GETTER(ull, part, network, tdrop, 8)
+GETTER(unsigned, part, vbd, type, 0) GETTER(unsigned, part, vbd, dev, 1)
+GETTER(ull, part, vbd, oo_reqs, 2) GETTER(ull, part, vbd, rd_reqs, 3) GETTER(ull, part, vbd, wr_reqs, 4)
+GETTER(ull, part, vbd, rd_sects, 5) GETTER(ull, part, vbd, wr_sects, 6)
 #ifndef BEFORE_4_13
 GETTER(bool, part, vbd, error, 7)
 #endif

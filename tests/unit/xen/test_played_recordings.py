@@ -95,14 +95,6 @@ def test_nanoseconds_of_the_library_and_whole_seconds_of_text() -> None:
     assert (text.by("domain", CPU)["guest to go"], text.by("domid", CPU)["0"]) == (7, 42)
 
 
-def test_the_second_round_goes_on_where_the_first_one_ended() -> None:
-    library = Played("libxenstat")
-    # At 63 s the second round has counted 18.187775295 - 16.333388122 s.
-    for second, cpu_seconds in ((59, 38.835383277), (60.5, 38.835383277), (63, 40.68977045)):
-        library.at(second)
-        assert library.by("domain", CPU)["busy"] == pytest.approx(cpu_seconds)
-
-
 def test_in_each_round_counters_go_on_and_a_guest_that_is_started_begins_from_its_own_start(played: Played) -> None:
     before: dict[Series, float] = {}
     risen = 0
