@@ -14,7 +14,6 @@ import pytest
 from tests.e2e.running_exporter import RunningExporter
 from tests.support.pages import Series
 from tests.support.waiting import wait_for
-from tests.xen.dom0_sshd import sshd_in
 from tests.xen.exporters import Page, second_exporter_in
 from tests.xen.host import GUESTS, XenHost
 from virtscope.ssh import authorized_key, xen_host
@@ -27,12 +26,43 @@ CONNECTION_SECONDS, XL_SECONDS = 120, 300
 OF_ITSELF = re.compile(r"process_|xentop_(?!up$|source_up$)")
 
 
+SSHD = """\
+HostKey /etc/ssh/ssh_host_ed25519_key
+PermitRootLogin forced-commands-only
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+"""
+CLIENT = """\
+Host dom0
+  HostName {host}
+  Port {port}
+  User root
+  HostKeyAlias dom0
+  UserKnownHostsFile {folder}/known_hosts
+  GlobalKnownHostsFile none
+  IdentitiesOnly yes
+  IdentityAgent none
+  IdentityFile {folder}/key
+"""
+
+
 @pytest.fixture(scope="module")
 def sshd(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The client's files to come in with the line in authorized_keys as docs/agentless.md has it made."""
+    """Runs Dom0's sshd; ssh -F FOLDER/config dom0 then comes in, by a line that docs/agentless.md has made."""
     folder = tmp_path_factory.mktemp("ssh")
-    with sshd_in(xen, folder, authorized_key.line, root="forced-commands-only"):
-        yield folder
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True, timeout=30)
+    line = authorized_key.line((folder / "key.pub").read_text())
+    xen.machine.put("/root/.ssh/authorized_keys", f"{line}\n".encode())
+    xen.machine.put("/etc/ssh/sshd_config", SSHD.encode())
+    xen.dom0("chmod 700 /root /root/.ssh; chmod 600 /root/.ssh/authorized_keys; mkdir -p -m 755 /run/sshd")
+    xen.dom0("[ -e /etc/ssh/ssh_host_ed25519_key ] || ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key")
+    xen.dom0("/usr/sbin/sshd -E /var/log/sshd")
+    host, _, port = xen.machine.ssh.partition(":")
+    (folder / "known_hosts").write_text(f"dom0 {xen.dom0('cat /etc/ssh/ssh_host_ed25519_key.pub')}")
+    (folder / "config").write_text(CLIENT.format(host=host, port=port, folder=folder))
+    yield folder
+    xen.dom0("kill $(cat /run/sshd.pid)")
 
 
 @pytest.fixture
