@@ -86,17 +86,12 @@ def test_columns_widen_and_may_hold_no_number() -> None:
     "name",
     [
         b"Windows7 (Dev)",
-        b"name with ",  # cut at 10 characters, which ends in a blank
         "übersichtlichß".encode()[:10],  # cut in the middle of a character
         b"(null)",
         b"evil --b--- 1 0.0 2 3.0 4 5.0 6 7 8 9 10 11 12 13 14 15 16",
-        HEADER.strip(),
-        row(b"db01").strip(),
-        b"n" * 300,
-        b"\x1b[2J\x1b[1;31mred",
+        row(b"db01").strip() + b" ",  # cut at a blank
         b"vertical\x0btab, form\x0cfeed\x1c and\rreturn",
         b"Net0 RX:",
-        b"VBD BlkBack 51712 [ca: 0]",
         b"1234567890",
     ],
 )
@@ -134,9 +129,6 @@ def test_block_devices() -> None:
         b"Tapdisk3 51728 [ca:10]  OO:   -   RD:    -   WR:    -   RSECT:      -   WSECT:      -": (
             block("Tapdisk3", 51728, [None, None, None, None, None])
         ),
-        b"Unidentified 268435712 [100001: 0]  OO:  1   RD:  2   WR:  3   RSECT:  4   WSECT:  5": (
-            block("Unidentified", 268435712, [1, 2, 3, 4, 5])
-        ),
         b"BlkTap  768 [ 3: 0]  OO:  1   RD:  2   WR:  3": block("BlkTap", 768, [1, 2, 3, None, None]),
         b" 769 [ 3: 1]  OO:  1   RD:  2   WR:  3": block("", 769, [1, 2, 3, None, None]),
         b"   0  OO:  1   RD:  2   WR:  3": block("", 0, [1, 2, 3, None, None]),  # Solaris, before Xen 3.2
@@ -155,23 +147,14 @@ def test_a_counter_printed_after_wrapping_below_zero() -> None:
         assert (read and read.bytes) == (meant and meant * 512)
 
 
-def test_devices_that_rows_count_and_lines_do_not_show_are_missing() -> None:
-    """As of `xentop -b`, or of a script in xentop's place that drops -n -x -v."""
-    host = host_of(row(b"web01"), row(b"db01", rest(b"    2    1 ", b"    4    3 ")))
-    assert host.missing() == Missing(vcpus=6, networks=4, blocks=2)
-    whole = host_of(row(b"web01"), VCPUS, NET, VBD_LINE, row(b"db01"), VCPUS, NET, VBD_LINE)
-    assert whole.missing() == Missing(0, 0, 0)
-
-
 def test_devices_of_one_number_are_not_shown() -> None:
     host = host_of(row(b"web01", rest(b"    2    1 ", b"    2    3 ")), VCPUS, NET, NET, NET1)
     assert [network.vif for network in host.domains[0].networks] == ["1"]
     assert host.missing() == Missing(vcpus=0, networks=2, blocks=1)
-    xvdb = VBD_LINE.replace(b"51712 [ca: 0]", b"51728 [ca:10]")
-    for same in (VBD_LINE, VBD_LINE.replace(b"51712 [ca: 0]", b"268435456 [100000: 0]")):
-        host = host_of(row(b"web01", rest(b"  458    1", b"  458    3")), VCPUS, NET, VBD_LINE, xvdb, same)
-        assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
-        assert host.missing() == Missing(vcpus=0, networks=0, blocks=2)
+    other, same = (VBD_LINE.replace(b"51712 [ca: 0]", to) for to in (b"51728 [ca:10]", b"268435456 [100000: 0]"))
+    host = host_of(row(b"web01", rest(b"  458    1", b"  458    3")), VCPUS, NET, VBD_LINE, other, same)
+    assert [block.vbd for block in host.domains[0].blocks] == ["xvdb"]
+    assert host.missing() == Missing(vcpus=0, networks=0, blocks=2)
 
 
 def test_more_devices_than_the_row_counts_are_of_another_domain_whose_row_is_lost() -> None:

@@ -72,9 +72,7 @@ def test_commands_that_a_version_does_not_know_are_no_problem_and_others_that_fa
     (fake.answers / "cpupool-list").unlink()
     source = Xl()
     assert [understand(source.read()).problems for _ in range(2)] == [(), ()]
-    fake.asked()
-    source.read()
-    assert "cpupool-list" not in fake.asked()
+    assert fake.asked().count("cpupool-list") == 1
     fake.complain("cpupool-list", "libxl: error: Cannot get pools\n")
     source = Xl()
     for _ in range(2):  # it is asked again
