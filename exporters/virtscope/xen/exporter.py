@@ -33,7 +33,7 @@ from virtscope.xen.netdev import NetDev, WhereReadable
 from virtscope.xen.recorded import RAW, Printed, Snapshot
 from virtscope.xen.runstate import INSTEAD, Runstate, waiting
 from virtscope.xen.text_networks import TextNetworks
-from virtscope.xen.toolstack import Keeper, Replayed
+from virtscope.xen.toolstack import Replayed, ToolstackPoller
 from virtscope.xen.xentop import Xentop
 from virtscope.xen.xentrace import LEAST_INTERVAL, Windows
 from virtscope.xen.xl import RawToolstack, Xl
@@ -88,9 +88,9 @@ def _serve(words: Sequence[str]) -> None:
         else:
             _refuse_trace(given.trace_interval, given.xl_interval)
             source = choose_source(getattr(given, "source", ""), given.sysfs, MODEL, at_end)
-            keeper = toolstack(given.xl_interval, at_end)
-            windows = trace(given.trace_interval, given.procfs, keeper, source, at_end)
-            sources = live(source, given.procfs, given.sysfs, keeper, windows)
+            poller = toolstack(given.xl_interval, at_end)
+            windows = trace(given.trace_interval, given.procfs, poller, source, at_end)
+            sources = live(source, given.procfs, given.sysfs, poller, windows)
         cli.serve(Exporter("xentop", sources), given)
 
 
@@ -146,23 +146,27 @@ def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.E
     return library
 
 
-def toolstack(interval: float, at_end: contextlib.ExitStack) -> Keeper | None:
-    """Return the toolstack's keeper, started, if it is to be asked at all; `at_end` ends it."""
+def toolstack(interval: float, at_end: contextlib.ExitStack) -> ToolstackPoller | None:
+    """Return the toolstack's poller, started, if it is to be asked at all; `at_end` ends it."""
     if not interval:
         return None
-    keeper = Keeper(interval)
-    keeper.start()
-    at_end.callback(keeper.close)
-    return keeper
+    poller = ToolstackPoller(interval)
+    poller.start()
+    at_end.callback(poller.close)
+    return poller
 
 
 def trace(
-    interval: float, procfs: str, keeper: Keeper | None, source: Libxenstat[Host] | Xentop, at_end: contextlib.ExitStack
+    interval: float,
+    procfs: str,
+    poller: ToolstackPoller | None,
+    source: Libxenstat[Host] | Xentop,
+    at_end: contextlib.ExitStack,
 ) -> Windows | None:
     """Return the windows of a trace, if any are to be taken; started where the source knows domains by their ids."""
-    if not interval or keeper is None:
+    if not interval or poller is None:
         return None
-    windows = Windows(interval, keeper.background, procfs)
+    windows = Windows(interval, poller.background, procfs)
     if isinstance(source, Libxenstat):
         windows.start()
         at_end.callback(windows.close)
@@ -170,17 +174,17 @@ def trace(
 
 
 def live(
-    source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Keeper | None, windows: Windows | None
+    source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, poller: ToolstackPoller | None, windows: Windows | None
 ) -> list[Source]:
     """Return what shows a source's values as they are now, and what goes with it."""
     if isinstance(source, Xentop):
         version = running_version(Path(sysfs))
         net_dev = NetDev(network, procfs, sysfs)
         networks = WhereReadable(net_dev.read, str(net_dev.path), "xentop")
-        text = live_text(lambda: Printed(source.read(), version), source.origin, keeper, networks)
+        text = live_text(lambda: Printed(source.read(), version), source.origin, poller, networks)
         return [*text, *([Source("xentrace", _no_ids_to_name, lambda: "", required=False)] if windows else [])]
-    add_guests = keeper.add_to if keeper else _add_nothing
-    xl = [_xl(keeper)] if keeper else []
+    add_guests = poller.add_to if poller else _add_nothing
+    xl = [_xl(poller)] if poller else []
     host, library = HostReader(source, NetDev(network, procfs, sysfs)), LibraryView(add_guests)
     runstate, clocks = Runstate(waiting, sysfs), WaitingClocks()
     return [
@@ -197,29 +201,32 @@ def live(
 
 
 def live_text(
-    read: Callable[[], Printed], origin: Callable[[], str], keeper: Keeper | None, networks: WhereReadable[Network]
+    read: Callable[[], Printed],
+    origin: Callable[[], str],
+    poller: ToolstackPoller | None,
+    networks: WhereReadable[Network],
 ) -> list[Source]:
     """Return what shows the values that xentop prints now, and what goes with them.
 
     The networks are taken from there if the toolstack is asked, which tells whose they are.
     """
-    if keeper:
+    if poller:
         of_domains = TextNetworks(networks.vifs)
-        text = TextView(lambda host: of_domains.add_to(keeper.add_to(host)))
+        text = TextView(lambda host: of_domains.add_to(poller.add_to(host)))
     else:
         text = TextView()
     return [
         Source("xentop", lambda: text.families(read()), lambda: origin() + networks.origin()),
         Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
-        *([_xl(keeper)] if keeper else []),
+        *([_xl(poller)] if poller else []),
     ]
 
 
-def _xl(keeper: Keeper) -> Source:
+def _xl(poller: ToolstackPoller) -> Source:
     def read() -> list[Metric]:
-        return metrics.toolstack_families(keeper.background.latest(), dict(keeper.rounds.problems))
+        return metrics.toolstack_families(poller.background.latest(), dict(poller.rounds.problems))
 
-    return Source("xl", read, keeper.origin, required=False, background=keeper.background)
+    return Source("xl", read, poller.origin, required=False, background=poller.background)
 
 
 def _wait_estimates(windows: Windows, host: HostReader[Host]) -> Source:

@@ -127,8 +127,8 @@ def test_interfaces_that_stay_keep_their_places() -> None:
     assert vifs(places, seconds=0.0) == []
     assert vifs(places, 0, 0, seconds=1.0) == ["0", "1"], "rebooted, in the same series"
     assert vifs(places, 901, domain=PLAIN._replace(name="db01")) == ["0"], "another domain's"
-    for packets in (901, 902):
-        assert vifs(places, packets) == ["0-2"], "after one was taken out"
+    for counted in (901, 902):
+        assert vifs(places, counted) == ["0-2"], "after one was taken out"
 
 
 def test_interfaces_are_remembered_for_a_while_and_no_longer() -> None:

@@ -47,9 +47,7 @@ NAMES = {0: "Domain-0", 3: "web01", 7: "(idle)"}
 
 def test_golden_page() -> None:
     pool = model.Pool("Pool-0", "credit2", 8, model.Timing(0.03, 0.001))
-    toolstack = model.Toolstack(
-        "xl", model.Info("4.17.7", "credit2", 8, 10**9, 1 << 34, 1 << 33), (pool,), {3: GUEST}, ()
-    )
+    toolstack = model.Toolstack("xl", model.Host(), (pool,), {3: GUEST}, ())
     page = Encoder().text(
         [
             *metrics.host_families(model.Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,), (GUEST,))),

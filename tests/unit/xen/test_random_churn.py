@@ -116,7 +116,9 @@ class Library:
     def _domain(self, guest: Guest, chance: random.Random) -> RawDomain:
         ns = int(max(guest.cpu.value - chance.choice([0, 0, APART]), 0) * 1e9)
         networks = tuple(
-            RawNetwork(self._numbers.setdefault(vif, len(self._numbers)), int(vif.value), *[0] * 7, emulated=False)
+            RawNetwork(self._numbers.setdefault(vif, len(self._numbers)), int(vif.value), *[0] * 7)._replace(
+                emulated=False
+            )
             for vif in guest.vifs
         )
         return RawDomain((RawVcpu(1, ns),), networks, (), guest.domid, guest.name, ns, 1, 1, *[0] * 7)

@@ -31,7 +31,7 @@ class Looks:
 
     def at(self, *domains: Domain, guests: Sequence[Guest | None] = ()) -> list[dict[str, int]]:
         """What each domain has sent, by vif."""
-        seen = self._networks.add_to(Host("4.17.7", 2, None, None, None, domains, tuple(guests)))
+        seen = self._networks.add_to(Host(domains=domains, guests=tuple(guests)))
         self.missing = seen.missing()
         return [{each.vif: each.transmit.bytes for each in domain.networks} for domain in seen.domains]
 

@@ -43,7 +43,7 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
         plain._replace(domid=domid, name=name, cpu_seconds=seconds, vcpus=(Vcpu(True, seconds),))
         for domid, name, seconds in domains
     ]
-    return Host(None, None, None, None, None, tuple(shown))
+    return Host(domains=tuple(shown))
 
 
 def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
@@ -58,7 +58,7 @@ def test_a_real_host() -> None:
     assert app.uuid == "9c7721eb-45db-4e13-9bcf-e43b0ac91ad3"
     assert (app.cpupool, app.share.weight, app.share.cap, len(app.placements)) == ("Pool-0", 256, 0, 2)
     assert (pool.name, pool.scheduler, pool.cpus, pool.timing.timeslice) == ("Pool-0", "credit", 1, 0.03)
-    assert (real.info.xen_version, real.problems) == ("4.17.7", ())
+    assert (real.host.xen_version, real.problems) == ("4.17.7", ())
 
 
 def test_weight_and_cap_are_shown_under_the_name_of_the_scrape() -> None:

@@ -14,7 +14,7 @@ from virtscope.toolkit.bounded import Commands, Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore, xl
 from virtscope.xen.model import Domain, Host
-from virtscope.xen.toolstack import Keeper, understand
+from virtscope.xen.toolstack import ToolstackPoller, understand
 from virtscope.xen.xl import Xl
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
@@ -175,15 +175,15 @@ def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked
 
     def is_shown(seconds: float) -> bool:
         guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
-        return any(keeper.add_to(Host(None, None, None, None, None, (guest,))).guests)
+        return any(poller.add_to(Host(domains=(guest,))).guests)
 
-    with closing(Keeper(600)) as keeper:  # which asks once, and then only when it is woken
-        keeper.start()
-        wait_for(lambda: keeper.background.peek() is not None)
-        toolstack = keeper.background.latest()
+    with closing(ToolstackPoller(600)) as poller:  # which asks once, and then only when it is woken
+        poller.start()
+        wait_for(lambda: poller.background.peek() is not None)
+        toolstack = poller.background.latest()
         used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
         assert is_shown(used)
-        asked = keeper.background.cost.reads
+        asked = poller.background.cost.reads
         assert not is_shown(used - 0.5)  # CPU time that would do for the one before
-        wait_for(lambda: keeper.background.cost.reads > asked)
+        wait_for(lambda: poller.background.cost.reads > asked)
         wait_for(lambda: is_shown(used - 0.5))

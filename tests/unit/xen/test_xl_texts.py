@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.refusals import refusal
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.xen.model import Info, Placement, Pool, Share, Timing
+from virtscope.xen.model import Host, Placement, Pool, Share, Timing
 from virtscope.xen.xl_domains import Details, Listed, cpus_of, parse_details, parse_list, parse_vcpus
 from virtscope.xen.xl_host import parse_info, parse_pool_cpus, parse_pools, parse_psr, parse_shares
 
@@ -200,9 +200,9 @@ def test_info() -> None:
         b"total_memory           : 2047\nfree_memory            : 968\nxen_major              : 4\n"
         b"xen_minor              : 17\nxen_extra              : .7\nxen_scheduler          : credit2\n"
     )
-    assert parse_info(text) == Info("4.17.7", "credit2", 8, 1_999_998_000, 2047 << 20, 968 << 20)
+    assert parse_info(text) == Host("4.17.7", 8, 1_999_998_000, 2047 << 20, 968 << 20, scheduler="credit2")
     text = b"nr_cpus           : 2\ncpu_mhz           : 2400\nxen_major         : 3\nxen_minor         : 0\n"
-    assert parse_info(text) == Info("3.0", "", 2, 2_400_000_000, None, None)
+    assert parse_info(text) == Host("3.0", 2, 2_400_000_000)
 
 
 def test_cache_occupancy_and_bandwidth() -> None:
