@@ -19,44 +19,38 @@ struct domctl {
     } u;
 };
 
-static long long said(const char *word) {
+/* Finds the line that begins with a word; what follows the word is in `rest`. */
+static int find(const char *word, char rest[4096]) {
     char line[4096];
-    long long number = -1;
+    int found = 0;
     FILE *file = fopen(getenv("FAKE_XENSTAT"), "r");
-    while (number < 0 && fgets(line, sizeof line, file))
-        if (!strncmp(line, word, strlen(word))) number = atoll(line + strlen(word));
+    while (!found && fgets(line, sizeof line, file)) found = !strncmp(line, word, strlen(word));
     fclose(file);
-    return number;
+    if (found) strcpy(rest, line + strlen(word));
+    return found;
 }
 
 void *xc_interface_open(void *logger, void *dombuild_logger, unsigned flags) {
+    char rest[4096];
     errno = logger || dombuild_logger || flags ? EINVAL : EACCES;
-    return said("xenctrl-closed") < 0 && errno != EINVAL ? malloc(1) : NULL;
+    return errno == EINVAL || find("xenctrl-closed", rest) ? NULL : malloc(1);
 }
 
 int xc_interface_close(void *handle) { free(handle); return 0; }
 
 #ifndef STOCK
 static int fill(uint32_t domid, struct domctl *domctl) {
-    long long code = said("runstate-fails");
-    if (code > 0) { errno = (int)code; return -1; }
+    char wanted[32], rest[4096], *text = rest;
+    if (find("runstate-fails ", rest)) { errno = atoi(rest); return -1; }
     memset(domctl, 0, sizeof *domctl);
-    domctl->domain = said("answers-for") < 0 ? (uint16_t)domid : (uint16_t)said("answers-for");
-    char line[4096], wanted[32];
+    domctl->domain = (uint16_t)(find("answers-for ", rest) ? atoi(rest) : (int)domid);
     snprintf(wanted, sizeof wanted, "runstate %u ", domid);
-    int found = 0;
-    FILE *file = fopen(getenv("FAKE_XENSTAT"), "r");
-    while (!found && fgets(line, sizeof line, file)) {
-        if (strncmp(line, wanted, strlen(wanted))) continue;
-        char *text = line + strlen(wanted);
-        domctl->u.runstate.state = (uint32_t)strtoull(text, &text, 10);
-        domctl->u.runstate.missed_changes = (uint32_t)strtoull(text, &text, 10);
-        for (int i = 0; i < 10; i++) domctl->u.runstate.field[i] = strtoull(text, &text, 10);
-        found = 1;
-    }
-    fclose(file);
     errno = ESRCH;
-    return found ? 0 : -1;
+    if (!find(wanted, rest)) return -1;
+    domctl->u.runstate.state = (uint32_t)strtoull(text, &text, 10);
+    domctl->u.runstate.missed_changes = (uint32_t)strtoull(text, &text, 10);
+    for (int i = 0; i < 10; i++) domctl->u.runstate.field[i] = strtoull(text, &text, 10);
+    return 0;
 }
 
 int xc_get_runstate_info(void *handle, uint32_t domid, void *info) {
