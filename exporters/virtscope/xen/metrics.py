@@ -59,13 +59,10 @@ from virtscope.xen.model import (
     IDLE,
     REST,
     STATES,
-    Block,
     Child,
     Domain,
     Guest,
     Host,
-    Network,
-    Placement,
     Pool,
     Toolstack,
     Vcpu,
@@ -123,6 +120,26 @@ def rows(
                 yield from series([metric], labelled)
 
     return families
+
+
+def _of_domains(
+    label: str, parts: Callable[[Domain], Sequence[tuple[str, T]]]
+) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
+    """Return what gives the parts of all domains, each with the domain's labels and one of its own."""
+    return lambda samples: _of_parts(samples.domains, label, parts)
+
+
+def _of_guests(
+    label: str, parts: Callable[[Guest], Sequence[tuple[str, T]]]
+) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
+    """Return the same for what the toolstack knows of the domains."""
+    return lambda samples: _of_parts(samples.guests, label, parts)
+
+
+def _of_parts(
+    wholes: Sequence[tuple[Labels, V]], label: str, parts: Callable[[V], Sequence[tuple[str, T]]]
+) -> list[tuple[Labels, T]]:
+    return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts(whole)]
 
 
 def _the_host(samples: HostSamples) -> list[tuple[Labels, Host]]:
@@ -185,14 +202,8 @@ DOMAIN_INFO = rows(
 )
 
 
-def _states(samples: HostSamples) -> list[tuple[Labels, bool]]:
-    return [
-        ({**labels, "state": state}, state in domain.states) for labels, domain in samples.domains for state in STATES
-    ]
-
-
 DOMAIN_STATE = rows(
-    _states,
+    _of_domains("state", lambda domain: [(state, state in domain.states) for state in STATES]),
     Definition(
         "xen_domain_state",
         "1 if the domain is in this state, else 0. In none of them: runnable, and waiting for a CPU.",
@@ -222,16 +233,8 @@ DOMAIN = rows(
 )
 
 
-def _vcpus(samples: HostSamples) -> list[tuple[Labels, Vcpu]]:
-    return [
-        ({**labels, "vcpu": str(number)}, vcpu)
-        for labels, domain in samples.domains
-        for number, vcpu in enumerate(domain.vcpus)
-    ]
-
-
 VCPU = rows(
-    _vcpus,
+    _of_domains("vcpu", lambda domain: [(str(number), vcpu) for number, vcpu in enumerate(domain.vcpus)]),
     Definition(
         "xen_vcpu_cpu_seconds_total",
         "CPU time the vCPU has used, in seconds (whole ones from source xentop).",
@@ -241,14 +244,8 @@ VCPU = rows(
 )
 
 
-def _networks(samples: HostSamples) -> list[tuple[Labels, Network]]:
-    return [
-        ({**labels, "vif": network.vif}, network) for labels, domain in samples.domains for network in domain.networks
-    ]
-
-
 NETWORK = rows(
-    _networks,
+    _of_domains("vif", lambda domain: [(network.vif, network) for network in domain.networks]),
     Definition(
         "xen_domain_network_receive_bytes_total",
         "Bytes the guest received on this virtual interface.",
@@ -292,12 +289,8 @@ NETWORK = rows(
 )
 
 
-def _blocks(samples: HostSamples) -> list[tuple[Labels, Block]]:
-    return [({**labels, "vbd": block.vbd}, block) for labels, domain in samples.domains for block in domain.blocks]
-
-
 BLOCK = rows(
-    _blocks,
+    _of_domains("vbd", lambda domain: [(block.vbd, block) for block in domain.blocks]),
     Info(
         "xen_domain_block",
         "The back end of this virtual block device and its number as major:minor in hex.",
@@ -361,16 +354,13 @@ SCHEDULER = rows(
 )
 
 
-def _changes(samples: HostSamples) -> list[tuple[Labels, int | None]]:
-    return [
-        ({**labels, "what": what}, None if guest.share.weight is None else count)
-        for labels, guest in samples.guests
-        for what, count in (("weight", guest.weight_changes), ("cap", guest.cap_changes))
-    ]
+def _changes(guest: Guest) -> list[tuple[str, int | None]]:
+    counted = ("weight", guest.weight_changes), ("cap", guest.cap_changes)
+    return [(what, None if guest.share.weight is None else count) for what, count in counted]
 
 
 SCHEDULER_CHANGES = rows(
-    _changes,
+    _of_guests("what", _changes),
     Definition(
         "xen_domain_scheduler_changes_total",
         "Times the domain's weight or cap was found changed since it first ran, and the exporter saw it.",
@@ -380,16 +370,8 @@ SCHEDULER_CHANGES = rows(
 )
 
 
-def _placements(samples: HostSamples) -> list[tuple[Labels, Placement]]:
-    return [
-        ({**labels, "vcpu": str(number)}, placement)
-        for labels, guest in samples.guests
-        for number, placement in guest.placements.items()
-    ]
-
-
 PLACEMENT = rows(
-    _placements,
+    _of_guests("vcpu", lambda guest: [(str(number), each) for number, each in guest.placements.items()]),
     Definition(
         "xen_vcpu_cpu",
         "Number of the physical CPU that the vCPU was last on; absent where it is offline.",
@@ -404,16 +386,8 @@ PLACEMENT = rows(
 )
 
 
-def _caches(samples: HostSamples) -> list[tuple[Labels, int]]:
-    return [
-        ({**labels, "socket": str(socket)}, size)
-        for labels, guest in samples.guests
-        for socket, size in guest.cache_bytes.items()
-    ]
-
-
 CACHE = rows(
-    _caches,
+    _of_guests("socket", lambda guest: [(str(socket), size) for socket, size in guest.cache_bytes.items()]),
     Definition(
         "xen_domain_cache_occupancy_bytes",
         "What the domain holds of the last-level cache, in bytes.",

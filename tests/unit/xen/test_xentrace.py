@@ -252,7 +252,7 @@ def test_closing_waits_for_no_window(dom0: Dom0, monkeypatch: pytest.MonkeyPatch
 def test_affinity_narrows_the_pool_and_lost_records_are_counted(dom0: Dom0) -> None:
     dom0.pool_has("0,1,2")
     listed = (dom0.xl.answers / "vcpu-list").read_text().splitlines(keepends=True)
-    pinned = [line.replace("all / all", "1-2 / all") if line.startswith("web01") else line for line in listed]
+    pinned = [line.replace("all / all", "1-3 / all") if line.startswith("web01") else line for line in listed]
     dom0.xl.answer("vcpu-list", "".join(pinned))
     dom0.xentrace.writes(
         on(0, change(0, 3, BLOCKED, RUNNING), goes_on(SECOND, 3))
