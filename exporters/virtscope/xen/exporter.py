@@ -77,8 +77,7 @@ def _serve(words: Sequence[str]) -> None:
         type=interval_or_never,
         default="0",
         metavar="DURATION",
-        help="trace a second in each such time, at least 10s, by xentrace, to estimate for which others each domain "
-        "waits; 0: never",
+        help="run xentrace for 1 s every DURATION, at least 10s, to estimate which domains delay each other; 0: never",
     )
     cli.add_replay(known_flags)
     given = cli.start(known_flags, words)
@@ -136,7 +135,7 @@ def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.E
         try:
             library.open()
         except SourceUnavailable as error:
-            log.warning("libxenstat can't be used, so xentop is", extra={"fields": {"err": error}})
+            log.warning("libxenstat unavailable, falling back to xentop", extra={"fields": {"err": error}})
             wanted = "xentop"
     if wanted == "xentop" and xentop:
         child = Xentop(xentop)
@@ -364,7 +363,7 @@ class TextView:
         host, unknown = xentop_text.parse(printed.iteration.text, printed.xen_version)
         if unknown and not self._unknown_line_logged:
             self._unknown_line_logged = True
-            log.warning("xentop printed a line that is not understood", extra={"fields": {"line": unknown[0][:200]}})
+            log.warning("unknown line from xentop", extra={"fields": {"line": unknown[0][:200]}})
         known_apart = self._clocks.steady(self._places.tell_apart(self._duplicate_names.tell_apart(host)))
         complete = self._add_guests(known_apart)
         self._missing.note(complete.missing())
@@ -386,6 +385,6 @@ class _Missing:
             return
         self._kinds = list(counts)
         if counts:
-            log.warning("devices are in no series", extra={"fields": {**counts, "advice": self._advice}})
+            log.warning("devices skipped", extra={"fields": {**counts, "advice": self._advice}})
         else:
-            log.info("no device is missing any more")
+            log.info("no device is skipped any more")

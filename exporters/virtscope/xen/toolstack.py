@@ -211,7 +211,7 @@ class Rounds:
             key = (problem.command, problem.reason)
             if not self.problems[key]:
                 fields = {"command": problem.command, "reason": problem.reason, "err": problem.words}
-                log.warning("the toolstack's answer has something wrong", extra={"fields": fields})
+                log.warning("incomplete answer of the toolstack", extra={"fields": fields})
             self.problems[key] += 1
         return toolstack
 

@@ -83,4 +83,4 @@ def test_each_change_of_the_networks_origin_is_logged_once(tmp_path: Path, caplo
         net_dev.path.write_text(content)
         for _ in range(2):
             assert (shown.vifs(), shown.origin()) == (vifs, origin)
-    assert caplog.messages == ["networks are libxenstat's", "networks are libxenstat's no more"]
+    assert caplog.messages == ["falling back to the networks of libxenstat", "reading networks again"]

@@ -176,7 +176,7 @@ def test_missing_devices_are_logged_once(caplog: pytest.LogCaptureFixture) -> No
     for _ in range(2):
         assert missing(row(b"web01")) == {"vcpu": 2, "network": 1, "block": 1}
     assert missing(row(b"web01"), VCPUS, NET, VBD_LINE) == {"vcpu": 0, "network": 0, "block": 0}
-    assert caplog.messages == ["devices are in no series", "no device is missing any more"]
+    assert caplog.messages == ["devices skipped", "no device is skipped any more"]
 
 
 TMEM = (
