@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple
 
 import pytest
 from prometheus_client import Metric
@@ -150,20 +149,13 @@ class Text:
         return self._view.families(Printed(Iteration(b"".join(lines), 1.0, 1), "4.17.7"))
 
 
-class Seen(NamedTuple):
-    """What a series last was."""
-
-    thing: Thing
-    value: float
-    look: int
-
-
 class Watched:
     """The series of one metric, and whose they were."""
 
     def __init__(self, metric: str, of: Callable[[Guest], list[Thing]], tolerance: float) -> None:
         self._metric, self._of, self._tolerance = metric, of, tolerance
-        self._last: dict[tuple[tuple[str, str], ...], Seen] = {}
+        # What each series last was: whose, which value and at which look.
+        self._last: dict[tuple[tuple[str, str], ...], tuple[Thing, float, int]] = {}
         self.passed_on = 0
 
     def check(self, families: list[Metric], xen: Xen) -> None:
@@ -175,11 +167,12 @@ class Watched:
             series = tuple(sorted(sample.labels.items()))
             if last := self._last.get(series):
                 # A fall is one to 0, for Prometheus: one that is none shows as a rise by all that there is.
-                rise = sample.value - last.value if sample.value >= last.value else sample.value
-                done = thing.value - thing.was[last.look]
+                owner, value, look = last
+                rise = sample.value - value if sample.value >= value else sample.value
+                done = thing.value - thing.was[look]
                 assert rise <= done + self._tolerance, f"{series} rose by {rise}, where {done} were done"
-                self.passed_on += last.thing is not thing
-            self._last[series] = Seen(thing, sample.value, xen.looks - 1)
+                self.passed_on += owner is not thing
+            self._last[series] = thing, sample.value, xen.looks - 1
 
 
 @pytest.mark.parametrize("source", [Library, Text])
