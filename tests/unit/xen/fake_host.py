@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("fake_libxenstat.c")
-LIBXENCTRL = Path(__file__).with_name("fake_libxenctrl.c")
+SOURCE = Path(__file__).with_name("fake_libxen.c")
 NO_LIMIT = 2**64 - 1
 
 
@@ -81,15 +80,12 @@ class FakeXen:
         self.show()
 
     def build(self, name: str, *compiler_flags: str) -> None:
-        self._compile(SOURCE, name, *compiler_flags)
+        command = ["cc", "-shared", "-fPIC", *compiler_flags, "-o", str(self.libraries / name), str(SOURCE)]
+        subprocess.run(command, check=True)
 
     def build_libxenctrl(self, *compiler_flags: str) -> None:
         """Add a libxenctrl: XenServer's, or as the flags say (see there)."""
-        self._compile(LIBXENCTRL, "libxenctrl.so.4.17", *compiler_flags)
-
-    def _compile(self, source: Path, name: str, *compiler_flags: str) -> None:
-        command = ["cc", "-shared", "-fPIC", *compiler_flags, "-o", str(self.libraries / name), str(source)]
-        subprocess.run(command, check=True)
+        self.build("libxenctrl.so.4.17", *compiler_flags)
 
     def show(self, *domains: FakeDomain) -> None:
         """Make this the host, at once: a reader sees either the old one or the new one."""
