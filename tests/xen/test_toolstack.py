@@ -98,11 +98,3 @@ def test_a_pinned_vcpu_is_on_its_cpu(xen: XenHost, exporter: SecondExporter) -> 
         exporter.page_with(pinned)
     finally:
         xen.dom0(f"xl vcpu-pin {name} 0 all")
-
-
-def test_dom0_has_a_memory_limit_if_xen_was_started_with_one(xen: XenHost, exporter: SecondExporter) -> None:
-    """Without one, libxenstat returns a meaningless number, and xentop prints "no limit"."""
-    limits = {sample.labels["domain"]: sample.value for sample in exporter.page().all("xen_domain_memory_limit_bytes")}
-    assert ("Domain-0" in limits) == ("max:" in xen.plan.setup.xen)
-    assert limits.keys() >= {guest.name for guest in xen.plan.guests}
-    assert ("no limit" in xen.dom0("xentop -b -i 1")) == ("Domain-0" not in limits)

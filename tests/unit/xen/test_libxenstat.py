@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from tests.support.refusals import refusal
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
@@ -80,18 +82,17 @@ def test_a_library_that_lacks_a_symbol_is_passed_over(xen: FakeXen) -> None:
 
 
 def test_where_it_cannot_work_the_error_names_the_remedy(xen: FakeXen, tmp_path: Path) -> None:
+    def failure(sysfs: Path, libraries: str = "/nowhere") -> str:
+        return str(refusal(SourceUnavailable, Libxenstat(RAW, str(sysfs), libraries).read, None))
+
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "hypervisor").mkdir(parents=True)
-    with pytest.raises(SourceUnavailable, match=r"no Xen here: .*it is absent; run this in Dom0"):
-        Libxenstat(RAW, str(elsewhere), "/nowhere").read(None)
+    assert re.search("no Xen here: .*it is absent; run this in Dom0", failure(elsewhere))
     (elsewhere / "hypervisor/type").write_text("kvm\n")
-    with pytest.raises(SourceUnavailable, match=r"no Xen here: .*it says 'kvm'; run this in Dom0"):
-        Libxenstat(RAW, str(elsewhere), "/nowhere").read(None)
-    with pytest.raises(SourceUnavailable, match=r"No such file.*install the tools of the running Xen"):
-        Libxenstat(RAW, str(xen.sysfs), "/nowhere").read(None)
+    assert re.search("no Xen here: .*it says 'kvm'; run this in Dom0", failure(elsewhere))
+    assert re.search("No such file.*install the tools of the running Xen", failure(xen.sysfs))
     xen.say("init-fails 13")
-    with pytest.raises(SourceUnavailable, match=r"Permission denied.*needs root in Dom0"):
-        _source(xen).read(None)
+    assert re.search("Permission denied.*needs root in Dom0", failure(xen.sysfs, str(xen.libraries)))
 
 
 def test_after_a_failure_it_starts_over_and_recovers(xen: FakeXen) -> None:

@@ -65,20 +65,14 @@ def test_a_number_never_follows_a_place_that_is_another_interface_s() -> None:
 def test_a_place_stays_a_place() -> None:
     looks = Looks({3: vifs(7)})
     web = domain("web01", MORE)
-    assert looks.at(web) == [{}]
+    assert looks.at(web, domain("bare")) == [{}, {}]
     looks.clock += PATIENCE + 1
-    assert looks.at(web) == [{"0": 9001}], "the toolstack doesn't answer"
+    assert looks.at(web, domain("bare")) == [{"0": 9001}, {}], "the toolstack doesn't answer"
+    shown = looks.at(web, domain("bare"), guests=[None, guest(3, "bare")])
+    assert shown == [{"0": 9001}, {"7": 1001}], "one without interfaces in the text can wait for it"
     assert looks.at(web, guests=[guest(3, "web01")]) == [{"0": 9001}]
     assert looks.at() == []
     assert looks.at(web, guests=[guest(3, "web01")]) == [{"7": 1001}], "another one of that name"
-
-
-def test_a_domain_without_interfaces_in_the_text_waits_for_the_toolstack() -> None:
-    looks = Looks({3: vifs(7)})
-    assert looks.at(domain("web01")) == [{}]
-    looks.clock += PATIENCE + 1
-    assert looks.at(domain("web01")) == [{}]
-    assert looks.at(domain("web01"), guests=[guest(3, "web01")]) == [{"7": 1001}]
 
 
 def test_the_texts_own_are_shown_of_a_name_that_several_have_and_without_the_file() -> None:
