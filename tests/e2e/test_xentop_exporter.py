@@ -58,6 +58,7 @@ def exporter(xen: FakeXen, tmp_path: Path) -> RunningExporter:
 
 
 def test_golden_exposition(xen: FakeXen, exporter: RunningExporter) -> None:
+    xen.show(DOM0, WEB)
     with exporter:
         page = exporter.get().text
     page = comparable(page, r"xentop_\w*seconds_total").replace(str(xen.procfs), "/proc")

@@ -72,15 +72,9 @@ def run(
     environment: dict[str, str] | None = None,
 ) -> str:
     """Runs a program to its end; returns what it printed. Raises BuildError with the same if it fails."""
+    env = {**os.environ, **(environment or {}), "LC_ALL": "C"}
     result = subprocess.run(
-        command,
-        cwd=cwd,
-        stdin=stdin,
-        env={**os.environ, **(environment or {}), "LC_ALL": "C"},
-        text=True,
-        capture_output=True,
-        timeout=900,
-        check=False,
+        command, cwd=cwd, stdin=stdin, env=env, text=True, capture_output=True, timeout=900, check=False
     )
     if result.returncode != 0:
         raise BuildError(

@@ -39,18 +39,10 @@ class Page(pages.Page):
 
 @dataclass(frozen=True)
 class SecondExporter:
-    """The running exporter; `pid` is its process id in Dom0, `address` where it is reached from here."""
+    """The running exporter; `address` is where it is reached from here."""
 
     xen: XenHost
-    pid: str
     address: str
-
-    def child(self) -> str:
-        """Its child's process id; fails unless there is exactly one xentop."""
-        statuses = self.xen.dom0(f"grep -l '^PPid:[[:space:]]*{self.pid}$' /proc/[0-9]*/status 2>/dev/null || true")
-        children = [path.split("/")[2] for path in statuses.split()]
-        [child] = [pid for pid in children if "xentop" in self.xen.dom0(f"cat /proc/{pid}/comm 2>/dev/null || true")]
-        return child
 
     def page(self) -> Page:
         return Page.of(self.address)
@@ -60,9 +52,8 @@ class SecondExporter:
         log = f"cat {LOG}"
         return wait_for(self.page, seconds, every=every, until=wanted, explain=lambda: self.xen.dom0(log))
 
-    def wait_until(self, *, up: bool) -> Page:
-        """The first page on which the source is up, or isn't."""
-        return self.page_with(lambda page: page.value("xentop_up") == up)
+    def wait_until_up(self) -> None:
+        self.page_with(lambda page: page.value("xentop_up") == 1)
 
     def page_from_now(self) -> Page:
         """A page whose values were read after this call."""
@@ -74,13 +65,13 @@ class SecondExporter:
 
 
 @contextlib.contextmanager
-def exporter_in(xen: XenHost, flags: str, log: str, *, before: str = "") -> Iterator[str]:
-    """Starts an exporter in Dom0, waits until it listens, and stops it at the end of the block; yields its pid."""
+def exporter_in(xen: XenHost, flags: str, log: str, *, before: str = "") -> Iterator[None]:
+    """Starts an exporter in Dom0, waits until it listens, and stops it at the end of the block."""
     command = f"{before} python3 -m virtscope.xen {flags}"
     pid = xen.dom0(f"PYTHONPATH=/opt/virtscope setsid {command} >{log} 2>&1 & echo $!").strip()
     try:
         xen.dom0(f"for i in $(seq 60); do grep -q listening {log} && exit 0; sleep 1; done; cat {log}; exit 1", 90)
-        yield pid
+        yield
     finally:
         xen.dom0(f"kill {pid}; for i in $(seq 30); do [ -e /proc/{pid} ] || exit 0; sleep 1; done; exit 1")
 
@@ -88,6 +79,5 @@ def exporter_in(xen: XenHost, flags: str, log: str, *, before: str = "") -> Iter
 @contextlib.contextmanager
 def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
     """One that is reached from here."""
-    listens = f"--web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT}"
-    with exporter_in(xen, f"{flags} {listens}", LOG) as pid:
-        yield SecondExporter(xen, pid, xen.machine.second_exporter)
+    with exporter_in(xen, f"{flags} --web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT}", LOG):
+        yield SecondExporter(xen, xen.machine.second_exporter)

@@ -23,36 +23,14 @@ HYPERVISOR = "xen-hypervisor-4.17-amd64"
 DOM0_KERNEL = "linux-image-amd64"  # the cloud kernel can't be Dom0: it lacks XEN_DOM0
 GUEST_KERNEL = "linux-image-cloud-amd64"  # a quarter of the modules; boots faster
 DOM0_PACKAGES = (
-    "base-files",
-    "busybox-static",
-    "coreutils",
-    "dash",
-    "grep",
-    "iproute2",
-    "kmod",
-    "libc-bin",
-    "mount",
-    "openssh-server",
-    "python3",
-    "sed",
-    "util-linux",
-    "xen-utils-4.17",
-    "xenstore-utils",
+    *("base-files", "busybox-static", "coreutils", "dash", "grep", "iproute2", "kmod", "libc-bin", "mount"),
+    *("openssh-server", "python3", "sed", "util-linux", "xen-utils-4.17", "xenstore-utils"),
 )
 # Dom0 runs from memory; what it never reads would only make it slow to load.
 DOM0_UNUSED = (
-    "boot",
-    "usr/lib/systemd",
-    "usr/lib/udev",
-    "usr/lib/x86_64-linux-gnu/perl",
-    "usr/lib/x86_64-linux-gnu/perl-base",
-    "usr/lib/xen-4.17/boot",
-    "usr/share/doc",
-    "usr/share/info",
-    "usr/share/locale",
-    "usr/share/man",
-    "usr/share/perl",
-    "usr/share/zoneinfo",
+    *("boot", "usr/lib/systemd", "usr/lib/udev", "usr/lib/xen-4.17/boot", "usr/lib/x86_64-linux-gnu/perl"),
+    *("usr/lib/x86_64-linux-gnu/perl-base", "usr/share/doc", "usr/share/info", "usr/share/locale"),
+    *("usr/share/man", "usr/share/perl", "usr/share/zoneinfo"),
 )
 XEN_MODULES = ("xen-privcmd", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xenfs", "xen-netback", "xen-blkback")
 DOM0_MODULES = (*XEN_MODULES, "loop", "bridge", "virtio_pci", "virtio_net")

@@ -83,7 +83,7 @@ def seconds_by_xl(listed: str) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> Churn:
     """All guests' lives; all have ended."""
-    text_exporter.wait_until(up=True)
+    text_exporter.wait_until_up()
     watcher.wait_for("count(up == 1 and on (instance) xentop_up == 1) == 2", seconds=120)
     over: list[Life] = []
     alive: list[Life] = []

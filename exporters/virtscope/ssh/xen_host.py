@@ -20,7 +20,7 @@ from virtscope.xen.hypervisor import version
 from virtscope.xen.model import Network
 from virtscope.xen.netdev import WhereReadable, by_domid
 from virtscope.xen.recorded import Printed
-from virtscope.xen.toolstack import Keeper
+from virtscope.xen.toolstack import ToolstackPoller
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xl import TIMEOUT, Xl
 
@@ -43,13 +43,13 @@ class XenHost:
         self._version_of = -1  # the connection on which it was asked for
         self._fetched: Printed | SourceError = SourceUnavailable("not read yet")
         self._networks: Files | SourceError = SourceUnavailable("not read yet")
-        self._keeper: Keeper | None = None
+        self._poller: ToolstackPoller | None = None
         if xl_interval:
             xl = Xl(RemotePrograms(connection, TIMEOUT), _no_xenstore)
-            self._keeper = Keeper(xl_interval, xl)
-            self._keeper.start()
+            self._poller = ToolstackPoller(xl_interval, xl)
+            self._poller.start()
         networks = WhereReadable(self._by_domid, NET_DEV, "xentop")
-        self.sources = live_text(self._printed, self._origin, self._keeper, networks)
+        self.sources = live_text(self._printed, self._origin, self._poller, networks)
 
     def fetch(self, deadline: float) -> None:
         """Run xentop and read the networks; raises Unreachable where there is no connection.
@@ -75,8 +75,8 @@ class XenHost:
 
     def close(self) -> None:
         """End what asks in the background."""
-        if self._keeper:
-            self._keeper.close()
+        if self._poller:
+            self._poller.close()
 
     def _iteration(self, deadline: float) -> bytes:
         printed = self._connection.ask(self._request, deadline)
@@ -100,7 +100,7 @@ class XenHost:
             self._version_of = connections
 
     def _fetch_networks(self, deadline: float) -> None:
-        if self._keeper is None:
+        if self._poller is None:
             return  # who tells whose they are
         try:
             self._networks = files(self._connection.ask("net", deadline))

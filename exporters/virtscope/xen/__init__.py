@@ -1,7 +1,7 @@
 """xentop-exporter: what Xen's Dom0 knows of its domains, in Prometheus's terms. Each line stands on those below it.
 
 exporter      the command line; which sources there are, live, for a recording and of one
-recorded      how the sources lie in a recording
+recorded      the recording format of the sources
 metrics       one table, from the model's values to metric families
 toolstack     what xl or xm answers, kept in the background and joined to the domains of a scrape
 text_networks the networks of xentop's domains, from /proc/net/dev

@@ -33,7 +33,7 @@ from virtscope.xen.netdev import NetDev, WhereReadable
 from virtscope.xen.recorded import RAW, Printed, Snapshot
 from virtscope.xen.runstate import INSTEAD, Runstate, waiting
 from virtscope.xen.text_networks import TextNetworks
-from virtscope.xen.toolstack import Keeper, Replayed
+from virtscope.xen.toolstack import Replayed, ToolstackPoller
 from virtscope.xen.xentop import Xentop
 from virtscope.xen.xentrace import LEAST_INTERVAL, Windows
 from virtscope.xen.xl import RawToolstack, Xl
@@ -77,8 +77,7 @@ def _serve(words: Sequence[str]) -> None:
         type=interval_or_never,
         default="0",
         metavar="DURATION",
-        help="trace a second in each such time, at least 10s, by xentrace, to estimate for which others each domain "
-        "waits; 0: never",
+        help="run xentrace for 1 s every DURATION, at least 10s, to estimate which domains delay each other; 0: never",
     )
     cli.add_replay(known_flags)
     given = cli.start(known_flags, words)
@@ -88,9 +87,9 @@ def _serve(words: Sequence[str]) -> None:
         else:
             _refuse_trace(given.trace_interval, given.xl_interval)
             source = choose_source(getattr(given, "source", ""), given.sysfs, MODEL, at_end)
-            keeper = toolstack(given.xl_interval, at_end)
-            windows = trace(given.trace_interval, given.procfs, keeper, source, at_end)
-            sources = live(source, given.procfs, given.sysfs, keeper, windows)
+            poller = toolstack(given.xl_interval, at_end)
+            windows = trace(given.trace_interval, given.procfs, poller, source, at_end)
+            sources = live(source, given.procfs, given.sysfs, poller, windows)
         cli.serve(Exporter("xentop", sources), given)
 
 
@@ -136,7 +135,7 @@ def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.E
         try:
             library.open()
         except SourceUnavailable as error:
-            log.warning("libxenstat can't be used, so xentop is", extra={"fields": {"err": error}})
+            log.warning("libxenstat unavailable, falling back to xentop", extra={"fields": {"err": error}})
             wanted = "xentop"
     if wanted == "xentop" and xentop:
         child = Xentop(xentop)
@@ -146,23 +145,27 @@ def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.E
     return library
 
 
-def toolstack(interval: float, at_end: contextlib.ExitStack) -> Keeper | None:
-    """Return the toolstack's keeper, started, if it is to be asked at all; `at_end` ends it."""
+def toolstack(interval: float, at_end: contextlib.ExitStack) -> ToolstackPoller | None:
+    """Return the toolstack's poller, started, if it is to be asked at all; `at_end` ends it."""
     if not interval:
         return None
-    keeper = Keeper(interval)
-    keeper.start()
-    at_end.callback(keeper.close)
-    return keeper
+    poller = ToolstackPoller(interval)
+    poller.start()
+    at_end.callback(poller.close)
+    return poller
 
 
 def trace(
-    interval: float, procfs: str, keeper: Keeper | None, source: Libxenstat[Host] | Xentop, at_end: contextlib.ExitStack
+    interval: float,
+    procfs: str,
+    poller: ToolstackPoller | None,
+    source: Libxenstat[Host] | Xentop,
+    at_end: contextlib.ExitStack,
 ) -> Windows | None:
     """Return the windows of a trace, if any are to be taken; started where the source knows domains by their ids."""
-    if not interval or keeper is None:
+    if not interval or poller is None:
         return None
-    windows = Windows(interval, keeper.background, procfs)
+    windows = Windows(interval, poller.background, procfs)
     if isinstance(source, Libxenstat):
         windows.start()
         at_end.callback(windows.close)
@@ -170,17 +173,17 @@ def trace(
 
 
 def live(
-    source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, keeper: Keeper | None, windows: Windows | None
+    source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, poller: ToolstackPoller | None, windows: Windows | None
 ) -> list[Source]:
     """Return what shows a source's values as they are now, and what goes with it."""
     if isinstance(source, Xentop):
         version = running_version(Path(sysfs))
         net_dev = NetDev(network, procfs, sysfs)
         networks = WhereReadable(net_dev.read, str(net_dev.path), "xentop")
-        text = live_text(lambda: Printed(source.read(), version), source.origin, keeper, networks)
+        text = live_text(lambda: Printed(source.read(), version), source.origin, poller, networks)
         return [*text, *([Source("xentrace", _no_ids_to_name, lambda: "", required=False)] if windows else [])]
-    add_guests = keeper.add_to if keeper else _add_nothing
-    xl = [_xl(keeper)] if keeper else []
+    add_guests = poller.add_to if poller else _add_nothing
+    xl = [_xl(poller)] if poller else []
     host, library = HostReader(source, NetDev(network, procfs, sysfs)), LibraryView(add_guests)
     runstate, clocks = Runstate(waiting, sysfs), WaitingClocks()
     return [
@@ -197,29 +200,32 @@ def live(
 
 
 def live_text(
-    read: Callable[[], Printed], origin: Callable[[], str], keeper: Keeper | None, networks: WhereReadable[Network]
+    read: Callable[[], Printed],
+    origin: Callable[[], str],
+    poller: ToolstackPoller | None,
+    networks: WhereReadable[Network],
 ) -> list[Source]:
     """Return what shows the values that xentop prints now, and what goes with them.
 
     The networks are taken from there if the toolstack is asked, which tells whose they are.
     """
-    if keeper:
+    if poller:
         of_domains = TextNetworks(networks.vifs)
-        text = TextView(lambda host: of_domains.add_to(keeper.add_to(host)))
+        text = TextView(lambda host: of_domains.add_to(poller.add_to(host)))
     else:
         text = TextView()
     return [
         Source("xentop", lambda: text.families(read()), lambda: origin() + networks.origin()),
         Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
-        *([_xl(keeper)] if keeper else []),
+        *([_xl(poller)] if poller else []),
     ]
 
 
-def _xl(keeper: Keeper) -> Source:
+def _xl(poller: ToolstackPoller) -> Source:
     def read() -> list[Metric]:
-        return metrics.toolstack_families(keeper.background.latest(), dict(keeper.rounds.problems))
+        return metrics.toolstack_families(poller.background.latest(), dict(poller.rounds.problems))
 
-    return Source("xl", read, keeper.origin, required=False, background=keeper.background)
+    return Source("xl", read, poller.origin, required=False, background=poller.background)
 
 
 def _wait_estimates(windows: Windows, host: HostReader[Host]) -> Source:
@@ -357,7 +363,7 @@ class TextView:
         host, unknown = xentop_text.parse(printed.iteration.text, printed.xen_version)
         if unknown and not self._unknown_line_logged:
             self._unknown_line_logged = True
-            log.warning("xentop printed a line that is not understood", extra={"fields": {"line": unknown[0][:200]}})
+            log.warning("unknown line from xentop", extra={"fields": {"line": unknown[0][:200]}})
         known_apart = self._clocks.steady(self._places.tell_apart(self._duplicate_names.tell_apart(host)))
         complete = self._add_guests(known_apart)
         self._missing.note(complete.missing())
@@ -379,6 +385,6 @@ class _Missing:
             return
         self._kinds = list(counts)
         if counts:
-            log.warning("devices are in no series", extra={"fields": {**counts, "advice": self._advice}})
+            log.warning("devices skipped", extra={"fields": {**counts, "advice": self._advice}})
         else:
-            log.info("no device is missing any more")
+            log.info("no device is skipped any more")

@@ -94,7 +94,7 @@ def node(domains: tuple[Domain, ...], fields: Sequence[Any]) -> Host:
     version = decoded(xen_version)
     if loses_read_sectors(version):
         domains = tuple([each._replace(blocks=tuple(map(_without_read_bytes, each.blocks))) for each in domains])
-    return Host(version, num_cpus, cpu_hz, tot_mem, free_mem, domains)
+    return Host(version or None, num_cpus, cpu_hz, tot_mem, free_mem, domains)
 
 
 def _without_read_bytes(device: Block) -> Block:

@@ -38,7 +38,8 @@ What it exposes, with the command that shows the same by hand:
 
 To add a metric, add a line to the rows of the values that it is of (HOST, DOMAIN, VCPU and so on): its name (a
 counter's ends in _total), its help, and how such a value gives it. Values of another kind get rows of their own: which
-values, with which labels, their metrics.
+values, with which labels, their metrics. A value that isn't read yet is also a field of the model, with a default at
+its end, and a line of the function that reads it: xl_host.parse_info for what only `xl info` knows of the host.
 
 Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
 source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "duplicate-1" and so on).
@@ -58,13 +59,10 @@ from virtscope.xen.model import (
     IDLE,
     REST,
     STATES,
-    Block,
     Child,
     Domain,
     Guest,
     Host,
-    Network,
-    Placement,
     Pool,
     Toolstack,
     Vcpu,
@@ -85,7 +83,7 @@ class Info(Generic[T]):
     labels: Callable[[T], Labels | None]
 
 
-class Shown(NamedTuple):
+class HostSamples(NamedTuple):
     """A host whose domains have their labels, made once and shared by all their series."""
 
     host: Host
@@ -93,7 +91,7 @@ class Shown(NamedTuple):
     guests: list[tuple[Labels, Guest]]  # of the domains that the toolstack knows
 
 
-class Answered(NamedTuple):
+class ToolstackResult(NamedTuple):
     """What the toolstack answered, and how many answers had something wrong, by command and reason."""
 
     toolstack: Toolstack
@@ -124,8 +122,28 @@ def rows(
     return families
 
 
-def _the_host(shown: Shown) -> list[tuple[Labels, Host]]:
-    return [({}, shown.host)]
+def _of_domains(
+    label: str, parts: Callable[[Domain], Sequence[tuple[str, T]]]
+) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
+    """Return what gives the parts of all domains, each with the domain's labels and one of its own."""
+    return lambda samples: _of_parts(samples.domains, label, parts)
+
+
+def _of_guests(
+    label: str, parts: Callable[[Guest], Sequence[tuple[str, T]]]
+) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
+    """Return the same for what the toolstack knows of the domains."""
+    return lambda samples: _of_parts(samples.guests, label, parts)
+
+
+def _of_parts(
+    wholes: Sequence[tuple[Labels, V]], label: str, parts: Callable[[V], Sequence[tuple[str, T]]]
+) -> list[tuple[Labels, T]]:
+    return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts(whole)]
+
+
+def _the_host(samples: HostSamples) -> list[tuple[Labels, Host]]:
+    return [({}, samples.host)]
 
 
 def _online(vcpus: Iterable[Vcpu]) -> int | None:
@@ -153,9 +171,9 @@ HOST = rows(
 )
 
 
-def _domains_and_guests(shown: Shown) -> list[tuple[Labels, tuple[Domain, Guest | None]]]:
-    guests = shown.host.guests or [None] * len(shown.domains)
-    return [(labels, (domain, guest)) for (labels, domain), guest in zip(shown.domains, guests)]
+def _domains_and_guests(samples: HostSamples) -> list[tuple[Labels, tuple[Domain, Guest | None]]]:
+    guests = samples.host.guests or [None] * len(samples.domains)
+    return [(labels, (domain, guest)) for (labels, domain), guest in zip(samples.domains, guests)]
 
 
 def _facts(known: tuple[Domain, Guest | None]) -> Labels:
@@ -181,14 +199,8 @@ DOMAIN_INFO = rows(
 )
 
 
-def _states(shown: Shown) -> list[tuple[Labels, bool]]:
-    return [
-        ({**labels, "state": state}, state in domain.states) for labels, domain in shown.domains for state in STATES
-    ]
-
-
 DOMAIN_STATE = rows(
-    _states,
+    _of_domains("state", lambda domain: [(state, state in domain.states) for state in STATES]),
     Definition(
         "xen_domain_state",
         "1 if the domain is in this state, else 0; if no state is 1, the domain is runnable and waits for a CPU.",
@@ -197,8 +209,8 @@ DOMAIN_STATE = rows(
 )
 
 
-def _domains(shown: Shown) -> list[tuple[Labels, Domain]]:
-    return shown.domains
+def _domains(samples: HostSamples) -> list[tuple[Labels, Domain]]:
+    return samples.domains
 
 
 DOMAIN = rows(
@@ -220,16 +232,8 @@ DOMAIN = rows(
 )
 
 
-def _vcpus(shown: Shown) -> list[tuple[Labels, Vcpu]]:
-    return [
-        ({**labels, "vcpu": str(number)}, vcpu)
-        for labels, domain in shown.domains
-        for number, vcpu in enumerate(domain.vcpus)
-    ]
-
-
 VCPU = rows(
-    _vcpus,
+    _of_domains("vcpu", lambda domain: [(str(number), vcpu) for number, vcpu in enumerate(domain.vcpus)]),
     Definition(
         "xen_vcpu_cpu_seconds_total",
         "CPU time used by the vCPU, in seconds (whole seconds from source xentop).",
@@ -239,14 +243,8 @@ VCPU = rows(
 )
 
 
-def _networks(shown: Shown) -> list[tuple[Labels, Network]]:
-    return [
-        ({**labels, "vif": network.vif}, network) for labels, domain in shown.domains for network in domain.networks
-    ]
-
-
 NETWORK = rows(
-    _networks,
+    _of_domains("vif", lambda domain: [(network.vif, network) for network in domain.networks]),
     Definition(
         "xen_domain_network_receive_bytes_total",
         "Bytes received by the guest on this virtual interface.",
@@ -290,12 +288,8 @@ NETWORK = rows(
 )
 
 
-def _blocks(shown: Shown) -> list[tuple[Labels, Block]]:
-    return [({**labels, "vbd": block.vbd}, block) for labels, domain in shown.domains for block in domain.blocks]
-
-
 BLOCK = rows(
-    _blocks,
+    _of_domains("vbd", lambda domain: [(block.vbd, block) for block in domain.blocks]),
     Info(
         "xen_domain_block",
         "Back end of this virtual block device, and its number as hexadecimal major:minor.",
@@ -329,8 +323,8 @@ BLOCK = rows(
 )
 
 
-def _guests(shown: Shown) -> list[tuple[Labels, Guest]]:
-    return shown.guests
+def _guests(samples: HostSamples) -> list[tuple[Labels, Guest]]:
+    return samples.guests
 
 
 SCHEDULER = rows(
@@ -359,16 +353,13 @@ SCHEDULER = rows(
 )
 
 
-def _changes(shown: Shown) -> list[tuple[Labels, int | None]]:
-    return [
-        ({**labels, "what": what}, None if guest.share.weight is None else count)
-        for labels, guest in shown.guests
-        for what, count in (("weight", guest.weight_changes), ("cap", guest.cap_changes))
-    ]
+def _changes(guest: Guest) -> list[tuple[str, int | None]]:
+    counted = ("weight", guest.weight_changes), ("cap", guest.cap_changes)
+    return [(what, None if guest.share.weight is None else count) for what, count in counted]
 
 
 SCHEDULER_CHANGES = rows(
-    _changes,
+    _of_guests("what", _changes),
     Definition(
         "xen_domain_scheduler_changes_total",
         "Changes of the domain's weight or cap that the exporter observed.",
@@ -378,16 +369,8 @@ SCHEDULER_CHANGES = rows(
 )
 
 
-def _placements(shown: Shown) -> list[tuple[Labels, Placement]]:
-    return [
-        ({**labels, "vcpu": str(number)}, placement)
-        for labels, guest in shown.guests
-        for number, placement in guest.placements.items()
-    ]
-
-
 PLACEMENT = rows(
-    _placements,
+    _of_guests("vcpu", lambda guest: [(str(number), each) for number, each in guest.placements.items()]),
     Definition(
         "xen_vcpu_cpu",
         "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
@@ -402,16 +385,8 @@ PLACEMENT = rows(
 )
 
 
-def _caches(shown: Shown) -> list[tuple[Labels, int]]:
-    return [
-        ({**labels, "socket": str(socket)}, size)
-        for labels, guest in shown.guests
-        for socket, size in guest.cache_bytes.items()
-    ]
-
-
 CACHE = rows(
-    _caches,
+    _of_guests("socket", lambda guest: [(str(socket), size) for socket, size in guest.cache_bytes.items()]),
     Definition(
         "xen_domain_cache_occupancy_bytes",
         "Last-level cache occupied by the domain, in bytes.",
@@ -421,10 +396,10 @@ CACHE = rows(
 )
 
 
-def _bandwidths(shown: Shown) -> list[tuple[Labels, int]]:
+def _bandwidths(samples: HostSamples) -> list[tuple[Labels, int]]:
     return [
         ({**labels, "socket": str(socket), "memory": memory}, bandwidth)
-        for labels, guest in shown.guests
+        for labels, guest in samples.guests
         for memory, by_socket in zip(guest.bandwidth._fields, guest.bandwidth)
         for socket, bandwidth in by_socket.items()
     ]
@@ -442,8 +417,8 @@ BANDWIDTH = rows(
 )
 
 
-def _missing(shown: Shown) -> list[tuple[Labels, int]]:
-    return [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), shown.host.missing())]
+def _missing(samples: HostSamples) -> list[tuple[Labels, int]]:
+    return [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), samples.host.missing())]
 
 
 MISSING = rows(
@@ -499,7 +474,7 @@ WAITING = rows(
 )
 
 
-class Estimated(NamedTuple):
+class NamedEstimates(NamedTuple):
     """How long domains waited for which, and the names of those that there are, by id."""
 
     estimates: WaitEstimates
@@ -509,11 +484,11 @@ class Estimated(NamedTuple):
 _NO_DOMAIN = {IDLE: "(idle)", REST: "(rest)"}
 
 
-def _waits(estimated: Estimated) -> list[tuple[Labels, float]]:
-    names = estimated.names
+def _waits(named: NamedEstimates) -> list[tuple[Labels, float]]:
+    names = named.names
     return [
         ({"domid": str(domid), "domain": names[domid], **_running(other, names)}, seconds)
-        for domid, row in estimated.estimates.seconds.items()
+        for domid, row in named.estimates.seconds.items()
         if domid in names
         for other, seconds in row.items()
         if other in names or other in _NO_DOMAIN
@@ -538,8 +513,8 @@ WAIT_ESTIMATE = rows(
 )
 
 
-def _windows(estimated: Estimated) -> list[tuple[Labels, WaitEstimates]]:
-    return [({}, estimated.estimates)]
+def _windows(named: NamedEstimates) -> list[tuple[Labels, WaitEstimates]]:
+    return [({}, named.estimates)]
 
 
 TRACE = rows(
@@ -557,8 +532,8 @@ TRACE = rows(
 )
 
 
-def _pools(answered: Answered) -> list[tuple[Labels, Pool]]:
-    return [({"cpupool": pool.name}, pool) for pool in answered.toolstack.pools]
+def _pools(result: ToolstackResult) -> list[tuple[Labels, Pool]]:
+    return [({"cpupool": pool.name}, pool) for pool in result.toolstack.pools]
 
 
 POOL = rows(
@@ -578,8 +553,8 @@ POOL = rows(
 )
 
 
-def _problems(answered: Answered) -> list[tuple[Labels, int]]:
-    return [({"command": command, "reason": reason}, count) for (command, reason), count in answered.problems.items()]
+def _problems(result: ToolstackResult) -> list[tuple[Labels, int]]:
+    return [({"command": command, "reason": reason}, count) for (command, reason), count in result.problems.items()]
 
 
 PROBLEM = rows(
@@ -635,7 +610,7 @@ def host_families(host: Host) -> list[Metric]:
     """Return the families of the host and its domains."""
     domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     guests = [(labels, guest) for (labels, _), guest in zip(domains, host.guests) if guest]
-    return _page(_OF_A_HOST, Shown(host, domains, guests))
+    return _page(_OF_A_HOST, HostSamples(host, domains, guests))
 
 
 def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
@@ -645,12 +620,12 @@ def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
 
 def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -> list[Metric]:
     """Return the families of a trace, of the domains that have a name; the others have ended."""
-    return _page((WAIT_ESTIMATE, TRACE), Estimated(estimates, names))
+    return _page((WAIT_ESTIMATE, TRACE), NamedEstimates(estimates, names))
 
 
 def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], int]) -> list[Metric]:
     """Return the families of the toolstack that belong to no domain."""
-    return _page((POOL, PROBLEM), Answered(toolstack, problems))
+    return _page((POOL, PROBLEM), ToolstackResult(toolstack, problems))
 
 
 def child_families(child: Child) -> list[Metric]:

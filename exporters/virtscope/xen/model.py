@@ -132,15 +132,19 @@ class Guest(NamedTuple):
 
 
 class Host(NamedTuple):
-    """A Xen host at one moment."""
+    """A Xen host at one moment, as a source describes it, or the toolstack, which does so without its domains.
 
-    xen_version: str | None  # None, here and below: the source doesn't say
-    cpus: int | None
-    cpu_hertz: int | None
-    memory_bytes: int | None
-    memory_free_bytes: int | None
-    domains: tuple[Domain, ...]
+    Where a source leaves a field None, the toolstack's value is shown (toolstack.joined).
+    """
+
+    xen_version: str | None = None  # None, here and below: the source doesn't say
+    cpus: int | None = None
+    cpu_hertz: int | None = None
+    memory_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    domains: tuple[Domain, ...] = ()
     guests: tuple[Guest | None, ...] = ()  # what the toolstack knows of each of `domains`; () where it isn't asked
+    scheduler: str = ""  # that of Pool-0; "" where the source doesn't say
 
     def missing(self) -> Missing:
         """Return what is missing of all domains together."""
@@ -164,17 +168,6 @@ class WaitEstimates(NamedTuple):
     seconds: dict[int, dict[int, float]]  # by the id of the domain that waited, and of the one that ran, IDLE or REST
     windows: int
     lost_records: int
-
-
-class Info(NamedTuple):
-    """What the toolstack knows of the host; "" and None: it doesn't say."""
-
-    xen_version: str
-    scheduler: str  # the one of Pool-0
-    cpus: int | None
-    cpu_hertz: int | None
-    memory_bytes: int | None
-    memory_free_bytes: int | None
 
 
 class Timing(NamedTuple):
@@ -205,7 +198,7 @@ class Toolstack(NamedTuple):
     """What a toolstack answered in one round."""
 
     program: str
-    info: Info
+    host: Host
     pools: tuple[Pool, ...]
     guests: dict[int, Guest]
     problems: tuple[Problem, ...]

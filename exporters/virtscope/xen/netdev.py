@@ -142,9 +142,12 @@ class WhereReadable(Generic[V]):
         except SourceError as error:
             failure = error.reason
             if failure != self._failure:
-                log.warning(f"networks are {self._otherwise}'s", extra={"fields": {"reason": failure, "err": error}})
+                log.warning(
+                    f"falling back to the networks of {self._otherwise}",
+                    extra={"fields": {"reason": failure, "err": error}},
+                )
         if not failure and self._failure:
-            log.info(f"networks are {self._otherwise}'s no more", extra={"fields": {"from": self._path}})
+            log.info("reading networks again", extra={"fields": {"from": self._path}})
         self._failure = failure
         return found
 

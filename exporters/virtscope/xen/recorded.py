@@ -1,4 +1,4 @@
-"""How xentop-exporter's sources lie in a recording: out of JSON's terms, and with stand-ins for the domains' names."""
+"""The recording format of the Xen sources: from JSON to their values, and with pseudonyms for the domains' names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the toolstack, xl or xm, knows of the domains: its answers put together, kept, and joined to a scrape.
 
-A round of asking takes seconds, so it is done in the background (Keeper), and a scrape is given what the last one
+A round of asking takes seconds, so ToolstackPoller asks in the background, and a scrape is given what the last round
 answered. In between domains start, end and take over each other's names: `joined` decides which of those that the
 toolstack listed is which of those that live now.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from virtscope.toolkit.collect import Background, SourceMalformed
 from virtscope.xen.continuity import Successors
-from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Info, Pool, Problem, Share, Timing, Toolstack, decoded
+from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Pool, Problem, Share, Timing, Toolstack, decoded
 from virtscope.xen.xl import RawToolstack, Xl
 from virtscope.xen.xl_domains import parse_details, parse_list, parse_vcpus
 from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS, parse_info, parse_pools, parse_psr, parse_shares
@@ -72,7 +72,7 @@ def understand(raw: RawToolstack) -> Toolstack:
         detailed = {}
         problems.append(Problem("list -l", "malformed", str(error)))
 
-    info = parse_info(output("info"))
+    host = parse_info(output("info"))
     cache, total, local = (by_kind[kind] for kind in PSR_KINDS)
     os_names = {domid: _os(name) for domid, name in raw.os_names}
     guests = {}
@@ -94,7 +94,7 @@ def understand(raw: RawToolstack) -> Toolstack:
             cache_bytes=cache.get(domid, {}),
             bandwidth=Bandwidth(total.get(domid, {}), local.get(domid, {})),
         )
-    return Toolstack(raw.program, info, _with_timings(pools, timings, info), guests, tuple(problems))
+    return Toolstack(raw.program, host, _with_timings(pools, timings, host), guests, tuple(problems))
 
 
 def _os(name: bytes) -> str:
@@ -102,9 +102,9 @@ def _os(name: bytes) -> str:
     return decoded(name.split(b"|")[0].strip())[:_LONGEST_OS]
 
 
-def _with_timings(pools: list[Pool], timings: dict[str, Timing], info: Info) -> tuple[Pool, ...]:
-    if not pools and info.scheduler:
-        return (Pool("", info.scheduler, info.cpus),)
+def _with_timings(pools: list[Pool], timings: dict[str, Timing], host: Host) -> tuple[Pool, ...]:
+    if not pools and host.scheduler:
+        return (Pool("", host.scheduler, host.cpus),)
     return tuple(pool._replace(timing=timings.get(pool.name, pool.timing)) for pool in pools)
 
 
@@ -173,14 +173,10 @@ def joined(host: Host, toolstack: Toolstack, age: float = math.inf, passed_on: A
         known = by_name.get(domain.name.strip()) if domain.domid is None else toolstack.guests.get(domain.domid)
         return known if known and _may_be(known, domain, age) else None
 
-    info = toolstack.info
+    known = toolstack.host._asdict().items()
     return host._replace(
-        xen_version=host.xen_version or info.xen_version or None,
-        cpus=info.cpus if host.cpus is None else host.cpus,
-        cpu_hertz=info.cpu_hertz if host.cpu_hertz is None else host.cpu_hertz,
-        memory_bytes=info.memory_bytes if host.memory_bytes is None else host.memory_bytes,
-        memory_free_bytes=info.memory_free_bytes if host.memory_free_bytes is None else host.memory_free_bytes,
         guests=tuple([guest(domain) for domain in host.domains]),
+        **{field: value for field, value in known if getattr(host, field) is None},
     )
 
 
@@ -215,12 +211,12 @@ class Rounds:
             key = (problem.command, problem.reason)
             if not self.problems[key]:
                 fields = {"command": problem.command, "reason": problem.reason, "err": problem.words}
-                log.warning("the toolstack's answer has something wrong", extra={"fields": fields})
+                log.warning("incomplete answer of the toolstack", extra={"fields": fields})
             self.problems[key] += 1
         return toolstack
 
 
-class Keeper:
+class ToolstackPoller:
     """Asks the toolstack in the background, from start() to close()."""
 
     def __init__(self, interval: float, xl: Xl | None = None) -> None:

@@ -212,7 +212,7 @@ class Xentop:
                 if whole:
                     if self._ended_by:
                         self._ended_by = ""
-                        log.info("xentop runs again", extra={"fields": {"program": self._program}})
+                        log.info("xentop restarted", extra={"fields": {"program": self._program}})
                     with self._lock:
                         self._latest, self._latest_since = whole[-1], since if len(whole) == 1 else emptied
                         self._failure = SourceTimeout(

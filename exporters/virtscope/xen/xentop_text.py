@@ -137,7 +137,7 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
     named_dom0 = [row for row in rows if row.name == DOM0_NAME]
     dom0 = named_dom0[0] if len(named_dom0) == 1 and named_dom0[0].state.endswith(b"r") else None
     domains = tuple([_domain(row, DOM0 if row is dom0 else None) for row in rows])
-    return Parsed(Host(xen_version, None, None, None, None, domains), tuple(unknown))
+    return Parsed(Host(xen_version, domains=domains), tuple(unknown))
 
 
 def _vcpus_may_be_missing(row: _Row, unknown: bytes) -> bool:

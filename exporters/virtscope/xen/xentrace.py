@@ -286,7 +286,7 @@ class Windows:
         trace = parse(self._xentrace.read())
         toolstack = self._toolstack.latest()
         charged = charge(trace, _may_run(toolstack, self._pools(toolstack)))
-        hertz = toolstack.info.cpu_hertz or 1
+        hertz = toolstack.host.cpu_hertz or 1
         if charged.cycles < LEAST_TRACED * hertz:
             raise SourceError(
                 f"of a second, xentrace recorded {charged.cycles / hertz:.3f} s without gaps, in {len(trace.changes)} "

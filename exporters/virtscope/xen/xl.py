@@ -129,7 +129,7 @@ class Xl:
         if (program, arguments) == (self._program, self._list):
             return
         if self._program not in {"", program}:
-            log.info("the toolstack is another program now", extra={"fields": {"was": self._program, "is": program}})
+            log.info("toolstack program changed", extra={"fields": {"was": self._program, "is": program}})
         self._program, self._list, self._not_known = program, arguments, set()
 
     def _ask(self, *arguments: str) -> Answer:

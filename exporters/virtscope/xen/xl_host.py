@@ -32,7 +32,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from virtscope.xen.model import Info, Pool, Share, Timing, decoded
+from virtscope.xen.model import Host, Pool, Share, Timing, decoded
 from virtscope.xen.xl_domains import number, numbers, split_columns
 
 SCHEDULER_COMMANDS = {"credit": "sched-credit", "credit2": "sched-credit2", "rtds": "sched-rtds"}
@@ -52,7 +52,7 @@ _PSR_UNITS = {b"KB", b"KB/s"}
 _PSR_PASSED_OVER = (b"Total RMID:", b"Total L3 Cache Size ")
 
 
-def parse_info(output: bytes) -> Info:
+def parse_info(output: bytes) -> Host:
     """Return what is known of the host; keys that are not known are passed over."""
     facts = {}
     for line in output.split(b"\n"):
@@ -60,10 +60,10 @@ def parse_info(output: bytes) -> Info:
         if colon:
             facts[decoded(key.strip())] = decoded(value.strip())
     megahertz = facts.get("cpu_mhz", "")
-    return Info(
+    return Host(
         xen_version="{xen_major}.{xen_minor}{xen_extra}".format_map({"xen_extra": "", **facts})
         if {"xen_major", "xen_minor"} <= facts.keys()
-        else "",
+        else None,
         scheduler=facts.get("xen_scheduler", ""),
         cpus=_number(facts, "nr_cpus"),
         cpu_hertz=round(float(megahertz) * 1_000_000) if _MEGAHERTZ.fullmatch(megahertz) else None,

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("fake_libxenstat.c")
-LIBXENCTRL = Path(__file__).with_name("fake_libxenctrl.c")
+SOURCE = Path(__file__).with_name("fake_libxen.c")
 NO_LIMIT = 2**64 - 1
 
 
@@ -32,36 +31,27 @@ class FakeDomain:
     runstate: tuple[int, ...] | None = None  # state, missed, entered, six times, means runnable, running, nonaffine
 
     def lines(self) -> list[str]:
-        states = [
-            int(self.state == state) for state in ("dying", "crashed", "shutdown", "paused", "blocked", "running")
-        ]
+        states = (int(self.state == each) for each in ("dying", "crashed", "shutdown", "paused", "blocked", "running"))
         name = "-" if self.name is None else self.name.hex()
-        facts = [self.id, name, self.cpu_ns, self.memory, self.limit, 0, *states]
-        parts: list[tuple[str, Sequence[tuple[int, ...]]]] = [
-            ("vcpu", self.vcpus),
-            ("network", self.networks),
-            ("vbd", self.vbds),
+        lines: list[list[object]] = [
+            ["domain", self.id, name, self.cpu_ns, self.memory, self.limit, 0, *states],
+            *(["vcpu", *vcpu] for vcpu in self.vcpus),
+            *(["network", *network] for network in self.networks),
+            *(["vbd", *vbd] for vbd in self.vbds),
+            *([["runstate", self.id, *self.runstate]] if self.runstate else []),
         ]
-        return [
-            " ".join(map(str, ["domain", *facts])),
-            *(" ".join(map(str, [kind, *part])) for kind, all_of_kind in parts for part in all_of_kind),
-            *([" ".join(map(str, ["runstate", self.id, *self.runstate]))] if self.runstate else []),
-        ]
+        return [" ".join(map(str, line)) for line in lines]
 
 
 def write_net_dev(procfs: Path, interfaces: Mapping[str, Sequence[int]]) -> Path:
     """Write a net/dev with these interfaces: each way's bytes, packets, errors and drops, received first."""
-    receive = "bytes    packets errs drop fifo frame compressed multicast"
-    transmit = "bytes    packets errs drop fifo colls carrier compressed"
-    lines = [
-        "Inter-|   Receive                                                |  Transmit",
-        f" face |{receive}|{transmit}",
-    ]
-    for name, (*received, sent, sent_packets, sent_errors, sent_drops) in interfaces.items():
-        lines.append(
-            "{:>6}:{:8} {:7} {:4} {:4} {:4} {:5} {:10} {:9} ".format(name, *received, 71, 72, 73, 74)
-            + f"{sent:8} {sent_packets:7} {sent_errors:4} {sent_drops:4} {75:4} {76:5} {77:7} {78:10}"
-        )
+    lines = ["Inter-|   Receive                                                |  Transmit"]
+    columns = "bytes    packets errs drop fifo"
+    lines.append(f" face |{columns} frame compressed multicast|{columns} colls carrier compressed")
+    way = "{:8} {:7} {:4} {:4} {:4} {:5} {:10} {:9}"
+    for name, counted in interfaces.items():
+        received, sent = way.format(*counted[:4], 71, 72, 73, 74), way.format(*counted[4:], 75, 76, 77, 78)
+        lines.append(f"{name:>6}:{received} {sent}")
     path = procfs / "net/dev"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n")
@@ -90,15 +80,12 @@ class FakeXen:
         self.show()
 
     def build(self, name: str, *compiler_flags: str) -> None:
-        self._compile(SOURCE, name, *compiler_flags)
+        command = ["cc", "-shared", "-fPIC", *compiler_flags, "-o", str(self.libraries / name), str(SOURCE)]
+        subprocess.run(command, check=True)
 
     def build_libxenctrl(self, *compiler_flags: str) -> None:
         """Add a libxenctrl: XenServer's, or as the flags say (see there)."""
-        self._compile(LIBXENCTRL, "libxenctrl.so.4.17", *compiler_flags)
-
-    def _compile(self, source: Path, name: str, *compiler_flags: str) -> None:
-        command = ["cc", "-shared", "-fPIC", *compiler_flags, "-o", str(self.libraries / name), str(source)]
-        subprocess.run(command, check=True)
+        self.build("libxenctrl.so.4.17", *compiler_flags)
 
     def show(self, *domains: FakeDomain) -> None:
         """Make this the host, at once: a reader sees either the old one or the new one."""

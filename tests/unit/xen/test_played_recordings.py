@@ -15,25 +15,27 @@ from virtscope.toolkit.replay import Playback
 from virtscope.xen.exporter import replayed
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "xen/recordings"
+CPU = "xen_domain_cpu_seconds_total"
+Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Played:
     """A recording that stands still at one moment until it is put forward."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, source: str) -> None:
+        self.source = source
         self._now = 0.0
-        playback = Playback(RECORDINGS / name, "xentop", speed=1, once=False, clock=lambda: self._now)
-        self._sources = {source.name: source for source in replayed(playback)}
-        self._host = "libxenstat" if "libxenstat" in self._sources else "xentop"
-        self.samples = self._read(self._host)  # the first read begins the play
+        recording = RECORDINGS / f"lifecycle-{source}.jsonl.gz"
+        playback = Playback(recording, "xentop", speed=1, once=False, clock=lambda: self._now)
+        self._sources = {each.name: each for each in replayed(playback)}
+        self.samples = self._read(source)  # the first read begins the play
 
     def at(self, seconds: float) -> None:
         """Goes to this second, reading on the way as scrapes would."""
         while self._now < seconds:
             self._now = min(self._now + 1, seconds)
             self._read("xl")
-            self.samples = self._read(self._host)
+            self.samples = self._read(self.source)
 
     def _read(self, source: str) -> list[Sample]:
         try:
@@ -42,92 +44,61 @@ class Played:
             return []
         return [sample for family in families for sample in family.samples]
 
-    def value(self, name: str, **labels: str) -> float:
-        [sample] = [each for each in self.samples if each.name == name and labels.items() <= each.labels.items()]
-        return sample.value
-
-    def names(self) -> set[str]:
-        return {sample.labels["domain"] for sample in self.samples if sample.name == "xen_domain_vcpus"}
-
-    def states(self, domain: str) -> set[str]:
-        of_domain = [
-            each for each in self.samples if each.name == "xen_domain_state" and each.labels["domain"] == domain
-        ]
-        return {sample.labels["state"] for sample in of_domain if sample.value}
+    def by(self, label: str, name: str, **labels: str) -> dict[str, float]:
+        """The values of a metric's samples that have these labels, by another label."""
+        found = [each for each in self.samples if each.name == name and labels.items() <= each.labels.items()]
+        return {each.labels[label]: each.value for each in found}
 
 
 @pytest.fixture(params=["libxenstat", "xentop"])
 def played(request: pytest.FixtureRequest) -> Played:
-    return Played(f"lifecycle-{request.param}.jsonl.gz")
+    return Played(request.param)
 
 
-def test_a_guest_comes_and_goes(played: Played) -> None:
+def test_a_guest_comes_and_goes_and_another_one_is_paused_and_capped(played: Played) -> None:
     seen = {}
     for second in (4.5, 12.5, 25, 39, 43):
         played.at(second)
-        seen[second] = "guest to go" in played.names()
+        seen[second] = "guest to go" in played.by("domain", "xen_domain_vcpus")
+        if second == 25:
+            assert played.by("domain", "xen_domain_scheduler_weight") == dict.fromkeys(
+                ("Domain-0", "busy", "pvh", "guest to go"), 256
+            )
+            assert played.by("domain", "xen_domain_cpu_limit_cpus") == {}
+            limits = {"busy": 97 << 20, "pvh": 97 << 20, "guest to go": 81 << 20}
+            assert played.by("domain", "xen_domain_memory_limit_bytes") == limits
+        if second == 39:
+            assert played.by("domain", "xen_domain_cpu_limit_cpus") == {"busy": 0.5}
+            assert played.by("domain", "xen_domain_scheduler_changes_total", what="cap")["busy"] == 1
+            weights = played.by("domain", "xen_domain_scheduler_weight")
+            assert (weights["busy"], weights["pvh"]) == (512, 256)
     assert seen == {4.5: False, 12.5: True, 25: True, 39: True, 43: False}
 
 
 def test_a_paused_guests_values_stand_still(played: Played) -> None:
     for second in (31, 35):
         played.at(second)
-        assert played.states("busy") == {"paused"}
+        states = played.by("state", "xen_domain_state", domain="busy")
+        assert [state for state, value in states.items() if value] == ["paused"]
         # 31.350994530 s; Dom0's interface received what the guest sent.
-        assert int(played.value("xen_domain_cpu_seconds_total", domain="busy")) == 31
-        assert played.value("xen_domain_network_transmit_bytes_total", domain="busy") == 174388
+        assert int(played.by("domain", CPU)["busy"]) == 31
+        assert played.by("domain", "xen_domain_network_transmit_bytes_total")["busy"] == 174388
     played.at(45)
-    assert "paused" not in played.states("busy")
-
-
-def test_memory_limits_of_guests_and_weights_and_caps_that_change(played: Played) -> None:
-    played.at(21)
-    assert played.value("xen_domain_scheduler_weight", domain="busy") == 256
-    assert not [each for each in played.samples if each.name == "xen_domain_cpu_limit_cpus"]
-    played.at(31)
-    limits = [each for each in played.samples if each.name == "xen_domain_memory_limit_bytes"]
-    assert {sample.labels["domain"]: sample.value for sample in limits} == {
-        "busy": 97 << 20,
-        "pvh": 97 << 20,
-        "guest to go": 81 << 20,
-    }
-    played.at(36.5)
-    assert played.value("xen_domain_scheduler_weight", domain="busy") == 512
-    assert played.value("xen_domain_cpu_limit_cpus", domain="busy") == 0.5
-    assert played.value("xen_domain_scheduler_changes_total", domain="busy", what="cap") == 1
-    assert played.value("xen_domain_scheduler_weight", domain="pvh") == 256
+    assert played.by("state", "xen_domain_state", domain="busy")["paused"] == 0
 
 
 def test_nanoseconds_of_the_library_and_whole_seconds_of_text() -> None:
-    library, text = (Played(f"lifecycle-{source}.jsonl.gz") for source in ("libxenstat", "xentop"))
+    library, text = Played("libxenstat"), Played("xentop")
     library.at(28.5)
     text.at(30.5)
-    assert library.value("xen_domain_cpu_seconds_total", domain="guest to go") == 7.283228499
-    assert text.value("xen_domain_cpu_seconds_total", domain="guest to go") == 7
-    assert library.value("xen_domain_cpu_seconds_total", domid="3") == 7.283228499
-    assert text.value("xen_domain_cpu_seconds_total", domid="0") == 42
-
-
-def test_the_second_round_goes_on_where_the_first_one_ended() -> None:
-    library = Played("lifecycle-libxenstat.jsonl.gz")
-    library.at(59)
-    assert library.value("xen_domain_cpu_seconds_total", domain="busy") == 38.835383277
-    library.at(60.5)
-    assert library.value("xen_domain_cpu_seconds_total", domain="busy") == 38.835383277
-    library.at(63)  # 18.187775295 - 16.333388122 later
-    assert library.value("xen_domain_cpu_seconds_total", domain="busy") == pytest.approx(40.68977045)
-
-
-# --- Round and round --------------------------------------------------------------------------------------------------
-
-
-Series = tuple[str, tuple[tuple[str, str], ...]]
+    assert library.by("domain", CPU, domid="3") == {"guest to go": 7.283228499}
+    assert (text.by("domain", CPU)["guest to go"], text.by("domid", CPU)["0"]) == (7, 42)
 
 
 def test_in_each_round_counters_go_on_and_a_guest_that_is_started_begins_from_its_own_start(played: Played) -> None:
     before: dict[Series, float] = {}
     risen = 0
-    first_values: dict[Series, list[float]] = {}
+    first_values: dict[str, list[float]] = {}  # of the CPU counter, by domain
     shown: list[set[str]] = []  # metrics of the guest that comes and goes
     for second in range(0, 210, 2):  # three passes and a half
         played.at(second)
@@ -136,15 +107,14 @@ def test_in_each_round_counters_go_on_and_a_guest_that_is_started_begins_from_it
             if series[0].endswith("_total") and series in before:
                 assert value >= before[series], series
                 risen += value > before[series]
-            if series[0] == "xen_domain_cpu_seconds_total" and series not in before:
-                first_values.setdefault(series, []).append(value)
+            if series[0] == CPU and series not in before:
+                first_values.setdefault(dict(series[1])["domain"], []).append(value)
         shown.append({each.name for each in played.samples if each.labels.get("domain") == "guest to go"})
-        assert {each.labels["replayed"] for each in played.samples} <= {played.name.removesuffix(".jsonl.gz")}
+        assert {each.labels["replayed"] for each in played.samples} <= {f"lifecycle-{played.source}"}
         before = page or before
     assert risen > 100
-    (started,) = [values for (_, labels), values in first_values.items() if ("domain", "guest to go") in labels]
-    assert started == [0] * 4
-    assert [len(values) for (_, labels), values in first_values.items() if ("domain", "Domain-0") in labels] == [1]
+    assert first_values["guest to go"] == [0] * 4
+    assert len(first_values["Domain-0"]) == 1
     alive = [names for names in shown if names]
     assert 3 <= len(alive) < len(shown)
     assert all("xen_domain_memory_bytes" in names for names in alive), "one that is there has all its series"

@@ -26,20 +26,21 @@ class Looks:
     """Looks at one host, which has these interfaces by domid, at a clock that a test sets."""
 
     def __init__(self, by_domid: Mapping[int, Sequence[Network]] | None) -> None:
-        self.by_domid = by_domid
         self.clock = 0.0
-        self._networks = TextNetworks(lambda: self.by_domid, lambda: self.clock)
+        self._networks = TextNetworks(lambda: by_domid, lambda: self.clock)
 
     def at(self, *domains: Domain, guests: Sequence[Guest | None] = ()) -> list[dict[str, int]]:
         """What each domain has sent, by vif."""
-        seen = self._networks.add_to(Host("4.17.7", 2, None, None, None, domains, tuple(guests)))
+        seen = self._networks.add_to(Host(domains=domains, guests=tuple(guests)))
         self.missing = seen.missing()
         return [{each.vif: each.transmit.bytes for each in domain.networks} for domain in seen.domains]
 
 
-def vifs(*numbers: int, emulated: int | None = None) -> list[Network]:
-    both = [network(number, COUNTED, False) for number in numbers]
-    return both if emulated is None else [network(emulated, MORE, True), *both]
+def vifs(*numbers: int) -> list[Network]:
+    return [network(number, COUNTED, False) for number in numbers]
+
+
+QEMUS = network(0, MORE, True)
 
 
 def test_on_open_vswitch_guests_have_the_networks_that_xentop_leaves_out() -> None:
@@ -50,7 +51,7 @@ def test_on_open_vswitch_guests_have_the_networks_that_xentop_leaves_out() -> No
 
 def test_a_number_never_follows_a_place_that_is_another_interface_s() -> None:
     """QEMU's end comes first in the text, so that its place is the number of the other."""
-    looks = Looks({3: vifs(0, emulated=0)})
+    looks = Looks({3: [QEMUS, *vifs(0)]})
     hvm = domain("hvm", MORE, COUNTED)
     assert looks.at(hvm) == [{}], "the toolstack has not said which domain it is"
     assert looks.missing == Missing(0, 0, 0), "they are only not yet there"
@@ -63,35 +64,25 @@ def test_a_number_never_follows_a_place_that_is_another_interface_s() -> None:
 
 def test_a_place_stays_a_place() -> None:
     looks = Looks({3: vifs(7)})
-    assert looks.at(domain("web01", MORE)) == [{}]
+    web = domain("web01", MORE)
+    assert looks.at(web, domain("bare")) == [{}, {}]
     looks.clock += PATIENCE + 1
-    assert looks.at(domain("web01", MORE)) == [{"0": 9001}], "the toolstack doesn't answer"
-    assert looks.at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"0": 9001}]
+    assert looks.at(web, domain("bare")) == [{"0": 9001}, {}], "the toolstack doesn't answer"
+    shown = looks.at(web, domain("bare"), guests=[None, guest(3, "bare")])
+    assert shown == [{"0": 9001}, {"7": 1001}], "one without interfaces in the text can wait for it"
+    assert looks.at(web, guests=[guest(3, "web01")]) == [{"0": 9001}]
     assert looks.at() == []
-    assert looks.at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"7": 1001}], "another one of that name"
+    assert looks.at(web, guests=[guest(3, "web01")]) == [{"7": 1001}], "another one of that name"
 
 
-def test_where_the_text_has_none_there_is_no_hurry() -> None:
-    looks = Looks({3: vifs(7)})
-    assert looks.at(domain("web01")) == [{}]
-    looks.clock += PATIENCE + 1
-    assert looks.at(domain("web01")) == [{}]
-    assert looks.at(domain("web01"), guests=[guest(3, "web01")]) == [{"7": 1001}]
-
-
-def test_of_a_name_that_several_have_the_text_s_are_shown_at_once() -> None:
+def test_the_texts_own_are_shown_of_a_name_that_several_have_and_without_the_file() -> None:
     looks = Looks({3: vifs(0), 4: vifs(0)})
     assert looks.at(domain("web", COUNTED, duplicate=1), domain("web", MORE, duplicate=2)) == [{"0": 1001}, {"0": 9001}]
+    assert Looks(None).at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"0": 9001}]
 
 
-def test_without_the_file_the_text_s_are_shown() -> None:
-    looks = Looks(None)
-    assert looks.at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"0": 9001}]
-
-
-def test_of_interfaces_that_nothing_keeps_apart_none_is_shown() -> None:
+def test_indistinguishable_interfaces_are_not_shown() -> None:
     """As tap3.0 and vif3.0-emu, which are both QEMU's end."""
-    twice = network(0, MORE, True)
-    looks = Looks({3: [*vifs(0), twice, twice]})
+    looks = Looks({3: [*vifs(0), QEMUS, QEMUS]})
     assert looks.at(domain("web01"), guests=[guest(3, "web01")]) == [{"0": 1001}]
     assert looks.missing == Missing(0, 2, 0)

@@ -14,6 +14,12 @@ from virtscope.xen.xl import Answer, RawToolstack
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
 UUIDS = ["00000000-0000-0000-0000-00000000000" + str(digit) for digit in range(10)]
+LIST = "Name ID Mem VCPUs State Time(s)\nweb01 1 96 1 -b---- 1.0\n"
+
+
+def answered(answers: dict[str, str], *complaints: Answer) -> RawToolstack:
+    said = [Answer(command, text.encode(), "", False) for command, text in answers.items()]
+    return RawToolstack("xl", (*said, *complaints))
 
 
 def toolstack(*domains: tuple[int, str, float], weight: int = 256, cap: int = 0, uuid: int | None = None) -> Toolstack:
@@ -28,9 +34,7 @@ def toolstack(*domains: tuple[int, str, float], weight: int = 256, cap: int = 0,
         "sched-credit": f"Cpupool Pool-0: tslice=30ms ratelimit=1000us\nName ID Weight Cap\n{shares}",
         "info": "nr_cpus : 4\nxen_major : 4\nxen_minor : 17\n",
     }
-    return understand(
-        RawToolstack("xl", tuple(Answer(command, text.encode(), "", False) for command, text in answers.items()))
-    )
+    return understand(answered(answers))
 
 
 def host(*domains: tuple[int | None, str, float]) -> Host:
@@ -39,7 +43,7 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
         plain._replace(domid=domid, name=name, cpu_seconds=seconds, vcpus=(Vcpu(True, seconds),))
         for domid, name, seconds in domains
     ]
-    return Host(None, None, None, None, None, tuple(shown))
+    return Host(domains=tuple(shown))
 
 
 def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
@@ -47,40 +51,30 @@ def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
     return [guest.uuid[-1] if guest else "" for guest in joined(scraped, by, age).guests]
 
 
-def page(scraped: Host) -> str:
-    return Encoder().text(metrics.host_families(scraped)).decode()
-
-
 def test_a_real_host() -> None:
-    answers = tuple(Answer(file.name.removesuffix(" -v"), file.read_bytes(), "", False) for file in REAL.iterdir())
-    real = understand(RawToolstack("xl", answers))
-    app = real.guests[3]
-    assert (app.name, app.type, app.uuid) == (
-        "app-server-with-a-rather-long-name",
-        "pv",
-        "9c7721eb-45db-4e13-9bcf-e43b0ac91ad3",
-    )
+    real = understand(answered({file.name.removesuffix(" -v"): file.read_text() for file in REAL.iterdir()}))
+    app, [pool] = real.guests[3], real.pools
+    assert (app.name, app.type) == ("app-server-with-a-rather-long-name", "pv")
+    assert app.uuid == "9c7721eb-45db-4e13-9bcf-e43b0ac91ad3"
     assert (app.cpupool, app.share.weight, app.share.cap, len(app.placements)) == ("Pool-0", 256, 0, 2)
-    assert [(pool.name, pool.scheduler, pool.cpus, pool.timing.timeslice) for pool in real.pools] == [
-        ("Pool-0", "credit", 1, 0.03)
-    ]
-    assert real.info.xen_version == "4.17.7"
-    assert real.problems == ()
+    assert (pool.name, pool.scheduler, pool.cpus, pool.timing.timeslice) == ("Pool-0", "credit", 1, 0.03)
+    assert (real.host.xen_version, real.problems) == ("4.17.7", ())
 
 
-def test_weight_cap_and_identity_on_the_page_with_the_name_of_the_scrape() -> None:
-    listed = toolstack((3, "web01", 10), weight=512, cap=50)
-    shown = page(joined(host((3, "web01", 10)), listed))
-    assert 'xen_domain_scheduler_weight{domain="web01",domid="3"} 512' in shown
-    assert 'xen_domain_cpu_limit_cpus{domain="web01",domid="3"} 0.5' in shown
-    assert f'cpupool="Pool-0",domain="web01",domid="3",os="",role="guest",ssid="0",type="",uuid="{UUIDS[3]}"' in shown
-    shown = page(joined(host((3, "renamed", 10)), toolstack((3, "web01", 10))))
-    assert 'xen_domain_scheduler_weight{domain="renamed",domid="3"} 256' in shown
+def test_weight_and_cap_are_shown_under_the_name_of_the_scrape() -> None:
+    def page(scraped: Host) -> str:
+        return Encoder().text(metrics.host_families(scraped)).decode()
+
+    shown = page(joined(host((3, "renamed", 10)), toolstack((3, "web01", 10), weight=512, cap=50)))
+    assert 'xen_domain_scheduler_weight{domain="renamed",domid="3"} 512' in shown
+    assert 'xen_domain_cpu_limit_cpus{domain="renamed",domid="3"} 0.5' in shown
     assert "web01" not in shown
+    shown = page(joined(host((3, "web01", 10)), toolstack((3, "web01", 10))))
     assert "xen_domain_cpu_limit_cpus{" not in shown, "no cap is no limit"
+    assert "xen_domain_scheduler" not in page(host()), "without a toolstack, its own metrics are absent"
 
 
-def test_ended_and_new_domains_have_no_values_and_a_used_up_id_is_another_when_its_counter_is_behind() -> None:
+def test_ended_and_new_domains_have_no_values_and_a_counter_that_is_behind_is_another_domains() -> None:
     listed = toolstack((0, "Domain-0", 99), (3, "web01", 10))
     assert uuids(host((0, "Domain-0", 99), (4, "web01", 0)), listed) == ["0", ""]
     assert uuids(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
@@ -89,15 +83,12 @@ def test_ended_and_new_domains_have_no_values_and_a_used_up_id_is_another_when_i
     assert uuids(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # a bit that slipped
 
 
-def test_without_ids_unique_names_identify_domains() -> None:
+def test_without_ids_unique_names_and_a_plausible_cpu_time_identify_domains() -> None:
     listed = toolstack((0, "Domain-0", 9), (3, "web01", 10), (4, "copy", 1), (5, "copy", 1), (6, "once", 1))
     scraped = host((0, "Domain-0", 9), (None, "web01", 10), (None, "copy", 1), (None, "once", 1), (None, "once", 1))
     assert uuids(scraped, listed) == ["0", "3", "", "", ""]
-
-
-def test_without_ids_guests_that_swapped_names_are_identified_by_their_cpu_time() -> None:
     listed = toolstack((3, "blue", 100), (4, "green", 5000))
-    assert uuids(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]
+    assert uuids(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]  # they swapped names
     assert uuids(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
     assert uuids(host((None, "blue", 131.5)), listed, age=30) == ["3"]  # and ahead of the toolstack's clock
     assert uuids(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
@@ -124,27 +115,20 @@ def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
     assert not successors.note(host((4, "web01", 1)), now=110), "with ids no name is in doubt"
 
 
-def test_what_the_source_does_not_report_of_the_host() -> None:
+def test_the_toolstack_fills_in_what_the_source_does_not_report_of_the_host() -> None:
     filled = joined(host(), toolstack())
     assert (filled.cpus, filled.xen_version, filled.memory_bytes) == (4, "4.17", None)
     own = host()._replace(cpus=8, cpu_hertz=1, memory_bytes=2, memory_free_bytes=3)
-    filled = joined(own, toolstack())
-    assert (filled.cpus, filled.cpu_hertz, filled.memory_bytes, filled.memory_free_bytes) == (8, 1, 2, 3)
-    shown = page(host())
-    assert "# TYPE xen_domain_cpu_seconds_total counter\n" in shown
-    assert "xen_domain_scheduler_changes" not in shown, "without a toolstack, only its own metrics are absent"
+    assert joined(own, toolstack()) == own._replace(xen_version="4.17")
 
 
-def test_a_round_that_is_shown_again_is_understood_once() -> None:
-    def answered(weight: int) -> RawToolstack:
-        listed = b"Name ID Mem VCPUs State Time(s)\nweb01 1 96 1 -b---- 1.0\n"
-        shares = f"Name ID Weight Cap\nweb01 1 {weight} 0\n".encode()
-        return RawToolstack("xl", (Answer("list", listed, "", False), Answer("sched-credit", shares, "", False)))
-
+def test_a_replayed_round_that_is_shown_again_counts_once() -> None:
     replayed = Replayed()
-    first = replayed.understand(answered(256))
-    assert replayed.understand(answered(256)) is first
-    assert replayed.understand(answered(512)).guests[1].weight_changes == 1
+    first, second = (
+        answered({"list": LIST, "sched-credit": f"Name ID Weight Cap\nweb01 1 {weight} 0\n"}) for weight in (256, 512)
+    )
+    assert replayed.understand(first) is replayed.understand(first)
+    assert replayed.understand(second).guests[1].weight_changes == 1
 
 
 def test_changes_are_counted_while_the_domain_lives() -> None:
@@ -167,42 +151,34 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
 
 
 def test_the_system_in_the_words_of_the_guest() -> None:
-    answers = (Answer("list", b"Name ID Mem VCPUs State Time(s)\nw 1 9 1 r----- 1.0\nl 2 9 1 r----- 1.0\n", "", False),)
-    names = ((1, b"Microsoft Windows 11 Pro|C:\\Windows|\\Device"), (2, b"Debian \xff" + b"!" * 4000), (9, b"dead"))
-    guests = understand(RawToolstack("xl", answers, names)).guests
-    assert guests[1].os == "Microsoft Windows 11 Pro"
-    assert guests[2].os.startswith("Debian \\xff!")
-    assert len(guests[2].os) == 100
+    for name, os in (
+        (b"Debian \xff" + b"!" * 4000, "Debian \\xff" + "!" * 89),
+        (b"Windows 11|C:\\Windows", "Windows 11"),
+    ):
+        known = understand(answered({"list": LIST})._replace(os_names=((1, name), (9, b"dead"))))
+        assert known.guests[1].os == os
 
 
 def test_details_of_an_earlier_domain_are_not_taken() -> None:
     rows = f"Name ID Mem VCPUs State Time(s) UUID Reason-Code Security Label\nweb 1 96 1 -b---- 1.0 {UUIDS[1]} - -\n"
     old = f'[{{"domid": 1, "config": {{"c_info": {{"type": "hvm", "uuid": "{UUIDS[2]}"}}}}}}]'
-    answers = (Answer("list", rows.encode(), "", False), Answer("list -l", old.encode(), "", False))
-    assert understand(RawToolstack("xl", answers)).guests[1].type == ""
+    assert understand(answered({"list": rows, "list -l": old})).guests[1].type == ""
 
 
-def test_what_is_wrong_with_an_answer_costs_only_what_is_wrong() -> None:
-    rows = b"Name ID Mem VCPUs State Time(s)\nweb01 1 96 1 -b---- 1.0\n"
-    raw = RawToolstack(
-        "xl",
-        (
-            Answer("list", rows, "", False),
-            Answer("list -l", b"<html>", "", False),
+def test_a_malformed_answer_costs_only_its_own_values() -> None:
+    known = understand(
+        answered(
+            {"list": LIST, "list -l": "<html>", "cpupool-list": "what?\nelse?\n"},
             Answer("sched-credit", b"Name ID Weight Cap\nweb01 1 256 0\n", "libxl: something failed", False),
             Answer("vcpu-list", b"", "ended with status 1: no", True),
-            Answer("cpupool-list", b"what?\nelse?\n", "", False),
-        ),
+        )
     )
-    known = understand(raw)
     assert known.guests[1].share.weight == 256
-    assert [(problem.command, problem.reason) for problem in known.problems] == [
+    assert {(problem.command, problem.reason) for problem in known.problems} == {
         ("sched-credit", "stderr"),
         ("vcpu-list", "error"),
         ("cpupool-list", "malformed"),
         ("list -l", "malformed"),
-    ]
-    assert [problem.words for problem in known.problems if problem.command == "cpupool-list"] == [
-        "2 lines, of which the first is b'what?'"
-    ]
+    }
     assert Problem("vcpu-list", "error", "ended with status 1: no") in known.problems
+    assert Problem("cpupool-list", "malformed", "2 lines, of which the first is b'what?'") in known.problems

@@ -16,34 +16,30 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeou
 from virtscope.xen import xenstore
 from virtscope.xen.xenstore import read_values
 
-Answer = Callable[[int, str], bytes]
-Start = Callable[[Answer], None]
-
-
-NO_TRANSACTION = 0
+Start = Callable[[Callable[[int, str], bytes]], None]
 
 
 def message(kind: int, request: int, body: bytes) -> bytes:
-    return struct.pack("=IIII", kind, request, NO_TRANSACTION, len(body)) + body
+    return struct.pack("=IIII", kind, request, 0, len(body)) + body
 
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    place = tmp_path / "socket"
-    monkeypatch.setenv("XENSTORED_PATH", str(place))
+    """Starts one that answers the request of a number for a path."""
+    monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "socket"))
     listener = socket.socket(socket.AF_UNIX)
 
-    def start(answer: Answer) -> None:
-        listener.bind(str(place))
+    def start(answer: Callable[[int, str], bytes]) -> None:
+        listener.bind(str(tmp_path / "socket"))
         listener.listen()
         threading.Thread(target=serve, args=(answer,), daemon=True).start()
 
-    def serve(answer: Answer) -> None:
+    def serve(answer: Callable[[int, str], bytes]) -> None:
         connection, _ = listener.accept()
         with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as requests:
             while header := requests.read(16):
                 kind, request, transaction, length = struct.unpack("=IIII", header)
-                assert (kind, transaction) == (2, NO_TRANSACTION)
+                assert (kind, transaction) == (2, 0)
                 connection.sendall(answer(request, requests.read(length).rstrip(b"\0").decode()))
 
     yield start
@@ -52,11 +48,8 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 def test_values_of_any_size_and_none(daemon: Start) -> None:
     store = {"/a": b"x" * 4096, "/c": b""}
-
-    def answer(request: int, path: str) -> bytes:
-        return message(2, request, store[path]) if path in store else message(16, request, b"ENOENT\0")
-
-    daemon(answer)
+    absent = b"ENOENT\0"
+    daemon(lambda request, path: message(2, request, store[path]) if path in store else message(16, request, absent))
     assert read_values(["/a", "/b", "/c"]) == [b"x" * 4096, None, b""]
 
 
@@ -71,7 +64,7 @@ def test_values_of_any_size_and_none(daemon: Start) -> None:
     ],
     ids=["refusal", "silence", "of another request", "of another kind", "too long"],
 )
-def test_what_is_no_value(
+def test_failures_of_the_daemon(
     daemon: Start, monkeypatch: pytest.MonkeyPatch, answer: bytes, problem: type[SourceError], words: str
 ) -> None:
     monkeypatch.setattr(xenstore, "TIMEOUT", 30 if answer else 0.1)

@@ -52,45 +52,22 @@ def test_a_wait_is_charged_to_who_ran_and_before_and_after_to_nobody() -> None:
         change(400, 2, RUNNING, BLOCKED),
         change(400, IDLE, RUNNABLE, RUNNING),
     )
-    # d3 had waited since before the trace, and waits to its end; from 300 on the CPU was between two vCPUs.
+    # Domain 3 had waited since before the trace, and waits to its end; from 300 on the CPU was between two vCPUs.
     assert waits(data) == {(2, 1): 50, (2, 3): 50, (2, IDLE): 10, (3, 1): 150, (3, 2): 90, (3, IDLE): 10}
-
-
-def test_one_that_runs_all_the_time_is_known_by_going_on() -> None:
     assert waits(on(0, change(0, 2, BLOCKED, RUNNABLE), goes_on(600, 1), goes_on(1000, 1))) == {(2, 1): 1000}
 
 
 def test_while_a_cpu_is_idle_no_domain_is_charged() -> None:
-    first = on(0, change(0, 1, BLOCKED, RUNNING), goes_on(1000, 1))
-    second = on(1, change(100, 2, BLOCKED, RUNNABLE), change(130, 2, RUNNABLE, RUNNING), goes_on(900, 2))
-    assert waits(first + second) == {(2, IDLE): 30}
-    # CPU 2 has no record: it had nothing to do.
-    busy = on(1, change(0, 2, BLOCKED, RUNNING), change(500, 3, BLOCKED, RUNNABLE), goes_on(900, 2))
-    assert waits(first + busy, 0, 1) == {(3, 1): 250, (3, 2): 250}
-    assert waits(first + busy, 0, 1, 2) == {(3, IDLE): 500}
-
-
-def test_only_who_runs_where_it_may_run_is_charged() -> None:
-    """By hard affinity, or as its CPU pool has no other CPUs; another CPU that is idle doesn't help it either."""
-    data = on(0, change(0, 1, BLOCKED, RUNNING), goes_on(1000, 1)) + on(
-        1, change(0, 2, BLOCKED, RUNNING), change(400, 3, BLOCKED, RUNNABLE), goes_on(900, 2)
+    busy = on(0, change(0, 1, BLOCKED, RUNNING), goes_on(1000, 1))
+    other = on(1, change(0, 2, BLOCKED, RUNNING), change(500, 3, BLOCKED, RUNNABLE), goes_on(900, 2))
+    assert waits(busy + other, 0, 1) == {(3, 1): 250, (3, 2): 250}
+    assert waits(busy + other, 1) == {(3, 2): 500}, "by hard affinity, or as its CPU pool has no other"
+    assert waits(busy + other, 0, 1, 2) == {(3, IDLE): 500}, "CPU 2 has no record: it had nothing to do"
+    assert charge(parse(busy + other), lambda _domid, _vcpu: frozenset()).waits == {(3, IDLE): 500}, (
+        "it may run nowhere"
     )
-    assert waits(data, 0) == {(3, 1): 600}
-    assert waits(data, 1) == {(3, 2): 600}
-    assert waits(data + on(2, change(0, IDLE, RUNNING, RUNNABLE)), 1) == {(3, 2): 600}
-    each = {(3, 0): frozenset({1}), (3, 1): frozenset({0})}
-    both = data + on(2, change(400, 3, BLOCKED, RUNNABLE, vcpu=1))
-    assert charge(parse(both), lambda domid, vcpu: each[domid, vcpu]).waits == {(3, 1): 600, (3, 2): 600}
-
-
-def test_a_vcpu_that_may_run_nowhere_waits_for_no_domain() -> None:
-    data = on(0, change(0, 1, BLOCKED, RUNNING), change(0, 2, BLOCKED, RUNNABLE), goes_on(50, 1))
-    assert charge(parse(data), lambda _domid, _vcpu: frozenset()).waits == {(2, IDLE): 50}
-
-
-def test_paused_and_offline_is_not_waiting() -> None:
-    data = on(0, change(0, 1, BLOCKED, RUNNING), change(0, 2, OFFLINE, BLOCKED), change(500, 2, BLOCKED, OFFLINE))
-    assert waits(data + on(0, goes_on(900, 1))) == {}
+    offline = on(1, change(0, 2, OFFLINE, BLOCKED), change(500, 2, BLOCKED, OFFLINE))
+    assert waits(busy + offline) == {}
 
 
 def test_records_of_cpus_are_put_in_order_and_those_at_the_same_time_stay_in_theirs() -> None:
@@ -102,26 +79,15 @@ def test_records_of_cpus_are_put_in_order_and_those_at_the_same_time_stay_in_the
 
 
 def test_time_in_which_records_were_lost_counts_for_nothing() -> None:
-    data = on(
-        0,
-        change(0, 1, BLOCKED, RUNNING),
-        change(100, 2, BLOCKED, RUNNABLE),
-        goes_on(200, 1),
-        lost(700, 41, since=200),
-        change(700, 3, RUNNING, BLOCKED),
-        change(700, 2, RUNNABLE, RUNNING),
-        change(800, 2, RUNNING, BLOCKED),
-    )
-    trace = parse(data)
+    before = change(0, 1, BLOCKED, RUNNING), change(100, 2, BLOCKED, RUNNABLE), goes_on(200, 1)
+    after = change(700, 3, RUNNING, BLOCKED), change(700, 2, RUNNABLE, RUNNING), change(800, 2, RUNNING, BLOCKED)
+    trace = parse(on(0, *before, lost(700, 41, since=200), *after))
     assert (trace.lost, trace.gaps) == (41, [(200, 700)])
-    charged = charge(trace, anywhere)
-    assert charged.waits == {}  # d2 waited from 100 on, but to when isn't known
-    assert charged.cycles == 100 + 100
+    # Domain 2 waited from 100 on, but to when isn't known.
+    assert charge(trace, anywhere) == ({}, 100 + 100)
     kept = on(0, change(0, 1, BLOCKED, RUNNING), change(50, 2, BLOCKED, RUNNABLE), goes_on(150, 1))
-    assert charge(parse(kept + on(0, lost(700, 1, since=200), goes_on(700, 3), goes_on(900, 3))), anywhere) == (
-        {(2, 1): 100},
-        150 + 200,
-    )
+    more = on(0, lost(700, 1, since=200), goes_on(700, 3), goes_on(900, 3))
+    assert charge(parse(kept + more), anywhere) == ({(2, 1): 100}, 150 + 200)
 
 
 def test_records_lost_before_the_trace_began_cost_nothing_of_it() -> None:

@@ -14,13 +14,11 @@ from virtscope.toolkit.bounded import Commands, Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore, xl
 from virtscope.xen.model import Domain, Host
-from virtscope.xen.toolstack import Keeper, understand
+from virtscope.xen.toolstack import ToolstackPoller, understand
 from virtscope.xen.xl import Xl
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
-XM = (
-    "Name                                      ID   Mem VCPUs      State   Time(s)\nDomain-0   0  512  1  r-----  9.5\n"
-)
+LISTED = (REAL / "list -v").read_text()
 
 
 @pytest.fixture
@@ -32,51 +30,36 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXl:
     return fake
 
 
-def test_a_round_asks_the_schedulers_in_use_alone(fake: FakeXl) -> None:
-    """Pools may have schedulers of their own."""
-    raw = Xl().read()
+def test_a_round_asks_only_the_schedulers_in_use(fake: FakeXl) -> None:
     commands = ["list", "info", "cpupool-list", "list -l", "vcpu-list", "sched-credit"]
-    assert [answer.command for answer in raw.answers] == commands
-    assert raw.program == str(fake.folder / "xl")
-    row = "fast                 1   credit2       y          0\n"
-    fake.answer("cpupool-list", (REAL / "cpupool-list").read_text() + row)
+    assert [answer.command for answer in Xl().read().answers] == commands
+    second_pool = "fast                 1   credit2       y          0\n"
+    fake.answer("cpupool-list", (REAL / "cpupool-list").read_text() + second_pool)
     fake.answer("sched-credit2", "")
     assert {"sched-credit", "sched-credit2"} <= {answer.command for answer in Xl().read().answers}
 
 
-def test_what_never_changes_is_asked_again_for_new_domains_alone(fake: FakeXl) -> None:
-    source = Xl()
-    source.read()
-    assert "list -l" in fake.asked()
-    again = source.read()
-    assert "list -l" not in fake.asked()
-    assert understand(again).guests[1].type == "pv"
-    listed = (REAL / "list -v").read_text()
-    fake.answer("list -v", listed + listed.splitlines()[-1].replace(" 3 ", " 9 ").replace("9c77", "aaaa") + "\n")
-    source.read()
-    assert "list -l" in fake.asked()
-
-
-def test_a_domain_that_is_being_made_is_asked_for_again_but_not_for_ever(fake: FakeXl) -> None:
+def test_details_are_asked_again_only_for_new_domains_and_not_for_ever(fake: FakeXl) -> None:
     everything = (REAL / "list -l").read_text()
-    fake.answer("list -l", "[]")
+    fake.answer("list -l", "[]")  # a domain that is being made
     source = Xl()
     assert understand(source.read()).guests[1].type == ""
     fake.answer("list -l", everything)
     assert understand(source.read()).guests[1].type == "pv"
-    fake.answer("list -l", "[]")
-    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))  # another toolstack's
     fake.asked()
+    assert understand(source.read()).guests[1].type == "pv"
+    assert "list -l" not in fake.asked()
+    fake.answer("list -l", "[]")
+    fake.answer("list -v", LISTED.replace("586d02b6", "00000000"))  # another toolstack's, which xl never describes
     for _ in range(9):
         source.read()
     assert fake.asked().count("list -l") == xl.ASK_DETAILS
 
 
-def test_a_machine_without_cache_monitoring_is_not_asked_for_it_again(fake: FakeXl) -> None:
+def test_cache_monitoring_is_asked_for_again_only_where_there_is_any(fake: FakeXl) -> None:
     source = Xl()
-    raw = source.read()
+    assert understand(source.read()).problems == ()
     assert "psr-cmt-show cache-occupancy" in fake.asked()
-    assert understand(raw).problems == ()
     source.read()
     assert not [command for command in fake.asked() if command.startswith("psr")]
     fake.answer("psr-cmt-show cache-occupancy", "Total RMID: 71\nName  ID  Socket 0\nweb01   1   2592 KB\n")
@@ -88,11 +71,8 @@ def test_a_machine_without_cache_monitoring_is_not_asked_for_it_again(fake: Fake
 def test_commands_that_a_version_does_not_know_are_no_problem_and_others_that_fail_are(fake: FakeXl) -> None:
     (fake.answers / "cpupool-list").unlink()
     source = Xl()
-    for _ in range(2):
-        assert understand(source.read()).problems == ()
-    fake.asked()
-    source.read()
-    assert "cpupool-list" not in fake.asked()
+    assert [understand(source.read()).problems for _ in range(2)] == [(), ()]
+    assert fake.asked().count("cpupool-list") == 1
     fake.complain("cpupool-list", "libxl: error: Cannot get pools\n")
     source = Xl()
     for _ in range(2):  # it is asked again
@@ -103,7 +83,7 @@ def test_commands_that_a_version_does_not_know_are_no_problem_and_others_that_fa
 
 
 @pytest.mark.usefixtures("fake")
-def test_a_guest_names_its_system_once_and_a_refusing_xenstore_costs_the_systems_alone(
+def test_a_guest_names_its_system_once_and_a_refusing_xenstore_costs_only_the_systems(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     named: dict[str, bytes] = {}
@@ -126,32 +106,15 @@ def test_a_guest_names_its_system_once_and_a_refusing_xenstore_costs_the_systems
 def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "answers").mkdir()
     fake = FakeXl(tmp_path, tmp_path / "answers", "xm")
-    fake.answer("list", XM)
+    fake.answer("list", "Name   ID   Mem VCPUs      State   Time(s)\nDomain-0   0  512  1  r-----  9.5\n")
     monkeypatch.setenv("PATH", fake.path)
     raw = Xl().read()
-    assert Path(raw.program).name == "xm"
-    assert understand(raw).guests[0].name == "Domain-0"
+    assert (Path(raw.program).name, understand(raw).guests[0].name) == ("xm", "Domain-0")
     assert not [command for command in fake.asked() if command.startswith("psr")]
 
 
-def test_an_xl_that_moved_is_found_again(
-    fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As an upgrade of Xen's tools may move it."""
-    caplog.set_level("INFO")
-    newer = FakeXl(tmp_path / "newer", REAL)
-    source = Xl()
-    source.read()
-    for old, new in ((fake, newer), (newer, fake)):
-        monkeypatch.setenv("PATH", new.path)
-        (old.folder / "xl").rename(old.folder / "gone")
-        for _ in range(2):
-            assert source.read().program == source.origin() == str(new.folder / "xl")
-        (old.folder / "gone").rename(old.folder / "xl")
-    assert [record.getMessage() for record in caplog.records] == ["the toolstack is another program now"] * 2
-
-
-def test_an_xl_that_is_unpacked_elsewhere(fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_xl_that_moved_is_found_again(fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an upgrade of Xen's tools may move it, while it is unpacked."""
     source = Xl()
     source.read()
     program = FakeXl(tmp_path / "newer", REAL).folder / "xl"
@@ -159,18 +122,18 @@ def test_an_xl_that_is_unpacked_elsewhere(fake: FakeXl, tmp_path: Path, monkeypa
     program.unlink()
     (fake.folder / "xl").unlink()
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    for _ in range(2):
-        with pytest.raises(SourceUnavailable, match="fake-xl/xl is not there"):
-            source.read()
+    with pytest.raises(SourceUnavailable, match="fake-xl/xl is not there"):
+        source.read()
     program.write_bytes(b"")
     program.chmod(0o755)
     with pytest.raises(SourceError, match="newer/fake-xl/xl can't be started: Exec format error"):
         source.read()
     program.write_bytes(whole)
-    assert source.read().program == str(program)
+    for _ in range(2):
+        assert source.read().program == source.origin() == str(program)
 
 
-def test_one_that_is_not_there_refuses_or_hangs_says_so(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_xl_that_refuses_hangs_or_is_absent_is_named(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.complain("list -v -c", "Could not obtain handle on privileged command interface: Permission denied\n")
     (fake.answers / "list -v").unlink()
     with pytest.raises(SourceError, match=r"list -v -c ended with status 1: .*Permission denied"):
@@ -184,7 +147,7 @@ def test_one_that_is_not_there_refuses_or_hangs_says_so(fake: FakeXl, monkeypatc
         Xl().read()
 
 
-def test_one_domain_under_change_does_not_cost_the_others_values(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_domain_does_not_cost_the_others_values(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     """`xl list -l` waits for each domain's lock."""
     patient, impatient = Commands(xl.TIMEOUT), Commands(0.5)
     run = patient.run
@@ -197,10 +160,9 @@ def test_one_domain_under_change_does_not_cost_the_others_values(fake: FakeXl, m
 
     monkeypatch.setattr(patient, "run", run_with_less_patience)
     fake.hang("list -l")
-    fake.answer("list -v", (REAL / "list -v").read_text().replace("586d02b6", "00000000"))
+    fake.answer("list -v", LISTED.replace("586d02b6", "00000000"))
     known = understand(source.read())
-    assert known.guests[1].share.weight == 256
-    assert known.guests[2].type == "pv"
+    assert (known.guests[1].share.weight, known.guests[2].type) == (256, "pv")
     assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
 
 
@@ -208,21 +170,20 @@ def test_one_domain_under_change_does_not_cost_the_others_values(fake: FakeXl, m
 def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The toolstack is asked once, and then only when it is woken."""
     monkeypatch.setattr(collect, "REST", 0.05)
     name = "app-server-with-a-rather-long-name"
 
     def is_shown(seconds: float) -> bool:
         guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
-        return any(keeper.add_to(Host(None, None, None, None, None, (guest,))).guests)
+        return any(poller.add_to(Host(domains=(guest,))).guests)
 
-    with closing(Keeper(600)) as keeper:
-        keeper.start()
-        wait_for(lambda: keeper.background.peek() is not None)
-        toolstack = keeper.background.latest()
+    with closing(ToolstackPoller(600)) as poller:  # which asks once, and then only when it is woken
+        poller.start()
+        wait_for(lambda: poller.background.peek() is not None)
+        toolstack = poller.background.latest()
         used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
         assert is_shown(used)
-        asked = keeper.background.cost.reads
+        asked = poller.background.cost.reads
         assert not is_shown(used - 0.5)  # CPU time that would do for the one before
-        wait_for(lambda: keeper.background.cost.reads > asked)
+        wait_for(lambda: poller.background.cost.reads > asked)
         wait_for(lambda: is_shown(used - 0.5))

@@ -1,18 +1,23 @@
-/* A libxenstat for tests: plays the host that the text file $FAKE_XENSTAT describes, read anew for every snapshot.
+/* Xen's libraries for tests, libxenstat and libxenctrl in one: they play the host that the text file $FAKE_XENSTAT
+ * describes, read anew for every snapshot.
  *
  * Lines:  init-fails | fails ERRNO | hangs (until the file no longer says so)
  *         node VERSION CPUS HZ TOTAL FREE
  *         domain ID NAME-IN-HEX|- CPU_NS CUR_MEM MAX_MEM SSID DYING CRASHED SHUTDOWN PAUSED BLOCKED RUNNING
  *         vcpu ONLINE NS | network ID + 8 counters | vbd TYPE DEV OO RD WR RSECT WSECT ERROR   (of the last domain)
  *         vcpus COUNT claims that the last domain has so many, without having them
+ *         runstate ID STATE MISSED ENTERED + 6 times + RUNNABLE RUNNING NONAFFINE, as XenServer patches libxenctrl
+ *         runstate-fails ERRNO | answers-for ID (whatever was asked for) | xenctrl-closed (it can't be opened)
  *
  * Flags of xenstat_get_node() are heeded: parts that nobody asks for aren't there. A network costs what it does in the
  * real library, which compiles a regular expression for each line of /proc/net/dev (xenstat_linux.c).
  * -DBEFORE_4_13 leaves out xenstat_vbd_error, as those releases do; -DBROKEN leaves out xenstat_domain_cpu_ns.
+ * -DSTOCK leaves out the calls for run states, as Xen's own libxenctrl does; -DBEFORE_EXT the newer one.
  */
 #include <errno.h>
 #include <regex.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,24 +47,27 @@ static FILE *description(void) {
     return file;
 }
 
-static bool says(const char *word) {
+/* Whether a line begins with this word; what follows the word is in `rest`. */
+static bool says(const char *word, char rest[4096]) {
     char line[4096];
     bool found = false;
     FILE *file = description();
-    while (fgets(line, sizeof line, file))
-        if (!strncmp(line, word, strlen(word))) { found = true; errno = atoi(line + strlen(word)); break; }
+    while (!found && fgets(line, sizeof line, file)) found = !strncmp(line, word, strlen(word));
     fclose(file);
+    if (found) strcpy(rest, line + strlen(word));
     return found;
 }
 
-static int numbers(const char *text, ull *field, int most) {
-    int count = 0;
+static bool fails(const char *word) {
+    char rest[4096];
+    bool found = says(word, rest);
+    if (found) errno = atoi(rest);
+    return found;
+}
+
+static void numbers(const char *text, ull *field, int count) {
     char *end;
-    for (; count < most; count++, text = end) {
-        field[count] = strtoull(text, &end, 10);
-        if (end == text) break;
-    }
-    return count;
+    for (int i = 0; i < count; i++, text = end) field[i] = strtoull(text, &end, 10);
 }
 
 static char *unhex(const char *hex) {
@@ -87,13 +95,13 @@ static void parse_net_dev(ull domid, struct part *network) {
     regfree(&expression);
 }
 
-void *xenstat_init(void) { return says("init-fails") ? NULL : malloc(1); }
+void *xenstat_init(void) { return fails("init-fails") ? NULL : malloc(1); }
 void xenstat_uninit(void *handle) { free(handle); }
 
 void *xenstat_get_node(void *handle, unsigned flags) {
     (void)handle;
-    while (says("hangs")) usleep(20000);
-    if (says("fails")) return NULL;
+    while (fails("hangs")) usleep(20000);
+    if (fails("fails")) return NULL;
     struct node *node = calloc(1, sizeof *node);
     struct domain *domain = NULL;
     char line[4096], word[16], hex[2048];
@@ -141,49 +149,80 @@ const char *xenstat_domain_name(struct domain *domain) { return domain->name; }
 unsigned xenstat_domain_num_vcpus(struct domain *domain) { return domain->vcpus; }
 unsigned xenstat_domain_num_networks(struct domain *domain) { return domain->networks; }
 unsigned xenstat_domain_num_vbds(struct domain *domain) { return domain->vbds; }
-struct part *xenstat_domain_vcpu(struct domain *domain, unsigned i) {
-    return i < MOST_PARTS ? &domain->vcpu[i] : NULL;
-}
+struct part *xenstat_domain_vcpu(struct domain *domain, unsigned i) { return i < MOST_PARTS ? &domain->vcpu[i] : NULL; }
 struct part *xenstat_domain_network(struct domain *domain, unsigned i) { return &domain->network[i]; }
 struct part *xenstat_domain_vbd(struct domain *domain, unsigned i) { return &domain->vbd[i]; }
 
 #define GETTER(type, object, of, name, index) \
     type xenstat_##of##_##name(struct object *it) { return (type)it->field[index]; }
-GETTER(unsigned, node, node, num_cpus, 0)
-GETTER(ull, node, node, cpu_hz, 1)
-GETTER(ull, node, node, tot_mem, 2)
-GETTER(ull, node, node, free_mem, 3)
+GETTER(unsigned, node, node, num_cpus, 0) GETTER(ull, node, node, cpu_hz, 1)
+GETTER(ull, node, node, tot_mem, 2) GETTER(ull, node, node, free_mem, 3)
 GETTER(unsigned, domain, domain, id, 0)
 #ifndef BROKEN
 GETTER(ull, domain, domain, cpu_ns, 1)
 #endif
-GETTER(ull, domain, domain, cur_mem, 2)
-GETTER(ull, domain, domain, max_mem, 3)
-GETTER(unsigned, domain, domain, ssid, 4)
-GETTER(unsigned, domain, domain, dying, 5)
-GETTER(unsigned, domain, domain, crashed, 6)
-GETTER(unsigned, domain, domain, shutdown, 7)
-GETTER(unsigned, domain, domain, paused, 8)
-GETTER(unsigned, domain, domain, blocked, 9)
+GETTER(ull, domain, domain, cur_mem, 2) GETTER(ull, domain, domain, max_mem, 3)
+GETTER(unsigned, domain, domain, ssid, 4) GETTER(unsigned, domain, domain, dying, 5)
+GETTER(unsigned, domain, domain, crashed, 6) GETTER(unsigned, domain, domain, shutdown, 7)
+GETTER(unsigned, domain, domain, paused, 8) GETTER(unsigned, domain, domain, blocked, 9)
 GETTER(unsigned, domain, domain, running, 10)
-GETTER(unsigned, part, vcpu, online, 0)
-GETTER(ull, part, vcpu, ns, 1)
+GETTER(unsigned, part, vcpu, online, 0) GETTER(ull, part, vcpu, ns, 1)
 GETTER(unsigned, part, network, id, 0)
-GETTER(ull, part, network, rbytes, 1)
-GETTER(ull, part, network, rpackets, 2)
-GETTER(ull, part, network, rerrs, 3)
-GETTER(ull, part, network, rdrop, 4)
-GETTER(ull, part, network, tbytes, 5)
-GETTER(ull, part, network, tpackets, 6)
-GETTER(ull, part, network, terrs, 7)
-GETTER(ull, part, network, tdrop, 8)
-GETTER(unsigned, part, vbd, type, 0)
-GETTER(unsigned, part, vbd, dev, 1)
-GETTER(ull, part, vbd, oo_reqs, 2)
-GETTER(ull, part, vbd, rd_reqs, 3)
-GETTER(ull, part, vbd, wr_reqs, 4)
-GETTER(ull, part, vbd, rd_sects, 5)
-GETTER(ull, part, vbd, wr_sects, 6)
+GETTER(ull, part, network, rbytes, 1) GETTER(ull, part, network, rpackets, 2)
+GETTER(ull, part, network, rerrs, 3) GETTER(ull, part, network, rdrop, 4)
+GETTER(ull, part, network, tbytes, 5) GETTER(ull, part, network, tpackets, 6)
+GETTER(ull, part, network, terrs, 7) GETTER(ull, part, network, tdrop, 8)
+GETTER(unsigned, part, vbd, type, 0) GETTER(unsigned, part, vbd, dev, 1)
+GETTER(ull, part, vbd, oo_reqs, 2) GETTER(ull, part, vbd, rd_reqs, 3) GETTER(ull, part, vbd, wr_reqs, 4)
+GETTER(ull, part, vbd, rd_sects, 5) GETTER(ull, part, vbd, wr_sects, 6)
 #ifndef BEFORE_4_13
 GETTER(bool, part, vbd, error, 7)
+#endif
+
+struct domctl {
+    uint32_t command, interface_version;
+    uint16_t domain, padding[3];
+    union {
+        struct { uint32_t state, missed_changes; uint64_t field[10]; } runstate;
+        uint8_t padding[128];
+    } u;
+};
+
+void *xc_interface_open(void *logger, void *dombuild_logger, unsigned flags) {
+    char rest[4096];
+    errno = logger || dombuild_logger || flags ? EINVAL : EACCES;
+    return errno == EINVAL || says("xenctrl-closed", rest) ? NULL : malloc(1);
+}
+
+int xc_interface_close(void *handle) { free(handle); return 0; }
+
+#ifndef STOCK
+static int fill(uint32_t domid, struct domctl *domctl) {
+    char wanted[32], rest[4096], *text = rest;
+    if (fails("runstate-fails ")) return -1;
+    memset(domctl, 0, sizeof *domctl);
+    domctl->domain = (uint16_t)(says("answers-for ", rest) ? atoi(rest) : (int)domid);
+    snprintf(wanted, sizeof wanted, "runstate %u ", domid);
+    errno = ESRCH;
+    if (!says(wanted, rest)) return -1;
+    domctl->u.runstate.state = (uint32_t)strtoull(text, &text, 10);
+    domctl->u.runstate.missed_changes = (uint32_t)strtoull(text, &text, 10);
+    for (int i = 0; i < 10; i++) domctl->u.runstate.field[i] = strtoull(text, &text, 10);
+    return 0;
+}
+
+int xc_get_runstate_info(void *handle, uint32_t domid, void *info) {
+    struct domctl domctl;
+    (void)handle;
+    if (fill(domid, &domctl)) return -1;
+    memcpy(info, &domctl.u, 64);
+    return 0;
+}
+
+#ifndef BEFORE_EXT
+int xc_get_runstate_info_ext(void *handle, uint32_t domid, struct domctl *domctl) {
+    (void)handle;
+    return fill(domid, domctl);
+}
+#endif
 #endif
