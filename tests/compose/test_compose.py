@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
+from fleet import compose
+from fleet import settings as fleet_settings
 from tests.compose import compose_file, images
 from tests.compose.compose_file import CHECKOUT
 from tests.support.privileges import capabilities
@@ -222,7 +224,7 @@ def test_images_and_what_stands_in_for_them_in_the_tests_are_of_the_native_stack
     for suite in catalogue.SUITES:
         image = images.without_digest(services[suite.name.replace("_", "-")]["image"])
         assert image.rpartition(":")[2].removeprefix("v") == suite.release.version
-    fleet = yaml.safe_load((CHECKOUT / "compose.fleet.yaml").read_text())["services"]
+    fleet = yaml.safe_load(compose.text(fleet_settings.read()))["services"]
     pulled = [service["image"] for service in (*services.values(), *fleet.values()) if "build" not in service]
     releases = dict(images.without_digest(image).rsplit(":", 1) for image in pulled)
     assert releases.keys() == images.STAND_INS.keys()
