@@ -10,8 +10,6 @@ from tests.dashboards.promtool import assert_answers
 from tests.dashboards.queries import Shown
 
 HOST = 'platform="xen",host="xen1"'
-CHANGED_AT = 3
-AFTER = 5  # with nothing new since
 
 
 def of(vserver: str) -> str:
@@ -19,7 +17,7 @@ def of(vserver: str) -> str:
 
 
 # A sample a minute, the change in the fourth.
-SERIES = {
+CHANGES = {
     f"host:cpu_capacity:cpus{{{HOST}}}": "4x9",
     f"host:vcpu_overcommit:ratio{{{HOST}}}": "2x2 3x6",
     **{f"vserver:cpu_usage:rate{{{of(name)}}}": "1x9" for name in ("changed", "given", "taken", "heavier", "again")},
@@ -32,67 +30,55 @@ SERIES = {
     f"vserver:starts:count1h{{{of('again')}}}": "0x2 1x6",
 }
 MARKED = [
-    "changed: cap changed",
-    "given: cap set",
-    "taken: cap removed",
-    "heavier: weight changed",
-    "vCPUs changed",
-    "new started",
-    "gone ended",
-    "again restarted",
+    *("changed: cap changed", "given: cap set", "taken: cap removed", "heavier: weight changed"),
+    *("vCPUs changed", "new started", "gone ended", "again restarted"),
 ]
 ALERTS = {
-    'ALERTS{host="xen1",alertname="CapBindsLong",alertstate="firing",severity="warning",vserver="changed"}': "_x3 1x6",
-    'ALERTS{host="xen1",alertname="CapBindsLong",alertstate="firing",severity="warning",vserver="taken"}': "_x3 1x6",
-    'ALERTS{host="xen1",alertname="GuestCrashed",alertstate="pending",severity="critical"}': "_x3 1x6",
-    'ALERTS{host="xen1",alertname="Watchdog",alertstate="firing",severity="none"}': "_x3 1x6",
-    'ALERTS{host="xen2",alertname="HostDown",alertstate="firing",severity="critical"}': "_x3 1x6",
+    f'ALERTS{{host="{host}",alertname="{name}",alertstate="{state}",severity="{severity}",app="{app}"}}': "_x3 1x6"
+    for host, name, state, severity, app in (
+        ("xen1", "CapBindsLong", "firing", "warning", "changed"),
+        ("xen1", "CapBindsLong", "firing", "warning", "taken"),
+        ("xen1", "GuestCrashed", "pending", "critical", ""),
+        ("xen1", "Watchdog", "firing", "none", ""),
+        ("xen2", "HostDown", "firing", "critical", ""),
+    )
 }
 
 
 def test_every_change_is_marked_once_and_by_name(tmp_path: Path) -> None:
-    expected = {CHANGED_AT: MARKED, AFTER: []}
-    assert_marks(tmp_path, marks.changes(), expected, range_seconds=3600)
+    assert_marks(tmp_path, marks.changes(), 3600, {3: MARKED, 5: []})
 
 
 def test_alerts_are_marked_where_they_begin_to_fire(tmp_path: Path) -> None:
-    expected = {CHANGED_AT: ["CapBindsLong"], AFTER: []}
-    assert_marks(tmp_path, marks.alerts(), expected, range_seconds=3600)
-    of_any = {CHANGED_AT: ["xen1 CapBindsLong", "xen2 HostDown"], AFTER: []}
-    assert_marks(tmp_path, marks.alerts(any_hosts=True), of_any, range_seconds=3600)
+    assert_marks(tmp_path, marks.alerts(), 3600, {3: ["CapBindsLong"], 5: []})
+    assert_marks(tmp_path, marks.alerts(any_hosts=True), 3600, {3: ["xen1 CapBindsLong", "xen2 HostDown"], 5: []})
 
 
-def test_beyond_an_hour_a_fifth_of_the_range_has_one_mark(tmp_path: Path) -> None:
-    expected = {CHANGED_AT: [], 24: ["Starts, ends and reallocations: 8"], 25: []}
-    assert_marks(tmp_path, marks.changes(), expected, range_seconds=7200)
-
-
-def test_marks_of_alerts_do_not_stand_where_those_of_changes_do(tmp_path: Path) -> None:
-    expected = {12: ["Alerts: 1"], 24: [], 36: []}
-    assert_marks(tmp_path, marks.alerts(), expected, range_seconds=7200)
+def test_beyond_an_hour_a_fifth_of_the_range_has_one_mark_and_alerts_another_than_changes(tmp_path: Path) -> None:
+    assert_marks(tmp_path, marks.changes(), 7200, {3: [], 24: ["Starts, ends and reallocations: 8"], 25: []})
+    assert_marks(tmp_path, marks.alerts(), 7200, {12: ["Alerts: 1"], 24: [], 36: []})
 
 
 def test_a_host_with_many_changes_within_the_hour_has_as_few_marks(tmp_path: Path) -> None:
     many = {f"vserver:cpu_usage:rate{{{of(f'job-{number}')}}}": "_x3 1x6" for number in range(20)}
-    expected = {CHANGED_AT: [], 12: ["Starts, ends and reallocations: 28"], 13: []}
-    assert_marks(tmp_path, marks.changes(), expected, range_seconds=3600, more=many)
+    expected = {3: [], 12: ["Starts, ends and reallocations: 28"], 13: []}
+    assert_marks(tmp_path, marks.changes(), 3600, expected, many)
 
 
 def assert_marks(
     folder: Path,
     annotation: marks.Marks,
-    expected: Mapping[int, list[str]],
-    *,
     range_seconds: int,
+    expected: Mapping[int, list[str]],
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """Fail unless these are marked at these minutes since the beginning of SERIES, on a graph of so many seconds."""
+    """Fail unless these are marked at these minutes, on a graph of so many seconds."""
     fields = annotation.to_json()
-    assert fields["titleFormat"] == "{{what}}"
     target = fields["target"]
+    assert fields["titleFormat"] == "{{what}}"
     assert isinstance(target, dict)
     variables = {**Shown(range_seconds, step=60).variables(), "hosts": "xen1|xen2"}
+    history = {**CHANGES, **ALERTS, **(more or {})}
     for minute, events in expected.items():
-        marked = {f'{{what="{what}"}}': 1.0 for what in events}
-        given = {**SERIES, **ALERTS, **(more or {})}
-        assert_answers(folder, f"group by (what) ({target['expr']})", minute, marked, given, variables=variables)
+        wanted = {f'{{what="{what}"}}': 1.0 for what in events}
+        assert_answers(folder, f"group by (what) ({target['expr']})", minute, wanted, history, variables=variables)

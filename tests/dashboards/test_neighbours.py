@@ -16,27 +16,30 @@ def caused(vserver: str, by: str, reason: str = "neighbour") -> str:
 
 
 def test_the_matrix_has_who_ran_and_leaves_out_what_is_nobody(tmp_path: Path) -> None:
+    """Each cell: who waits, the column, and the value. The second guest's share would be read as 0.00."""
     history = {
         caused("shop", "batch"): "0.5x5",
-        caused("shop", "blog"): "0.00390625x5",  # would be read as 0.00
+        caused("shop", "blog"): "0.00390625x5",
         caused("shop", "shop", "self"): "0.25x5",
         caused("shop", "system.slice/backup.service", "host"): "0.125x5",
         caused("shop", "(unknown)", "unknown"): "0.0625x5",
         caused("shop", "(cap)", "cap"): "2x5",
         caused("shop", "(wakeup)", "wakeup"): "2x5",
         caused("batch", "shop"): "0.1x5",
+        caused("batch", "batch", "self"): "0.125x5",
         caused("batch", "shop").replace("xen1", "xen2"): "9x5",  # on another host
     }
-    cells = {
-        '{vserver="shop",column="batch"}': 0.5,
-        '{vserver="shop",column="shop"}': 0.25,
-        '{vserver="shop",column="backup.service"}': 0.125,
-        '{vserver="shop",column="(others)"}': 0.0625,
-        '{vserver="shop",column="(total)"}': 0.69140625,
-        '{vserver="batch",column="shop"}': 0.1,
-        '{vserver="batch",column="(total)"}': 0.1,
-    }
+    shop = {"batch": 0.5, "shop": 0.25, "backup.service": 0.125, "(others)": 0.0625, "(total)": 0.69140625}
+    cells = {f'{{vserver="shop",column="{column}"}}': value for column, value in shop.items()}
+    batch = {"shop": 0.1, "batch": 0.125, "(total)": 0.1}
+    cells |= {f'{{vserver="batch",column="{column}"}}': value for column, value in batch.items()}
     assert_answers(tmp_path, neighbours.MATRIX.expr, 3, cells, history)
+    # The same by who ran and by reason; own threads are one, whoever has them.
+    ran = {"batch": 0.5, "blog": 0.00390625, "own threads": 0.375, "system.slice/backup.service": 0.125}
+    ran |= {"(unknown)": 0.0625, "(cap)": 2, "(wakeup)": 2, "shop": 0.1}
+    wanted = {f'{{by="{by}"}}': value for by, value in ran.items()}
+    assert_answers(tmp_path, neighbours.WHO.expr, 3, wanted, history)
+    assert_answers(tmp_path, f"sum({neighbours.WHO.expr}) - sum({neighbours.BY_REASON.expr})", 3, {"{}": 0}, history)
 
 
 def test_of_a_hundred_containers_the_matrix_has_those_that_matter_and_the_rest_in_a_column(tmp_path: Path) -> None:
@@ -47,30 +50,17 @@ def test_of_a_hundred_containers_the_matrix_has_those_that_matter_and_the_rest_i
         for step in range(1, 8):
             name = f"container-{(victim + 7 * step) % 100}"
             history[caused(f"container-{victim}", name)] = f"{0.001 * (victim + 10)}x5"
-    expr = neighbours.MATRIX.expr
-    assert_answers(tmp_path, f"count(count by (vserver) ({expr}))", 3, {"{}": neighbours.ROWS}, history)
-    in_the_way = f'count(({expr}) and on (column) label_replace(vector(1), "column", "container-0", "", ""))'
-    assert_answers(tmp_path, in_the_way, 3, {"{}": neighbours.ROWS}, history)
+    matrix = f"({neighbours.MATRIX.expr})"
+    total = f"{matrix} and {column('(total)')}"
+    complete = f"count(abs(sum by (vserver) ({matrix} unless {column('(total)')}) - sum by (vserver) ({total})) < 1e-9)"
+    for expr in (f"count(count by (vserver) {matrix})", f"count({matrix} and {column('container-0')})", complete):
+        assert_answers(tmp_path, expr, 3, {"{}": neighbours.ROWS}, history)
     named = neighbours.COLUMNS + 2  # and the total, and the rest
-    assert_answers(tmp_path, f"count(count by (column) ({expr})) <= bool {named}", 3, {"{}": 1}, history)
-    parts = f'sum by (vserver) (({expr}) unless on (column) label_replace(vector(1), "column", "(total)", "", ""))'
-    total = f'sum by (vserver) (({expr}) and on (column) label_replace(vector(1), "column", "(total)", "", ""))'
-    complete = f"count(abs({parts} - {total}) < 1e-9)"
-    assert_answers(tmp_path, complete, 3, {"{}": neighbours.ROWS}, history)
+    assert_answers(tmp_path, f"count(count by (column) {matrix}) <= bool {named}", 3, {"{}": 1}, history)
 
 
-def test_waiting_is_the_same_by_who_ran_and_by_reason(tmp_path: Path) -> None:
-    """And own threads are one, whoever has them."""
-    history = {
-        caused("shop", "batch"): "0.5x5",
-        caused("shop", "shop", "self"): "0.25x5",
-        caused("batch", "batch", "self"): "0.125x5",
-        caused("shop", "(cap)", "cap"): "2x5",
-    }
-    who = neighbours.WHO.expr
-    assert_answers(tmp_path, who, 3, {'{by="batch"}': 0.5, '{by="own threads"}': 0.375, '{by="(cap)"}': 2.0}, history)
-    by_reason = neighbours.BY_REASON.expr
-    assert_answers(tmp_path, f"sum({who}) - sum({by_reason})", 3, {"{}": 0.0}, history)
+def column(name: str) -> str:
+    return f'on (column) label_replace(vector(1), "column", "{name}", "", "")'
 
 
 def test_an_application_would_get_back_what_it_waited_for_while_its_neighbour_ran(tmp_path: Path) -> None:
@@ -83,17 +73,15 @@ def test_an_application_would_get_back_what_it_waited_for_while_its_neighbour_ra
         f'app:neighbour_since:seconds{{{app},by="batch"}}': "60x5",
         f'app:neighbour_since:seconds{{{app},by="blog"}}': "60x5",  # no longer named
     }
-    of_batch = '{host="xen1",platform="xen",app="shop",by="batch"}'
     advice = {f'app:cpu_wait_caused:rate{{{app},reason="neighbour",by="batch"}}': 0.33}
     assert_answers(tmp_path, neighbours.GIVES_BACK.expr, 3, advice, history)
-    assert_answers(tmp_path, neighbours.SINCE.expr, 3, {of_batch: 60000.0}, history)
+    assert_answers(tmp_path, neighbours.SINCE.expr, 3, {f'{{{app},by="batch"}}': 60000.0}, history)
 
 
 def test_prediction_and_measurement_stay_for_the_time_shown(tmp_path: Path) -> None:
-    labels = f'{{{HOST},app="shop",by="batch"}}'
-    history = {
-        f"app:neighbour_predicted:rate{labels}": "_x5 0.33x10 stale",
-        f"app:neighbour_regained:rate{labels}": "_x5 0.2x9 0.29 stale",
-    }
-    assert_answers(tmp_path, neighbours.PREDICTED.expr, 40, {f"app:neighbour_predicted:rate{labels}": 0.33}, history)
-    assert_answers(tmp_path, neighbours.REGAINED.expr, 40, {f"app:neighbour_regained:rate{labels}": 0.29}, history)
+    predicted, regained = (
+        f'app:neighbour_{record}:rate{{{HOST},app="shop",by="batch"}}' for record in ("predicted", "regained")
+    )
+    history = {predicted: "_x5 0.33x10 stale", regained: "_x5 0.2x9 0.29 stale"}
+    assert_answers(tmp_path, neighbours.PREDICTED.expr, 40, {predicted: 0.33}, history)
+    assert_answers(tmp_path, neighbours.REGAINED.expr, 40, {regained: 0.29}, history)
