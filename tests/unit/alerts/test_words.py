@@ -36,19 +36,12 @@ def test_ranges_and_their_words_agree(
 def test_it_says_the_objective_in_percent_and_asks_by_the_share() -> None:
     text = burning("A shop", FAST, PAGE)
     assert text.summary.endswith("% of its requests took longer than 0.3 s; objective: at most 0.1%.")
-    assert "took longer than 0.3 s; its objective allows 0.1%" in text.description
     assert '"vector(%g) / 0.001"' in text.description
-
-
-def test_what_the_application_is_is_a_sentence() -> None:
-    for about, sentence in {"A shop": "A shop.", "A shop.": "A shop.", "A shop!": "A shop!"}.items():
-        for text in (burning(about, FAST, PAGE), over_ceiling(about, 0.25)):
-            assert f" {sentence} " in text.description
-            assert f"{sentence}." not in text.description
+    for about, sentence in {"A shop": "A shop.", "A shop!": "A shop!"}.items():
+        assert f" {sentence} " in burning(about, FAST, PAGE).description
 
 
 def test_a_mean_is_judged_by_its_ceiling() -> None:
     text = over_ceiling("A shop", 0.25)
     assert text.summary.endswith(" s exceeds its limit of 0.25 s.")
-    assert "has exceeded its limit of 0.25 s for five minutes" in text.description
     assert "<= 0.25)[6h:30s])" in text.description
