@@ -14,7 +14,7 @@ import yaml
 
 from tests.rules.promtool import evaluate
 from tests.rules.test_rules import ROOT
-from tests.support.hosts import Target, Watching, churn, exposed
+from tests.support.hosts import Watching, churn, exposed
 from tools.exporters import PLATFORMS
 
 pytestmark = pytest.mark.timeout(600)
@@ -102,36 +102,6 @@ ERRORS = [
 ]
 
 
-def compare(
-    folder: Path,
-    rules: Sequence[Path],
-    watched: Watched,
-    *,
-    targets: Sequence[Target],
-    truths: Sequence[churn.Truth],
-    untrue: Sequence[str],
-    program: str = "promtool",
-) -> None:
-    """Fail if one of these queries returns anything, where the truth about a record is called true:RECORD."""
-    watching = watched.watching
-    between = watched.evaluation // watching.interval - 1
-    known = {}
-    for truth in truths:  # for the minute before each evaluation
-        labels = ",".join(f'{name}="{value}"' for name, value in truth.labels.items())
-        times = range(0, watching.seconds + 1, watched.evaluation)
-        values = [f"{truth.minute(at):.6f}" if at >= churn.MINUTE else "_" for at in times]
-        known[f"true:{truth.record}{{{labels}}}"] = (f" _x{between} " if between else " ").join(values)
-    evaluate(
-        folder / "churn.yml",
-        rules,
-        interval=watching.interval,
-        evaluation=watched.evaluation,
-        given=[*exposed(targets, watching), *known.items()],
-        expected=[{"expr": query, "eval_time": f"{MINUTES}m"} for query in untrue],
-        program=program,
-    )
-
-
 def rules_about_cpu(folder: Path) -> list[Path]:
     """The rules about CPU, unchanged: with all the others, promtool takes ten times as long."""
     contents = {name: yaml.safe_load((ROOT / f"prometheus/rules/{name}.yml").read_text()) for name in PLATFORMS}
@@ -148,13 +118,28 @@ def rules_about_cpu(folder: Path) -> list[Path]:
 def hold_to_the_truth(
     folder: Path, watched: Watched, seed: int, program: str, places: Sequence[churn.Place] = churn.PLACES
 ) -> None:
-    seconds = watched.watching.seconds
-    hosts = [churn.host(name, seed, seconds, places) for name in churn.HOSTS]
-    truths = [truth for host in hosts for truth in churn.truths(host) if truth.used(seconds) > 0]
-    targets = [target for host in hosts for target in churn.targets(host)]
+    """Fail if a query returns anything that must not, where the truth about a record is called true:RECORD."""
+    watching = watched.watching
+    hosts = [churn.host(name, seed, watching.seconds, places) for name in churn.HOSTS]
+    truths = [truth for host in hosts for truth in churn.truths(host) if truth.used(watching.seconds) > 0]
+    between = watched.evaluation // watching.interval - 1
+    known = {}
+    for truth in truths:  # for the minute before each evaluation
+        labels = ",".join(f'{name}="{value}"' for name, value in truth.labels.items())
+        times = range(0, watching.seconds + 1, watched.evaluation)
+        values = [f"{truth.minute(at):.6f}" if at >= churn.MINUTE else "_" for at in times]
+        known[f"true:{truth.record}{{{labels}}}"] = (f" _x{between} " if between else " ").join(values)
     untrue = [f"{error} > {watched.within.get(of, TOLERANCE)}" for of, error in ERRORS]
     untrue += map(always, (HOST, GUESTS, OVERHEAD, APPS))
-    compare(folder, rules_about_cpu(folder), watched, targets=targets, truths=truths, untrue=untrue, program=program)
+    evaluate(
+        folder / "churn.yml",
+        rules_about_cpu(folder),
+        interval=watching.interval,
+        evaluation=watched.evaluation,
+        given=[*exposed([target for host in hosts for target in churn.targets(host)], watching), *known.items()],
+        expected=[{"expr": query, "eval_time": f"{MINUTES}m"} for query in untrue],
+        program=program,
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,34 +164,3 @@ def test_recorded_cpu_is_what_was_used_by_consecutive_jobs(tmp_path: Path, lives
         churn.Place(tuple(f"runner-{place}{turn}" for turn in "abc"), (lives, lives), (0, 0), 1.6) for place in range(4)
     ]
     hold_to_the_truth(tmp_path, watched, 1, "promtool", places)
-
-
-# A container is counted from the scrape that finds it, and what it executed before is attributed to the host: 5.1 % too
-# much was measured at 5 s, and up to 15 % at 15 s, where most containers live for a minute. What was waited for a
-# container after its last scrape isn't known, nor in its first minute that since the latest.
-@pytest.mark.parametrize(
-    ("watched", "instructions", "waiting"),
-    [pytest.param(AS_SHIPPED, 0.08, 0.05, marks=pytest.mark.system), (SELDOM, 0.2, 0.15)],
-    ids=str,
-)
-def test_what_containers_execute_is_not_the_hosts_own_and_they_are_waited_for_by_name(
-    tmp_path: Path, watched: Watched, instructions: float, waiting: float
-) -> None:
-    host = churn.host(churn.SLICES, 1, watched.watching.seconds)
-    within = {"host:instructions:rate": TOLERANCE, "vserver:instructions:rate": instructions}
-    untrue = [*map(always, within), *(f"{off(record)} > {bound}" for record, bound in within.items())]
-    truths = list(churn.truths_of_instructions(host))
-    counted = [churn.counted(host, watched.watching)]
-    events = [ROOT / "prometheus/rules/events.yml"]
-    compare(tmp_path, events, watched, targets=counted, truths=truths, untrue=untrue)
-
-    labels = {"host": host.name, "platform": host.platform}
-    truth = churn.Truth("waited:for_neighbours:rate", labels, lambda at: churn.WAITED * host.guests(at))
-    caused = 'sum by (host, platform) (vserver:cpu_wait_caused:rate{vserver="victim", reason="neighbour"})'
-    summed = tmp_path / "summed.yml"
-    rule = {"record": truth.record, "expr": caused}
-    summed.write_text(yaml.safe_dump({"groups": [{"name": "summed", "rules": [rule]}]}))
-    nobody_is_the_host = 'count_over_time(vserver:cpu_wait_caused:rate{reason=~"host|unknown"}[20m])'
-    untrue = [always(truth.record), f"{off(truth.record)} > {waiting}", nobody_is_the_host]
-    rules = [*(ROOT / f"prometheus/rules/{name}.yml" for name in ("cgroup", "waits")), summed]
-    compare(tmp_path, rules, watched, targets=churn.waited(host), truths=[truth], untrue=untrue)
