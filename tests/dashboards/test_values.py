@@ -13,7 +13,7 @@ import yaml
 from dashboards import palette
 from tests.dashboards import history
 from tests.dashboards.queries import FOLDER, Shown, fill_in, panels, read
-from tests.rules.promtool import asks, evaluate
+from tests.rules.promtool import asks, evaluate, number
 from tests.rules.test_rules import RULE_FILES
 
 VIEWS = yaml.load(Path(__file__).with_name("values.yml").read_text(), yaml.CSafeLoader)
@@ -128,12 +128,6 @@ def case(query: Query, chosen: Mapping[str, str], row: Any, page: str) -> dict[s
     }
     asked = asks(f"sum by (key) ({named})", f"{history.MINUTES}m", wanted)
     return {**asked, "expr": f"# {page}, {query.row}\n{asked['expr']}"}
-
-
-def number(text: object) -> float:
-    """A sum of quotients, as in "1001 + 0.4/3"."""
-    terms = [list(map(float, term.split("/"))) for term in str(text).split(" + ")]
-    return sum(term[0] / (term[1] if len(term) > 1 else 1) for term in terms)
 
 
 def records(folder: Path) -> list[Path]:
