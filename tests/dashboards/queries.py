@@ -90,19 +90,6 @@ def answers(
     ]
 
 
-def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str], shown: Shown) -> list[Answer]:
-    """Run every query of events that a dashboard's graphs mark, as often as it asks for."""
-    page = read(dashboard)
-    variables = resolve_variables(prometheus, page, choose, shown)
-    found = []
-    for marks in page["annotations"]["list"]:
-        every = marks["target"]["interval"]
-        expr = fill_in(marks["target"]["expr"], {**variables, "__interval": every})
-        often = shown._replace(step=int(every.removesuffix("s")))
-        found.append(_answer(marks["name"], "", _series(PrometheusClient(prometheus), expr, often, instant=False)))
-    return found
-
-
 def _answer(panel: str, ref_id: str, series: list[list[tuple[float, float]]], unit: str = "") -> Answer:
     return Answer(panel, ref_id, len(series), [sample for samples in series for sample in samples], unit)
 

@@ -26,11 +26,11 @@ BELOW_ZERO = {"Error budget left"}
 # What queries may read that is in no record, by the reason.
 NATIVE_BY_REASON = {
     "the vocabulary has no lines that are no request, nor events that can't be counted, nor what is replayed": [
-        *("app_log_lines_unparsed_total", "perf_event_supported", ".+_source_info"),
+        *("app_log_lines_unparsed_total", "perf_event_supported", ".+_source_info")
     ],
     "which of Xen's domains is which virtual server: the vocabulary has these alone": ["domain:vserver:info"],
     "an imported profile lies in the past, where rules record nothing": [
-        *("perf_profile_events_total", "perf_profile_samples_total"),
+        *("perf_profile_events_total", "perf_profile_samples_total")
     ],
     "the monitor is no part of what it watches, and has the same words on every platform": [
         *("process_resident_memory_bytes", "prometheus_rule_evaluation_failures_total"),

@@ -22,6 +22,8 @@ MARKS = {
     "marks.changes": marks.changes(),
     "marks.alerts": marks.alerts(),
     "marks.alerts any": marks.alerts(any_hosts=True),
+    "marks.lab_crowds": marks.lab_crowds(),
+    "marks.lab_steps": marks.lab_steps(),
 }
 
 
@@ -30,8 +32,8 @@ def query(name: re.Match[str]) -> str:
     module, _, rest = name[1].partition(".")
     if module == "marks":
         fields: Any = MARKS[name[1]].to_json()
-        assert fields["titleFormat"] == "{{what}}"
-        return f"group by (what) ({fields['target']['expr']})"
+        expr = fields["target"]["expr"]
+        return f"group by (what) ({expr})" if fields["titleFormat"] == "{{what}}" else str(expr)
     if rest.startswith("AGAINST_APPS "):
         (signal,) = (each for each in consolidation.AGAINST_APPS if f"AGAINST_APPS {each.name}" == rest)
     else:

@@ -120,7 +120,7 @@ SETTINGS: dict[str, Changes] = {
         ("/dashboards/virtscope-monitor.json/.*", ('job="prometheus"', 'job=~"prom.+"')),
     ],
     "alertmanagerSelector: 'job=\"am\"'": [
-        (of("NotificationsFailing|ConfigurationRejected|FileDescriptorsRunOut"), ('job="alertmanager"', 'job="am"')),
+        (of("NotificationsFailing|ConfigurationRejected|FileDescriptorsRunOut"), ('job="alertmanager"', 'job="am"'))
     ],
     "objectives: ['auction']": [(f"/alerts/({'|'.join(RUBIS)})/.*", None)],
     "alertsLeftOut: ['Watchdog']": [(of("Watchdog", ".*"), None)],
@@ -130,7 +130,7 @@ SETTINGS: dict[str, Changes] = {
         ("/consoles/.*", (r"\{\{ pathPrefix \}\}/user/runbooks/(.+?)\.md", rf"{WIKI}\1")),
     ],
     "grafanaURL: 'https://grafana.example.org/'": [
-        (of(".*", "annotations/dashboard"), ("^", "https://grafana.example.org/")),
+        (of(".*", "annotations/dashboard"), ("^", "https://grafana.example.org/"))
     ],
     "dashboardNamePrefix: 'virtscope / '": [("/dashboards/[^/]*/title", ("^", "virtscope / "))],
     "dashboardTags: ['virt', 'prod']": [
@@ -156,7 +156,7 @@ SETTINGS: dict[str, Changes] = {
         (
             "/objects/scrapeConfig-xentop.yaml/spec/jobName",
             {"staticConfigs/0 0/targets": ["dom0:10290"], "staticConfigs/0 0/labels/host": "xen1"},
-        ),
+        )
     ],
     "scrapeInterval: '15s'": [  # over ssh it is 15 s already
         ("/objects/scrapeConfig-(?!.*over-ssh).*/spec/scrapeInterval", "15s"),
