@@ -137,33 +137,6 @@ STEP_OF_LAB = (
 )
 
 
-# What a Prometheus says of itself that fails twice a minute and takes a fifth of its interval for its rules, and what
-# watches the parts of a stack.
-PROMETHEUS = f"""
-prometheus_rule_evaluation_failures_total{{rule_group="fleet"}} ~{1 / 30}
-prometheus_rule_group_last_duration_seconds{{rule_group="rules/fleet.yml;fleet"}} 1
-prometheus_rule_group_interval_seconds{{rule_group="rules/fleet.yml;fleet"}} 5
-prometheus_rule_group_last_duration_seconds{{rule_group="rules/xen.yml;xen"}} 3
-prometheus_rule_group_interval_seconds{{rule_group="rules/xen.yml;xen"}} 60
-prometheus_tsdb_head_samples_appended_total ~1500
-process_resident_memory_bytes 3e8
-prometheus_tsdb_head_series 7000
-prometheus_tsdb_storage_blocks_bytes 4e9
-prometheus_tsdb_wal_storage_size_bytes 2e8
-prometheus_tsdb_head_chunks_storage_size_bytes 1e7
-process_cpu_seconds_total ~0.02
-"""
-STACK = f"""
-stack_part_up{{part="prometheus"}} 1
-stack_part_up{{part="alertmanager"}} 1
-stack_part_failures_total{{part="prometheus",reason="ended"}} ~{1 / 300}
-"""
-MUTE = """
-xentop_up 0
-xentop_source_up{source="libxenstat"} 0
-xentop_source_errors_total{source="libxenstat",reason="timeout"} ~1
-process_cpu_seconds_total ~0.004
-"""
 TARGETS = [
     Target("xentop", "xen1", "xen", [*xen1()]),
     Target("guest", "xen1", "xen", [*counted()], vserver="web 1"),
@@ -171,8 +144,8 @@ TARGETS = [
     Target("telegraf", "xen1", "xen", [*access_logs(4)]),
     Target("node", "base1", "base", ["process_cpu_seconds_total ~0.01", *node(BASE, cpus=2)]),
     Target("perf", "base1", "base", [*counted()]),
-    Target("stack", "stack1", "base", STACK.strip().splitlines()),
-    Target("prometheus", "stack1", "base", PROMETHEUS.strip().splitlines()),
+    Target("stack", "stack1", "base", every_metric("stack")),
+    Target("prometheus", "stack1", "base", every_metric("prometheus")),
     Target("cadvisor", "lab1", "cgroup", [*cadvisor(tiers(4), cpus=2)]),
     Target("telegraf", "lab1", "cgroup", [*access_logs(4)]),
     Target("lab", "lab1", "cgroup", [f"lab_step_info{{{STEP_OF_LAB}}} 1", f"lab_step_clients{{{STEP_OF_LAB}}} 160"]),
@@ -183,7 +156,7 @@ TARGETS = [
     Target("telegraf", "lab2", "cgroup", [*access_logs(1)]),
     Target("node", "lab2", "base", ["process_cpu_seconds_total ~0.01", *node(machine(1), cpus=2, steal=STEAL)]),
     Target("experiments", "lab1", "cgroup", experiments.page().splitlines()),
-    Target("xentop", "mute1", "xen", MUTE.strip().splitlines()),
+    Target("xentop", "mute1", "xen", every_metric("mute")),
     # One of its targets is down, and another host is.
     Target("xentop", "xen2", "xen", every_metric("xen", "domain")),
     Target("node", "xen2", "xen", [], up=False),

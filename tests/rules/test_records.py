@@ -104,7 +104,7 @@ def test_rules_of_no_platform_read_only_the_vocabulary_and_those_of_platforms_no
 
 # Reads its value at the previous evaluation: the current cause keeps its evidence, a cap is compared with what it was.
 PREVIOUS_EVALUATION = {
-    *(("group:cause:evident", "app:breach_cause:info"), ("group:reallocated:seconds", "group:named_limit:cpus")),
+    *(("group:cause:evident", "app:breach_cause:info"), ("group:reallocated:seconds", "group:named_limit:cpus"))
 }
 RULES = {rule.file for rule in rules() if rule.file.parts[0] == "prometheus"}
 DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml", "tiers.yml"}

@@ -17,7 +17,7 @@ from tools.vocabulary_reference import rules as shipped_rules
 # can't read another shard, is cut off from most hosts, scrapes them through an ssh-exporter that is down, or stores
 # nothing, or something, of what it scrapes.
 ABOUT_ITSELF = {
-    *("ShardUnreadable", "HostsUnreachable", "target:ssh_exporter_down:info", "SamplesNotStored", "Watchdog"),
+    *("ShardUnreadable", "HostsUnreachable", "target:ssh_exporter_down:info", "SamplesNotStored", "Watchdog")
 }
 # Joins with Sloth's records of constants, which are no host's.
 CONSTANTS = {"on (sloth_id, sloth_slo, sloth_service)"}
