@@ -118,11 +118,7 @@ def test_an_alert_waits_fires_and_goes_on_firing() -> None:
     """True at minutes 1 to 3, 5, and 10: `for` a minute, then two minutes more, in which it is true again once."""
     alert = Alert("A", "a", seconds=60, keep=120, labels={})
     states = [(at // 60, state, since // 60) for at, state, since in alert.states({60, 120, 180, 300, 600}, 720)]
-    assert states == [
-        (1, "pending", 1),
-        *((minute, "firing", 1) for minute in range(2, 8)),
-        (10, "pending", 10),
-    ]
+    assert states == [(1, "pending", 1), *((minute, "firing", 1) for minute in range(2, 8)), (10, "pending", 10)]
     at_once = Alert("A", "a", seconds=0, keep=0, labels={})
     assert list(at_once.states({60, 180}, 240)) == [(60, "firing", 60), (180, "firing", 180)]
 
