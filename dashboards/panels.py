@@ -201,7 +201,7 @@ def lines(signal: Signal) -> timeseries.Panel:
 def of_guests_and_host(signal: Signal) -> timeseries.Panel:
     """The same of one host's virtual servers: the host itself has its own colour."""
     named = f'label_replace({signal.expr}, "is", " (host)", "role", "host")'
-    return lines(replace(signal, expr=named, legend="{{vserver}}{{is}}")).override_by_regexp(
+    return lines(replace(signal, query=named, legend="{{vserver}}{{is}}")).override_by_regexp(
         r"/ \(host\)$/", coloured(palette.HOST)
     )
 
@@ -274,7 +274,7 @@ def against_by(signal: Signal, label: str, axis: str, line: str, *, step: str, w
     # Without data this kind of panel breaks; given a field X that isn't there it complains of that; a bar chart says
     # "No data in response". It shows its text for no value if it gets a field, the first that is a number, and no
     # row of it: so it is sent one, and that is left out.
-    never_empty = replace(signal, expr=f"{signal.expr} or on () vector(NaN)")
+    never_empty = replace(signal, query=f"{signal.expr} or on () vector(NaN)")
     return (
         _of(signal, trend.Panel(), query(never_empty).instant().format(PromQueryFormat.TABLE))
         .interval(step)
@@ -555,7 +555,7 @@ def to_page(uid: str, title: str, choose: Mapping[str, str], keep: Sequence[str]
 
 def to_virtual_server(title: str, name: str) -> dashboard.DashboardLink:
     """A link to the page Virtual servers, for one of the host that is shown: `name` is Grafana's template for it."""
-    chosen = f"var-hosts=${{host:percentencode}}&var-vserver={name.replace('}', ':percentencode}')}"
+    chosen = f"var-hosts=${{host:percentencode}}&var-vserver={name.removesuffix('}')}:percentencode}}"
     url = f"/d/virtscope-virtual-servers?${{__url_time_range}}&${{datasource:queryparam}}&{chosen}"
     return dashboard.DashboardLink(title=title, url=url, type_val=None)
 

@@ -125,14 +125,7 @@ local overWindow = [
 
   local withWindow(rule) =
     if config.alertWindow == defaults.alertWindow || !std.member(overWindow, std.get(rule, 'alert')) then rule
-    else inTexts(
-      rule { expr: replaced(super.expr, '[5m]', '[%s]' % config.alertWindow) },
-      function(text) std.strReplace(
-        std.strReplace(text, '[5m]', '[%s]' % config.alertWindow),
-        'last five minutes',
-        'last ' + inWords(config.alertWindow)
-      )
-    ),
+    else rule { expr: replaced(super.expr, '[5m]', '[%s]' % config.alertWindow) },
   local withFor(rule) =
     if !std.objectHas(config.alertFor, std.get(rule, 'alert', '')) then rule
     else
@@ -143,7 +136,7 @@ local overWindow = [
         changed,
         function(text) std.foldl(
           function(text, around) std.strReplace(text, around % inWords(rule['for']), around % inWords(new)),
-          ['for %s', 'For %s', 'at least %s ago'],
+          ['for %s', 'For %s'],
           text
         )
       ),

@@ -38,8 +38,10 @@ local relabelling(config) =
   // The Operator leaves an empty regex out, and all labels would match.
   renamed(ofRelabelling, config { [if std.get(config, 'regex') == '' then 'regex']: '^$' });
 
-// As in targets/xentop.yml: `xentop` of targets/xentop.yml.
-local targetsFile(job) = std.split(std.split(job.file_sd_configs[0].files[0], '/')[1], '.')[0];
+// `xentop` of ../local/targets/xentop.yml; '' for a job that has the stack's own addresses alone.
+local targetsFile(job) =
+  local file = job.file_sd_configs[0].files[0], own = '../local/targets/';
+  if std.startsWith(file, own) then std.strReplace(std.substr(file, std.length(own), std.length(file)), '.yml', '') else '';
 
 {
   local config = self._config,

@@ -99,7 +99,7 @@ def _rare(signal: Signal) -> timeseries.Panel:
 
 def _costs() -> timeseries.Panel:
     """What all chosen guests compute at the bottom, so that its thickness is read from zero, and the rest above."""
-    first, *others = [replace(signal, expr=f"sum({signal.expr})") for signal in kvm.COSTS]
+    first, *others = [replace(signal, query=f"sum({signal.expr})") for signal in kvm.COSTS]
     panel = (
         panels.stacked(first)
         .title("CPU used for guests")

@@ -96,7 +96,7 @@ def _several(signals: Sequence[Signal]) -> timeseries.Panel:
     """What belongs together, in the graph of the first: the highest of all, as the legend has no room for each kind."""
     kinds = [(signal.expr, signal.legend.removeprefix("{{ctid}} ")) for signal in signals]
     each = " or ".join(f'label_replace({expr}, "kind", "{kind}", "", "")' for expr, kind in kinds)
-    return _half(replace(signals[0], expr=each, legend="{{ctid}} {{kind}}")).span(24)
+    return _half(replace(signals[0], query=each, legend="{{ctid}} {{kind}}")).span(24)
 
 
 def _containers() -> table.Panel:

@@ -7,7 +7,7 @@ called like it (xen, openvz, exporters) have that, and the pages that are there 
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 # A host of containers is known as a bare machine too: `$host_platform` is one of the two, so that nothing counts twice.
@@ -27,6 +27,23 @@ LINES = 10
 """Series that a graph has room for."""
 
 
+@dataclass(frozen=True)
+class Scope:
+    """Whose series a query selects."""
+
+    hosts: str = ONE_HOST
+    """Matchers that select hosts."""
+
+    chosen: bool = True
+    """Whether only the applications and virtual servers that are chosen, on a page where these can be."""
+
+    def __call__(self, metric: str, **labels: str) -> str:
+        """A selector of a metric, narrowed by further labels; a variable stands for any set of values."""
+        wanted = {label: value for label, value in labels.items() if self.chosen or value not in ("$app", "$vserver")}
+        narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in wanted.items())
+        return f"{metric}{{{', '.join([self.hosts, *narrowed])}}}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Signal:
     """One quantity: how to ask for it, and how to say what came back."""
@@ -34,8 +51,12 @@ class Signal:
     name: str
     """The quantity in a few words: a panel's title or a column's header."""
 
-    expr: str
-    """PromQL in which ``$platform``, ``$host`` and their like are the dashboard's variables."""
+    query: str | Callable[[Scope], str]
+    """PromQL in which ``$platform``, ``$host`` and their like are the dashboard's variables. Signals that pages show in
+    several scopes have a function of the scope."""
+
+    scope: Scope = Scope()
+    """Whose series the function selects."""
 
     unit: str
     """Grafana's identifier of the unit: one of ``grafana_foundation_sdk.models.units``, or ``CPUS``."""
@@ -71,6 +92,18 @@ class Signal:
     """Below this it is critical."""
 
     @property
+    def expr(self) -> str:
+        """The query of this scope."""
+        return self.query if isinstance(self.query, str) else self.query(self.scope)
+
+    def scoped(self, *, hosts: str | None = None, chosen: bool | None = None) -> Signal:
+        """The same of other hosts, or of all applications and virtual servers; ValueError if it has only one scope."""
+        if isinstance(self.query, str):
+            raise ValueError(f"{self.name} has only one scope: {self.query}")
+        changed = Scope(hosts or self.scope.hosts, self.scope.chosen if chosen is None else chosen)
+        return replace(self, scope=changed)
+
+    @property
     def is_judged(self) -> bool:
         """Whether a value of it is fine or not."""
         return (self.high, self.critical, self.low) != (None, None, None)
@@ -82,12 +115,12 @@ def on_host(metric: str, **labels: str) -> str:
     >>> on_host("vserver:cpu_usage:rate", role="guest", vserver="$vserver")
     'vserver:cpu_usage:rate{platform="$host_platform", host="$host", role="guest", vserver=~"$vserver"}'
     """
-    return _select(metric, ONE_HOST, labels)
+    return Scope()(metric, **labels)
 
 
 def on_hosts(metric: str, **labels: str) -> str:
     """Select the same of all chosen hosts, on a page that shows several."""
-    return _select(metric, ANY_HOSTS, labels)
+    return Scope(ANY_HOSTS)(metric, **labels)
 
 
 def of_exporters(metric: str, hosts: str) -> str:
@@ -99,11 +132,6 @@ def of_exporters(metric: str, hosts: str) -> str:
     '{__name__=~".+_source_up", job!~"telegraf|app", platform="$host_platform", host="$host"}'
     """
     return f'{{__name__=~".+_{metric}", job!~"telegraf|app", {hosts}}}'
-
-
-def _select(metric: str, hosts: str, labels: dict[str, str]) -> str:
-    narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())
-    return f"{metric}{{{', '.join([hosts, *narrowed])}}}"
 
 
 def with_cause(alerts: str, causes: str) -> str:
@@ -120,7 +148,7 @@ def highest(signal: Signal) -> Signal:
     """The signal's highest series alone, by their mean over the time that is shown: more no graph can show."""
     return replace(
         signal,
-        expr=f"({signal.expr}) and {_top(signal)}",
+        query=f"({signal.expr}) and {_top(signal)}",
         description=f"{signal.description} Of more than {LINES}, the highest over the time shown.",
     )
 
@@ -128,20 +156,19 @@ def highest(signal: Signal) -> Signal:
 def of_highest(signal: Signal, variable: str) -> Signal:
     """The same series, of the hosts alone that a variable has found (`variables.highest`)."""
     return replace(
-        signal,
-        expr=swapped(signal.expr, 'host=~"$hosts"', f'host=~"$hosts", host=~"${variable}"'),
+        signal.scoped(hosts=f'{ANY_HOSTS}, host=~"${variable}"'),
         description=f"{signal.description} Of more than {LINES}, the highest over the time shown.",
     )
 
 
 def others(signal: Signal) -> Signal:
     """All that `highest` leaves out, as one sum."""
-    return replace(signal, expr=f"sum(({signal.expr}) unless {_top(signal)})", legend="all others")
+    return replace(signal, query=f"sum(({signal.expr}) unless {_top(signal)})", legend="all others")
 
 
 def top_now(signal: Signal, by: Signal, count: int = 50) -> Signal:
     """The signal of those virtual servers alone that are highest now by another."""
-    return replace(signal, expr=f"({signal.expr}) and on (host, platform, vserver, role) topk({count}, {by.expr})")
+    return replace(signal, query=f"({signal.expr}) and on (host, platform, vserver, role) topk({count}, {by.expr})")
 
 
 def _top(signal: Signal) -> str:
@@ -155,19 +182,9 @@ def _top(signal: Signal) -> str:
 
 def unfiltered(signal: Signal) -> Signal:
     """The signal of all applications and virtual servers, for a page on which these can't be chosen."""
-    expr = re.sub(r', (app|vserver)=~"\$\1"', "", signal.expr)
-    if expr == signal.expr or "$app" in expr or "$vserver" in expr:
-        raise ValueError(f"unfiltered: the choice of app or vserver isn't in, or stays in: {signal.expr}")
-    return replace(signal, expr=expr)
+    return signal.scoped(chosen=False)
 
 
 def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:
     """The same signal of all chosen hosts, for a page that shows several."""
-    return replace(signal, expr=swapped(signal.expr, ONE_HOST, ANY_HOSTS), legend=legend)
-
-
-def swapped(expr: str, old: str, new: str) -> str:
-    """The query with another selector for a selector. If it has none, the panel would silently show other series."""
-    if old not in expr:
-        raise ValueError(f"no {old} in {expr}")
-    return expr.replace(old, new)
+    return replace(signal.scoped(hosts=ANY_HOSTS), legend=legend)

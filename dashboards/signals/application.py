@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, ONE_HOST, Signal, on_host, with_cause
+from dashboards.signals import CPUS, ONE_HOST, Scope, Signal, on_host, with_cause
 
 _NO_REQUESTS = "No requests of these applications are counted: docs/sensors.md."
 _NO_OBJECTIVE = "These applications have no objective: docs/objectives.md."
 _NO_TIERS = "Not known for these applications or this platform: docs/objectives.md, tiers."
 
 
-def _of_users(record: str) -> str:
+def _of_users(record: str) -> Callable[[Scope], str]:
     """What the application's users see, not its own tiers among themselves."""
-    return on_host(record, app="$app", tier="web")
+    return lambda at: at(record, app="$app", tier="web")
 
 
 def _response(name: str, record: str, description: str) -> Signal:
     return Signal(
         name=name,
-        expr=_of_users(record),
+        query=_of_users(record),
         unit=units.Seconds,
         description=f"{description} Of the last minute; failed requests are none, as failing at once is not fast.",
         legend="{{app}}",
@@ -42,7 +43,7 @@ P99 = _response(
 
 MEAN_OF_TARGET = Signal(
     name="Mean / target",
-    expr=f"max({on_host('app:slo_response:ratio', app='$app', objective='mean')})",
+    query=f"max({on_host('app:slo_response:ratio', app='$app', objective='mean')})",
     unit=units.PercentUnit,
     description=(
         "Mean response divided by the target of the objective mean, of the application with the highest quotient: "
@@ -59,7 +60,7 @@ MEAN_OF_TARGET = Signal(
 def _threshold(objective: str, description: str) -> Signal:
     return Signal(
         name="Objective",
-        expr=f"min by (objective) ({on_host('app:slo_threshold:seconds', app='$app', objective=objective)})",
+        query=lambda at: f"min by (objective) ({at('app:slo_threshold:seconds', app='$app', objective=objective)})",
         unit=units.Seconds,
         description=description,
         legend="objective",
@@ -73,7 +74,7 @@ LATENCY = _threshold("latency", "Target of the response: the strictest of the ch
 BUCKETS = Signal(
     name="Response time distribution",
     # The buckets of the histogram that the vocabulary's percentiles are made of.
-    expr=(
+    query=(
         f'sum by (le) (requests:duration_seconds_bucket:rate1m{{{ONE_HOST}, app=~"$app", tier="web", status!="5xx"}})'
     ),
     unit=units.RequestsPerSecond,
@@ -87,7 +88,7 @@ BUCKETS = Signal(
 
 REQUESTS = Signal(
     name="Request rate",
-    expr=_of_users("app:requests:rate"),
+    query=_of_users("app:requests:rate"),
     unit=units.RequestsPerSecond,
     description="Requests per second, failed ones included.",
     legend="{{app}}",
@@ -99,7 +100,7 @@ MOST_REQUESTS = replace(
     REQUESTS,
     name="Past maximum",
     # One after the other, they are one line.
-    expr=(
+    query=(
         f"max by (app) ({on_host('app:requests:rate_max1w', app='$app')}"
         f" or {on_host('app:requests:rate_max1h', app='$app')})"
     ),
@@ -112,7 +113,7 @@ MOST_REQUESTS = replace(
 
 FAILED = Signal(
     name="Error ratio",
-    expr=_of_users("app:errors:ratio"),
+    query=_of_users("app:errors:ratio"),
     unit=units.PercentUnit,
     description="Share of requests that the server failed (5xx).",
     legend="{{app}}",
@@ -121,11 +122,11 @@ FAILED = Signal(
     decimals=2,
 )
 
-MAX_FAILED = replace(FAILED, name="Max error ratio", expr=f"max({FAILED.expr})")
+MAX_FAILED = replace(FAILED, name="Max error ratio", query=f"max({FAILED.expr})")
 
 CPU = Signal(
     name="CPU",
-    expr=on_host("app:cpu_usage:rate", app="$app"),
+    query=lambda at: at("app:cpu_usage:rate", app="$app"),
     unit=CPUS,
     description="CPU used by all virtual servers of an application on this host.",
     legend="{{app}}",
@@ -135,7 +136,7 @@ CPU = Signal(
 
 CPU_PER_REQUEST = Signal(
     name="CPU/request",
-    expr=on_host("app:cpu_per_request:seconds", app="$app"),
+    query=lambda at: at("app:cpu_per_request:seconds", app="$app"),
     unit=units.Seconds,
     description="CPU time per request, the application's part of the host's overhead included.",
     legend="{{app}}",
@@ -148,7 +149,7 @@ def _burn(name: str, window: str) -> Signal:
     objective = on_host("app:slo_objective:ratio", app="$app")
     return Signal(
         name=name,
-        expr=f"{errors} / on (host, platform, app, objective) (1 - {objective})",
+        query=f"{errors} / on (host, platform, app, objective) (1 - {objective})",
         unit=units.NoUnit,
         description=(
             f"Burn rate of the error budget over the last {window}: at 1 (the line) it lasts for 30 days, at 14.4 "
@@ -168,11 +169,11 @@ BURN_1H = _burn("1 h", "1h")
 BURN_6H = _burn("6 h", "6h")
 BURN_1D = _burn("1 d", "1d")
 BURN_3D = _burn("3 d", "3d")
-MAX_BURN = replace(BURN_5M, name="Max burn rate", expr=f"max({BURN_5M.expr})")
+MAX_BURN = replace(BURN_5M, name="Max burn rate", query=f"max({BURN_5M.expr})")
 
 BUDGET_LEFT = Signal(
     name="Budget left",
-    expr=on_host("app:slo_budget_left:ratio", app="$app"),
+    query=on_host("app:slo_budget_left:ratio", app="$app"),
     unit=units.PercentUnit,
     description=(
         "Error budget left of the last 30 days, or of the part of them that was monitored: 100 % is all, below 0 it is "
@@ -187,11 +188,11 @@ BUDGET_LEFT = Signal(
     critically_low=0,
 )
 
-MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min budget left", expr=f"min({BUDGET_LEFT.expr})")
+MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min budget left", query=f"min({BUDGET_LEFT.expr})")
 
 OBJECTIVE = Signal(
     name="Target",
-    expr=on_host("app:slo_objective:ratio", app="$app"),
+    query=on_host("app:slo_objective:ratio", app="$app"),
     unit=units.PercentUnit,
     description="Share of requests that must be good. The objective mean has none: it is a ceiling.",
     absent=_NO_OBJECTIVE,
@@ -199,7 +200,7 @@ OBJECTIVE = Signal(
 
 WITHIN = Signal(
     name="Threshold",
-    expr=on_host("app:slo_threshold:seconds", app="$app"),
+    query=on_host("app:slo_threshold:seconds", app="$app"),
     unit=units.Seconds,
     description="The response that an answer (latency), or the mean of all, must not exceed.",
     absent=_NO_OBJECTIVE,
@@ -217,7 +218,7 @@ _NONE_MISSED = "No objective was missed in this time range."
 
 LAST_BREACH = Signal(
     name="Last seen",
-    expr=(
+    query=(
         "1000 * max by (app, objective, cause, alertname) "
         f"(max_over_time(timestamp({_MISSED_BY})[$__range:$__interval]))"
     ),
@@ -231,7 +232,7 @@ LAST_BREACH = Signal(
 
 MISSED_FOR = Signal(
     name="Duration",
-    expr=(
+    query=(
         "sum by (app, objective, cause, alertname) "
         f"(count_over_time({_MISSED_BY}[$__range:$__interval])) * $__interval_ms / 1000"
     ),
@@ -243,7 +244,7 @@ MISSED_FOR = Signal(
 
 EVIDENCE = Signal(
     name="Score",
-    expr=(
+    query=(
         f"max by (app, cause) (max_over_time(({on_host('app:cause:score', app='$app')}"
         f" and on (host, platform, app) {_MISSED})[$__range:$__interval]))"
     ),
@@ -260,7 +261,7 @@ _OBJECTIVES = f"{on_host('app:slo_objective:ratio', app='$app')} or {on_host('ap
 
 BREACHES = Signal(
     name="Objective breaches by cause",
-    expr=(
+    query=(
         "max by (app, objective) ("
         + " or ".join(
             f'{number} * ({_MISSED} and {_OF_OBJECTIVE} {_CAUSE[:-1]}, cause="{cause}"}})'
@@ -280,7 +281,7 @@ BREACHES = Signal(
 
 SCORES = Signal(
     name="Evidence over time",
-    expr=on_host("app:cause:score", app="$app"),
+    query=on_host("app:cause:score", app="$app"),
     unit=units.NoUnit,
     description=(
         "Score of each cause; above the line there is evidence for it. It matters while an objective is missed: an "
@@ -293,7 +294,7 @@ SCORES = Signal(
 
 CAPPED = Signal(
     name="CPU cap (self)",
-    expr=(
+    query=(
         f"{on_host('vserver:cpu_capped:score')} and on (host, platform, vserver, role) "
         f"{on_host('vserver:app:info', app='$app')}"
     ),
@@ -309,7 +310,7 @@ CAPPED = Signal(
 
 WAITS = Signal(
     name="CPU wait ratio (neighbour)",
-    expr=on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
+    query=on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
     unit=units.NoUnit,
     description=(
         "Evidence for neighbour, if these are busy and who ran meanwhile isn't measured. Above the line it waits half "
@@ -320,11 +321,13 @@ WAITS = Signal(
     high=0.5,
 )
 
-WAITS_MEDIAN = replace(WAITS, expr=on_host("app:cpu_wait_per_cpu:ratio_median1w", app="$app"), legend="{{app}}, median")
+WAITS_MEDIAN = replace(
+    WAITS, query=on_host("app:cpu_wait_per_cpu:ratio_median1w", app="$app"), legend="{{app}}, median"
+)
 
 NEIGHBOURS = Signal(
     name="CPU usage of neighbours",
-    expr=on_host("app:neighbours_cpu:rate", app="$app"),
+    query=on_host("app:neighbours_cpu:rate", app="$app"),
     unit=CPUS,
     description=(
         "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on, where "

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import ANY_HOSTS, Signal, across_hosts, events, highest, neighbours, swapped, vserver
+from dashboards.signals import Signal, across_hosts, events, highest, neighbours, vserver
 
 _LEGEND = "{{host}}: {{vserver}}"
-_CHOSEN = f'{{{ANY_HOSTS}, vserver=~"$vserver"}}'
-_BASELINE = '{host="$base_host", vserver="$base_vserver"}'
+_BASELINE = 'host="$base_host", vserver="$base_vserver"'
 
 
 def _beside(signal: Signal, name: str) -> Signal:
@@ -32,12 +31,12 @@ IPC = _beside(events.IPC, "Instructions per cycle")
 def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
     """The signal, or its highest series, divided by the baseline's at the same moment, as load differs over time."""
     # The baseline may be there on two platforms, as a machine with containers is: then they agree but for a moment.
-    baseline = swapped(signal.expr, _CHOSEN, _BASELINE)
+    baseline = signal.scoped(hosts=_BASELINE, chosen=False).expr
     whole = highest(signal) if of_highest else signal
     return replace(
         whole,
         name=f"{signal.name} / baseline",
-        expr=f"({whole.expr}) / on () group_left () (max({baseline}) > 0)",
+        query=f"({whole.expr}) / on () group_left () (max({baseline}) > 0)",
         unit=units.NoUnit,
         description=(
             f"{whole.description} Divided by the value of $base_vserver on $base_host at the same moment: 2 is twice "

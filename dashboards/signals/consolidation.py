@@ -15,7 +15,7 @@ _NO_OBJECTIVE = "No application here has an objective: CPU alone limits headroom
 
 APPS = Signal(
     name="Applications",
-    expr=on_host("host:consolidation:apps"),
+    query=on_host("host:consolidation:apps"),
     unit=units.NoUnit,
     description="Applications that run on this host.",
     absent=_NO_APPS,
@@ -26,7 +26,7 @@ APPS = Signal(
 
 HEADROOM = Signal(
     name="Headroom now",
-    expr=f"floor({on_host('host:headroom:apps')})",
+    query=f"floor({on_host('host:headroom:apps')})",
     unit=units.NoUnit,
     description=(
         "How many more applications like the mean of those that are here fit under the load of this minute, before the "
@@ -41,7 +41,7 @@ HEADROOM = Signal(
 
 BY_CPU = Signal(
     name="Headroom by CPU",
-    expr=on_host("host:headroom_cpu:apps"),
+    query=on_host("host:headroom_cpu:apps"),
     unit=units.NoUnit,
     description=(
         "Free CPU, divided by what the mean application uses with its part of the host's overhead. The next one is "
@@ -54,7 +54,7 @@ BY_CPU = Signal(
 
 BY_OBJECTIVE = Signal(
     name="Headroom by objectives",
-    expr=on_host("host:headroom_objective:apps"),
+    query=on_host("host:headroom_objective:apps"),
     unit=units.NoUnit,
     description=(
         "The same until the first response misses its objective. Response is assumed to grow as in a queue, by "
@@ -68,7 +68,7 @@ BY_OBJECTIVE = Signal(
 
 BUSY_HOURS = Signal(
     name="Headroom (apps)",
-    expr=f"floor({on_host('host:headroom:apps_p10_1d')})",
+    query=f"floor({on_host('host:headroom:apps_p10_1d')})",
     unit=units.NoUnit,
     description=(
         "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like "
@@ -83,7 +83,7 @@ BUSY_HOURS = Signal(
 
 IN_A_WEEK = Signal(
     name="Headroom in a week",
-    expr=f"floor({on_host('host:headroom_in_a_week:apps')})",
+    query=f"floor({on_host('host:headroom_in_a_week:apps')})",
     unit=units.NoUnit,
     description=(
         "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
@@ -98,7 +98,7 @@ IN_A_WEEK = Signal(
 
 OVERHEAD = Signal(
     name="Overhead",
-    expr=on_host("host:overhead_cpu:rate"),
+    query=on_host("host:overhead_cpu:rate"),
     unit=CPUS,
     description="CPU used by the applications, and the host's overhead on top; the dashed line is the capacity.",
     absent="No overhead is known: bare Linux has none.",
@@ -106,12 +106,12 @@ OVERHEAD = Signal(
 )
 
 # A machine of containers is there a second time, as platform base.
-CAPACITY = replace(host.CPU_CAPACITY, expr=f"max by (host) ({host.CPU_CAPACITY.expr})")
+CAPACITY = replace(host.CPU_CAPACITY, query=f"max by (host) ({host.CPU_CAPACITY.expr})")
 
 USED_UP = Signal(
     name="Response / objective",
     # Where no answer is in time, a mean that would have as many has no end.
-    expr=f"clamp_max({on_host('app:slo_response:ratio', app='$app')}, 3)",
+    query=lambda at: f"clamp_max({at('app:slo_response:ratio', app='$app')}, 3)",
     unit=units.PercentUnit,
     description=(
         "Response divided by its target, which the headroom by objectives is computed from: above the line the "
@@ -125,7 +125,7 @@ USED_UP = Signal(
 
 MISSES = Signal(
     name="LLC MPKI",
-    expr=f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
+    query=f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
     unit=units.NoUnit,
     description=(
         "LLC misses per 1,000 instructions (MPKI) of the host and all its guests: the more of them share the cache, "
@@ -153,21 +153,21 @@ _ANSWERED = f'{ONE_HOST}, tier="web", status!~"1xx|5xx"'
 _ANSWERING = _Parts(_answers("sum"), _answers("count"))
 _RESPONSE = Signal(
     name="Mean response",
-    expr=f"{_ANSWERING.part} / ({_ANSWERING.whole} > 0)",
+    query=f"{_ANSWERING.part} / ({_ANSWERING.whole} > 0)",
     unit=units.Seconds,
     description="Mean response of all applications together.",
     absent="",
 )
 _THROUGHPUT = Signal(
     name="Throughput",
-    expr=f"sum by (host, platform) ({on_host('app:requests:rate', tier='web')})",
+    query=f"sum by (host, platform) ({on_host('app:requests:rate', tier='web')})",
     unit=units.RequestsPerSecond,
     description="Requests per second to all applications together. Where it no longer grows, the machine is full.",
     absent="",
 )
 _CPU = Signal(
     name="Application CPU",
-    expr=f"sum by (host, platform) ({on_host('app:cpu_usage:rate')})",
+    query=f"sum by (host, platform) ({on_host('app:cpu_usage:rate')})",
     unit=CPUS,
     description="CPU usage of all applications' virtual servers together.",
     absent="",
@@ -189,7 +189,7 @@ _COSTING = _Parts(
 )
 _CPU_PER_REQUEST = Signal(
     name="CPU per request",
-    expr=f"{_COSTING.part} / ({_COSTING.whole} > 0)",
+    query=f"{_COSTING.part} / ({_COSTING.whole} > 0)",
     unit=units.Seconds,
     description="CPU time per request, its part of the overhead included, of all applications together.",
     absent="",
@@ -238,7 +238,7 @@ def _against_apps(quantity: Signal, parts: _Parts | None) -> Signal:
     return replace(
         quantity,
         name=f"{quantity.name} by apps",
-        expr=_mean(quantity, parts, mean),
+        query=_mean(quantity, parts, mean),
         description=(
             f"{quantity.description} The mean over the time shown for each number of applications; in the lab a line "
             "for each placement, else one (as found)."
@@ -267,7 +267,7 @@ def _against_clients(quantity: Signal, parts: _Parts | None) -> Signal:
     return replace(
         quantity,
         name=f"{quantity.name} by clients",
-        expr=_mean(quantity, parts, mean),
+        query=_mean(quantity, parts, mean),
         description=(
             f"{quantity.description} The last minute of each step of the lab, against the clients of each application: "
             "a line for each number of applications and placement."

@@ -39,7 +39,7 @@ class Level:
         """A record as it is."""
         return Signal(
             name=name,
-            expr=self._absolute(record),
+            query=self._absolute(record),
             unit=unit,
             description=description,
             absent=absent,
@@ -50,7 +50,7 @@ class Level:
         """A record divided by the baseline's, now or so much earlier."""
         return Signal(
             name=name,
-            expr=self._relative(record),
+            query=self._relative(record),
             unit=units.NoUnit,
             description=f"{description} {_RATIO}",
             absent=_NO_BASELINE,

@@ -18,7 +18,7 @@ def _per_thousand(record: str, **labels: str) -> str:
 
 HOST_LLC_MISSES = Signal(
     name="LLC MPKI (host)",
-    expr=_per_thousand("host:llc_misses_per_instruction:ratio"),
+    query=lambda at: f"1000 * {at('host:llc_misses_per_instruction:ratio')}",
     unit=units.NoUnit,
     description=(
         "Last-level cache (LLC) misses per 1,000 instructions (MPKI), on the host and its guests together. The studies "
@@ -32,7 +32,7 @@ HOST_LLC_MISSES = Signal(
 
 HOST_IPC = Signal(
     name="IPC (host)",
-    expr=on_host("host:ipc:ratio"),
+    query=on_host("host:ipc:ratio"),
     unit=units.NoUnit,
     description=("Instructions per cycle, on the host and its guests together. It falls where they wait for memory."),
     legend="{{platform}}",  # a machine of containers is there twice, as base too
@@ -43,7 +43,7 @@ HOST_IPC = Signal(
 
 COVERED = Signal(
     name="Counted CPU share",
-    expr=on_host("host:events_covered:ratio"),
+    query=on_host("host:events_covered:ratio"),
     unit=units.PercentUnit,
     description=(
         "Share of the host's CPU usage by virtual servers whose events are counted. On Xen each guest counts its own: "
@@ -57,7 +57,7 @@ COVERED = Signal(
 
 MEASURED_LEAST = Signal(
     name="Min measured share",
-    expr=f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
+    query=f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
     unit=units.PercentUnit,
     description=(
         "Share of the time in which events were counted, of the group and virtual server with the least; the rest is "
@@ -73,7 +73,7 @@ MEASURED_LEAST = Signal(
 
 LLC_MISSES = Signal(
     name="LLC MPKI",
-    expr=_per_thousand("vserver:llc_misses_per_instruction:ratio", vserver="$vserver"),
+    query=lambda at: f"1000 * {at('vserver:llc_misses_per_instruction:ratio', vserver='$vserver')}",
     unit=units.NoUnit,
     description=(
         "LLC misses per 1,000 instructions (MPKI) of each virtual server. CacheMissesUnusual fires above twice its "
@@ -87,7 +87,7 @@ LLC_MISSES = Signal(
 
 LLC_MISSES_MEDIAN = Signal(
     name="Median 1 w",
-    expr=_per_thousand("vserver:llc_misses_per_instruction:ratio_median1w", vserver="$vserver"),
+    query=_per_thousand("vserver:llc_misses_per_instruction:ratio_median1w", vserver="$vserver"),
     unit=units.NoUnit,
     description="Median LLC MPKI of the past week, of the minutes with work. Known after a day of these.",
     legend="{{vserver}}",
@@ -98,7 +98,7 @@ LLC_MISSES_MEDIAN = Signal(
 
 IPC = Signal(
     name="IPC",
-    expr=on_host("vserver:ipc:ratio", vserver="$vserver"),
+    query=lambda at: at("vserver:ipc:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description="Instructions per cycle. It falls where a virtual server waits for memory.",
     legend="{{vserver}}",
@@ -109,7 +109,7 @@ IPC = Signal(
 
 DTLB_MISSES = Signal(
     name="dTLB MPKI",
-    expr=_per_thousand("vserver:dtlb_misses_per_instruction:ratio", vserver="$vserver"),
+    query=_per_thousand("vserver:dtlb_misses_per_instruction:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description=(
         "Data TLB misses per 1,000 instructions (MPKI). They rise where virtual servers take turns on a CPU, or use "
@@ -123,7 +123,7 @@ DTLB_MISSES = Signal(
 
 ITLB_MISSES = Signal(
     name="iTLB MPKI",
-    expr=_per_thousand("vserver:itlb_misses_per_instruction:ratio", vserver="$vserver"),
+    query=_per_thousand("vserver:itlb_misses_per_instruction:ratio", vserver="$vserver"),
     unit=units.NoUnit,
     description="Instruction TLB misses per 1,000 instructions (MPKI).",
     legend="{{vserver}}",
@@ -134,7 +134,7 @@ ITLB_MISSES = Signal(
 
 INSTRUCTIONS = Signal(
     name="Instructions",
-    expr=on_host("vserver:instructions:rate", vserver="$vserver"),
+    query=on_host("vserver:instructions:rate", vserver="$vserver"),
     unit=_PER_SECOND,
     description="Instructions per second.",
     legend="{{vserver}}",
@@ -145,7 +145,7 @@ INSTRUCTIONS = Signal(
 
 CACHE_MEASURED = Signal(
     name="Measured",
-    expr=on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
+    query=on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
     unit=units.PercentUnit,
     description="Share of the time in which instructions, cycles and LLC misses were counted; the rest is estimated.",
     legend="{{vserver}}",
@@ -156,7 +156,7 @@ CACHE_MEASURED = Signal(
 
 TLB_MEASURED = Signal(
     name="TLB measured",
-    expr=on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
+    query=on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
     unit=units.PercentUnit,
     description="Share of the time in which TLB misses were counted; the rest is estimated.",
     legend="{{vserver}}",
@@ -184,7 +184,7 @@ _CONFIGURED = 'perf_event_supported{host="$host"}'
 
 NOT_COUNTED = Signal(
     name="Events not counted",
-    expr=f"count({_CONFIGURED} == 0) or 0 * count({_CONFIGURED})",
+    query=f"count({_CONFIGURED} == 0) or 0 * count({_CONFIGURED})",
     unit=units.NoUnit,
     description=(
         "Events that perf-exporter is configured to count, and can't. The table Events names them and the reason of "
@@ -198,7 +198,7 @@ NOT_COUNTED = Signal(
 
 SUPPORTED = Signal(
     name="Counted",
-    expr=_CONFIGURED,
+    query=_CONFIGURED,
     unit=units.BoolYesNo,
     description=(
         "Events that perf-exporter is configured to count, first those that it can't count and the reason. Without a "
@@ -219,7 +219,7 @@ def _of_groups(metric: str) -> str:
 
 GROUP_OCCUPANCY = Signal(
     name="LLC occupancy (host)",
-    expr='max by (group, cache) (resctrl_llc_occupancy_bytes{host="$host"})',
+    query='max by (group, cache) (resctrl_llc_occupancy_bytes{host="$host"})',
     unit=units.BytesIEC,
     description="Bytes of each last-level cache that hold the data of a resctrl group, its monitoring groups included.",
     legend="{{group}} cache {{cache}}",
@@ -228,7 +228,7 @@ GROUP_OCCUPANCY = Signal(
 
 GROUP_BANDWIDTH = Signal(
     name="Memory bandwidth (host)",
-    expr=_of_groups("resctrl_memory_bytes_total"),
+    query=_of_groups("resctrl_memory_bytes_total"),
     unit=units.BytesPerSecondSI,
     description="Bytes per second that a resctrl group moves between each cache and memory.",
     legend="{{group}} cache {{cache}}",
@@ -237,7 +237,7 @@ GROUP_BANDWIDTH = Signal(
 
 GROUP_REMOTE = Signal(
     name="Remote share (host)",
-    expr=f"1 - {_of_groups('resctrl_local_memory_bytes_total')} / ({GROUP_BANDWIDTH.expr} > 0)",
+    query=f"1 - {_of_groups('resctrl_local_memory_bytes_total')} / ({GROUP_BANDWIDTH.expr} > 0)",
     unit=units.PercentUnit,
     description="Share of a group's memory bandwidth to other nodes than the cache's own: it is slower.",
     legend="{{group}} cache {{cache}}",
@@ -253,7 +253,7 @@ def _by_event(metric: str) -> str:
 
 UNCORE_BYTES = Signal(
     name="Memory traffic (host)",
-    expr=_by_event("perf_event_bytes_total"),
+    query=_by_event("perf_event_bytes_total"),
     unit=units.BytesPerSecondSI,
     description="Bytes per second that the memory controllers count, by event.",
     legend="{{event}}",
@@ -262,7 +262,7 @@ UNCORE_BYTES = Signal(
 
 POWER = Signal(
     name="Power (host)",
-    expr=_by_event("perf_event_joules_total"),
+    query=_by_event("perf_event_joules_total"),
     unit=units.Watt,
     description="Power by event: joules per second that the processor counts.",
     legend="{{event}}",
@@ -271,7 +271,7 @@ POWER = Signal(
 
 CLOCKS = Signal(
     name="Clock events (host and cgroups)",
-    expr=_by_event("perf_event_seconds_total"),
+    query=_by_event("perf_event_seconds_total"),
     unit=CPUS,
     description="CPU time counted by events such as task-clock, of the host's CPUs and of each cgroup.",
     legend="{{event}} (host)",
@@ -280,6 +280,6 @@ CLOCKS = Signal(
 
 CGROUP_CLOCKS = replace(
     CLOCKS,
-    expr='max by (cgroup, event) (rate(perf_cgroup_event_seconds_total{host="$host"}[$__rate_interval]))',
+    query='max by (cgroup, event) (rate(perf_cgroup_event_seconds_total{host="$host"}[$__rate_interval]))',
     legend="{{cgroup}} {{event}}",
 )

@@ -12,7 +12,7 @@ _NO_RUN = "The lab has not run in the time shown: docs/lab.md."
 
 PLANNED = Signal(
     name="Steps planned",
-    expr=f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
+    query=f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
     f" * {_OF_A_RUN} {_RUNS}",
     unit=units.NoUnit,
     description="Runs of the lab in the time shown. `python3 -m tools.lab report RUN` writes a run's report again.",
@@ -26,7 +26,7 @@ _STEPS = " or ".join(
 )
 FINISHED = Signal(
     name="Steps begun",
-    expr=f"count by (run, host) ({_STEPS}) * {_OF_A_RUN} {_RUNS}",
+    query=f"count by (run, host) ({_STEPS}) * {_OF_A_RUN} {_RUNS}",
     unit=units.NoUnit,
     description="Steps of which there are samples.",
     absent=_NO_RUN,
@@ -52,7 +52,7 @@ _NO_MEASUREMENT = "No run in the time shown has measurements: those of suites, f
 
 MEAN = Signal(
     name="Mean",
-    expr=f"avg by ({_ENVIRONMENT}) ({_MEASURED})",
+    query=f"avg by ({_ENVIRONMENT}) ({_MEASURED})",
     unit=units.NoUnit,
     description=(
         "Each test in each environment of each run: the mean of its repetitions, in the unit beside it, and relative "
@@ -66,7 +66,7 @@ MEAN = Signal(
 DEVIATION = Signal(
     name="Std deviation",
     # stddev divides by n, a sample's is by n - 1; of one repetition there is none.
-    expr=f"stddev by ({_ENVIRONMENT}) ({_MEASURED})"
+    query=f"stddev by ({_ENVIRONMENT}) ({_MEASURED})"
     f" * sqrt(count by ({_ENVIRONMENT}) ({_MEASURED}) / (count by ({_ENVIRONMENT}) ({_MEASURED}) - 1 > 0))",
     unit=units.NoUnit,
     description="Sample standard deviation of the repetitions.",
@@ -76,7 +76,7 @@ DEVIATION = Signal(
 
 REPETITIONS = Signal(
     name="n",
-    expr=f"count by ({_ENVIRONMENT}) ({_MEASURED})",
+    query=f"count by ({_ENVIRONMENT}) ({_MEASURED})",
     unit=units.NoUnit,
     description="Repetitions.",
     absent=_NO_MEASUREMENT,
@@ -86,7 +86,7 @@ REPETITIONS = Signal(
 _BASE = _measured(f'{_SELECTOR[:-1]}, environment="$baseline"}}')
 RELATIVE = Signal(
     name="Relative",
-    expr=f"avg by ({_ENVIRONMENT}) ({_MEASURED})"
+    query=f"avg by ({_ENVIRONMENT}) ({_MEASURED})"
     f" / on (run, host, test, unit) group_left () avg by (run, host, test, unit) ({_BASE})",
     unit=units.NoUnit,
     description="The mean divided by that of the chosen baseline in the same run.",
@@ -128,7 +128,7 @@ def _by_case(of_steps: str) -> str:
 
 HOST_CPU = Signal(
     name="Host's own CPU",
-    expr=_by_case(f"({_total('machine_cpu_seconds')} - {_total('container_cpu_seconds')}) / {_SECONDS}"),
+    query=_by_case(f"({_total('machine_cpu_seconds')} - {_total('container_cpu_seconds')}) / {_SECONDS}"),
     unit=CPUS,
     description=(
         "Caps that are switched every so many seconds (dynamic), written again without a change (control), or left "
@@ -140,7 +140,7 @@ HOST_CPU = Signal(
 
 CONTAINERS_CPU = Signal(
     name="Containers' CPU",
-    expr=_by_case(f"{_total('container_cpu_seconds')} / {_SECONDS}"),
+    query=_by_case(f"{_total('container_cpu_seconds')} / {_SECONDS}"),
     unit=CPUS,
     description="CPU that all containers together used.",
     absent=_NO_ALLOCATION,
@@ -149,7 +149,7 @@ CONTAINERS_CPU = Signal(
 
 TASKS = Signal(
     name="Tasks/s",
-    expr=_by_case(f"{_total('tasks')} / {_SECONDS}"),
+    query=_by_case(f"{_total('tasks')} / {_SECONDS}"),
     unit=units.NoUnit,
     description="Tasks that all containers together finished in a second, or requests that they answered.",
     absent=_NO_ALLOCATION,
@@ -158,7 +158,7 @@ TASKS = Signal(
 
 CALL = Signal(
     name="Writing takes",
-    expr=_by_case(f"{_total('call_seconds')} / ({_total('calls')} > 0) and {_SECONDS}"),
+    query=_by_case(f"{_total('call_seconds')} / ({_total('calls')} > 0) and {_SECONDS}"),
     unit=units.Seconds,
     description="How long it took to write all caps once.",
     absent=_NO_ALLOCATION,

@@ -32,7 +32,9 @@ _READS = _growth("source_reads_total")
 
 SECONDS = Signal(
     name="Seconds per read",
-    expr=described(f"({_growth('source_seconds_total')} / ({_READS} > 0))", _SOURCE, _of_each("source_info"), "detail"),
+    query=described(
+        f"({_growth('source_seconds_total')} / ({_READS} > 0))", _SOURCE, _of_each("source_info"), "detail"
+    ),
     unit=units.Seconds,
     description="Mean duration of the source's finished reads in the time shown.",
     absent=_NONE,
@@ -42,14 +44,14 @@ SECONDS = Signal(
 CPU = replace(
     SECONDS,
     name="CPU per read",
-    expr=f"{_growth('source_cpu_seconds_total')} / ({_READS} > 0)",
+    query=f"{_growth('source_cpu_seconds_total')} / ({_READS} > 0)",
     description="Mean CPU time of the source's finished reads in the time shown.",
 )
 
 READS = replace(
     SECONDS,
     name="Reads",
-    expr=_READS,
+    query=_READS,
     unit=units.Short,
     description="Finished reads in the time shown.",
     decimals=0,
@@ -58,14 +60,14 @@ READS = replace(
 AGE = replace(
     SECONDS,
     name="Age",
-    expr=f"max by ({_SOURCE}) ({_of_each('source_age_seconds')})",
+    query=f"max by ({_SOURCE}) ({_of_each('source_age_seconds')})",
     description="Age of the values of a source that is read in the background.",
 )
 
 CPU_RATE = highest(
     Signal(
         name="CPU by source",
-        expr=f"sum by ({_SOURCE}) (rate({_of_each('source_cpu_seconds_total')}[$__rate_interval]))",
+        query=f"sum by ({_SOURCE}) (rate({_of_each('source_cpu_seconds_total')}[$__rate_interval]))",
         unit=units.PercentUnit,
         description="CPU used by finished reads of each source; 100 % is one processor busy all the time.",
         legend="{{host}}: {{source}}",
@@ -76,7 +78,7 @@ CPU_RATE = highest(
 ENCODING = highest(
     Signal(
         name="CPU of encoding",
-        expr=f"sum by (host, job) (rate({_of_each('encode_seconds_total')}[$__rate_interval]))",
+        query=f"sum by (host, job) (rate({_of_each('encode_seconds_total')}[$__rate_interval]))",
         unit=units.PercentUnit,
         description="CPU used by writing expositions; 100 % is one processor busy all the time.",
         legend="{{host}}: {{job}}",
@@ -103,7 +105,7 @@ _ROW = "host, job, metric, what, reason"
 
 LEFT_OUT = Signal(
     name="Now",
-    expr=(
+    query=(
         f'sum by ({_ROW}) (label_replace(label_replace({{__name__=~"{_LEFT_OUT}", {ANY_HOSTS}}} > 0, '
         '"metric", "$1", "__name__", "(.+)"), "what", "$1", "device", "(.+)"))'
     ),
@@ -123,7 +125,7 @@ def _problems(counter: str, name: str, what: str) -> str:
 PROBLEMS = replace(
     LEFT_OUT,
     name="In the time shown",
-    expr=" or ".join(
+    query=" or ".join(
         [
             _problems(_of_each("encode_errors_total"), "encode_errors_total", ""),
             _problems(_of_each("source_background_errors_total"), "source_background_errors_total", "source"),
@@ -141,7 +143,7 @@ PROBLEMS = replace(
 ITERATION_AGE = highest(
     Signal(
         name="Age of xentop's iteration",
-        expr=f"max by (host, job) ({on_hosts('xentop_iteration_age_seconds')})",
+        query=f"max by (host, job) ({on_hosts('xentop_iteration_age_seconds')})",
         unit=units.Seconds,
         description="Maximum age of the values of the source xentop, which prints them every second or two.",
         legend="{{host}}: {{job}}",
@@ -152,7 +154,7 @@ ITERATION_AGE = highest(
 COUNTERS = highest(
     Signal(
         name="Open perf counters",
-        expr=f"sum by (host, job) ({on_hosts('perf_open_counters')})",
+        query=f"sum by (host, job) ({on_hosts('perf_open_counters')})",
         unit=units.Short,
         description="Counters that perf-exporter has open; each takes a file descriptor.",
         legend="{{host}}: {{job}}",
@@ -168,7 +170,7 @@ def _sched(metric: str) -> str:
 WAITS_COVERED = highest(
     Signal(
         name="Charged waiting / kernel's",
-        expr=f"{_sched('sched_wait_charged_seconds_total')} / ({_sched('sched_wait_kernel_seconds_total')} > 0)",
+        query=f"{_sched('sched_wait_charged_seconds_total')} / ({_sched('sched_wait_kernel_seconds_total')} > 0)",
         unit=units.PercentUnit,
         description=(
             "Waiting for CPUs that sched-exporter has charged to who ran meanwhile, divided by the kernel's own count "
@@ -182,7 +184,7 @@ WAITS_COVERED = highest(
 SWITCHES = highest(
     Signal(
         name="Context switches",
-        expr=_sched("sched_switches_total"),
+        query=_sched("sched_switches_total"),
         unit=units.Short,
         description=(
             "Context switches per second that sched-exporter has seen. Each costs some 50 to 70 ns: at 60,000 per "
@@ -198,7 +200,7 @@ _FILES = "max by (host, job, instance) ({open} / {limit})"
 DESCRIPTORS = highest(
     Signal(
         name="File descriptors",
-        expr=_FILES.format(open=on_hosts("process_open_fds"), limit=on_hosts("process_max_fds")),
+        query=_FILES.format(open=on_hosts("process_open_fds"), limit=on_hosts("process_max_fds")),
         unit=units.PercentUnit,
         description="File descriptors that each target's process has open, divided by its limit.",
         legend="{{host}}: {{job}}",
@@ -213,7 +215,7 @@ _NO_SSH = "No host is watched over ssh: docs/agentless.md."
 
 
 def _over_ssh(name: str, expr: str, unit: str, description: str) -> Signal:
-    return Signal(name=name, expr=expr, unit=unit, description=description, absent=_NO_SSH, decimals=1)
+    return Signal(name=name, query=expr, unit=unit, description=description, absent=_NO_SSH, decimals=1)
 
 
 def _in_the_time_shown(counter: str) -> str:
@@ -252,7 +254,7 @@ _BUILD_INFO = of_exporters("build_info", f'{ANY_HOSTS}, python!=""')
 
 VERSIONS = Signal(
     name="Targets",
-    expr=f"count by (job, version, python) ({_BUILD_INFO})",
+    query=f"count by (job, version, python) ({_BUILD_INFO})",
     unit=units.NoUnit,
     description="Exporters of each version, and of the Python that runs them.",
     absent=_NONE,

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import SEVERITY_POINTS, Signal, across_hosts, consolidation, events, host, on_hosts, with_cause
+from dashboards.signals import (
+    ANY_HOSTS,
+    SEVERITY_POINTS,
+    Scope,
+    Signal,
+    across_hosts,
+    consolidation,
+    events,
+    host,
+    on_hosts,
+    with_cause,
+)
 
 _NO_HOSTS = "There are no hosts: see README.md, Watch another host."
 _FIRING = 'alertstate="firing", host=~"$hosts"'
@@ -28,13 +39,13 @@ _SHOWN = f"topk({ROWS}, {_SCORE})"
 
 def of_shown(signal: Signal) -> Signal:
     """A signal of all hosts, of those alone that have a row."""
-    return replace(signal, expr=f"({signal.expr}) and on (host, platform) {_SHOWN}")
+    return replace(signal, query=f"({signal.expr}) and on (host, platform) {_SHOWN}")
 
 
 SEVERITY = Signal(
     name="Severity",
     # A tie goes to the host with the higher overhead.
-    expr=f"max by (host, platform) ({_SHOWN})",
+    query=f"max by (host, platform) ({_SHOWN})",
     unit=units.NoUnit,
     description="Severity of the worst alert that fires for the host; OK: none fires.",
     absent=_NO_HOSTS,
@@ -46,7 +57,7 @@ _EACH_HOST = f"group by (host) ({_SCORE})"
 WORST = Signal(
     name="Hosts that need attention",
     # Fractions sort hosts with alerts of the same severity by the points of all their alerts.
-    expr=(
+    query=(
         f'topk(4, (label_join({_WORST}, "why", " ", "alertname", "app", "vserver") '
         f"or on (host) 0 * {_EACH_HOST}) + on (host) group_left () "
         f"clamp_max(({_POINTS} or on (host) 0 * {_EACH_HOST}) / 1e6, 0.9))"
@@ -65,7 +76,7 @@ _ROW = f"0 * {SEVERITY.expr}"
 
 FIRING = Signal(
     name="Alerts",
-    expr=f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}',
+    query=f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}',
     unit=units.NoUnit,
     description="Firing alerts of the host, its virtual servers and applications.",
     absent=_NO_HOSTS,
@@ -74,7 +85,7 @@ FIRING = Signal(
 
 HOSTS = Signal(
     name="Hosts",
-    expr=f"count(group by (host) ({on_hosts('up')}))",
+    query=f"count(group by (host) ({on_hosts('up')}))",
     unit=units.NoUnit,
     description="Monitored machines of the chosen platforms.",
     absent=_NO_HOSTS,
@@ -83,7 +94,7 @@ HOSTS = Signal(
 
 SILENT = Signal(
     name="Down",
-    expr=f"count(max by (host) ({on_hosts('up')}) == 0) or 0 * count({on_hosts('up')})",
+    query=f"count(max by (host) ({on_hosts('up')}) == 0) or 0 * count({on_hosts('up')})",
     unit=units.NoUnit,
     description="Hosts of which no target answers: they are down, or can't be reached.",
     absent=_NO_HOSTS,
@@ -93,7 +104,7 @@ SILENT = Signal(
 
 CRITICAL = Signal(
     name="Critical",
-    expr=f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({on_hosts("up")})',
+    query=f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({on_hosts("up")})',
     unit=units.NoUnit,
     description="Firing alerts that need action now.",
     absent=_NO_HOSTS,
@@ -104,7 +115,7 @@ CRITICAL = Signal(
 WARNINGS = replace(
     CRITICAL,
     name="Warnings",
-    expr=f'count(ALERTS{{{_FIRING}, severity="warning"}}) or 0 * count({on_hosts("up")})',
+    query=f'count(ALERTS{{{_FIRING}, severity="warning"}}) or 0 * count({on_hosts("up")})',
     description="Firing alerts that can wait until the morning.",
     high=1,
     critical=None,
@@ -112,7 +123,7 @@ WARNINGS = replace(
 
 WORST_BURN = Signal(
     name="Burn rate",
-    expr=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
+    query=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
     unit=units.NoUnit,
     description=(
         "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
@@ -127,13 +138,14 @@ WORST_BURN = Signal(
 BURN = replace(
     WORST_BURN,
     name="Max burn rate",
-    expr=on_hosts("host:slo_burn:ratio"),
+    query=lambda at: at("host:slo_burn:ratio"),
+    scope=Scope(ANY_HOSTS),
     legend="{{host}}",
 )
 
 HEADROOM = Signal(
     name="Headroom",
-    expr=f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
+    query=f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
     unit=units.NoUnit,
     description=(
         "Applications that still fit on the host in busy hours (in its first eight hours: now), before its CPU is used "
@@ -146,7 +158,7 @@ HEADROOM = Signal(
 
 OVERHEAD = replace(across_hosts(host.OVERHEAD_RATIO), name="Overhead")
 # As a record: the two that it is made of would be read for all hosts to find the highest.
-CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used", expr=on_hosts("host:cpu_used:ratio"))
+CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used", query=lambda at: at("host:cpu_used:ratio"))
 LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC MPKI")
 
 # Behind a store of several Prometheus each series says whose it is.
@@ -155,7 +167,7 @@ _EACH = f"count by ({_WHERE}) ({_SCORE})"
 
 HOSTS_CRITICAL = Signal(
     name="Critical",
-    expr=f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['critical']}) or 0 * {_EACH}",
+    query=f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['critical']}) or 0 * {_EACH}",
     unit=units.NoUnit,
     description="Hosts with a critical alert.",
     absent=_NO_HOSTS,
@@ -166,7 +178,7 @@ HOSTS_CRITICAL = Signal(
 HOSTS_WARNING = replace(
     HOSTS_CRITICAL,
     name="Warning",
-    expr=(
+    query=(
         f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['warning']} < {SEVERITY_POINTS['critical']}) or 0 * {_EACH}"
     ),
     description="Hosts whose severest alert is a warning.",
@@ -177,15 +189,15 @@ HOSTS_WARNING = replace(
 HOSTS_DOWN = replace(
     HOSTS_CRITICAL,
     name="Down",
-    expr=f"count by ({_WHERE}) (max by (host, {_WHERE}) ({on_hosts('up')}) == 0) or 0 * {_EACH}",
+    query=f"count by ({_WHERE}) (max by (host, {_WHERE}) ({on_hosts('up')}) == 0) or 0 * {_EACH}",
     description="Hosts of which no target answers.",
 )
 
-HOSTS_OF = replace(HOSTS_CRITICAL, name="Hosts", expr=_EACH, description="All its hosts.", critical=None)
+HOSTS_OF = replace(HOSTS_CRITICAL, name="Hosts", query=_EACH, description="All its hosts.", critical=None)
 
 ALERTS = replace(
     host.ALERTS,
-    expr=with_cause(host.active_for('host=~"$hosts"', "firing"), 'app:objective_cause:info{host=~"$hosts"}'),
+    query=with_cause(host.active_for('host=~"$hosts"', "firing"), 'app:objective_cause:info{host=~"$hosts"}'),
     description="Alerts that fire now, critical ones first. An alert's name leads to its runbook.",
     absent="No alert fires for these hosts.",
 )

@@ -12,7 +12,7 @@ _NO_OVERHEAD = "No overhead is known: bare Linux has none; elsewhere see this ho
 
 OVERHEAD_RATIO = Signal(
     name="Overhead ratio",
-    expr=on_host("host:overhead:ratio"),
+    query=lambda at: at("host:overhead:ratio"),
     unit=units.PercentUnit,
     description=(
         "CPU that the host itself used (Dom0 on Xen) divided by all CPU used on the machine, guests included. "
@@ -26,7 +26,7 @@ OVERHEAD_RATIO = Signal(
 
 OVERHEAD_CPU = Signal(
     name="Overhead (CPUs)",
-    expr=on_host("host:overhead_cpu:rate"),
+    query=on_host("host:overhead_cpu:rate"),
     unit=CPUS,
     description=(
         "CPU used by the host itself (Dom0 on Xen; on KVM all but what guests compute). 1 CPU is one processor busy "
@@ -39,7 +39,7 @@ OVERHEAD_CPU = Signal(
 
 CPU_CAPACITY = Signal(
     name="CPU capacity",
-    expr=on_host("host:cpu_capacity:cpus"),
+    query=on_host("host:cpu_capacity:cpus"),
     unit=CPUS,
     description="Processors of the machine, which all virtual servers and the host itself share.",
     legend="capacity",
@@ -49,7 +49,7 @@ CPU_CAPACITY = Signal(
 CPU_USED_RATIO = Signal(
     name="CPU utilisation",
     # Not the sum over virtual servers: a fleet has thousands.
-    expr=f"1 - {on_host('host:cpu_free:cpus')} / on (host, platform) {on_host('host:cpu_capacity:cpus')}",
+    query=lambda at: f"1 - {at('host:cpu_free:cpus')} / on (host, platform) {at('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
     description=(
         "CPU used by the host and all its guests, divided by the machine's capacity; what a hypervisor below it gave "
@@ -62,7 +62,7 @@ CPU_USED_RATIO = Signal(
 
 OVERHEAD_PER_REQUEST = Signal(
     name="Overhead per request",
-    expr=on_host("host:overhead_per_request:seconds"),
+    query=on_host("host:overhead_per_request:seconds"),
     unit=units.Seconds,
     description=(
         "CPU time of the host itself per request that the web tiers on it answer. It compares hosts, and days of "
@@ -73,7 +73,7 @@ OVERHEAD_PER_REQUEST = Signal(
 
 OVERHEAD_PER_BYTE = Signal(
     name="Overhead per GB",
-    expr=f"1e9 * {on_host('host:overhead_per_guest_byte:seconds')}",
+    query=f"1e9 * {on_host('host:overhead_per_guest_byte:seconds')}",
     unit="suffix:s",  # of CPU time: Grafana's own seconds become minutes and hours
     description=(
         "CPU time of the host itself per gigabyte that its guests receive and send: on Xen, all of it passes Dom0. Not "
@@ -85,7 +85,7 @@ OVERHEAD_PER_BYTE = Signal(
 
 WAITED_SHARE_EXPECTED = Signal(
     name="Expected CPU wait / demand",
-    expr=f"1 - {on_host('host:cpu_granted_expected:ratio')}",
+    query=f"1 - {on_host('host:cpu_granted_expected:ratio')}",
     unit=units.PercentUnit,
     description="Waiting that x virtual servers per CPU cause: each has 1/x of the CPU that it wants (Huber 2010).",
     absent="CPU wait is not known here: docs/vocabulary.md says which platforms have it.",
@@ -95,7 +95,7 @@ WAITED_SHARE_EXPECTED = Signal(
 
 REALLOCATIONS = Signal(
     name="Reallocations per minute",
-    expr=f"60 * {on_host('host:reallocations:rate')}",
+    query=f"60 * {on_host('host:reallocations:rate')}",
     unit=units.Short,
     description=(
         "Changes of guests' caps and weights, over five minutes. If the overhead rises and falls with them, they cost "
@@ -107,7 +107,7 @@ REALLOCATIONS = Signal(
 
 STEAL = Signal(
     name="Host CPU steal (hypervisor)",
-    expr=on_host("host:cpu_steal:rate"),
+    query=on_host("host:cpu_steal:rate"),
     unit=CPUS,
     description=(
         "Where this machine is a guest itself: CPU that a hypervisor below it gave to others. A tenth of its CPUs is "
@@ -129,7 +129,7 @@ def active_for(whose: str, state: str = "pending|firing") -> str:
 
 ALERTS = Signal(
     name="Active for",
-    expr=with_cause(active_for('host="$host"'), 'app:objective_cause:info{host="$host"}'),
+    query=with_cause(active_for('host="$host"'), 'app:objective_cause:info{host="$host"}'),
     unit=units.Seconds,
     description=(
         "Alerts on this host, its virtual servers and applications: firing ones, and pending ones, whose condition has "

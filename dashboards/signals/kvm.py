@@ -54,7 +54,7 @@ _EXITS = f"sum by ({_GUEST}) ({_rate('kvm_vcpu_exits_total', _VCPU)})"
 
 GUESTS = Signal(
     name="Guests on the host",
-    expr=latest("kvm_host_guests", "host"),
+    query=latest("kvm_host_guests", "host"),
     unit=units.NoUnit,
     description="Guests that run on the host.",
     absent=_NO_DATA,
@@ -63,7 +63,7 @@ GUESTS = Signal(
 
 OVERHEAD = Signal(
     name="Overhead",
-    expr=on_host("vserver:overhead_cpu:rate", role="guest", vserver="$vserver"),
+    query=on_host("vserver:overhead_cpu:rate", role="guest", vserver="$vserver"),
     unit=CPUS,
     description=(
         "CPU used for a guest beside what it computes: exits handled by KVM and QEMU on its vCPUs, polling, QEMU's "
@@ -77,14 +77,14 @@ OVERHEAD = Signal(
 OVERHEAD_OF_ALL = replace(
     OVERHEAD,
     name="Overhead of guests",
-    expr=f"sum({OVERHEAD.expr})",
+    query=f"sum({OVERHEAD.expr})",
     description=f"Of all chosen guests. {OVERHEAD.description}",
 )
 
 OVERHEAD_OF_NONE = replace(
     OVERHEAD,
     name="Host without guests",
-    expr=on_host("vserver:overhead_cpu:rate", role="host"),
+    query=on_host("vserver:overhead_cpu:rate", role="host"),
     description=(
         "CPU that the host uses for no guest in particular: its services, the kernel's threads, interrupts, bridges."
     ),
@@ -93,7 +93,7 @@ OVERHEAD_OF_NONE = replace(
 
 EXITS_OF_ALL = Signal(
     name="Exits",
-    expr=f"sum({on_host('vserver:exits:rate', vserver='$vserver')})",
+    query=f"sum({on_host('vserver:exits:rate', vserver='$vserver')})",
     unit=_PER_SECOND,
     description="Times that vCPUs of the chosen guests left the guest's code, for KVM or QEMU to do something.",
     absent=_NO_LIBVIRT,
@@ -102,14 +102,14 @@ EXITS_OF_ALL = Signal(
 
 EXITS = replace(
     EXITS_OF_ALL,
-    expr=on_host("vserver:exits:rate", vserver="$vserver"),
+    query=on_host("vserver:exits:rate", vserver="$vserver"),
     description="Times that a guest's vCPUs left its code, for KVM or QEMU to do something.",
     legend="{{vserver}}",
 )
 
 OVERHEAD_RATIO = Signal(
     name="Overhead / guest time",
-    expr=f"{_of_name(f'{_USED} - {_COMPUTED}')} / ({_of_name(_COMPUTED)} > 0.01)",
+    query=f"{_of_name(f'{_USED} - {_COMPUTED}')} / ({_of_name(_COMPUTED)} > 0.01)",
     unit=units.PercentUnit,
     description=(
         "CPU used for a guest beside what it computes, per CPU that it computes: 50 % is half a second more for each "
@@ -122,7 +122,7 @@ OVERHEAD_RATIO = Signal(
 
 GUEST_TIME = Signal(
     name="Guest time",
-    expr=_COMPUTED,
+    query=_COMPUTED,
     unit=CPUS,
     description="CPU time in which the guest's own code ran.",
     legend="guest time",
@@ -132,7 +132,7 @@ GUEST_TIME = Signal(
 
 VCPU_SYSTEM = Signal(
     name="In KVM",
-    expr=_VCPUS_SYSTEM,
+    query=_VCPUS_SYSTEM,
     unit=CPUS,
     description=(
         "CPU time of vCPU threads in the kernel: exits that KVM handles, and its polling. Where the kernel can't tell "
@@ -145,7 +145,7 @@ VCPU_SYSTEM = Signal(
 
 VCPU_USER = Signal(
     name="In QEMU",
-    expr=f"clamp_min({_VCPUS_RAN} - {_VCPUS_COMPUTED} - {_VCPUS_SYSTEM}, 0)",
+    query=f"clamp_min({_VCPUS_RAN} - {_VCPUS_COMPUTED} - {_VCPUS_SYSTEM}, 0)",
     unit=CPUS,
     description="CPU time of vCPU threads in QEMU: exits that it emulates a device for.",
     legend="vCPUs in QEMU",
@@ -155,7 +155,7 @@ VCPU_USER = Signal(
 
 THREADS = Signal(
     name="Other threads",
-    expr=_rate("kvm_guest_thread_cpu_seconds_total", f"{_GUEST}, role"),
+    query=_rate("kvm_guest_thread_cpu_seconds_total", f"{_GUEST}, role"),
     unit=CPUS,
     description="CPU time of the guest's other threads, by role.",
     legend="{{role}}",
@@ -166,7 +166,7 @@ THREADS = Signal(
 
 def _thread(role: str, name: str, what: str) -> Signal:
     return replace(
-        THREADS, name=name, expr=_rate("kvm_guest_thread_cpu_seconds_total", role=role), description=what, legend=name
+        THREADS, name=name, query=_rate("kvm_guest_thread_cpu_seconds_total", role=role), description=what, legend=name
     )
 
 
@@ -182,7 +182,7 @@ ROLES = [
 
 HALT_POLL = Signal(
     name="Polling",
-    expr=f"sum by ({_GUEST}) ({_rate('kvm_guest_halt_poll_seconds_total', f'{_GUEST}, result')})",
+    query=f"sum by ({_GUEST}) ({_rate('kvm_guest_halt_poll_seconds_total', f'{_GUEST}, result')})",
     unit=CPUS,
     description=(
         "CPU time in which KVM polled for an idle vCPU to wake up, a part of the vCPUs' time in KVM (halt_poll_ns)."
@@ -195,7 +195,7 @@ HALT_POLL = Signal(
 HALT_POLL_BY_RESULT = replace(
     HALT_POLL,
     name="Halt polling",
-    expr=_of_name(_rate("kvm_guest_halt_poll_seconds_total", f"{_GUEST}, result"), "result"),
+    query=_of_name(_rate("kvm_guest_halt_poll_seconds_total", f"{_GUEST}, result"), "result"),
     description=(
         "CPU time in which KVM polled for an idle vCPU to wake up, by whether it did in time. What failed is wasted: "
         "a lower halt_poll_ns (module kvm) saves it."
@@ -206,7 +206,7 @@ HALT_POLL_BY_RESULT = replace(
 POLL_FAILED = replace(
     HALT_POLL,
     name="Polled in vain",
-    expr=f"sum({_rate('kvm_guest_halt_poll_seconds_total', _GUEST, result='fail')})",
+    query=f"sum({_rate('kvm_guest_halt_poll_seconds_total', _GUEST, result='fail')})",
     description="CPU time in which KVM polled for idle vCPUs of the chosen guests that did not wake up in time.",
 )
 
@@ -214,14 +214,17 @@ POLL_FAILED = replace(
 COSTS = [GUEST_TIME, VCPU_SYSTEM, VCPU_USER, *ROLES]
 
 OF_EACH = [
-    replace(GUEST_TIME, expr=_of_guests_now(_COMPUTED)),
+    replace(GUEST_TIME, query=_of_guests_now(_COMPUTED)),
     replace(
         OVERHEAD,
-        expr=_of_guests_now(f"{_USED} - {_COMPUTED}"),
+        query=_of_guests_now(f"{_USED} - {_COMPUTED}"),
         description="CPU time used for the guest beside its guest time.",
     ),
-    *(replace(signal, expr=_of_guests_now(signal.expr)) for signal in (VCPU_SYSTEM, HALT_POLL, VCPU_USER, *ROLES[:-1])),
-    replace(EXITS, name="Exits", expr=_of_guests_now(_EXITS)),
+    *(
+        replace(signal, query=_of_guests_now(signal.expr))
+        for signal in (VCPU_SYSTEM, HALT_POLL, VCPU_USER, *ROLES[:-1])
+    ),
+    replace(EXITS, name="Exits", query=_of_guests_now(_EXITS)),
 ]
 
 # Guests
@@ -229,7 +232,7 @@ OF_EACH = [
 INFO = [
     Signal(
         name="vCPUs",
-        expr=described(
+        query=described(
             _value("kvm_guest_vcpus"),
             _GUEST,
             on_host("kvm_guest_info", **_CHOSEN),
@@ -242,7 +245,7 @@ INFO = [
     ),
     Signal(
         name="Up",
-        expr=f"time() - {_value('kvm_guest_start_time_seconds')}",
+        query=f"time() - {_value('kvm_guest_start_time_seconds')}",
         unit=units.Seconds,
         description="Time since the guest's process was started.",
         absent=_NO_DATA,
@@ -252,7 +255,7 @@ INFO = [
 
 STATE = Signal(
     name="Guests in it",
-    expr=f"count by (guest, state) ({_value('kvm_guest_state', 'guest, pid, state')} == 1)",
+    query=f"count by (guest, state) ({_value('kvm_guest_state', 'guest, pid, state')} == 1)",
     unit=units.NoUnit,
     description="The state of the guest as libvirt knows it.",
     absent=_NO_LIBVIRT,
@@ -261,7 +264,7 @@ STATE = Signal(
 
 NO_GUEST_TIME = Signal(
     name="Guests",
-    expr=f"count by (guest, reason) ({_value('kvm_guest_time_absent', 'guest, pid, reason')})",
+    query=f"count by (guest, reason) ({_value('kvm_guest_time_absent', 'guest, pid, reason')})",
     unit=units.NoUnit,
     description="Why guest time is not known: the guest is emulated (tcg), or this kernel can't tell it (kernel).",
     absent="Guest time is known of all chosen guests.",
@@ -270,7 +273,7 @@ NO_GUEST_TIME = Signal(
 
 RESIDENT = Signal(
     name="Resident",
-    expr=_value("kvm_guest_memory_resident_bytes"),
+    query=_value("kvm_guest_memory_resident_bytes"),
     unit=units.BytesIEC,
     description="Memory of the host that the guest's QEMU holds.",
     absent=_NO_DATA,
@@ -280,7 +283,7 @@ RESIDENT = Signal(
 BALLOON = replace(
     RESIDENT,
     name="Balloon",
-    expr=_value("kvm_guest_memory_balloon_bytes"),
+    query=_value("kvm_guest_memory_balloon_bytes"),
     description="Memory that the guest has now: what its balloon took is taken off.",
     absent=_NO_LIBVIRT,
 )
@@ -288,7 +291,7 @@ BALLOON = replace(
 GIVEN = replace(
     RESIDENT,
     name="Given",
-    expr=_value("kvm_guest_memory_limit_bytes"),
+    query=_value("kvm_guest_memory_limit_bytes"),
     description="Memory that QEMU was started to give the guest.",
 )
 
@@ -296,7 +299,7 @@ GIVEN = replace(
 
 VCPU_RAN = Signal(
     name="CPU used by vCPU",
-    expr=_of_name(_rate("kvm_vcpu_run_seconds_total", _VCPU), "vcpu"),
+    query=_of_name(_rate("kvm_vcpu_run_seconds_total", _VCPU), "vcpu"),
     unit=CPUS,
     description="CPU time of each vCPU's thread, exits included: 1 CPU is busy all the time.",
     legend="{{guest}} vCPU {{vcpu}}",
@@ -307,7 +310,7 @@ VCPU_RAN = Signal(
 VCPU_WAITED = replace(
     VCPU_RAN,
     name="CPU wait by vCPU",
-    expr=_of_name(_rate("kvm_vcpu_wait_seconds_total", _VCPU), "vcpu"),
+    query=_of_name(_rate("kvm_vcpu_wait_seconds_total", _VCPU), "vcpu"),
     unit=units.PercentUnit,
     description=(
         "Time per second that each vCPU could run and had no CPU: since others had it, or since its quota was used up."
@@ -319,7 +322,7 @@ VCPU_WAITED = replace(
 
 THROTTLED = Signal(
     name="Throttled",
-    expr=_of_name(_rate("kvm_guest_throttled_seconds_total", f"{_GUEST}, part"), "part"),
+    query=_of_name(_rate("kvm_guest_throttled_seconds_total", f"{_GUEST}, part"), "part"),
     unit=units.PercentUnit,
     description=(
         "Time per second that a quota throttled the guest (all), its vCPUs one by one (vcpu), QEMU's emulator or I/O "
@@ -333,7 +336,7 @@ THROTTLED = Signal(
 THROTTLED_PERIODS = replace(
     THROTTLED,
     name="Throttled periods",
-    expr=(
+    query=(
         f"{_of_name(_rate('kvm_guest_throttled_periods_total', f'{_GUEST}, part'), 'part')}"
         f" / ({_of_name(_rate('kvm_guest_periods_total', f'{_GUEST}, part'), 'part')} > 0)"
     ),
@@ -346,7 +349,7 @@ THROTTLED_PERIODS = replace(
 def _network(direction: str, what: str, name: str, description: str, unit: str = _PER_SECOND) -> Signal:
     return Signal(
         name=name,
-        expr=_of_name(_rate(f"kvm_guest_network_{direction}_{what}_total", _DEVICE), "device"),
+        query=_of_name(_rate(f"kvm_guest_network_{direction}_{what}_total", _DEVICE), "device"),
         unit=unit,
         description=description,
         legend="{{guest}} {{device}}",
@@ -370,7 +373,7 @@ ERRORS_SENT = _network("transmit", "errors", "Send errors", "Errors of the host'
 def _requests(kind: str, name: str) -> Signal:
     return Signal(
         name=name,
-        expr=_of_name(_rate(f"kvm_guest_block_{kind}_requests_total", _DEVICE), "device"),
+        query=_of_name(_rate(f"kvm_guest_block_{kind}_requests_total", _DEVICE), "device"),
         unit=_PER_SECOND,
         description=f"{name} of the guest's block devices per second.",
         legend="{{guest}} {{device}}",
@@ -384,7 +387,7 @@ def _duration(kind: str, name: str, what: str) -> Signal:
     spent = _of_name(_rate(f"kvm_guest_block_{kind}_seconds_total", _DEVICE), "device")
     return replace(
         requests,
-        expr=f"{spent} / ({requests.expr} > 0)",
+        query=f"{spent} / ({requests.expr} > 0)",
         unit=units.Seconds,
         description=f"Mean time that a {what} takes, as QEMU sees it.",
     )

@@ -13,7 +13,7 @@ _NO_DATA = "No exporter reports its CPU usage from this host: see Prometheus, St
 
 CPU = Signal(
     name="Monitoring CPU by job",
-    expr=_USAGE,
+    query=_USAGE,
     unit=units.PercentUnit,
     description=(
         "CPU used by exporters and the rest of the stack on this host, one band per scrape job; 100 % is one processor "
@@ -25,7 +25,7 @@ CPU = Signal(
 
 SHARE = Signal(
     name="Monitoring overhead",
-    expr=f"sum by (host) ({_USAGE}) / on (host) {on_host('host:cpu_capacity:cpus')}",
+    query=f"sum by (host) ({_USAGE}) / on (host) {on_host('host:cpu_capacity:cpus')}",
     unit=units.PercentUnit,
     description="CPU used by exporters and the rest of the stack on this host, divided by the machine's capacity.",
     absent=_NO_DATA,

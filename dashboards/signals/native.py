@@ -1,20 +1,22 @@
 """An exporter's own series, which no rule has reduced: to one for each set of labels, as a host may be scraped twice.
 
-These are of the chosen host, for the pages that show a platform in its own words (Xen, OpenVZ).
+These are of the chosen host, or of another scope, for the pages that show a platform in its own words (Xen, OpenVZ).
 """
 
 from __future__ import annotations
 
-from dashboards.signals import on_host
+from dashboards.signals import Scope, on_host
+
+_HOST = Scope()
 
 
-def latest(metric: str, by: str, **labels: str) -> str:
+def latest(metric: str, by: str, at: Scope = _HOST, /, **labels: str) -> str:
     """The value of each.
 
     >>> latest("xen_domain_vcpus", "domid, domain", domain="$vserver")
     'max by (domid, domain) (xen_domain_vcpus{platform="$host_platform", host="$host", domain=~"$vserver"})'
     """
-    return f"max by ({by}) ({on_host(metric, **labels)})"
+    return f"max by ({by}) ({at(metric, **labels)})"
 
 
 def rate(counter: str, by: str, **labels: str) -> str:
@@ -22,9 +24,9 @@ def rate(counter: str, by: str, **labels: str) -> str:
     return f"avg by ({by}) (rate({on_host(counter, **labels)}[$__rate_interval]))"
 
 
-def growth(counter: str, by: str, **labels: str) -> str:
+def growth(counter: str, by: str, at: Scope = _HOST, /, **labels: str) -> str:
     """By how much the counter of each grew in the time that is shown."""
-    return f"avg by ({by}) (increase({on_host(counter, **labels)}[$__range]))"
+    return f"avg by ({by}) (increase({at(counter, **labels)}[$__range]))"
 
 
 def there_now(expr: str, by: str, metric: str, **labels: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_host
+from dashboards.signals import CPUS, Scope, Signal, on_host
 
 ROWS, COLUMNS = 8, 7  # of the matrix, as many as are seen at once on a laptop, headers of three lines included
 
@@ -56,7 +56,7 @@ def _as_column(expr: str, name: str) -> str:
 
 MATRIX = Signal(
     name="Who waits for whom on the host",
-    expr=(
+    query=(
         f"sort_desc((({_CELLS} or {_as_column(_UNNAMED, REST)} or {_as_column(_ALL, TOTAL)})"
         f" and on (vserver) {_VICTIMS}) >= {_LEAST})"
     ),
@@ -72,11 +72,15 @@ MATRIX = Signal(
     decimals=2,
 )
 
-_CHOSEN = on_host("vserver:cpu_wait_caused:rate", vserver="$vserver")
+
+def _of_chosen(at: Scope, *, reason: str) -> str:
+    """Waiting of the chosen virtual servers, with another matcher."""
+    return f"{at('vserver:cpu_wait_caused:rate', vserver='$vserver')[:-1]}, {reason}}}"
+
 
 BY_REASON = Signal(
     name="Waiting by reason",
-    expr=f"sum by (reason) ({_CHOSEN})",
+    query=lambda at: f"sum by (reason) ({at('vserver:cpu_wait_caused:rate', vserver='$vserver')})",
     unit=CPUS,
     description=(
         "What the chosen virtual servers waited for: neighbours, self (own threads), cap, host (its services and "
@@ -90,9 +94,9 @@ BY_REASON = Signal(
 WHO = Signal(
     name="Who ran meanwhile",
     # Added up before they are renamed: of a thousand pairs, renaming each at each moment takes most of the time.
-    expr=(
-        f"""sum by (by) ({_CHOSEN[:-1]}, reason!="self"}})"""
-        f' or label_replace(sum({_CHOSEN[:-1]}, reason="self"}}), "by", "{OWN_THREADS}", "", "")'
+    query=lambda at: (
+        f"""sum by (by) ({_of_chosen(at, reason='reason!="self"')})"""
+        f""" or label_replace(sum({_of_chosen(at, reason='reason="self"')}), "by", "{OWN_THREADS}", "", "")"""
     ),
     unit=CPUS,
     description=(
@@ -106,7 +110,7 @@ WHO = Signal(
 APP_BY_REASON = replace(
     BY_REASON,
     name="Waiting by reason (neighbour)",
-    expr=f"sum by (reason) ({on_host('app:cpu_wait_caused:rate', app='$app')})",
+    query=f"sum by (reason) ({on_host('app:cpu_wait_caused:rate', app='$app')})",
     description=(
         "What the chosen applications waited for. Evidence for neighbour where it is measured: waiting for neighbours "
         f"half as long as it computes; for hypervisor: the same of host. {_ESTIMATED}"
@@ -117,7 +121,7 @@ APP_BY_REASON = replace(
 APP_FOR = replace(
     BY_REASON,
     name="Waiting for each neighbour (neighbour)",
-    expr=f"sum by (by) ({on_host('app:cpu_wait_caused:rate', app='$app', reason='neighbour')})",
+    query=f"sum by (by) ({on_host('app:cpu_wait_caused:rate', app='$app', reason='neighbour')})",
     description=(
         "Waiting of the chosen applications while each neighbour ran. Named is who has a third of it or more, if those "
         f"together have half: of many small ones nobody is named. {_ESTIMATED}"
@@ -126,12 +130,18 @@ APP_FOR = replace(
     absent=_NO_TIERS,
 )
 
-_SHARE = on_host("app:neighbour:ratio", app="$app")
-_OF_NAMED = f"and on (host, platform, app, by) {_SHARE}"
+
+def _share(at: Scope) -> str:
+    return at("app:neighbour:ratio", app="$app")
+
+
+def _of_named(at: Scope) -> str:
+    return f"and on (host, platform, app, by) {_share(at)}"
+
 
 GIVES_BACK = Signal(
     name="Would give back at most",
-    expr=f"{on_host('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_OF_NAMED}",
+    query=lambda at: f"{at('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_of_named(at)}",
     unit=CPUS,
     description=(
         "Moving or capping the neighbour would give the application back at most so many CPUs of waiting: what it "
@@ -143,7 +153,7 @@ GIVES_BACK = Signal(
 
 SHARE = Signal(
     name="Share",
-    expr=_SHARE,
+    query=_share,
     unit=units.PercentUnit,
     description="Of the application's waiting for its neighbours the part during which this one ran.",
     absent=_NOBODY_NAMED,
@@ -152,7 +162,7 @@ SHARE = Signal(
 
 SINCE = Signal(
     name="Named since",
-    expr=f"1000 * ({on_host('app:neighbour_since:seconds', app='$app')} {_OF_NAMED})",
+    query=lambda at: f"1000 * ({at('app:neighbour_since:seconds', app='$app')} {_of_named(at)})",
     unit=units.DateTimeFromNow,
     description="Since when it has been named without a break.",
     absent=_NOBODY_NAMED,
@@ -160,7 +170,7 @@ SINCE = Signal(
 
 PREDICTED = Signal(
     name="Predicted, at most",
-    expr=f"last_over_time({on_host('app:neighbour_predicted:rate', app='$app')}[$__range])",
+    query=lambda at: f"last_over_time({at('app:neighbour_predicted:rate', app='$app')}[$__range])",
     unit=CPUS,
     description="What the application waited for while this neighbour ran, before that was capped, moved or stopped.",
     absent=_NOTHING_MOVED,
@@ -169,7 +179,7 @@ PREDICTED = Signal(
 
 REGAINED = Signal(
     name="Measured",
-    expr=f"last_over_time({on_host('app:neighbour_regained:rate', app='$app')}[$__range])",
+    query=lambda at: f"last_over_time({at('app:neighbour_regained:rate', app='$app')}[$__range])",
     unit=CPUS,
     description="By how much all waiting of the application has fallen since; below 0, it waits more than before.",
     absent=_NOTHING_MOVED,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_host, swapped
+from dashboards.signals import CPUS, ONE_HOST, Scope, Signal, on_host
 from dashboards.signals.native import described, growth, latest, rate, there_now
 
 _CTID = "ctid"
@@ -26,7 +26,7 @@ _NO_QUOTA = "No container has a disk quota in /proc/vz/vzquota; Virtuozzo 7 limi
 
 LONGEST_WAIT = Signal(
     name="Longest wait for a CPU",
-    expr=latest("openvz_container_scheduling_latency_max_seconds", _CTID, **_CHOSEN),
+    query=latest("openvz_container_scheduling_latency_max_seconds", _CTID, **_CHOSEN),
     unit=units.Seconds,
     description="Longest recent wait of one of the container's processes for a CPU.",
     legend="{{ctid}}",
@@ -35,11 +35,11 @@ LONGEST_WAIT = Signal(
     decimals=1,
 )
 
-LONGEST_OF_ALL = replace(LONGEST_WAIT, name="Max wait for a CPU", expr=f"max({LONGEST_WAIT.expr})")
+LONGEST_OF_ALL = replace(LONGEST_WAIT, name="Max wait for a CPU", query=f"max({LONGEST_WAIT.expr})")
 
 FAILURES = Signal(
     name="Beancounter failures",
-    expr=f"sum({growth('openvz_beancounter_failures_total', 'ctid, resource', **_CHOSEN)})",
+    query=f"sum({growth('openvz_beancounter_failures_total', 'ctid, resource', **_CHOSEN)})",
     unit=units.NoUnit,
     description=(
         "Requests for a resource that the kernel refused to containers in the time shown: programs saw errors or "
@@ -51,7 +51,7 @@ FAILURES = Signal(
 
 PROCESSES = Signal(
     name="Processes",
-    expr=latest("openvz_container_processes", _CTID, **_CHOSEN),
+    query=latest("openvz_container_processes", _CTID, **_CHOSEN),
     unit=units.NoUnit,
     description="Processes of the container.",
     absent="This kernel has no /proc/vz/veinfo.",
@@ -59,11 +59,11 @@ PROCESSES = Signal(
     decimals=0,
 )
 
-ALL_PROCESSES = replace(PROCESSES, expr=f"sum({PROCESSES.expr})", description="Processes of all containers chosen.")
+ALL_PROCESSES = replace(PROCESSES, query=f"sum({PROCESSES.expr})", description="Processes of all containers chosen.")
 
 DIRTY = Signal(
     name="Dirty memory",
-    expr=latest("openvz_container_io_dirty_bytes", _CTID, **_CHOSEN),
+    query=latest("openvz_container_io_dirty_bytes", _CTID, **_CHOSEN),
     unit=units.BytesIEC,
     description="Bytes changed in memory by the container and not yet written to disk.",
     legend="{{ctid}}",
@@ -71,16 +71,16 @@ DIRTY = Signal(
     gap="no ioacct",
 )
 
-ALL_DIRTY = replace(DIRTY, expr=f"sum({DIRTY.expr})", decimals=1)
+ALL_DIRTY = replace(DIRTY, query=f"sum({DIRTY.expr})", decimals=1)
 
 CONTAINERS = [
     replace(
         PROCESSES,
-        expr=described(PROCESSES.expr, _CTID, on_host("openvz_container_info", **_CHOSEN), "name, hostname, template"),
+        query=described(PROCESSES.expr, _CTID, on_host("openvz_container_info", **_CHOSEN), "name, hostname, template"),
     ),
     Signal(
         name="Idle",
-        expr=there_now(
+        query=there_now(
             rate("openvz_container_cpu_idle_seconds_total", _CTID, **_CHOSEN),
             _CTID,
             "openvz_container_uptime_seconds",
@@ -93,7 +93,7 @@ CONTAINERS = [
     ),
     Signal(
         name="Addresses",
-        expr=latest("openvz_container_addresses", _CTID, **_CHOSEN),
+        query=latest("openvz_container_addresses", _CTID, **_CHOSEN),
         unit=units.NoUnit,
         description="IP addresses of the container.",
         absent=_NO_DATA,
@@ -102,7 +102,7 @@ CONTAINERS = [
     replace(LONGEST_WAIT, name="Max wait"),
     Signal(
         name="Uptime",
-        expr=latest("openvz_container_uptime_seconds", _CTID, **_CHOSEN),
+        query=latest("openvz_container_uptime_seconds", _CTID, **_CHOSEN),
         unit=units.Seconds,
         description="Time since the container was started.",
         absent=_NO_DATA,
@@ -112,7 +112,7 @@ CONTAINERS = [
 
 CPU_BY_MODE = Signal(
     name="CPU used by mode",
-    expr=rate("openvz_container_cpu_seconds_total", "ctid, mode", **_CHOSEN),
+    query=rate("openvz_container_cpu_seconds_total", "ctid, mode", **_CHOSEN),
     unit=CPUS,
     description="CPU used by each container in user mode, there by niced processes, and in the kernel (system).",
     legend="{{ctid}} {{mode}}",
@@ -124,15 +124,14 @@ CPU_BY_MODE = Signal(
 _RESOURCE = "resource"
 
 
-def _of_one(expr: str) -> str:
-    """The same of the one container that is chosen for this: its name is no regular expression."""
-    return swapped(expr, 'ctid=~"$vserver"', 'ctid="$ctid"')
+_ONE = Scope(f'{ONE_HOST}, ctid="$ctid"')
+"""The one container that is chosen for this: its name is no regular expression."""
 
 
 def _of_resource(name: str, metric: str, unit: str, description: str) -> Signal:
     return Signal(
         name=name,
-        expr=_of_one(latest(metric, _RESOURCE, **_CHOSEN)),
+        query=latest(metric, _RESOURCE, _ONE),
         unit=unit,
         description=description,
         absent=_NO_COUNTERS,
@@ -142,11 +141,11 @@ def _of_resource(name: str, metric: str, unit: str, description: str) -> Signal:
 def _beancounters(held: str, maxheld: str, barrier: str, limit: str, unit: str) -> list[Signal]:
     """Failures and values of the resources that have these metrics, in one unit."""
     held_now = _of_resource("Held", held, unit, "What the container holds now.")
-    failed = _of_one(growth("openvz_beancounter_failures_total", _RESOURCE, **_CHOSEN))
+    failed = growth("openvz_beancounter_failures_total", _RESOURCE, _ONE)
     return [
         Signal(
             name="Failed",
-            expr=f"{failed} and on ({_RESOURCE}) {held_now.expr}",
+            query=f"{failed} and on ({_RESOURCE}) {held_now.expr}",
             unit=units.NoUnit,
             description="Requests for the resource that the kernel refused in the time shown.",
             absent=_NO_COUNTERS,
@@ -181,7 +180,7 @@ def _io(name: str, counter: str, unit: str, description: str, series: str = "") 
     """`series`: what of the container the counter has, in the legend of a graph of several."""
     return Signal(
         name=name,
-        expr=rate(counter, _CTID, **_CHOSEN),
+        query=rate(counter, _CTID, **_CHOSEN),
         unit=unit,
         description=description,
         legend=f"{{{{ctid}}}} {series}".rstrip(),
@@ -239,7 +238,7 @@ SYNCS = [
 def _active(name: str, gauge: str, series: str) -> Signal:
     return Signal(
         name=name,
-        expr=latest(gauge, _CTID, **_CHOSEN),
+        query=latest(gauge, _CTID, **_CHOSEN),
         unit=units.NoUnit,
         description="Calls of fsync(), sync() and sync_file_range() that wait for the disk now.",
         legend=f"{{{{ctid}}}} {series}",
@@ -258,7 +257,7 @@ WRITE_BACK = [
     Signal(
         name="Memory dirtied",
         # A gauge: newer kernels step back a little.
-        expr=f"clamp_min(avg by ({_CTID}) (deriv({_DIRTIED}[$__rate_interval])), 0)",
+        query=f"clamp_min(avg by ({_CTID}) (deriv({_DIRTIED}[$__rate_interval])), 0)",
         unit=units.BytesPerSecondSI,
         description=(
             "Bytes changed in memory that are to be written (dirtied), that never had to be, as their file was cut or "
@@ -305,7 +304,7 @@ FUSE_BYTES = replace(
 
 UNKNOWN = Signal(
     name="Value",
-    expr=latest("openvz_container_io_unknown", "ctid, field", **_CHOSEN),
+    query=latest("openvz_container_io_unknown", "ctid, field", **_CHOSEN),
     unit=units.NoUnit,
     description="As the kernel prints it, in a unit that is not known.",
     absent="Every value of ioacct is known to vestat-exporter.",
@@ -315,7 +314,7 @@ UNKNOWN = Signal(
 
 SCHEDULINGS = Signal(
     name="Schedulings",
-    expr=rate("openvz_container_schedulings_total", _CTID, **_CHOSEN),
+    query=rate("openvz_container_schedulings_total", _CTID, **_CHOSEN),
     unit=_PER_SECOND,
     description="Times that one of the container's processes was given a CPU.",
     legend="{{ctid}}",
@@ -326,7 +325,7 @@ _TYPE = "type"
 
 HOST_WAIT = Signal(
     name="Time waited (host)",
-    expr=rate("openvz_host_latency_seconds_total", _TYPE),
+    query=rate("openvz_host_latency_seconds_total", _TYPE),
     unit="suffix:s/s",
     description=(
         "Seconds per second that processes of the whole host waited for a CPU (scheduling), for memory (aloc*), and "
@@ -339,7 +338,7 @@ HOST_WAIT = Signal(
 HOST_WAITS = replace(
     HOST_WAIT,
     name="Waits (host)",
-    expr=rate("openvz_host_latency_calls_total", _TYPE),
+    query=rate("openvz_host_latency_calls_total", _TYPE),
     unit=_PER_SECOND,
     description="Waits per second of the whole host's processes, by what for.",
 )
@@ -347,7 +346,7 @@ HOST_WAITS = replace(
 HOST_LONGEST = replace(
     HOST_WAIT,
     name="Longest wait (host)",
-    expr=latest("openvz_host_latency_max_seconds", _TYPE),
+    query=latest("openvz_host_latency_max_seconds", _TYPE),
     unit=units.Seconds,
     description="Longest recent wait of a process of the whole host, by what for.",
 )
@@ -358,7 +357,7 @@ HOST_LONGEST = replace(
 def _quota(name: str, metric: str, unit: str, description: str) -> Signal:
     return Signal(
         name=name,
-        expr=latest(metric, _CTID, **_CHOSEN),
+        query=latest(metric, _CTID, **_CHOSEN),
         unit=unit,
         description=description,
         absent=_NO_QUOTA,
@@ -386,14 +385,14 @@ _LIMIT = "ctid, limit"
 GRACE = [
     Signal(
         name="Grace period",
-        expr=latest("openvz_quota_grace_period_seconds", _LIMIT, **_CHOSEN),
+        query=latest("openvz_quota_grace_period_seconds", _LIMIT, **_CHOSEN),
         unit=units.Seconds,
         description="Time for which the container may exceed the soft limit.",
         absent=_NO_QUOTA,
     ),
     Signal(
         name="Ends in",
-        expr=f"{latest('openvz_quota_grace_end_timestamp_seconds', _LIMIT, **_CHOSEN)} - time()",
+        query=f"{latest('openvz_quota_grace_end_timestamp_seconds', _LIMIT, **_CHOSEN)} - time()",
         unit=units.Seconds,
         description="Time until the container is held to the soft limit that it exceeds; below 0 it is.",
         absent=_NO_QUOTA,
@@ -410,7 +409,7 @@ def _of_file(info: str, file: str, labels: str) -> str:
 
 FILES = Signal(
     name="Read",
-    expr=" or ".join(
+    query=" or ".join(
         [
             _of_file("openvz_host_info", "/proc/vz/version", "version"),
             _of_file("openvz_vestat_info", "/proc/vz/vestat", "version"),

@@ -21,7 +21,7 @@ def _demo_hosts(chosen: str, within: str = "") -> Signal:
     recordings = of_exporters("source_info", f'{chosen}, detail=~"replay:.+"')
     return Signal(
         name="Data",
-        expr=f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",
+        query=f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",
         unit=units.NoUnit,
         description=(
             "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Replayed: an exporter "

@@ -74,7 +74,7 @@ _SAME_BESIDE = 'The same of the host, event and time that are chosen under "Comp
 
 SHARE = Signal(
     name="Share",
-    expr=_most(PLACE, _CHOSEN, ""),
+    query=_most(PLACE, _CHOSEN, ""),
     unit=units.PercentUnit,
     description=(
         "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. "
@@ -86,7 +86,7 @@ SHARE = Signal(
 
 OTHER_SHARE = Signal(
     name="Share",
-    expr=_most(PLACE, _BESIDE, _EARLIER),
+    query=_most(PLACE, _BESIDE, _EARLIER),
     unit=units.PercentUnit,
     description=_SAME_BESIDE,
     absent=_NONE_BESIDE,
@@ -95,7 +95,7 @@ OTHER_SHARE = Signal(
 
 IMAGE_SHARE = Signal(
     name="Share",
-    expr=_most(IMAGE, _CHOSEN, ""),
+    query=_most(IMAGE, _CHOSEN, ""),
     unit=units.PercentUnit,
     description="Share of each program, library or kernel in all samples of the event in the same domain.",
     absent=_NONE,
@@ -104,7 +104,7 @@ IMAGE_SHARE = Signal(
 
 OTHER_IMAGE_SHARE = Signal(
     name="Share",
-    expr=_most(IMAGE, _BESIDE, _EARLIER),
+    query=_most(IMAGE, _BESIDE, _EARLIER),
     unit=units.PercentUnit,
     description=_SAME_BESIDE,
     absent=_NONE_BESIDE,
@@ -113,7 +113,7 @@ OTHER_IMAGE_SHARE = Signal(
 
 TOP = Signal(
     name="Share over time",
-    expr=_most_over_time(_CHOSEN, ""),
+    query=_most_over_time(_CHOSEN, ""),
     unit=units.PercentUnit,
     description=(
         f"The {_LINES} symbols with most samples of the event in the time shown, and the share of each in all of the "
@@ -125,7 +125,7 @@ TOP = Signal(
 
 OTHER_TOP = Signal(
     name="Share over time",
-    expr=_most_over_time(_BESIDE, _EARLIER),
+    query=_most_over_time(_BESIDE, _EARLIER),
     unit=units.PercentUnit,
     description=f"{_SAME_BESIDE} An earlier time is shifted to now.",
     legend=_LEGEND,
@@ -137,7 +137,7 @@ _NOT_LIVE = "Not sampled now: no perf-exporter profiles here, or the profile was
 
 SAMPLED = Signal(
     name="Sampled now",
-    expr=f"max by (vserver, event, pace, scope) (perf_profile_info{{{_OF_HOST}}})",
+    query=f"max by (vserver, event, pace, scope) (perf_profile_info{{{_OF_HOST}}})",
     unit=units.BoolYesNo,
     description="How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
     absent=_NOT_LIVE,
@@ -152,7 +152,7 @@ def _by_guest(counter: str) -> str:
 
 SAMPLED_CPUS = Signal(
     name="Time sampled on $host",
-    expr=_by_guest("perf_profile_seconds_total"),
+    query=_by_guest("perf_profile_seconds_total"),
     unit=units.PercentUnit,
     description="Share of the time in which the CPUs were sampled; a round takes a part of each minute.",
     legend="{{vserver}}",
@@ -161,7 +161,7 @@ SAMPLED_CPUS = Signal(
 
 LOST = Signal(
     name="Lost samples on $host",
-    expr=_by_guest("perf_profile_lost_samples_total"),
+    query=_by_guest("perf_profile_lost_samples_total"),
     unit="suffix:/s",
     description="Samples that perf came too late to keep: lower the frequency if there are many.",
     legend="{{vserver}}",

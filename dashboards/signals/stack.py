@@ -20,7 +20,7 @@ _UNPARSED = on_hosts("app_log_lines_unparsed_total")
 
 TARGETS_DOWN = Signal(
     name="Targets down",
-    expr=f"count({on_hosts('up')} == 0) or 0 * count({on_hosts('up')})",
+    query=f"count({on_hosts('up')} == 0) or 0 * count({on_hosts('up')})",
     unit=units.NoUnit,
     description="Exporters, sensors and parts of the stack that don't answer. The table Targets names them.",
     absent=_NO_TARGETS,
@@ -30,7 +30,7 @@ TARGETS_DOWN = Signal(
 
 SOURCES_FAILING = Signal(
     name="Sources failing",
-    expr=f"count({_SOURCE_UP} == 0) or 0 * count({on_hosts('up')})",
+    query=f"count({_SOURCE_UP} == 0) or 0 * count({on_hosts('up')})",
     unit=units.NoUnit,
     description=(
         "Sources that an exporter cannot read or parse: their values are missing. Some exporters fall back to another "
@@ -43,7 +43,7 @@ SOURCES_FAILING = Signal(
 
 SAMPLES = Signal(
     name="Samples ingested",
-    expr=f"sum(rate(prometheus_tsdb_head_samples_appended_total{{{_OWN}}}[$__rate_interval]))",
+    query=f"sum(rate(prometheus_tsdb_head_samples_appended_total{{{_OWN}}}[$__rate_interval]))",
     unit="suffix:/s",
     description="Samples per second that Prometheus stores, of exporters and of its own rules.",
     absent=_NOT_ITSELF,
@@ -52,7 +52,7 @@ SAMPLES = Signal(
 
 SERIES = Signal(
     name="Active series",
-    expr=f"sum(prometheus_tsdb_head_series{{{_OWN}}})",
+    query=f"sum(prometheus_tsdb_head_series{{{_OWN}}})",
     unit=units.Short,
     description="Series in Prometheus' head block, those of the last hours. Its memory grows with them.",
     legend="series",
@@ -65,7 +65,7 @@ _INTERVAL = f"max by (rule_group) (prometheus_rule_group_interval_seconds{{{_OWN
 
 SLOWEST_RULES = Signal(
     name="Max rule duration",
-    expr=f"max({_DURATION} / {_INTERVAL})",
+    query=f"max({_DURATION} / {_INTERVAL})",
     unit=units.PercentUnit,
     description=(
         "Duration of the slowest rule group, divided by its evaluation interval. At 100 % evaluations are skipped, and "
@@ -83,14 +83,14 @@ _NO_PARTS = "Parts are watched where `make up` runs the stack."
 PARTS = (
     Signal(
         name="Answers",
-        expr=f'min by ({_PART}) (stack_part_up{{job="stack"}})',
+        query=f'min by ({_PART}) (stack_part_up{{job="stack"}})',
         unit=units.BoolYesNo,
         description="Whether this part of the stack answers.",
         absent=_NO_PARTS,
     ),
     Signal(
         name="Failures",
-        expr=f'sum by ({_PART}) (increase(stack_part_failures_total{{job="stack"}}[$__range]))',
+        query=f'sum by ({_PART}) (increase(stack_part_failures_total{{job="stack"}}[$__range]))',
         unit=units.NoUnit,
         description="Times in the time shown that it was started again, as it had ended, was stopped or hung.",
         absent=_NO_PARTS,
@@ -103,7 +103,7 @@ RULES = replace(
     SLOWEST_RULES,
     name="Rule duration / interval",
     # Prometheus calls a group PATH;GROUP.
-    expr=(
+    query=(
         "label_replace(label_replace("
         f"{_DURATION} / {_INTERVAL} and topk(8, max by (rule_group) (avg_over_time("
         f"prometheus_rule_group_last_duration_seconds{{{_OWN}}}[$__range] @ end()))), "
@@ -115,7 +115,7 @@ RULES = replace(
 
 RULE_FAILURES = Signal(
     name="Rule failures",
-    expr=f"sum(increase(prometheus_rule_evaluation_failures_total{{{_OWN}}}[$__range]))",
+    query=f"sum(increase(prometheus_rule_evaluation_failures_total{{{_OWN}}}[$__range]))",
     unit=units.NoUnit,
     description=(
         "Rule evaluations that failed in the time shown: a sample is missing for each. Prometheus' log and its page "
@@ -128,7 +128,7 @@ RULE_FAILURES = Signal(
 
 MEMORY = Signal(
     name="Prometheus memory",
-    expr=f"sum(process_resident_memory_bytes{{{_OWN}}})",
+    query=f"sum(process_resident_memory_bytes{{{_OWN}}})",
     unit=units.BytesIEC,
     description="Resident memory of Prometheus.",
     absent=_NOT_ITSELF,
@@ -137,7 +137,7 @@ MEMORY = Signal(
 
 DISK = Signal(
     name="on disk",
-    expr=f'sum({{__name__=~"prometheus_tsdb_(storage_blocks|(wal|head_chunks)_storage_size)_bytes", {_OWN}}})',
+    query=f'sum({{__name__=~"prometheus_tsdb_(storage_blocks|(wal|head_chunks)_storage_size)_bytes", {_OWN}}})',
     unit=units.BytesIEC,
     description=(
         "Size of Prometheus' blocks, and of its write-ahead log where it is known. It grows until the retention of 30 "
@@ -148,11 +148,11 @@ DISK = Signal(
     decimals=1,
 )
 
-CPU = highest(replace(monitor.CPU, expr=on_hosts("monitor:cpu_usage:rate"), legend="{{host}}: {{job}}"))
+CPU = highest(replace(monitor.CPU, query=on_hosts("monitor:cpu_usage:rate"), legend="{{host}}: {{job}}"))
 
 SCRAPE_SECONDS = Signal(
     name="Scrape duration",
-    expr=f"max by (host, job) ({on_hosts('scrape_duration_seconds')})",
+    query=f"max by (host, job) ({on_hosts('scrape_duration_seconds')})",
     unit=units.Seconds,
     description="Scrape duration of the slowest target of each job. The timeout is 4 s.",
     legend="{{host}}: {{job}}",
@@ -162,7 +162,7 @@ SCRAPE_SECONDS = Signal(
 
 DOWN = Signal(
     name="Down",
-    expr=f"1 - max by (host, job, instance) ({on_hosts('up')})",
+    query=f"1 - max by (host, job, instance) ({on_hosts('up')})",
     unit=units.BoolYesNo,
     description="Whether the last scrape failed.",
     absent=_NO_TARGETS,
@@ -172,12 +172,12 @@ DOWN = Signal(
 TARGET_SECONDS = replace(
     SCRAPE_SECONDS,
     name="Duration",
-    expr=f"max by (host, job, instance) ({on_hosts('scrape_duration_seconds')})",
+    query=f"max by (host, job, instance) ({on_hosts('scrape_duration_seconds')})",
 )
 
 TARGET_SAMPLES = Signal(
     name="Samples",
-    expr=f"max by (host, job, instance) ({on_hosts('scrape_samples_scraped')})",
+    query=f"max by (host, job, instance) ({on_hosts('scrape_samples_scraped')})",
     unit=units.Short,
     description="Samples per scrape.",
     absent=_NO_TARGETS,
@@ -186,7 +186,7 @@ TARGET_SAMPLES = Signal(
 
 SOURCE_ERRORS = Signal(
     name="Failures",
-    expr=(
+    query=(
         f"sum by (host, job, source, reason) (increase({_SOURCE_ERRORS}[$__range])) > 0"
         " or sum by (host, job, source, reason) (label_replace(label_replace("
         f'increase({_UNPARSED}[$__range]), "source", "access log of $1", "app", "(.*)"), "reason", "unparsed", "", ""))'

@@ -10,7 +10,7 @@ _NO_DATA = "No virtual server is known yet: a minute after the start, see Promet
 
 HOST_CPU = Signal(
     name="CPU used by the host itself",
-    expr=on_host("vserver:cpu_usage:rate", role="host"),
+    query=on_host("vserver:cpu_usage:rate", role="host"),
     unit=CPUS,
     description=(
         "CPU used by the host's own share: Dom0 on Xen, on KVM all but what guests compute, the whole machine on bare "
@@ -22,7 +22,7 @@ HOST_CPU = Signal(
 
 GUEST_CPU = Signal(
     name="CPU used by guests",
-    expr=on_host("vserver:cpu_usage:rate", role="guest"),
+    query=on_host("vserver:cpu_usage:rate", role="guest"),
     unit=CPUS,
     description="CPU used by each guest.",
     legend="{{vserver}}",
@@ -31,7 +31,7 @@ GUEST_CPU = Signal(
 
 ENDED_CPU = Signal(
     name="CPU used by guests that have ended",
-    expr=f"sum by (host, platform) ({on_host('vserver:ended_cpu_usage:rate')})",
+    query=f"sum by (host, platform) ({on_host('vserver:ended_cpu_usage:rate')})",
     unit=CPUS,
     description="CPU used within the last minute by guests that have ended since.",
     legend="ended",
@@ -40,7 +40,7 @@ ENDED_CPU = Signal(
 
 CPU = Signal(
     name="CPU used",
-    expr=on_host("vserver:cpu_usage:rate", vserver="$vserver"),
+    query=lambda at: at("vserver:cpu_usage:rate", vserver="$vserver"),
     unit=CPUS,
     description="CPU used by a virtual server. 1 CPU is one processor busy all the time.",
     legend="{{vserver}}",
@@ -50,8 +50,10 @@ CPU = Signal(
 
 CPU_SHARE = Signal(
     name="Utilisation",
-    expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
-    f" / on (host, platform) group_left () {on_host('host:cpu_capacity:cpus')}",
+    query=lambda at: (
+        f"{at('vserver:cpu_usage:rate', vserver='$vserver')}"
+        f" / on (host, platform) group_left () {at('host:cpu_capacity:cpus')}"
+    ),
     unit=units.PercentUnit,
     description="CPU used by a virtual server, divided by the machine's capacity.",
     legend="{{vserver}}",
@@ -61,7 +63,7 @@ CPU_SHARE = Signal(
 
 MEMORY = Signal(
     name="Memory",
-    expr=on_host("vserver:memory:bytes", vserver="$vserver"),
+    query=lambda at: at("vserver:memory:bytes", vserver="$vserver"),
     unit=units.BytesIEC,
     description="Memory that a virtual server holds.",
     legend="{{vserver}}",
@@ -72,7 +74,7 @@ _NO_WAIT = "CPU wait is not known here: docs/vocabulary.md says which platforms 
 
 WAIT = Signal(
     name="CPU wait",
-    expr=on_host("vserver:cpu_wait:rate", vserver="$vserver"),
+    query=lambda at: at("vserver:cpu_wait:rate", vserver="$vserver"),
     unit=units.PercentUnit,
     description=(
         "Time per second that it was ready to run while others had the CPU; 100 % is one vCPU or process that waits "
@@ -85,7 +87,7 @@ WAIT = Signal(
 
 LIMIT = Signal(
     name="Cap",
-    expr=on_host("vserver:cpu_limit:cpus", vserver="$vserver"),
+    query=lambda at: at("vserver:cpu_limit:cpus", vserver="$vserver"),
     unit=CPUS,
     description="CPU limit.",
     legend="{{vserver}}",
@@ -95,7 +97,7 @@ LIMIT = Signal(
 
 WAITED_SHARE = Signal(
     name="CPU wait / demand",
-    expr=f"1 - {on_host('vserver:cpu_granted:ratio', vserver='$vserver')}",
+    query=lambda at: f"1 - {at('vserver:cpu_granted:ratio', vserver='$vserver')}",
     unit=units.PercentUnit,
     description=(
         "Waiting as a share of the time that it wanted a CPU. Dashed: what is expected of each if x busy ones share a "
@@ -109,10 +111,12 @@ WAITED_SHARE = Signal(
 
 LIMIT_USED = Signal(
     name="CPU cap utilisation",
-    expr=f"{on_host('vserver:cpu_usage:rate', vserver='$vserver')}"
-    # The highest one of the minute that the use is of: else one that has just been lowered would be exceeded.
-    f" / on (host, platform, vserver, role)"
-    f" (max_over_time({on_host('vserver:cpu_limit:cpus', vserver='$vserver')}[90s]) > 0)",
+    query=lambda at: (
+        f"{at('vserver:cpu_usage:rate', vserver='$vserver')}"
+        # The highest one of the minute that the use is of: else one that has just been lowered would be exceeded.
+        f" / on (host, platform, vserver, role)"
+        f" (max_over_time({at('vserver:cpu_limit:cpus', vserver='$vserver')}[90s]) > 0)"
+    ),
     unit=units.PercentUnit,
     description=(
         "CPU used, divided by the cap. Above the line the cap limits it: raise it, or accept that its users wait."
@@ -125,7 +129,7 @@ LIMIT_USED = Signal(
 
 HELD_BACK = Signal(
     name="Throttled",
-    expr=on_host("vserver:cpu_throttled:rate", vserver="$vserver"),
+    query=lambda at: at("vserver:cpu_throttled:rate", vserver="$vserver"),
     unit=units.PercentUnit,
     description="Time per second that its cap throttled it, summed over CPUs. Known of containers and on KVM.",
     legend="{{vserver}}",
@@ -135,7 +139,7 @@ HELD_BACK = Signal(
 
 WEIGHT = Signal(
     name="Weight",
-    expr=on_host("vserver:cpu_weight:shares", vserver="$vserver"),
+    query=lambda at: at("vserver:cpu_weight:shares", vserver="$vserver"),
     unit=units.NoUnit,
     description=(
         "Its share of a contended CPU relative to the others' weights: twice the weight, twice the time. Xen's default "
@@ -148,7 +152,7 @@ WEIGHT = Signal(
 
 NETWORK = Signal(
     name="Network",
-    expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:network_bytes:rate', vserver='$vserver')})",
+    query=lambda at: f"sum by (host, platform, vserver, role) ({at('vserver:network_bytes:rate', vserver='$vserver')})",
     unit=units.BytesPerSecondSI,
     description="Bytes received and sent.",
     legend="{{vserver}}",
@@ -158,7 +162,7 @@ NETWORK = Signal(
 
 DISK = Signal(
     name="Disk",
-    expr=f"sum by (host, platform, vserver, role) ({on_host('vserver:disk_bytes:rate', vserver='$vserver')})",
+    query=lambda at: f"sum by (host, platform, vserver, role) ({at('vserver:disk_bytes:rate', vserver='$vserver')})",
     unit=units.BytesPerSecondSI,
     description="Bytes read from disks and written to them.",
     legend="{{vserver}}",

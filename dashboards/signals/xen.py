@@ -46,7 +46,7 @@ _NO_MONITORING = "Only of domains attached by xl psr-cmt-attach, on processors t
 
 DOMAINS = Signal(
     name="Domains on the host",
-    expr=latest("xen_host_domains", "host"),
+    query=latest("xen_host_domains", "host"),
     unit=units.NoUnit,
     description="Domains on the host, Dom0 included.",
     absent=_NO_DATA,
@@ -55,7 +55,7 @@ DOMAINS = Signal(
 
 FREE_MEMORY = Signal(
     name="Free memory (host)",
-    expr=latest("xen_host_memory_free_bytes", "host"),
+    query=latest("xen_host_memory_free_bytes", "host"),
     unit=units.BytesIEC,
     description="Memory that is given to no domain.",
     absent=_NO_DATA,
@@ -64,7 +64,7 @@ FREE_MEMORY = Signal(
 
 VCPUS = Signal(
     name="vCPUs",
-    expr=described(
+    query=described(
         _value("xen_domain_vcpus", _DOMAIN),
         _DOMAIN,
         on_host("xen_domain_info"),
@@ -78,7 +78,7 @@ VCPUS = Signal(
 
 MEMORY = Signal(
     name="Memory",
-    expr=_value("xen_domain_memory_bytes", _DOMAIN),
+    query=_value("xen_domain_memory_bytes", _DOMAIN),
     unit=units.BytesIEC,
     description="Memory that the domain has now.",
     absent=_NO_DATA,
@@ -89,7 +89,7 @@ _VCPU_USED = _rate("xen_vcpu_cpu_seconds_total", _VCPU)
 
 VCPU_USED = Signal(
     name="CPU used by vCPU",
-    expr=_of_name(_VCPU_USED, "vcpu"),
+    query=_of_name(_VCPU_USED, "vcpu"),
     unit=CPUS,
     description="CPU used by each vCPU: 1 CPU is busy all the time.",
     legend="{{domain}} vCPU {{vcpu}}",
@@ -99,7 +99,7 @@ VCPU_USED = Signal(
 
 VCPU_ON = Signal(
     name="On CPU",
-    expr=_value("xen_vcpu_cpu", _VCPU),
+    query=_value("xen_vcpu_cpu", _VCPU),
     unit=units.NoUnit,
     description="Number of the physical CPU that the vCPU was last on.",
     absent=_NO_TOOLSTACK,
@@ -109,12 +109,12 @@ VCPU_ON = Signal(
 VCPU_PLACED = replace(
     VCPU_USED,
     name="CPU used",
-    expr=described(_of_domains_now(_VCPU_USED), _VCPU, on_host("xen_vcpu_affinity_info"), "hard, soft"),
+    query=described(_of_domains_now(_VCPU_USED), _VCPU, on_host("xen_vcpu_affinity_info"), "hard, soft"),
 )
 
 CHANGES = Signal(
     name="Changes",
-    expr=_of_domains_now(
+    query=_of_domains_now(
         f"sum by ({_DOMAIN}) ({native.growth('xen_domain_scheduler_changes_total', f'{_DOMAIN}, what')})"
         f" unless on ({_DOMAIN}) {_NOT_CHOSEN}"
     ),
@@ -126,7 +126,7 @@ CHANGES = Signal(
 
 WEIGHT = Signal(
     name="Weight",
-    expr=_value("xen_domain_scheduler_weight", _DOMAIN),
+    query=_value("xen_domain_scheduler_weight", _DOMAIN),
     unit=units.NoUnit,
     description="The domain's weight against the others of its CPU pool (credit, credit2).",
     absent=_NO_TOOLSTACK,
@@ -135,7 +135,7 @@ WEIGHT = Signal(
 
 CAP = Signal(
     name="Cap",
-    expr=_value("xen_domain_cpu_limit_cpus", _DOMAIN),
+    query=_value("xen_domain_cpu_limit_cpus", _DOMAIN),
     unit=CPUS,
     description="CPUs that the domain may use at most (credit, credit2).",
     absent=_NO_TOOLSTACK,
@@ -144,7 +144,7 @@ CAP = Signal(
 
 BUDGET = Signal(
     name="Budget",
-    expr=_value("xen_domain_scheduler_budget_seconds", _DOMAIN),
+    query=_value("xen_domain_scheduler_budget_seconds", _DOMAIN),
     unit=units.Seconds,
     description="CPU time that each vCPU may use in a period (rtds).",
     absent=_NO_TOOLSTACK,
@@ -153,13 +153,13 @@ BUDGET = Signal(
 PERIOD = replace(
     BUDGET,
     name="Period",
-    expr=_value("xen_domain_scheduler_period_seconds", _DOMAIN),
+    query=_value("xen_domain_scheduler_period_seconds", _DOMAIN),
     description="Period of the budget (rtds).",
 )
 
 MISSED_CHANGES = Signal(
     name="Missed changes of run states",
-    expr=f"sum by (domain) ({_rate('xen_domain_runstate_missed_changes_total', _DOMAIN)})",
+    query=f"sum by (domain) ({_rate('xen_domain_runstate_missed_changes_total', _DOMAIN)})",
     unit=_PER_SECOND,
     description=(
         "Changes of a domain's run state that the hypervisor did not record: time that belongs to the next state was "
@@ -173,7 +173,7 @@ _NO_TRACE = "Not traced: set xentop-exporter's --xentrace.interval, docs/xentop-
 
 TRACED = Signal(
     name="Traced time (host)",
-    expr=native.rate("xen_trace_windows_total", "host"),
+    query=native.rate("xen_trace_windows_total", "host"),
     unit=units.PercentUnit,
     description=(
         "Part of the time in which xentrace recorded who waits while who runs, in windows of a second: what a domain "
@@ -184,7 +184,7 @@ TRACED = Signal(
 
 TRACE_LOST = Signal(
     name="Lost trace records (host)",
-    expr=native.rate("xen_trace_lost_records_total", "host"),
+    query=native.rate("xen_trace_lost_records_total", "host"),
     unit=_PER_SECOND,
     description=(
         "Records that Xen's trace buffer had no room for: their time is missing in the estimates, which are then less "
@@ -195,7 +195,7 @@ TRACE_LOST = Signal(
 
 POOL_CPUS = Signal(
     name="CPUs",
-    expr=described(latest("xen_cpupool_cpus", "cpupool"), "cpupool", on_host("xen_cpupool_info"), "scheduler"),
+    query=described(latest("xen_cpupool_cpus", "cpupool"), "cpupool", on_host("xen_cpupool_info"), "scheduler"),
     unit=units.NoUnit,
     description="Physical CPUs of the pool.",
     absent=_NO_TOOLSTACK,
@@ -204,7 +204,7 @@ POOL_CPUS = Signal(
 
 POOL_TIMESLICE = Signal(
     name="Time slice",
-    expr=latest("xen_cpupool_timeslice_seconds", "cpupool"),
+    query=latest("xen_cpupool_timeslice_seconds", "cpupool"),
     unit=units.Seconds,
     description="How long a vCPU runs while others wait (credit).",
     absent=_NO_TOOLSTACK,
@@ -212,7 +212,7 @@ POOL_TIMESLICE = Signal(
 
 POOL_RATELIMIT = Signal(
     name="Rate limit",
-    expr=latest("xen_cpupool_ratelimit_seconds", "cpupool"),
+    query=latest("xen_cpupool_ratelimit_seconds", "cpupool"),
     unit=units.Seconds,
     description="How long a vCPU runs at least before another may preempt it (credit, credit2).",
     absent=_NO_TOOLSTACK,
@@ -222,7 +222,7 @@ POOL_RATELIMIT = Signal(
 def _packets(counter: str, name: str, description: str, unit: str) -> Signal:
     return Signal(
         name=name,
-        expr=_of_name(_rate(counter, _VIF), "vif"),
+        query=_of_name(_rate(counter, _VIF), "vif"),
         unit=unit,
         description=description,
         legend="{{domain}} vif {{vif}}",
@@ -263,7 +263,7 @@ DROPS_SENT = _packets(
 
 PACKETS_LOST = Signal(
     name="Errors and drops",
-    expr=f"sum({' + '.join(each.expr for each in (ERRORS_RECEIVED, ERRORS_SENT, DROPS_RECEIVED, DROPS_SENT))})",
+    query=f"sum({' + '.join(each.expr for each in (ERRORS_RECEIVED, ERRORS_SENT, DROPS_RECEIVED, DROPS_SENT))})",
     unit=_PER_SECOND,
     description="Errors and dropped packets of all virtual interfaces; the row Network has each of them.",
     absent=_NO_VIF,
@@ -282,7 +282,7 @@ _OUT_OF_REQUESTS = _requests("xen_domain_block_out_of_requests_total")
 
 READS = Signal(
     name="Read requests",
-    expr=_of_name(_READS, "vbd"),
+    query=_of_name(_READS, "vbd"),
     unit=units.IOOpsPerSecond,
     description="Read requests to each virtual block device.",
     legend="{{domain}} {{vbd}}",
@@ -292,13 +292,13 @@ READS = Signal(
 WRITES = replace(
     READS,
     name="Write requests",
-    expr=_of_name(_WRITES, "vbd"),
+    query=_of_name(_WRITES, "vbd"),
     description="Write requests to each virtual block device.",
 )
 
 OUT_OF_REQUESTS = Signal(
     name="Out of requests",
-    expr=_of_name(_OUT_OF_REQUESTS, "vbd"),
+    query=_of_name(_OUT_OF_REQUESTS, "vbd"),
     unit=_PER_SECOND,
     description=(
         "Times that the back end had no request slot left for a virtual block device: its storage is slower than the "
@@ -311,7 +311,7 @@ OUT_OF_REQUESTS = Signal(
 ALL_OUT_OF_REQUESTS = replace(
     OUT_OF_REQUESTS,
     name="VBD out of requests",
-    expr=f"sum({_OUT_OF_REQUESTS})",
+    query=f"sum({_OUT_OF_REQUESTS})",
     gap="no block device",
     decimals=1,
 )
@@ -319,16 +319,16 @@ ALL_OUT_OF_REQUESTS = replace(
 DEVICES = [
     replace(
         OUT_OF_REQUESTS,
-        expr=described(_of_domains_now(_OUT_OF_REQUESTS), _VBD, on_host("xen_domain_block_info"), "type, device"),
+        query=described(_of_domains_now(_OUT_OF_REQUESTS), _VBD, on_host("xen_domain_block_info"), "type, device"),
         decimals=1,
     ),
-    replace(READS, name="Reads", expr=_of_domains_now(_READS), decimals=1),
-    replace(WRITES, name="Writes", expr=_of_domains_now(_WRITES), decimals=1),
+    replace(READS, name="Reads", query=_of_domains_now(_READS), decimals=1),
+    replace(WRITES, name="Writes", query=_of_domains_now(_WRITES), decimals=1),
 ]
 
 CACHE = Signal(
     name="LLC occupancy",
-    expr=_value("xen_domain_cache_occupancy_bytes", "domid, domain, socket"),
+    query=_value("xen_domain_cache_occupancy_bytes", "domid, domain, socket"),
     unit=units.BytesIEC,
     description="Bytes of each socket's last-level cache (LLC) that hold the domain's data.",
     legend="{{domain}} socket {{socket}}",
@@ -337,7 +337,7 @@ CACHE = Signal(
 
 BANDWIDTH = Signal(
     name="Memory bandwidth",
-    expr=_value("xen_domain_memory_bandwidth_bytes_per_second", "domid, domain, socket, memory"),
+    query=_value("xen_domain_memory_bandwidth_bytes_per_second", "domid, domain, socket, memory"),
     unit=units.BytesPerSecondSI,
     description=(
         "Memory bandwidth of each domain in a recent 10 ms: to all memory (total), and to that of the socket itself "
@@ -349,7 +349,7 @@ BANDWIDTH = Signal(
 
 HOST_CPUS = Signal(
     name="CPUs",
-    expr=described(latest("xen_host_cpus", "host"), "host", on_host("xen_host_info"), "version"),
+    query=described(latest("xen_host_cpus", "host"), "host", on_host("xen_host_info"), "version"),
     unit=units.NoUnit,
     description="Physical CPUs of the host.",
     absent=_NO_DATA,
@@ -358,7 +358,7 @@ HOST_CPUS = Signal(
 
 HOST_CLOCK = Signal(
     name="Clock rate",
-    expr=latest("xen_host_cpu_hertz", "host"),
+    query=latest("xen_host_cpu_hertz", "host"),
     unit=units.Hertz,
     description="Clock rate of the physical CPUs.",
     absent=_NO_DATA,
@@ -367,7 +367,7 @@ HOST_CLOCK = Signal(
 
 HOST_MEMORY = Signal(
     name="Memory",
-    expr=latest("xen_host_memory_bytes", "host"),
+    query=latest("xen_host_memory_bytes", "host"),
     unit=units.BytesIEC,
     description="Memory of the host.",
     absent=_NO_DATA,

@@ -4,61 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+Samples = Iterator[str]
+"""Lines of the format that Prometheus scrapes."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One series, and its value now."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
-
-    @property
-    def series(self) -> str:
-        """Its name and labels."""
-        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in self.labels.items())
-        return f"{self.name}{{{labels}}}"
-
-    def __str__(self) -> str:
-        return f"{self.series} {self.value}"
+def sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    escaped = (value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for value in labels.values())
+    listed = ",".join(f'{label}="{value}"' for label, value in zip(labels, escaped, strict=True))
+    return f"{name}{{{listed}}} {value}"
 
 
-def text(samples: Iterator[Sample] | list[Sample]) -> str:
-    """In the format that Prometheus scrapes."""
-    return "".join(f"{sample}\n" for sample in samples)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def alert(alertname: str, severity: str, minutes: float = 10, state: str = "firing", **labels: str) -> Iterator[Sample]:
+def alert(alertname: str, severity: str, minutes: float = 10, state: str = "firing", **labels: str) -> Samples:
     """An alert that has been active for so long."""
     of = {"alertname": alertname, "severity": severity, **labels}
-    yield Sample("ALERTS", {**of, "alertstate": state}, 1)
-    yield Sample("ALERTS_FOR_STATE", of, int(time.time() - 60 * minutes))
+    yield sample("ALERTS", {**of, "alertstate": state}, 1)
+    yield sample("ALERTS_FOR_STATE", of, int(time.time() - 60 * minutes))
 
 
-def evaluated() -> Iterator[Sample]:
+def evaluated() -> Samples:
     """What there is as long as alerts are evaluated."""
-    yield from alert("Watchdog", "none")
+    return alert("Watchdog", "none")
 
 
-def targets(host: str, platform: str, **up: float) -> Iterator[Sample]:
+def targets(host: str, platform: str, **up: float) -> Samples:
     """A target of each of these jobs: 1 if it answers."""
     for job, value in up.items():
-        yield Sample("up", {"host": host, "platform": platform, "job": job, "instance": f"{job}.example.org:80"}, value)
+        yield sample("up", {"host": host, "platform": platform, "job": job, "instance": f"{job}.example.org:80"}, value)
 
 
-def records(level: str, labels: Mapping[str, str], values: Mapping[str, float]) -> Iterator[Sample]:
+def records(level: str, labels: Mapping[str, str], values: Mapping[str, float]) -> Samples:
     """Records of one level with the same labels."""
     for name, value in values.items():
-        yield Sample(f"{level}:{name}", labels, value)
+        yield sample(f"{level}:{name}", labels, value)
 
 
-def host(name: str, platform: str, overhead: float) -> Iterator[Sample]:
+def host(name: str, platform: str, overhead: float) -> Samples:
     """A host of eight CPUs, of which three are used."""
     yield from targets(name, platform, xentop=1, node=1)
     values = {"cpu_capacity:cpus": 8, "cpu_free:cpus": 5, "cpu_usage:rate": 3, "guests:count": 2, "headroom:apps": 2.9}
@@ -67,22 +48,15 @@ def host(name: str, platform: str, overhead: float) -> Iterator[Sample]:
     yield from records("host", {"host": name, "platform": platform}, values)
 
 
-def guest(name: str, host: str, platform: str = "xen", **values: float) -> Iterator[Sample]:
+def guest(name: str, host: str, platform: str = "xen", **values: float) -> Samples:
     """A guest: cpu, wait, cap in CPUs, misses per instruction."""
     of = {"host": host, "platform": platform, "vserver": name, "role": "guest"}
-    names = {
-        "cpu": "cpu_usage:rate",
-        "wait": "cpu_wait:rate",
-        "cap": "cpu_limit:cpus",
-        "misses": "llc_misses_per_instruction:ratio",
-        "memory": "memory:bytes",
-    }
+    names = {"cpu": "cpu_usage:rate", "wait": "cpu_wait:rate", "cap": "cpu_limit:cpus", "memory": "memory:bytes"}
+    names["misses"] = "llc_misses_per_instruction:ratio"
     yield from records("vserver", of, {names[name]: value for name, value in values.items()})
 
 
-def application(
-    name: str, host: str, platform: str = "xen", *, mean: float = 0.05, burn: float = 0.1
-) -> Iterator[Sample]:
+def application(name: str, host: str, platform: str = "xen", *, mean: float = 0.05, burn: float = 0.1) -> Samples:
     """An application with three objectives: a mean of 100 ms, 99 % within 300 ms, 99.9 % without error."""
     of = {"host": host, "platform": platform, "app": name}
     responses = {"mean": mean, "p50": mean, "p95": 3 * mean, "p99": 4 * mean}
@@ -100,10 +74,10 @@ def application(
     }.items():
         yield from records("app", {**of, "objective": objective}, values)
     for cause, score in {"self": 0.2, "neighbour": 1.6, "load": 0.4, "hypervisor": 0.0}.items():
-        yield Sample("app:cause:score", {**of, "cause": cause}, score)
+        yield sample("app:cause:score", {**of, "cause": cause}, score)
 
 
-def fleet() -> Iterator[Sample]:
+def fleet() -> Samples:
     """xen1 breaks an objective, and a guest of it waits; xen2 has warnings; down1 is silent; the others are well."""
     yield from evaluated()
     yield from host("vz1", "openvz", 0.04)
@@ -121,13 +95,13 @@ def fleet() -> Iterator[Sample]:
     yield from records("app", unjudged, {"requests:rate": 3.0, "response_seconds:p95": 0.02})
     for vserver, tier in (("web", "web"), ("db", "db")):
         of = {"host": "xen1", "platform": "xen", "vserver": vserver, "role": "guest"}
-        yield Sample("vserver:app:info", {**of, "app": "shop", "tier": tier}, 1)
+        yield sample("vserver:app:info", {**of, "app": "shop", "tier": tier}, 1)
     shop = {"host": "xen1", "platform": "xen", "app": "shop"}
     yield from alert("ObjectiveBurnsFast", "critical", 12, **shop, objective="latency")
     yield from alert("MeanResponseOverCeiling", "warning", 5, **shop, objective="mean")
-    yield Sample("app:objective_cause:info", {**shop, "objective": "latency", "cause": "neighbour"}, 1)
-    yield Sample("app:neighbour:ratio", {**shop, "by": "batch-7"}, 0.52)
-    yield Sample("app:neighbour:ratio", {**shop, "by": "blog"}, 0.41)
+    yield sample("app:objective_cause:info", {**shop, "objective": "latency", "cause": "neighbour"}, 1)
+    yield sample("app:neighbour:ratio", {**shop, "by": "batch-7"}, 0.52)
+    yield sample("app:neighbour:ratio", {**shop, "by": "blog"}, 0.41)
     yield from alert("VirtualServerStarved", "warning", 30, host="xen1", platform="xen", vserver="web", role="guest")
     yield from alert("HostOverheadHigh", "warning", 3, "pending", host="xen1", platform="xen")
     yield from alert("EventsMostlyEstimated", "warning", 60, host="xen2", platform="xen", group="llc")

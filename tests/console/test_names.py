@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.console.fleet import Sample, alert, application, evaluated, guest, host
-from tests.console.served import RELEASES, Release, Served
+from tests.console.fleet import alert, application, evaluated, guest, host, sample
+from tests.console.served import RELEASES, Release, Served, served_by
 
 NAMES = [
     'quo"te',
@@ -39,9 +39,9 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         samples += [*host(name, "xen", 0.1), *guest(name, name, cpu=0.5), *application(name, name)]
         samples += alert("Starved", "warning", host=name, platform="xen", vserver=name, app=name, objective="mean")
         of = {"host": name, "platform": "xen", "app": name}
-        samples.append(Sample("app:objective_cause:info", {**of, "objective": "mean", "cause": "neighbour"}, 1))
-        samples.append(Sample("app:neighbour:ratio", {**of, "by": name}, 0.5))
-    with Served(tmp_path_factory.mktemp(release), samples, release) as prometheus:
+        samples.append(sample("app:objective_cause:info", {**of, "objective": "mean", "cause": "neighbour"}, 1))
+        samples.append(sample("app:neighbour:ratio", {**of, "by": name}, 0.5))
+    with served_by(tmp_path_factory.mktemp(release), samples, release) as prometheus:
         yield prometheus
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dashboards.signals import fleet as signals
-from tests.console.fleet import Sample, alert, application, evaluated, fleet, guest, host, targets
+from tests.console.fleet import alert, application, evaluated, fleet, guest, host, sample, targets
 from tests.console.page import Page
-from tests.console.served import RELEASES, Release, Served
+from tests.console.served import RELEASES, Release, Served, served_by
 from tests.rules.test_records import MADE
 from tests.support.program import program_path
 from tools.vocabulary_reference import rules
@@ -24,7 +24,7 @@ DASH = "\u2013"
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     release: Release = request.param
     program_path(release)  # built now, if it has to be, and not while the samples grow old
-    with Served(tmp_path_factory.mktemp(release), fleet(), release) as prometheus:
+    with served_by(tmp_path_factory.mktemp(release), fleet(), release) as prometheus:
         yield prometheus
 
 
@@ -35,11 +35,6 @@ def cells(row: str) -> list[str]:
 
 def table(text: str) -> list[list[str]]:
     return [cells(row) for row in text.strip().splitlines()]
-
-
-def without(column: int, rows: list[list[str]]) -> list[list[str]]:
-    """The rows less what changes from second to second."""
-    return [[*row[:column], *row[column + 1 :]] for row in rows]
 
 
 def test_the_first_lines_say_how_bad_it_is_and_how_fresh(served: Served) -> None:
@@ -53,7 +48,7 @@ def test_the_first_lines_say_how_bad_it_is_and_how_fresh(served: Served) -> None
 
 def test_alerts_come_by_severity_then_by_age_with_the_likely_cause_and_named_neighbours(served: Served) -> None:
     alerts = served.page().sections["Alerts"]
-    assert without(5, alerts.rows) == table("""
+    assert [[*row[:5], *row[6:]] for row in alerts.rows] == table("""
 critical | ObjectiveBurnsFast | xen1 xen | - | shop latency | neighbour: batch-7 52 %, blog 41 %
 warning | EventsMostlyEstimated | xen2 xen | - | - | -
 warning | VirtualServerStarved | xen1 xen | web | - | -
@@ -158,10 +153,15 @@ def test_it_reads_the_vocabulary_alone(served: Served) -> None:
 def test_it_reloads_with_its_parameters_and_needs_nothing_else(served: Served) -> None:
     page = served.page({"host": "xen1"})
     assert '<meta http-equiv="refresh" content="30">' in page.html  # without a URL: the one that it has
-    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page.html
     assert "script" not in page.tags
     assert not [name for name in page.attributes if name.startswith("on")]
     assert not re.search(r"url\(|@import|http://|https://", page.html)
+
+
+def only_page(folder: Path, samples: list[str]) -> Page:
+    """The overview of these samples, by a Prometheus of its own."""
+    with served_by(folder, samples) as it:
+        return it.page()
 
 
 EMPTY = {
@@ -171,21 +171,13 @@ EMPTY = {
 }
 
 
-def sections(page: Page) -> list[str]:
-    return [heading for heading in page.sections if heading not in {"", "footer"}]
-
-
-@pytest.fixture(scope="module", params=RELEASES)
-def empty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    release: Release = request.param
-    with Served(tmp_path_factory.mktemp("empty"), [], release) as prometheus:
-        yield prometheus
-
-
-def test_each_table_says_why_it_is_empty(empty: Served) -> None:
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_table_says_why_it_is_empty(tmp_path: Path, release: Release) -> None:
+    with served_by(tmp_path, [], release) as it:
+        pages = {query: it.page(query) for query in EMPTY}
     for query, headings in EMPTY.items():
-        page = empty.page(query)
-        assert sections(page) == headings
+        page = pages[query]
+        assert [heading for heading in page.sections if heading not in {"", "footer"}] == headings
         for heading in headings:
             assert page.sections[heading].tables == [], heading
             assert len(page.sections[heading].text) > 20, heading
@@ -196,9 +188,8 @@ def test_each_table_says_why_it_is_empty(empty: Served) -> None:
 
 def test_without_alerts_of_which_one_always_fires_no_host_is_fine_and_what_is_replayed_says_so(tmp_path: Path) -> None:
     samples = [*host("xen1", "xen", 0.1), *guest("web", "xen1", cpu=0.5), *application("shop", "xen1")]
-    samples.append(Sample("xentop_source_info", {"host": "xen1", "detail": "replay:h.jsonl.gz"}, 1))
-    with Served(tmp_path, samples) as it:
-        page = it.page()
+    samples.append(sample("xentop_source_info", {"host": "xen1", "detail": "replay:h.jsonl.gz"}, 1))
+    page = only_page(tmp_path, samples)
     assert "REPLAYED, not live" in page.sections[""].text
     assert "Severities are unknown" in page.sections[""].text
     assert page.sections["Hosts"].column("Alerts") == [DASH]
@@ -213,20 +204,19 @@ def test_of_hundreds_of_hosts_the_overview_reads_what_is_recorded_of_each(tmp_pa
     samples = [
         *evaluated(),
         *(sample for number in range(501) for sample in targets(f"host{number}", "kvm", kvm=1)),
-        *(Sample("host:severity:score", {"host": f"host{number}", "platform": "kvm"}, 0.01) for number in range(501)),
+        *(sample("host:severity:score", {"host": f"host{number}", "platform": "kvm"}, 0.01) for number in range(501)),
         *host("xen1", "xen", 0.1),
-        Sample("host:severity:score", trouble, 1000.1),
+        sample("host:severity:score", trouble, 1000.1),
         *alert("VirtualServerStarved", "critical", 5, **trouble, vserver="web", role="guest"),
         *guest("web", "xen1", cpu=0.9, wait=0.02),
         *guest("batch", "xen1", cpu=0.7, wait=0.3),
         *guest("db", "xen1", cpu=0.5, wait=0.2),
-        Sample("vserver:cpu_wait_highest:rate", waits, 0.3),
+        sample("vserver:cpu_wait_highest:rate", waits, 0.3),
         *application("shop", "xen1"),
-        Sample("app:slo_spent_highest:ratio", {**trouble, "app": "shop", "objective": "mean"}, 0.5),
+        sample("app:slo_spent_highest:ratio", {**trouble, "app": "shop", "objective": "mean"}, 0.5),
     ]
-    with Served(tmp_path, samples) as it:
-        page = it.page()
-        narrowed = it.page({"host": "xen1"})
+    with served_by(tmp_path, samples) as it:
+        page, narrowed = it.page(), it.page({"host": "xen1"})
     assert "502 hosts, 1 critical" in re.sub(r"\s+", " ", page.sections[""].text)
     assert page.sections["Hosts"].column("Host")[0] == "xen1 xen"
     assert len(page.sections["Hosts"].rows) == 25
@@ -239,8 +229,7 @@ def test_of_hundreds_of_hosts_the_overview_reads_what_is_recorded_of_each(tmp_pa
 
 
 def test_a_fleet_without_trouble_says_so(tmp_path: Path) -> None:
-    with Served(tmp_path, [*evaluated(), *host("xen1", "xen", 0.1)]) as it:
-        page = it.page()
+    page = only_page(tmp_path, [*evaluated(), *host("xen1", "xen", 0.1)])
     assert page.sections["Alerts"].text == "No alert fires."
     assert page.sections["Hosts"].column("Severity") == ["OK"]
     assert page.sections["Targets that don't answer"].text == "All answer."
@@ -255,15 +244,14 @@ def test_what_is_no_number_is_a_dash_and_what_is_missed_or_not_measured_is_not_f
         *evaluated(),
         *targets("xen1", "xen", xentop=1),
         *guest("web", "xen1", cpu=0.5, wait=nan, cap=0.0),
-        Sample("host:overhead:ratio", {"host": "xen1", "platform": "xen"}, nan),
-        Sample("app:slo_threshold:seconds", {**of, "objective": "mean"}, 0.1),
-        Sample("app:response_seconds:mean", {**of, "tier": "web"}, nan),
+        sample("host:overhead:ratio", {"host": "xen1", "platform": "xen"}, nan),
+        sample("app:slo_threshold:seconds", {**of, "objective": "mean"}, 0.1),
+        sample("app:response_seconds:mean", {**of, "tier": "web"}, nan),
         *application("blog", "xen2", mean=0.2),
         *application("wiki", "xen2", mean=0.2),
         *alert("MeanResponseOverCeiling", "warning", 1, "pending", **pending),
     ]
-    with Served(tmp_path, samples) as it:
-        page = it.page()
+    page = only_page(tmp_path, samples)
     assert page.sections["Hosts"].rows == [["OK", "xen1 xen", "0", "1 of 1", *[DASH] * 7]]
     assert page.sections["Virtual servers"].rows[0][3:8] == ["0.50 CPUs", DASH, "0.00 CPUs", DASH, DASH]
     rows = [row for row in page.sections["Applications"].rows if row[3].startswith("mean")]
@@ -274,7 +262,7 @@ def test_what_is_no_number_is_a_dash_and_what_is_missed_or_not_measured_is_not_f
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_is_out_of_date_says_so_and_still_shows_the_hosts(tmp_path: Path, release: Release) -> None:
     """As where Prometheus can't store: all that it answers for five minutes is the last that it has stored."""
-    with Served(tmp_path, fleet(), release, ago=120) as it:
+    with served_by(tmp_path, fleet(), release, ago=120) as it:
         page = it.page()
     summary = re.sub(r"\s+", " ", page.sections[""].text)
     assert re.search(r"stale The newest sample is 2m \d+s old: Prometheus stores nothing", summary), summary
@@ -288,7 +276,7 @@ def test_of_many_hosts_those_with_alerts_are_shown_and_others_can_be_asked_for(t
     samples += targets("demo-xen", "xen", xentop=1)
     for number in range(79):
         samples += targets(f"h{number}", "base", node=1)
-    with Served(tmp_path, samples) as it:
+    with served_by(tmp_path, samples) as it:
         page = it.page()
         assert it.page({"host": "h3"}).sections["Host"].column("Host") == ["h3 base"]
     assert "DEMO, not live" in page.sections[""].text

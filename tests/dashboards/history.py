@@ -1,12 +1,15 @@
 """Simulated hosts of which all numbers are known, a quarter of an hour long, as input of promtool's unit tests.
 
-test_values.py has what panels show of them.
+values.yml has what panels show of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+
+import yaml
 
 from tests.dashboards import experiments
 from tests.support.hosts import Target, Watching, every_metric, exposed
@@ -16,45 +19,31 @@ MINUTES, STEP_SECONDS = 12, 15
 GIGA = 1e9
 MEASURED = {"cache": 0.75, "tlb": 0.4}  # of the time; the other groups don't run
 
-# A Xen host with a busy Dom0, which takes 6 of 18 CPUs; each domain waits for these two in equal parts.
-CPUS_OF_DOMAINS = {"Domain-0": 6.0, "web 1": 7.0, "db": 4.0, 'größer "quoted"': 1.0}
-CAPS = {"web 1": 12.0, "db": 4.2}
+# A Xen host with a busy Dom0, which uses 6 of 18 CPUs. Each domain waits for two of them, equally long.
+_CPUS, _CAPS = {"Domain-0": 6.0, "web 1": 7.0, "db": 4.0, r"ö \"q\"": 1.0}, {"web 1": 12.0, "db": 4.2}
 WAITS = 0.1  # CPUs
 BUSIEST = {1: "web 1", 2: "db"}
+_SHARED = {"wait": WAITS, "weight": 256, "changes": 1 / 30, "read": 2e5, "write": 3e5}
 DOMAINS = {
-    name: Server(
-        cpu=cpus,
-        wait=WAITS,
-        memory=(domid + 1) * 2**29,
-        receive=1e6 * cpus,
-        transmit=9e6 * cpus,
-        read=2e5,
-        write=3e5,
-        cap=CAPS.get(name, 0),
-        weight=256,
-        changes=1 / 30,
-    )
-    for domid, (name, cpus) in enumerate(CPUS_OF_DOMAINS.items())
+    name: Server(cpus, memory=domid * 5e8, cap=_CAPS.get(name, 0), receive=1e6 * cpus, transmit=9e6 * cpus, **_SHARED)
+    for domid, (name, cpus) in enumerate(_CPUS.items(), start=1)
 }
-BASE = Server(cpu=0.5, memory=2**30, receive=2e6, transmit=8e6, read=1e5, write=4e5)
-# What Dom0, a guest and the bare machine count of events, and of cache misses by symbol: of Dom0's kernel as Padala's
-# report of 2007 has them.
+BASE = Server(cpu=0.5, memory=1e9, receive=2e6, transmit=8e6, read=1e5, write=4e5)
+# Events that Dom0, a guest and the bare machine count, and tenths of cache misses by symbol: of Dom0's kernel as in
+# Padala's report of 2007.
 COUNTED = Server(instructions=1.2 * GIGA, cycles=1.5 * GIGA, llc_misses=6e6, dtlb_misses=2e6, itlb_misses=5e5)
-SAMPLES = {
-    ("vmlinux", "hypervisor_callback", "kernel"): 3035,
-    ("vmlinux", "get_page_from_freelist", "kernel"): 1980,
-    ("vmlinux", "net_tx_action", "kernel"): 955,
-    ("xenstored", "do_read", "user"): 161,
-    ("(other)", "(other)", ""): 3869,
-}
+SAMPLES = [
+    *(("vmlinux", "hypervisor_callback", "kernel", 3035), ("vmlinux", "get_page_from_freelist", "kernel", 1980)),
+    *(("vmlinux", "net_tx_action", "kernel", 955), ("xenstored", "do_read", "user", 161)),
+    ("(other)", "(other)", "", 3869),
+]
 
 
 def xen1() -> Iterator[str]:
     """A host that has been up since the beginning, with a process that watches it."""
     yield "process_cpu_seconds_total ~0.004"
-    escaped = {name.replace('"', r"\""): true for name, true in DOMAINS.items()}
-    yield from xentop(escaped, cpus=24, vcpus=30)
-    for domid, name in enumerate(escaped):
+    yield from xentop(DOMAINS, cpus=24, vcpus=30)
+    for domid, name in enumerate(DOMAINS):
         for other, running in BUSIEST.items():
             pair = f'domid="{domid}",domain="{name}",running_domid="{other}",running="{running}"'
             yield f"xen_domain_wait_estimated_seconds_total{{{pair}}} ~{WAITS / len(BUSIEST)}"
@@ -65,10 +54,10 @@ def counted() -> Iterator[str]:
     yield "process_cpu_seconds_total ~0.003"
     yield from perf(COUNTED, MEASURED)
     for group, events in {"cache": 3, "tlb": 3, "llc": 4, "branches": 4, "software": 4}.items():
-        for number in range(events):
-            supported = int(group in MEASURED)
-            yield f'perf_event_supported{{group="{group}",event="{number}",pmu="",reason=""}} {supported}'
-    for (image, symbol, space), count in SAMPLES.items():
+        for event in range(events):
+            of = f'group="{group}",event="{event}",pmu="",reason=""'
+            yield f"perf_event_supported{{{of}}} {int(group in MEASURED)}"
+    for image, symbol, space, count in SAMPLES:
         place = f'domain="",event="cache-misses",image="{image}",symbol="{symbol}",space="{space}"'
         yield f"perf_profile_samples_total{{{place}}} ~{count / 10}"
 
@@ -82,14 +71,8 @@ CAP = 0.3  # of the first site's web tier
 STEAL = 0.01
 FAST, SLOW = 0.04, 0.4  # seconds that an answer takes
 EDGES = (0.025, 0.05, 0.1, 0.3, 0.5, 1, 10)
-# What each tier waits for beside other tiers, in seconds per second, by what ran meanwhile.
-OTHER_WAITS = {
-    "/system.slice/backup.service": 0.01,
-    "(host)": 0.01,
-    "(idle)": 0.005,
-    "(stolen)": 0.005,
-    "(rest)": 0.01,
-}
+# What each tier waits for besides other tiers, in seconds per second, by what ran meanwhile.
+OTHER_WAITS = {"/system.slice/backup.service": 0.01, "(host)": 0.01, "(idle)": 0.005, "(stolen)": 0.005, "(rest)": 0.01}
 WAITS_FOR_TIER = 0.2  # of the one tier that each waits for
 
 
@@ -101,32 +84,19 @@ def tiers(visited: int) -> dict[str, Server]:
             clients = CLIENTS if site <= visited else 0
             cpu = cpu_of_client * clients
             waited = cpu / 2 * visited
-            capped = (site, tier) == (1, "web")
-            found[f"/virtscope/auction-{site}-{tier}"] = replace(
-                events(cpu, 2 + visited),
-                wait=waited,
-                memory=50 * 2**20,
-                weight=1024,
-                receive=100 * clients,
-                transmit=900 * clients,
-                cap=CAP if capped else 0,
-                throttled=waited / 5 if capped else 0,
-            )
+            traffic = {"receive": 100 * clients, "transmit": 900 * clients}
+            cap = {"cap": CAP, "throttled": waited / 5} if (site, tier) == (1, "web") else {}
+            shown = replace(events(cpu, 2 + visited), wait=waited, memory=5e7, weight=1024, **traffic, **cap)
+            found[f"/virtscope/auction-{site}-{tier}"] = shown
     return found
 
 
 def events(cpu: float, misses: float) -> Server:
     """What is counted in so many CPU seconds, with so many cache misses in 1,000 instructions."""
-    instructions = 1.2 * GIGA * cpu
+    instructions, cycles = 1.2 * GIGA * cpu, 1.5 * GIGA * cpu
     missed = instructions * misses / 1000
-    return Server(
-        cpu=cpu,
-        instructions=instructions,
-        cycles=1.5 * GIGA * cpu,
-        llc_misses=missed,
-        dtlb_misses=missed / 3,
-        itlb_misses=missed / 12,
-    )
+    of_caches = {"llc_misses": missed, "dtlb_misses": missed / 3, "itlb_misses": missed / 12}
+    return Server(cpu=cpu, instructions=instructions, cycles=cycles, **of_caches)
 
 
 def machine(visited: int) -> Server:
@@ -167,33 +137,6 @@ STEP_OF_LAB = (
 )
 
 
-# What a Prometheus says of itself that fails twice a minute and takes a fifth of its interval for its rules, and what
-# watches the parts of a stack.
-PROMETHEUS = f"""
-prometheus_rule_evaluation_failures_total{{rule_group="fleet"}} ~{1 / 30}
-prometheus_rule_group_last_duration_seconds{{rule_group="rules/fleet.yml;fleet"}} 1
-prometheus_rule_group_interval_seconds{{rule_group="rules/fleet.yml;fleet"}} 5
-prometheus_rule_group_last_duration_seconds{{rule_group="rules/xen.yml;xen"}} 3
-prometheus_rule_group_interval_seconds{{rule_group="rules/xen.yml;xen"}} 60
-prometheus_tsdb_head_samples_appended_total ~1500
-process_resident_memory_bytes 3e8
-prometheus_tsdb_head_series 7000
-prometheus_tsdb_storage_blocks_bytes 4e9
-prometheus_tsdb_wal_storage_size_bytes 2e8
-prometheus_tsdb_head_chunks_storage_size_bytes 1e7
-process_cpu_seconds_total ~0.02
-"""
-STACK = f"""
-stack_part_up{{part="prometheus"}} 1
-stack_part_up{{part="alertmanager"}} 1
-stack_part_failures_total{{part="prometheus",reason="ended"}} ~{1 / 300}
-"""
-MUTE = """
-xentop_up 0
-xentop_source_up{source="libxenstat"} 0
-xentop_source_errors_total{source="libxenstat",reason="timeout"} ~1
-process_cpu_seconds_total ~0.004
-"""
 TARGETS = [
     Target("xentop", "xen1", "xen", [*xen1()]),
     Target("guest", "xen1", "xen", [*counted()], vserver="web 1"),
@@ -201,8 +144,8 @@ TARGETS = [
     Target("telegraf", "xen1", "xen", [*access_logs(4)]),
     Target("node", "base1", "base", ["process_cpu_seconds_total ~0.01", *node(BASE, cpus=2)]),
     Target("perf", "base1", "base", [*counted()]),
-    Target("stack", "stack1", "base", STACK.strip().splitlines()),
-    Target("prometheus", "stack1", "base", PROMETHEUS.strip().splitlines()),
+    Target("stack", "stack1", "base", every_metric("stack")),
+    Target("prometheus", "stack1", "base", every_metric("prometheus")),
     Target("cadvisor", "lab1", "cgroup", [*cadvisor(tiers(4), cpus=2)]),
     Target("telegraf", "lab1", "cgroup", [*access_logs(4)]),
     Target("lab", "lab1", "cgroup", [f"lab_step_info{{{STEP_OF_LAB}}} 1", f"lab_step_clients{{{STEP_OF_LAB}}} 160"]),
@@ -213,7 +156,7 @@ TARGETS = [
     Target("telegraf", "lab2", "cgroup", [*access_logs(1)]),
     Target("node", "lab2", "base", ["process_cpu_seconds_total ~0.01", *node(machine(1), cpus=2, steal=STEAL)]),
     Target("experiments", "lab1", "cgroup", experiments.page().splitlines()),
-    Target("xentop", "mute1", "xen", MUTE.strip().splitlines()),
+    Target("xentop", "mute1", "xen", every_metric("mute")),
     # One of its targets is down, and another host is.
     Target("xentop", "xen2", "xen", every_metric("xen", "domain")),
     Target("node", "xen2", "xen", [], up=False),
@@ -225,77 +168,7 @@ TARGETS = [
     Target("ssh", "stack1", "base", every_metric("ssh")),
 ]
 
-_OF_XEN1, _OF_LAB1, _OF_OLD1 = (
-    f'host="{host}",platform="{platform}"'
-    for host, platform in (("xen1", "xen"), ("lab1", "cgroup"), ("old1", "cgroup"))
-)
-# Records of hours and days, which no quarter of an hour has; and of old1, where no exporter is, two applications that
-# differ, and values that have changed since the sixth minute.
-RECORDS: dict[str, float | str] = {
-    f"host:headroom:apps_p10_1d{{{_OF_LAB1}}}": 3.7,
-    f"host:headroom_in_a_week:apps{{{_OF_LAB1}}}": 1.2,
-    f'vserver:llc_misses_per_instruction:ratio_median1w{{{_OF_XEN1},vserver="web 1",role="guest"}}': 0.004,
-    f'app:cpu_wait_per_cpu:ratio_median1w{{{_OF_LAB1},app="auction-1"}}': 0.9,
-    f'app:requests:rate_max1w{{{_OF_LAB1},app="auction-2"}}': 60,
-    f'app:neighbour_predicted:rate{{{_OF_LAB1},app="auction-1",by="batch"}}': 0.33,
-    f'app:neighbour_regained:rate{{{_OF_LAB1},app="auction-1",by="batch"}}': 0.29,
-    f'vserver:ended_cpu_usage:rate{{{_OF_XEN1},vserver="old 1"}}': 0.25,
-    f'vserver:ended_cpu_usage:rate{{{_OF_XEN1},vserver="old 2"}}': 0.5,
-    **{
-        f'app:slo_error:ratio_rate{window}{{{_OF_OLD1},app="shop",objective="latency"}}': errors
-        for window, errors in {"5m": 0.01, "1h": 0.02, "6h": 0.03, "1d": 0.04, "3d": 0.05}.items()
-    },
-    f'app:slo_objective:ratio{{{_OF_OLD1},app="shop",objective="latency"}}': 0.9,
-    **{
-        f'app:{record}{{{_OF_OLD1},app="{app}",{others}}}': value
-        for app, values in {"shop": (0.4, 0.9, 0.02), "blog": (0.7, 0.3, 0.05)}.items()
-        for (record, others), value in zip(
-            [
-                ("slo_response:ratio", 'objective="mean"'),
-                ("slo_budget_left:ratio", 'objective="latency"'),
-                ("errors:ratio", 'tier="web"'),
-            ],
-            values,
-            strict=True,
-        )
-    },
-    **{
-        f"host:{record}{{{_OF_OLD1}}}": f"10x24 {10 * times}x24"
-        for record, times in {
-            "traffic:rate": 2,
-            "instructions_per_byte:ratio": 3,
-            "cycles_per_byte:ratio": 4,
-            "llc_misses:rate": 5,
-            "dtlb_misses:rate": 6,
-            "itlb_misses:rate": 7,
-            "dtlb_misses_per_instruction:ratio": 8,
-            "itlb_misses_per_instruction:ratio": 9,
-        }.items()
-    },
-    **{
-        f'app:slo_threshold:seconds{{{_OF_OLD1},app="{app}",objective="mean"}}': threshold
-        for app, threshold in {"shop": 0.3, "blog": 0.2}.items()
-    },
-    f'app:cause:score{{{_OF_OLD1},app="shop",cause="load"}}': "2x24 1x24",
-    f'ALERTS{{{_OF_OLD1},app="shop",objective="latency",alertname="OwnOne",alertstate="firing",severity="none"}}': 1,
-    # Scraped twice; memory is written back; a recording is played.
-    'stack_part_up{job="stack",host="stack1",platform="base",instance="b",part="alertmanager"}': 0,
-    'xentop_source_reads_total{job="xentop",host="xen2",platform="xen",instance="b",source="xl"}': "0+3x48",
-    f'xen_host_domains{{{_OF_OLD1},instance="a"}}': 3,
-    f'xen_host_domains{{{_OF_OLD1},instance="b"}}': 4,
-    f'xen_trace_windows_total{{{_OF_OLD1},instance="a"}}': "0+1.5x48",
-    f'xen_trace_windows_total{{{_OF_OLD1},instance="b"}}': "0+3x48",
-    f'xentop_source_info{{{_OF_OLD1},job="xentop",source="xl",detail="replay:old.json"}}': 1,
-    f'openvz_container_io_dirtied_bytes{{{_OF_OLD1},ctid="web"}}': "1000-10x48",
-    'host:guests:count{host="demo-xen",platform="xen"}': 3,
-    **{
-        f'perf_profile_samples_total{{{_OF_OLD1},event="many",symbol="symbol {number}"}}': f"0+{15 * number}x48"
-        for number in range(1, 46)
-    },
-    f'perf_profile_samples_total{{{_OF_OLD1},event="cycles",symbol="then"}}': "0+30x24 720x24",
-    f'perf_profile_samples_total{{{_OF_OLD1},event="cycles",symbol="now"}}': "0x24 0+30x24",
-}
-
+_OF_XEN1, _OF_LAB1 = ('host="xen1",platform="xen"', 'host="lab1",platform="cgroup"')
 # Of each state and severity another number: 2 critical ones, 4 warnings, one that is for programs, 1 + 2 pending.
 ALERTS = [
     (f'{_OF_XEN1},alertname="GuestCrashed",severity="critical",vserver="db"', "firing", 0),
@@ -316,16 +189,15 @@ WATCHING = Watching(scrape=STEP_SECONDS, seconds=MINUTES * 60)
 def series() -> dict[str, str]:
     """Each series of the hosts with its values, a sample each STEP_SECONDS, in promtool's notation."""
     samples = len(WATCHING.times)
-    records = {name: value if isinstance(value, str) else f"{value}x{samples}" for name, value in RECORDS.items()}
-    return dict(exposed(TARGETS, WATCHING)) | records | _alerts(samples)
-
-
-def _alerts(samples: int) -> dict[str, str]:
-    found = {}
+    records = yaml.safe_load(Path(__file__).with_name("records.yml").read_text())
+    found = dict(exposed(TARGETS, WATCHING))
+    found |= {name: value if isinstance(value, str) else f"{value}x{samples}" for name, value in records.items()}
+    of_many = 'host="old1",platform="cgroup",event="many"'
+    for number in range(1, 46):
+        found[f'perf_profile_samples_total{{{of_many},symbol="symbol {number}"}}'] = f"0+{15 * number}x{samples}"
     for labels, state, minute in ALERTS:
         before = minute * 60 // STEP_SECONDS
-        active = f"x{samples - before}"
         missing = f"_x{before} " if before else ""
-        found[f'ALERTS{{{labels},alertstate="{state}"}}'] = f"{missing}1{active}"
-        found[f"ALERTS_FOR_STATE{{{labels}}}"] = f"{missing}{minute * 60}{active}"
+        found[f'ALERTS{{{labels},alertstate="{state}"}}'] = f"{missing}1x{samples - before}"
+        found[f"ALERTS_FOR_STATE{{{labels}}}"] = f"{missing}{minute * 60}x{samples - before}"
     return found

@@ -30,15 +30,13 @@ class Shown(NamedTuple):
     step: int = 5
 
     def variables(self) -> dict[str, str]:
-        """Grafana's own."""
-        return {
+        """Grafana's own; a rate is over at least four scrape intervals."""
+        steps = {
             "__interval": f"{self.step}s",
-            "__interval_ms": f"{self.step * 1000}",
-            "__rate_interval": f"{4 * self.step}s",  # at least four scrape intervals
-            "__range": f"{self.span}s",
-            "__range_s": f"{self.span}",
-            "__range_ms": f"{self.span * 1000}",
+            "__interval_ms": f"{self.step}000",
+            "__rate_interval": f"{4 * self.step}s",
         }
+        return steps | {"__range": f"{self.span}s", "__range_s": f"{self.span}", "__range_ms": f"{self.span}000"}
 
 
 DEFAULT = Shown()
@@ -49,27 +47,22 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)(?::\w+)?\})")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one query of one panel returned: how many series it would draw, and their values."""
+    """What one query of a panel returned: how many series have a finite number, all those numbers with their times,
+    and the panel's unit ("" where its columns have their own)."""
 
     panel: str
     ref_id: str
     series: int
-    """Series with at least one finite number: NaN draws nothing."""
     samples: Sequence[tuple[float, float]]
-    """The finite numbers of all of them, with their times."""
     unit: str
-    """The panel's, as Grafana calls it; "" where its columns have their own."""
 
 
 def run_queries(
     prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None, shown: Shown = DEFAULT
 ) -> list[Answer]:
-    """Run every query of every panel of a dashboard's JSON file.
+    """Run every query of every panel of a dashboard's JSON file, with these values for variables.
 
-    prometheus: the server's URL.
-    choose: values for variables, by name; others take what Grafana would at first: all if they allow it, else the
-        first value that their own query finds.
-
+    Other variables have what Grafana shows at first: all if they allow it, else the first value of their own query.
     Raises LookupError if a variable finds no value or not the chosen one, ValueError if Prometheus refuses a query.
     """
     page = read(dashboard)
@@ -95,21 +88,6 @@ def answers(
         for panel in panels(page)
         for target in panel.get("targets", [])
     ]
-
-
-def run_annotations(prometheus: str, dashboard: Path, choose: Mapping[str, str], shown: Shown) -> list[Answer]:
-    """Run every query of events that a dashboard's graphs mark, likewise; as often as it asks for."""
-    page = read(dashboard)
-    variables = resolve_variables(prometheus, page, choose, shown)
-    found = []
-    for marks in page["annotations"]["list"]:
-        every = marks["target"]["interval"]
-        expr = fill_in(marks["target"]["expr"], {**variables, "__interval": every})
-        series = _series(
-            PrometheusClient(prometheus), expr, shown._replace(step=int(every.removesuffix("s"))), instant=False
-        )
-        found.append(_answer(marks["name"], "", series))
-    return found
 
 
 def _answer(panel: str, ref_id: str, series: list[list[tuple[float, float]]], unit: str = "") -> Answer:

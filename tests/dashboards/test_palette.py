@@ -21,12 +21,12 @@ ALL_PANELS = [panel for page in PAGES for panel in panels(page)]
 
 
 def test_text_can_be_read_and_lines_can_be_seen_in_both_themes() -> None:
-    """Of tiles and cells, which have their colour as the ground, of flags on the text's own colour, of graphs."""
-    for ground in [*JUDGED, *palette.SERIES, *PANEL_TEXT.values()]:
-        assert contrast(text_on(ground), ground) >= TEXT, ground
+    """Tiles and cells have their colour as the ground, flags the text's own colour."""
+    grounds = [*JUDGED, *palette.SERIES, *PANEL_TEXT.values()]
+    assert [ground for ground in grounds if contrast(text_on(ground), ground) < TEXT] == []
     for theme, panel in PANEL_GROUNDS.items():
-        for line in [*palette.SERIES, palette.CRITICAL, PANEL_TEXT[theme]]:
-            assert contrast(line, panel) >= LINE, f"{line} in the theme {theme}"
+        lines = [*palette.SERIES, palette.CRITICAL, PANEL_TEXT[theme]]
+        assert [line for line in lines if contrast(line, panel) < LINE] == [], theme
 
 
 def test_each_severity_has_another_hue_than_every_series() -> None:
@@ -34,48 +34,42 @@ def test_each_severity_has_another_hue_than_every_series() -> None:
         apart = abs(hue(judged) - hue(series))
         assert min(apart, 360 - apart) >= 30, (judged, series)
     assert saturation(palette.NO_DATA) < 0.2
-    assert all(saturation(series) > 0.5 for series in palette.SERIES)
+    assert min(map(saturation, palette.SERIES)) > 0.5
 
 
 def test_every_colour_is_of_the_palette_and_those_of_severity_stand_for_nothing_else() -> None:
     """The words of a state timeline are judgements as those of a cell are."""
     for panel in ALL_PANELS:
         found_in = [*found(panel, "color"), *found(panel, "fixedColor")]
-        assert {each for each in found_in if isinstance(each, str)} <= {*palette.SERIES, *JUDGED, *NAMED}, panel[
-            "title"
-        ]
+        known = {*palette.SERIES, *JUDGED, *NAMED}
+        assert {each for each in found_in if isinstance(each, str)} <= known, panel["title"]
         fixed = {each["fixedColor"] for each in found_in if isinstance(each, dict) and "fixedColor" in each}
-        if panel["type"] != "state-timeline":
-            assert fixed <= {*palette.SERIES, *NAMED}, panel.get("title")
+        assert panel["type"] == "state-timeline" or fixed <= {*palette.SERIES, *NAMED}, panel.get("title")
         if panel.get("title") == "":  # the flag of the data's origin
             words = panel["fieldConfig"]["defaults"]["mappings"] if "fieldConfig" in panel else []
-            flagged = {word["color"] for each in words if each["type"] == "value" for word in each["options"].values()}
-            assert flagged <= NAMED
-    # No data and an unknown cause look different.
+            flags = [each["options"].values() for each in words if each["type"] == "value"]
+            assert {flag["color"] for options in flags for flag in options} <= NAMED
     assert palette.CAUSES["unknown"] not in {palette.NO_DATA, palette.CAUSES["met"]}
     assert len(set(palette.CAUSES.values())) == len(palette.CAUSES)
 
 
 def test_series_that_vary_have_the_colour_that_grafana_gives_their_name() -> None:
-    """By name and not by their order: a virtual server has its colour on all panels and pages.
+    """So a virtual server has its colour on all panels and pages.
 
     But for who ran meanwhile: ten areas on top of each other, of which no two may have the same colour.
     """
-    several = [
-        panel for panel in ALL_PANELS if panel["type"] == "timeseries" and panel["options"]["legend"]["showLegend"]
-    ]
-    assert several
     by_who = {neighbours.WHO.name, neighbours.APP_FOR.name}
-    assert by_who <= {panel["title"] for panel in several}
-    for panel in several:
-        mode = "palette-classic" if panel["title"] in by_who else "palette-classic-by-name"
-        assert panel["fieldConfig"]["defaults"]["color"] == {"mode": mode}, panel["title"]
+    modes = {
+        panel["title"]: panel["fieldConfig"]["defaults"]["color"]["mode"]
+        for panel in ALL_PANELS
+        if panel["type"] == "timeseries" and panel["options"]["legend"]["showLegend"]
+    }
+    assert {title for title, mode in modes.items() if mode == "palette-classic"} == by_who
+    assert set(modes.values()) == {"palette-classic", "palette-classic-by-name"}
 
 
 def test_a_host_among_its_guests_has_a_colour_of_its_own() -> None:
-    named = [
-        panel for panel in ALL_PANELS if any('" (host)", "role"' in each["expr"] for each in panel.get("targets", []))
-    ]
+    named = [panel for panel in ALL_PANELS if '" (host)", "role"' in str([*found(panel, "expr")])]
     assert named
     for panel in named:
         (override,) = [each for each in panel["fieldConfig"]["overrides"] if "(host" in each["matcher"]["options"]]
@@ -84,13 +78,10 @@ def test_a_host_among_its_guests_has_a_colour_of_its_own() -> None:
 
 def found(tree: Any, key: str) -> list[Any]:
     """All that a key stands for, anywhere in a tree."""
-    if isinstance(tree, list):
-        return [each for branch in tree for each in found(branch, key)]
-    if isinstance(tree, dict):
-        return [
-            each for name, branch in tree.items() for each in ([branch] if name == key else []) + found(branch, key)
-        ]
-    return []
+    if not isinstance(tree, dict | list):
+        return []
+    branches = tree.items() if isinstance(tree, dict) else [("", each) for each in tree]
+    return [each for name, branch in branches for each in [*([branch] if name == key else []), *found(branch, key)]]
 
 
 def text_on(ground: str) -> str:

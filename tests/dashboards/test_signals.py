@@ -1,39 +1,36 @@
-"""A selector that a signal doesn't have can't be exchanged: the panel would show other series than it says."""
+"""A signal's scope says whose series it selects; one with a fixed query has no other scope."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from dashboards.signals import Signal, across_hosts, beside, of_highest, unfiltered, vserver
 
-
-def of(expr: str) -> Signal:
-    return replace(vserver.CPU, expr=expr)
+FIXED = replace(vserver.CPU, query='host:overhead:ratio{host="$host"}')
 
 
-HOST = 'platform="$host_platform", host="$host"'
-CHANGES: list[tuple[Callable[[Signal], object], str]] = [
-    (unfiltered, f"host:overhead:ratio{{{HOST}}}"),
-    (unfiltered, f'app:requests:rate{{app=~"$app", {HOST}}}'),
-    (unfiltered, f'app:requests:rate{{{HOST}, app=~"$app"}} / on () app:errors:ratio{{app="$app"}}'),
-    (across_hosts, 'host:overhead:ratio{host="$host"}'),
-    (lambda signal: of_highest(signal, "most_used"), f"host:overhead:ratio{{{HOST}}}"),
-    (beside.relative, f"vserver:ipc:ratio{{{HOST}}}"),
-]
+def test_a_signal_selects_the_series_of_its_scope() -> None:
+    ratio = replace(
+        vserver.CPU, query=lambda at: f"{at('a', vserver='$vserver', role='guest')} / {at('b', app='$app')}"
+    )
+    host, hosts = 'platform="$host_platform", host="$host"', 'platform=~"$platform", host=~"$hosts"'
+    for signal, selected in (
+        (ratio, host),
+        (across_hosts(ratio), hosts),
+        (of_highest(ratio, "most"), f'{hosts}, host=~"$most"'),
+    ):
+        assert signal.expr == f'a{{{selected}, vserver=~"$vserver", role="guest"}} / b{{{selected}, app=~"$app"}}'
+    assert unfiltered(ratio).expr == f'a{{{host}, role="guest"}} / b{{{host}}}'
 
 
-def test_a_selector_that_is_not_there_is_an_error() -> None:
-    for change, expr in CHANGES:
-        with pytest.raises(ValueError, match=r"isn't in, or stays in: |^no "):
-            change(of(expr))
+def test_a_fixed_query_has_no_other_scope() -> None:
+    """The panel would show other series than it says."""
 
+    def highest(signal: Signal) -> Signal:
+        return of_highest(signal, "most_used")
 
-def test_a_selector_is_exchanged_wherever_it_is() -> None:
-    ratio = of(f'a:b:c{{{HOST}, vserver=~"$vserver"}} / a:b:d{{{HOST}, vserver=~"$vserver"}}')
-    hosts = 'platform=~"$platform", host=~"$hosts"'
-    assert unfiltered(ratio).expr == f"a:b:c{{{HOST}}} / a:b:d{{{HOST}}}"
-    assert across_hosts(ratio).expr == ratio.expr.replace(HOST, hosts)
-    assert of_highest(of(f"a:b:c{{{hosts}}}"), "most_used").expr == f'a:b:c{{{hosts}, host=~"$most_used"}}'
+    for change in (unfiltered, across_hosts, highest, beside.relative):
+        with pytest.raises(ValueError, match="has only one scope"):
+            change(FIXED)

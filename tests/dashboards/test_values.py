@@ -12,26 +12,34 @@ import yaml
 
 from dashboards import palette
 from tests.dashboards import history
-from tests.dashboards.queries import FOLDER, fill_in, panels
-from tests.dashboards.values import CHOSEN, VIEWS, By, Values
-from tests.rules.promtool import asks, evaluate
+from tests.dashboards.queries import FOLDER, Shown, fill_in, panels, read
+from tests.rules.promtool import asks, evaluate, number
 from tests.rules.test_rules import RULE_FILES
 
-LOOKS = yaml.safe_load((Path(__file__).parent / "looks.yml").read_text())
+VIEWS = yaml.load(Path(__file__).with_name("values.yml").read_text(), yaml.CSafeLoader)
+LOOKS = yaml.safe_load(Path(__file__).with_name("looks.yml").read_text())
+PAGES = {path.stem: read(path) for path in sorted(FOLDER.glob("*.json"))}
+# Of variables that a view doesn't choose.
+CHOSEN = {
+    **Shown(span=600, step=15).variables(),
+    **dict.fromkeys(("platform", "hosts", "app", "vserver", "run", "test"), ".*"),
+    **dict.fromkeys(("most_overhead", "most_used", "most_misses", "most_burn"), ".*"),
+    "baseline": "base",
+}
 
 
 class Query(NamedTuple):
-    """One query of a panel: its row in values.py, the labels that are shown beside its value, and how that looks."""
+    """One query of a panel: its row in values.yml, the labels that are shown with its value, and how that looks."""
 
     row: str
     expr: str
     labels: list[str]
-    unit: str
-    steps: str
+    unit: str = ""
+    steps: str = ""
 
 
 def queries(page: str) -> Iterator[Query]:
-    for panel in panels(json.loads((FOLDER / f"{page}.json").read_text())):
+    for panel in panels(PAGES[page]):
         several = len(panel.get("targets", [])) > 1
         for target in panel.get("targets", []):
             row = f"{panel['title']}: {target['refId']}" if several else panel["title"]
@@ -45,15 +53,11 @@ def queries(page: str) -> Iterator[Query]:
                     row = f"{panel['title']}: {transformations['organize']['renameByName'][f'{column} (lastNotNull)']}"
                     shown = transformations["filterFieldsByName"]["include"]["names"]
                     labels = [label for label in shown if label != "Time" and not label.startswith("Value")]
-            defaults = panel["fieldConfig"]["defaults"]
-            own = {
-                each["id"]: each["value"]
-                for override in panel["fieldConfig"]["overrides"]
-                if override["matcher"]["options"] == row.rpartition(": ")[2]
-                for each in override["properties"]
-            }
-            unit = own.get("unit") or defaults["unit"]
-            yield Query(row, target["expr"], labels, unit, steps({**defaults, **own}))
+            field = dict(panel["fieldConfig"]["defaults"])
+            for override in panel["fieldConfig"]["overrides"]:
+                if override["matcher"]["options"] == row.rpartition(": ")[2]:
+                    field |= {each["id"]: each["value"] for each in override["properties"]}
+            yield Query(row, target["expr"], labels, field["unit"], steps(field))
 
 
 def steps(field: Mapping[str, Any]) -> str:
@@ -73,20 +77,18 @@ def steps(field: Mapping[str, Any]) -> str:
 
 def variables(page: str) -> Iterator[Query]:
     """Those that a query orders: what each value is ordered by."""
-    for variable in json.loads((FOLDER / f"{page}.json").read_text())["templating"]["list"]:
-        found = re.fullmatch(r"query_result\((.+)\)", str(variable.get("query")))
-        if found and (ordered := re.fullmatch(r"sort_desc\((.+)\)", found[1])):
-            (label,) = re.findall(r'(\w+)="', variable["regex"])
-            yield Query(f"${variable['name']}", ordered[1], [label], "", "")
+    for variable in PAGES[page]["templating"]["list"]:
+        if found := re.fullmatch(r"query_result\(sort_desc\((.+)\)\)", str(variable.get("query"))):
+            yield Query(f"${variable['name']}", found[1], re.findall(r'(\w+)="', variable["regex"]))
 
 
 def test_each_panel_shows_what_is_true(tmp_path: Path) -> None:
     """All at once: most of the time goes into the rules' history."""
     cases = [
-        case(query, {**CHOSEN, **view.chosen}, view.rows[query.row], view.page)
+        case(query, {**CHOSEN, **view["chosen"]}, view["rows"][query.row], view["page"])
         for view in VIEWS
-        for query in [*queries(view.page), *variables(view.page)]
-        if query.row in view.rows
+        for query in [*queries(view["page"]), *variables(view["page"])]
+        if query.row in view["rows"]
     ]
     evaluate(
         tmp_path / "values.yml",
@@ -99,37 +101,30 @@ def test_each_panel_shows_what_is_true(tmp_path: Path) -> None:
 
 
 def test_each_query_has_a_row() -> None:
-    for page in sorted(path.stem for path in FOLDER.glob("*.json")):
-        assert_rows(page)
-
-
-def assert_rows(page: str) -> None:
-    rows = {row for view in VIEWS if view.page == page for row in view.rows}
-    asked = {query.row for query in queries(page)}
-    assert rows <= asked | {variable.row for variable in variables(page)}
-    assert {row for row in asked - rows if not row.endswith(": Named since")} == set(), "test_neighbours.py has that"
+    for page in PAGES:
+        rows = {row for view in VIEWS if view["page"] == page for row in view["rows"]}
+        asked = {query.row for query in queries(page)}
+        assert rows <= asked | {variable.row for variable in variables(page)}
+        assert {row for row in asked - rows if not row.endswith(": Named since")} == set(), "panels.yml has it"
 
 
 def test_each_value_has_its_unit_and_colours() -> None:
-    for page in LOOKS:
-        assert_looks(page)
+    for page, looks in LOOKS.items():
+        units = {row: unit for unit, rows in looks["units"].items() for row in rows}
+        judged = {row: steps for steps, rows in looks.get("judged", {}).items() for row in rows}
+        assert {query.row: query.unit for query in queries(page) if query.unit != "none"} == units
+        assert {query.row: query.steps for query in queries(page) if query.steps} == judged
 
 
-def assert_looks(page: str) -> None:
-    units = {row: unit for unit, rows in LOOKS[page]["units"].items() for row in rows}
-    judged = {row: steps for steps, rows in LOOKS[page].get("judged", {}).items() for row in rows}
-    assert {query.row: query.unit for query in queries(page) if query.unit != "none"} == units
-    assert {query.row: query.steps for query in queries(page) if query.steps} == judged
-
-
-def case(query: Query, chosen: Mapping[str, str], row: Values | By, page: str) -> dict[str, Any]:
-    """A case of promtool's: values by what is shown beside them."""
-    labels, values = row if isinstance(row, By) else (query.labels, row)
+def case(query: Query, chosen: Mapping[str, str], row: Any, page: str) -> dict[str, Any]:
+    """A case of promtool's: values by what is shown next to them."""
+    *labels, values = row if isinstance(row, list) else [*query.labels, row]
     joined = ", ".join(['"key"', '" "', *(f'"{label}"' for label in labels)])
     named = f'label_replace(label_join({fill_in(query.expr, chosen)}, {joined}), "key", "$1", "key", " *(.*?) *")'
     wanted = {
-        f"{{key={json.dumps(name, ensure_ascii=False)}}}" if name else "{}": value
-        for name, value in (values if isinstance(values, Mapping) else {"": values}).items()
+        f"{{key={json.dumps(name.replace('auction-N', site), ensure_ascii=False)}}}" if name else "{}": number(value)
+        for name, value in (values if isinstance(values, dict) else {"": values}).items()
+        for site in (f"auction-{each}" for each in history.SITES)
     }
     asked = asks(f"sum by (key) ({named})", f"{history.MINUTES}m", wanted)
     return {**asked, "expr": f"# {page}, {query.row}\n{asked['expr']}"}
@@ -138,10 +133,10 @@ def case(query: Query, chosen: Mapping[str, str], row: Values | By, page: str) -
 def records(folder: Path) -> list[Path]:
     """The project's rules without its alerts, as those of the history are known."""
     files = []
-    for number, file in enumerate(RULE_FILES):
+    for place, file in enumerate(RULE_FILES):
         groups = yaml.safe_load(file.read_text())["groups"]
         for group in groups:
             group["rules"] = [rule for rule in group["rules"] if "record" in rule]
-        files.append(folder / f"{number}.yml")
+        files.append(folder / f"{place}.yml")
         files[-1].write_text(json.dumps({"groups": groups}))
     return files

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -17,12 +15,10 @@ import yaml
 
 from tests.mixin.rendered import Mixin, groups, rendered
 from tests.rules.test_rules import ROOT, TEST_FILES, from_root, run
-from tests.support import Exposition, Prometheus
-from tests.support.ports import free_port
 from tests.support.program import program_path
 
 # Enough for every commit: many joins, and alerts. The others are long.
-OFTEN = {"events.yml", "monitor.yml", "virtual_servers.yml"}
+OFTEN = {"events.yml", "monitor.yml", "monitoring.yml", "virtual_servers.yml"}
 
 OF_NO_SITE = {"SamplesNotStored"}  # it is about Prometheus, and about the newest sample of all
 
@@ -44,27 +40,9 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Mixin:
     return rendered(tmp_path_factory.mktemp("without"))
 
 
-@pytest.mark.usefixtures("of_sites")
-def test_prometheus_accepts_the_rules(folder: Path) -> None:
-    run("promtool", "check", "rules", folder / "rules.yml", folder / "alerts.yml")
-
-
-def test_nothing_else_changes_in_rules(of_sites: Mixin, without: Mixin) -> None:
-    for part in ("rules", "alerts"):
-        text = json.dumps(getattr(of_sites, part))
-        for added in (
-            "{{ with $labels.site }} (site {{ . }}){{ end }}",
-            "var-cluster={{ $labels.site | urlquery }}&",
-            "site=%q,",
-            "$labels.site ",
-            " by (site) ",
-        ):
-            text = text.replace(added, "")
-        assert json.loads(text.replace("(site, ", "(").replace("on (site)", "on ()")) == getattr(without, part)
-
-
-def test_every_aggregation_and_join_is_by_site(of_sites: Mixin) -> None:
+def test_prometheus_accepts_the_rules_and_every_aggregation_and_join_is_by_site(of_sites: Mixin, folder: Path) -> None:
     """Except with records of constants, which are no site's: the objectives' error budgets."""
+    run("promtool", "check", "rules", folder / "rules.yml", folder / "alerts.yml")
     lists = {
         found
         for rule in of_sites.every_rule()
@@ -75,13 +53,12 @@ def test_every_aggregation_and_join_is_by_site(of_sites: Mixin) -> None:
     assert [expr for expr in every if re.search(r"\b(sum|min|max|avg|count|group|topk) ?\((?!.*without)", expr)] == []
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        pytest.param(file, marks=[] if file.name in OFTEN else pytest.mark.long, id=from_root(file))
-        for file in TEST_FILES
-    ],
-)
+FILES = [
+    pytest.param(file, marks=[] if file.name in OFTEN else pytest.mark.long, id=from_root(file)) for file in TEST_FILES
+]
+
+
+@pytest.mark.parametrize("file", FILES)
 def test_the_rules_unit_tests_pass_beside_another_cluster_with_the_same_hosts(
     file: Path, of_sites: Mixin, tmp_path: Path
 ) -> None:
@@ -178,54 +155,11 @@ def selector(labels: Json) -> str:
     return "ALERTS{" + ",".join(f"{label}={json.dumps(str(value))}" for label, value in labels.items()) + "}"
 
 
-@pytest.mark.system
-def test_a_real_prometheus_keeps_two_sites_apart(tmp_path: Path) -> None:
-    """Two of four hosts of one site and one of the other's are down, and all have the same names."""
-    rendered(
-        tmp_path,
-        "{ clusterLabel: 'site', hostsUnreachableShare: 0.4, objectives: [],"
-        " alertFor: { HostDown: '0s', ExporterDown: '0s', HostsUnreachable: '0s' } }",
-    )
-    down = f"127.0.0.1:{free_port()}"
-    targets: list[Json] = []
-    with ExitStack() as stack:
-        for site, cpus, broken in (("a", 4, {"xen1", "xen2"}), ("b", 8, {"xen3"})):
-            xentop = stack.enter_context(Exposition(f"xen_host_cpus {cpus}\nxen_host_vcpus {3 * cpus}\n"))
-            for host in ("xen1", "xen2", "xen3", "xen4"):
-                address = down if host in broken else xentop.address
-                targets.append({"targets": [address], "labels": {"host": host, "platform": "xen", "site": site}})
-        prometheus = Prometheus(tmp_path, {"xentop": targets, "node": targets}, program="prometheus3")
-        use(prometheus, tmp_path)
-        stack.enter_context(prometheus)
-
-        for site, cpus in (("a", 4), ("b", 8)):
-            found = prometheus.wait_for(f'host:cpu_capacity:cpus{{site="{site}", host="xen4"}}', seconds=30)
-            assert [float(series["value"][1]) for series in found] == [cpus]
-        assert prometheus.value('host:vcpu_overcommit:ratio{site="b", host="xen4"}') == 3
-        # At the second evaluation of all three, HostsUnreachable, of the same group, has counted them too.
-        fired_twice = 'count(count_over_time(ALERTS{alertname="HostDown", alertstate="firing"}[5m]) > 1) == 3'
-        prometheus.wait_for(fired_twice, seconds=60)
-        firing = [alert for alert in prometheus.alerts() if alert["state"] == "firing"]
-        downs = {
-            (alert["labels"]["site"], alert["labels"]["host"]): alert["annotations"]
-            for alert in firing
-            if alert["labels"]["alertname"] == "HostDown"
-        }
-        assert set(downs) == {("a", "xen1"), ("a", "xen2"), ("b", "xen3")}
-        assert downs["b", "xen3"]["summary"].endswith("nothing on it answers. (site b)")
-        assert downs["b", "xen3"]["dashboard"] == "d/virtscope-host?var-cluster=b&var-host=xen3"
-        (unreachable,) = (alert for alert in firing if alert["labels"]["alertname"] == "HostsUnreachable")
-        assert unreachable["labels"] == {"alertname": "HostsUnreachable", "severity": "critical", "site": "a"}
-        assert unreachable["annotations"]["summary"].startswith("2 hosts, a share of at least 0.4,")
-
-
-def use(prometheus: Prometheus, rendered: Path) -> None:
-    """Have it read rendered rules, instead of the project's."""
-    for rules in ("prometheus/rules", "alerts/rules", "alerts/generated"):
-        shutil.rmtree(prometheus.folder / rules)
-    (prometheus.folder / "prometheus" / "rules").mkdir()
-    for name in ("rules.yml", "alerts.yml"):
-        shutil.copy(rendered / name, prometheus.folder / "prometheus" / "rules")
+def test_alerts_name_their_site_and_lead_to_its_page(of_sites: Mixin) -> None:
+    alerts = {rule["alert"]: rule["annotations"] for rule in of_sites.every_rule() if "alert" in rule}
+    for name in alerts.keys() - OF_NO_SITE - {"Watchdog", "ObjectiveCause"}:
+        assert "{{ with $labels.site }} (site {{ . }}){{ end }}" in alerts[name]["summary"], name
+        assert "?var-cluster={{ $labels.site | urlquery }}" in alerts[name]["dashboard"], name
 
 
 def test_everything_on_dashboards_is_of_one_cluster(of_sites: Mixin, without: Mixin) -> None:
@@ -254,23 +188,18 @@ def expressions(part: Json) -> Iterator[str]:
     if isinstance(part, list):
         for item in part:
             yield from expressions(item)
-    if isinstance(part, dict):
+    elif isinstance(part, dict):
         if isinstance(part.get("expr"), str):
             yield part["expr"]
         if part.get("type") == "query" and part["name"] != "cluster":
             yield part["query"]
-        for item in part.values():
-            yield from expressions(item)
+        yield from expressions([*part.values()])
 
 
 def test_an_application_without_requests_in_any_site_is_reported(tmp_path: Path) -> None:
     """That an application is to be there at all is a constant."""
-    (alert,) = (
-        rule
-        for group in groups(ROOT / "alerts/rules/objectives.yml").values()
-        for rule in group["rules"]
-        if rule["alert"] == "ObjectiveWithoutRequests"
-    )
+    written = [rule for group in groups(ROOT / "alerts/rules/objectives.yml").values() for rule in group["rules"]]
+    (alert,) = (rule for rule in written if rule["alert"] == "ObjectiveWithoutRequests")
     wanted = {"record": "objective:wanted:info", "expr": "vector(1)", "labels": {"app": "shop", "file": "shop.yml"}}
     _, ((_, changed),) = with_sites([], [[wanted, alert]], tmp_path)
     assert changed["expr"].startswith("objective:wanted:info\nunless on (app, file)\ngroup by (site, app, file) (")

@@ -52,3 +52,9 @@ def asks(expr: str, at: str, wanted: Mapping[str, float]) -> dict[str, Any]:
 def _rounded(value: float, to: float) -> float:
     """As PromQL's round()."""
     return math.floor(value * (1 / to) + 0.5) / (1 / to)
+
+
+def number(text: object) -> float:
+    """A sum of quotients, as in "1001 + 0.4/3"."""
+    terms = [list(map(float, term.split("/"))) for term in str(text).split(" + ")]
+    return sum(term[0] / (term[1] if len(term) > 1 else 1) for term in terms)

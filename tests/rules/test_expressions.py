@@ -7,8 +7,7 @@ come out as NaN or Inf in test_quiet.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import yaml
 
@@ -16,20 +15,13 @@ from tests.rules.test_rules import ROOT, RULE_FILES
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 SELDOM = 15  # seconds between scrapes, the most that docs/mixin.md allows
-CONFIGURED = 5  # seconds between evaluations of groups without an interval
-
-# Alerts that compare nothing with a threshold, and why.
-WITHOUT_COMPARISON = {
-    "ObjectiveWithoutRequests": "fires where something is missing",
-    "ObjectiveCause": "fires while another alert does",
-    "TargetScrapedTwice": "the record that it reads has the comparison",
-}
+# Where something is missing, while another alert fires, and where the record that is read has the comparison.
+WITHOUT_COMPARISON = {"ObjectiveWithoutRequests", "ObjectiveCause", "TargetScrapedTwice"}
 
 RANGE = re.compile(r"([\w:]+)\s*(?:{[^{}]*})?\[(\w+?)(?::\w*)?\]")
 
 
-@dataclass(frozen=True)
-class Evaluated:
+class Evaluated(NamedTuple):
     """A rule and how often it is evaluated, in seconds."""
 
     name: str
@@ -42,32 +34,24 @@ def seconds(duration: str) -> int:
     return sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", duration))
 
 
-def evaluated() -> Iterator[Evaluated]:
-    for file in RULE_FILES:
-        for group in yaml.safe_load(file.read_text())["groups"]:
-            interval = seconds(group["interval"]) if "interval" in group else CONFIGURED
-            for rule in group["rules"]:
-                yield Evaluated(rule.get("record") or rule["alert"], rule["expr"], "alert" in rule, interval)
-
-
-RULES = list(evaluated())
+RULES = [
+    Evaluated(rule.get("record") or rule["alert"], rule["expr"], "alert" in rule, seconds(group.get("interval", "5s")))
+    for file in RULE_FILES
+    for group in yaml.safe_load(file.read_text())["groups"]
+    for rule in group["rules"]
+]
 
 
 def test_the_defaults_are_those_of_the_configuration() -> None:
     configuration = yaml.safe_load((ROOT / "prometheus" / "prometheus.yml").read_text())["global"]
-    assert seconds(configuration["evaluation_interval"]) == CONFIGURED
+    assert configuration["evaluation_interval"] == "5s"
     assert seconds(configuration["scrape_interval"]) <= SELDOM
 
 
-def test_an_alert_compares_with_something() -> None:
-    """Otherwise it fires for every series that exists."""
+def test_an_alert_compares_with_something_and_nothing_is_found_by_absent() -> None:
+    """Else it fires for every series that exists. absent() has no host, and is empty while one of many is there."""
     alerts = [rule for rule in RULES if rule.is_alert]
-    compares_nothing = {rule.name for rule in alerts if not re.search(r"[<>]=? |[!=]= ", rule.expr)}
-    assert compares_nothing == WITHOUT_COMPARISON.keys()
-
-
-def test_absence_is_not_found_by_absent() -> None:
-    """absent() knows no host: its result has none, and is empty while one host of many is there. Use `unless`."""
+    assert {rule.name for rule in alerts if not re.search(r"[<>]=? |[!=]= ", rule.expr)} == WITHOUT_COMPARISON
     assert [rule.name for rule in RULES if re.search(r"\babsent(_over_time)?\s*\(", rule.expr)] == []
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from tests.rules.test_expressions import seconds
 from tests.support.program import program_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,28 +52,12 @@ def with_strangers(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The test file without what it expects, and with two series more for each of its series and each label."""
     files = [file for pattern in content["rule_files"] for file in (folder / pattern).parent.glob(Path(pattern).name)]
     labels = sorted({*written_by("\n".join(file.read_text() for file in files)), "platform", "severity", UNKNOWN})
-    tests = [
-        {
-            "interval": test["interval"],
-            "input_series": [
-                *test["input_series"],
-                *(
-                    stranger
-                    for series in test["input_series"]
-                    for label in labels
-                    for stranger in strangers(series, label)
-                ),
-            ],
-            "promql_expr_test": [
-                {
-                    "expr": "vector(1)",
-                    "eval_time": last(test),
-                    "exp_samples": [{"labels": "{}", "value": 1}],
-                }
-            ],
-        }
-        for test in content["tests"]
-    ]
+    tests = []
+    for test in content["tests"]:
+        given = test["input_series"]
+        more = [each for series in given for label in labels for each in strangers(series, label)]
+        nothing = {"expr": "vector(1)", "eval_time": last(test), "exp_samples": [{"labels": "{}", "value": 1}]}
+        tests.append({"interval": test["interval"], "input_series": [*given, *more], "promql_expr_test": [nothing]})
     return {**content, "rule_files": [str(file) for file in files], "tests": tests}
 
 
@@ -105,9 +90,4 @@ def strangers(series: dict[str, Any], label: str) -> list[dict[str, Any]]:
 def last(test: dict[str, Any]) -> str:
     """The latest time at which the test asks for anything, of the first five minutes."""
     times = [case["eval_time"] for kind in ("promql_expr_test", "alert_rule_test") for case in test.get(kind, [])]
-    return f"{min(max(map(seconds, times)), 300)}s"
-
-
-def seconds(duration: object) -> int:
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([smhd])", str(duration)))
+    return f"{min(max(seconds(str(time)) for time in times), 300)}s"

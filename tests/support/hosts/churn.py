@@ -14,9 +14,9 @@ import functools
 import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from tests.support.hosts import Line, Target, Value, Watching
+from tests.support.hosts import Line, Target, Value
 
 PHASE = 20.0  # seconds for which a guest's CPU usage is constant
 OWN = 0.4  # CPUs that the host uses, whatever its guests do
@@ -272,54 +272,6 @@ def _node(host: Host) -> Iterator[Line]:
         yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="idle"}}', lambda at: 5e4 + (CPUS * at - host.all(at)) / 2
 
 
-def counted(host: Host, watching: Watching) -> Target:
-    """What perf-exporter counts on a container host: a billion instructions for each CPU second used.
-
-    It discovers a container at a scrape and counts its events from then on; their first sample is at the next scrape.
-    """
-    lines: list[Line] = []
-    for cpu in range(2):
-        labels = f'cpu="{cpu}",group="cache",pmu="",event="instructions"'
-        lines.append((f"perf_events_total{{{labels}}}", lambda at: host.all(at) * 1e9 / 2))
-    for number, life in enumerate(host.lives):
-        found = next((at for at in watching.times if life.alive(at)), None)
-        if found is not None:
-            cgroup = f'cgroup="{_cgroup(number)}",group="cache",pmu=""'
-            since = functools.partial(_used_since, life, found)
-            lines.append((f"perf_cgroup_group_running_seconds_total{{{cgroup}}}", _while(life, since)))
-            later = replace(life, begun=found + 1)
-            events = _while(later, functools.partial(_times, 1e9, since))
-            lines.append((f'perf_cgroup_events_total{{{cgroup},event="instructions"}}', events))
-    return Target("perf", host.name, "base", lines)
-
-
-def _used_since(life: Life, found: float, at: float) -> float:
-    return life.used(at) - life.used(found)
-
-
-def _times(factor: float, value: Callable[[float], float], at: float) -> float:
-    return factor * value(at)
-
-
-WAITED = 0.1  # seconds that the container `victim` waits for each CPU second that another one uses
-VICTIM = _cgroup(10**6)
-
-
-def waited(host: Host) -> list[Target]:
-    """What sched-exporter shows of a container host where one container, which stays, waits while others run.
-
-    A pair is shown from the scrape that finds it, with all that was waited until then, and while what ran is there.
-    """
-    lines: list[Line] = ["sched_switches_total 1e6~3e4", f'sched_waits_total{{cgroup="{VICTIM}"}} 1e4~100']
-    for number, life in enumerate(host.lives):
-        lines.append((f'sched_waits_total{{cgroup="{_cgroup(number)}"}}', _while(life, lambda _: 1)))
-        ran = _while(life, functools.partial(_times, WAITED, life.used))
-        lines.append((f'sched_wait_seconds_total{{cgroup="{VICTIM}",running="{_cgroup(number)}"}}', ran))
-    stays = f'container_start_time_seconds{{id="{VICTIM}",name="victim"}} 1e9'
-    cadvisor, node = targets(host)
-    return [replace(cadvisor, lines=[*cadvisor.lines, stays]), node, Target("sched", host.name, "base", lines)]
-
-
 @dataclass(frozen=True)
 class Truth:
     """The truth about a record: CPU seconds used until a time; the record is their rate over a minute."""
@@ -343,14 +295,6 @@ def truths(host: Host) -> Iterator[Truth]:
         for app, pattern in APPLICATIONS.items():
             used = functools.partial(host.application, pattern)
             yield Truth("app:cpu_usage:rate", {**labels, "app": app}, used)
-
-
-def truths_of_instructions(host: Host) -> Iterator[Truth]:
-    """The same for instructions, a billion for each CPU second: of the whole machine, and of the host itself."""
-    labels = {"host": host.name, "platform": host.platform}
-    yield Truth("host:instructions:rate", labels, lambda at: 1e9 * host.all(at))
-    own = {**labels, "vserver": host.name, "role": "host"}
-    yield Truth("vserver:instructions:rate", own, lambda at: 1e9 * (host.itself(at) + host.services(at)))
 
 
 def mapping() -> dict[str, object]:

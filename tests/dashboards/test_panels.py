@@ -1,0 +1,113 @@
+"""What panels show of values that change, by promtool: panels.yml has the histories and the answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dashboards import marks
+from dashboards.signals import Signal, consolidation, host, neighbours
+from tests.dashboards.promtool import VARIABLES, assert_answers
+from tests.dashboards.queries import Shown, fill_in
+from tests.rules.promtool import number
+from tests.rules.test_rules import run
+
+HOST = 'host="xen1",platform="xen"'
+MARKS = {
+    "marks.changes": marks.changes(),
+    "marks.alerts": marks.alerts(),
+    "marks.alerts any": marks.alerts(any_hosts=True),
+    "marks.lab_crowds": marks.lab_crowds(),
+    "marks.lab_steps": marks.lab_steps(),
+}
+
+
+def query(name: re.Match[str]) -> str:
+    """The query of a signal or of marks by its name."""
+    module, _, rest = name[1].partition(".")
+    if module == "marks":
+        fields: Any = MARKS[name[1]].to_json()
+        expr = fields["target"]["expr"]
+        return f"group by (what) ({expr})" if fields["titleFormat"] == "{{what}}" else str(expr)
+    if rest.startswith("AGAINST_APPS "):
+        (signal,) = (each for each in consolidation.AGAINST_APPS if f"AGAINST_APPS {each.name}" == rest)
+    else:
+        signal = getattr(import_module(f"dashboards.signals.{module}"), rest)
+    assert isinstance(signal, Signal)
+    return signal.expr
+
+
+def case(asked: dict[str, Any]) -> dict[str, Any]:
+    chosen = asked.get("with", {})
+    shown = Shown(chosen["range"], step=60).variables() | {"hosts": "xen1|xen2"} if "range" in chosen else chosen
+    expr = fill_in(re.sub("<(.+?)>", query, asked["query"]), {**VARIABLES, **shown})
+    gives = {labels.replace("HOST", HOST): number(value) for labels, value in asked["gives"].items()}
+    samples = [{"labels": labels, "value": value} for labels, value in gives.items()]
+    return {"expr": f"# {asked['query']}\n{expr}", "eval_time": f"{asked['minute']}m", "exp_samples": samples}
+
+
+def test_panels_show_what_has_become_of_values(tmp_path: Path) -> None:
+    tests = [
+        {
+            "name": test["name"],
+            "interval": "1m",
+            "input_series": [
+                {"series": series.replace("HOST", HOST), "values": str(values)}
+                for series, values in test["series"].items()
+            ],
+            "promql_expr_test": [case(asked) for asked in test["asked"]],
+        }
+        for test in yaml.safe_load(Path(__file__).with_name("panels.yml").read_text())
+    ]
+    file = tmp_path / "panels.yml"
+    file.write_text(json.dumps({"rule_files": [], "evaluation_interval": "1m", "tests": tests}))
+    run("promtool", "test", "rules", file)
+
+
+def test_a_host_with_many_changes_within_the_hour_has_few_marks(tmp_path: Path) -> None:
+    started = {
+        f'vserver:cpu_usage:rate{{{HOST},vserver="job-{number}",role="guest"}}': "_x3 1x6" for number in range(28)
+    }
+    history = {f"host:cpu_capacity:cpus{{{HOST}}}": "4x9", **started}
+    expr = re.sub("<(.+?)>", query, "<marks.changes>")
+    for minute, wanted in {3: {}, 12: {'{what="Starts, ends and reallocations: 28"}': 1.0}, 13: {}}.items():
+        assert_answers(tmp_path, expr, minute, wanted, history, variables=Shown(3600, step=60).variables())
+
+
+def test_of_a_hundred_containers_the_matrix_has_those_that_matter_and_the_rest_in_a_column(tmp_path: Path) -> None:
+    """Each waits for eight others: container-0 is in everybody's way, the last ones wait longest."""
+    history = {}
+    for victim in range(100):
+        waits = {f"container-{(victim + 7 * step) % 100}": 0.001 * (victim + 10) for step in range(1, 8)}
+        for name, wait in {**waits, "container-0" if victim else "container-1": 0.1}.items():
+            labels = f'{HOST},vserver="container-{victim}",role="guest",reason="neighbour",by="{name}"'
+            history[f"vserver:cpu_wait_caused:rate{{{labels}}}"] = f"{wait}x5"
+    matrix = f"({neighbours.MATRIX.expr})"
+    total = f"{matrix} and {column('(total)')}"
+    complete = f"count(abs(sum by (vserver) ({matrix} unless {column('(total)')}) - sum by (vserver) ({total})) < 1e-9)"
+    for expr in (f"count(count by (vserver) {matrix})", f"count({matrix} and {column('container-0')})", complete):
+        assert_answers(tmp_path, expr, 3, {"{}": neighbours.ROWS}, history)
+    named = neighbours.COLUMNS + 2  # and the total, and the rest
+    assert_answers(tmp_path, f"count(count by (column) {matrix}) <= bool {named}", 3, {"{}": 1}, history)
+
+
+def column(name: str) -> str:
+    return f'on (column) label_replace(vector(1), "column", "{name}", "", "")'
+
+
+def test_the_alert_about_overhead_fires_from_where_panels_warn() -> None:
+    """The ratio of the panel is the quotient of two sums over the alert's five minutes."""
+    file = Path(__file__).resolve().parents[2] / "alerts" / "rules" / "overhead.yml"
+    rules = [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
+    (alert,) = (rule["expr"] for rule in rules if rule.get("alert") == "HostOverheadHigh")
+    for signal, compared in {
+        host.OVERHEAD_RATIO: "sum_over_time(host:overhead_cpu:rate[5m]) / (sum_over_time(host:cpu_usage:rate[5m]) > 0)",
+        host.OVERHEAD_CPU: "avg_over_time(host:overhead_cpu:rate[5m])",
+    }.items():
+        (found,) = re.findall(rf"{re.escape(compared)} > ([0-9.]+)", alert)
+        assert float(found) == signal.high
