@@ -121,10 +121,7 @@ class Window:
     @property
     def seconds(self) -> tuple[float, float]:
         """Between the two, at least and at most: each was read within a span of its own."""
-        return (
-            self.last.before.moment - self.first.after.moment,
-            self.last.after.moment - self.first.before.moment,
-        )
+        return (self.last.before.moment - self.first.after.moment, self.last.after.moment - self.first.before.moment)
 
     def grown(self, name: str, **labels: str) -> float:
         """By how much a counter of the exporter's has grown."""

@@ -100,8 +100,7 @@ class Sshd:
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as Debian's unit does
         self._process = subprocess.Popen(
-            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
-            stderr=(self.folder / "sshd.log").open("ab"),
+            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"], stderr=(self.folder / "sshd.log").open("ab")
         )
         process = self._process
         wait_for(lambda: process.poll() is not None or "listening on" in self.log(), 30, every=0.02, explain=self.log)
