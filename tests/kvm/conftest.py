@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -84,26 +84,17 @@ def prometheus(lab: dict[str, Guest], tmp_path_factory: pytest.TempPathFactory) 
             yield server
 
 
-@dataclass(frozen=True)
-class Truth:
-    """What the kernel says about the guests at one moment.
-
-    Attributes:
-        moment: on the monotonic clock.
-        throttled: of the cgroup with the quota, if there is one.
-        interface: of the guest's that has one.
-        busy: seconds in which the first CPU was not idle.
-    """
+class Truth(NamedTuple):
+    """What the kernel says about the guests at one moment of the monotonic clock."""
 
     moment: float
     guests: dict[str, host.Process]
-    throttled: host.Throttling | None
-    interface: dict[str, int]
-    busy: float
+    throttled: host.Throttling | None  # of the cgroup with the quota, if there is one
+    interface: dict[str, int]  # of the guest's that has one
+    busy: float  # seconds in which the first CPU was not idle
 
 
-@dataclass(frozen=True)
-class Scrape:
+class Scrape(NamedTuple):
     """What the exporter says, between what the kernel says before and after: counters must be between the two."""
 
     before: Truth
@@ -111,8 +102,7 @@ class Scrape:
     after: Truth
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Two scrapes some seconds apart."""
 
     first: Scrape
@@ -128,37 +118,32 @@ class Window:
         return self.last.page.value(name, **labels) - self.first.page.value(name, **labels)
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Looks at the guests, by the exporter and by the kernel."""
+NextWindow = Callable[[Window | None], Window]
 
-    lab: dict[str, Guest]
-    cgroup: Path | None
-    exporter: RunningExporter
 
-    def truth(self) -> Truth:
-        processes = {name: host.process(guest.pid) for name, guest in self.lab.items()}
-        throttled = host.throttling(self.cgroup) if self.cgroup is not None else None
-        interface = host.interface(TAP) if "net" in self.lab else {}
+@pytest.fixture(scope="package")
+def next_window(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter) -> NextWindow:
+    """Looks at the guests for a quarter of a minute, from the end of another window on."""
+
+    def truth() -> Truth:
+        processes = {name: host.process(guest.pid) for name, guest in lab.items()}
+        throttled = host.throttling(cgroup) if cgroup is not None else None
+        interface = host.interface(TAP) if "net" in lab else {}
         return Truth(time.monotonic(), processes, throttled, interface, host.busy(CPUS[0]))
 
-    def scrape(self) -> Scrape:
-        return Scrape(self.truth(), Page.of(self.exporter.address), self.truth())
+    def scrape() -> Scrape:
+        return Scrape(truth(), Page.of(exporter.address), truth())
 
-    def next_window(self, window: Window | None = None) -> Window:
-        """A quarter of a minute, from the end of another one on."""
-        first = window.last if window else self.scrape()
+    def look(window: Window | None) -> Window:
+        first = window.last if window else scrape()
         time.sleep(WINDOW_SECONDS)
-        return Window(first, self.scrape())
+        return Window(first, scrape())
+
+    return look
 
 
 @pytest.fixture(scope="package")
-def watch(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter) -> Watch:
-    return Watch(lab, cgroup, exporter)
-
-
-@pytest.fixture(scope="package")
-def window(watch: Watch) -> Window:
+def window(next_window: NextWindow) -> Window:
     """All guests at their loads."""
     time.sleep(COUNTERS + 0.5)  # some are read again only after that, and none is to be older than the scrape
-    return watch.next_window()
+    return next_window(None)

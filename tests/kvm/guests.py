@@ -70,15 +70,7 @@ def kvm_answers() -> bool:
 
 
 class Guest:
-    """One QEMU, which ends with the `with` block, or with the tests.
-
-    Attributes:
-        name: as its user knows it.
-        accelerator: "kvm" or "tcg".
-        tap: its network interface on the host, if it has one.
-        vcpus: it starts the first alone; the others use nothing.
-        pid: QEMU's.
-    """
+    """One QEMU, which ends with the `with` block, or with the tests. It starts its first vCPU alone."""
 
     def __init__(
         self,
@@ -93,21 +85,13 @@ class Guest:
         vcpus: int = 2,
         options: Sequence[str] = (),
     ) -> None:
-        """`cpu`: the only one of the host's that it may use. `cgroup`: the folder of one that it is put into.
+        """`accelerator`: "kvm" or "tcg". `cpu`: the only one of the host's that it may use. `cgroup`: a folder.
 
-        `options`: more of QEMU's.
+        `tap`: its network interface on the host. `options`: more of QEMU's.
         """
-        self.name = name
-        self.load = load
-        self.accelerator = accelerator
-        self.tap = tap
-        self.vcpus = vcpus
-        self._cpu = cpu
-        self._cgroup = cgroup
-        self._options = options
-        self._image = folder / "disk.img"
-        self._monitor = folder / "monitor"
-        self._log = folder / "qemu.log"
+        self.name, self.load, self.accelerator, self.tap, self.vcpus = name, load, accelerator, tap, vcpus
+        self._cpu, self._cgroup, self._options = cpu, cgroup, options
+        self._image, self._monitor, self._log = folder / "disk.img", folder / "monitor", folder / "qemu.log"
         self._qemu: subprocess.Popen[bytes] | None = None
 
     @property
@@ -233,16 +217,10 @@ def running(wanted: Mapping[str, Mapping[str, Any]], folder: Path) -> Iterator[d
     for accelerator in accelerators:
         with contextlib.ExitStack() as stack:
             try:
-                guests = {
-                    short: stack.enter_context(
-                        Guest(
-                            folder=folder / accelerator / short,
-                            accelerator=accelerator,
-                            **{"name": unique(short), **arguments},
-                        )
-                    )
-                    for short, arguments in wanted.items()
-                }
+                guests = {}
+                for short, given in wanted.items():
+                    arguments = {"name": unique(short), "folder": folder / accelerator / short, **given}
+                    guests[short] = stack.enter_context(Guest(accelerator=accelerator, **arguments))
                 wait_for_loads([*guests.values()])
             except GuestError:
                 if accelerator == accelerators[-1]:

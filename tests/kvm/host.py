@@ -7,8 +7,8 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.waiting import wait_for
 
@@ -16,8 +16,7 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 PERIOD_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(NamedTuple):
     """A thread of a QEMU, as /proc/PID/task/TID/schedstat and stat have it; seconds since it started."""
 
     name: str
@@ -26,15 +25,11 @@ class Thread:
     guest: float
 
 
-@dataclass(frozen=True)
-class Process:
-    """A QEMU: its CPU seconds, those of threads that have ended included, and the threads that there are, by id.
-
-    serving: CPU seconds of the kernel's own threads that work for it alone; their names end in its id.
-    """
+class Process(NamedTuple):
+    """A QEMU: its CPU seconds, those of threads that have ended included, and the threads that there are, by id."""
 
     cpu: float
-    serving: float
+    serving: float  # CPU seconds of the kernel's own threads that work for it alone; their names end in its id
     threads: Mapping[int, Thread]
 
     def vcpu(self, number: int) -> Thread:
@@ -42,8 +37,7 @@ class Process:
         return found
 
 
-@dataclass(frozen=True)
-class Throttling:
+class Throttling(NamedTuple):
     """The CPU controller's cpu.stat of one cgroup."""
 
     periods: int

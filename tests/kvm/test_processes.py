@@ -61,26 +61,6 @@ def test_counters_keep_what_ended_threads_used(lab: dict[str, Guest], exporter: 
     assert counted > used - 3 * host.TICK
 
 
-def test_counters_keep_what_ended_workers_used(lab: dict[str, Guest], exporter: RunningExporter) -> None:
-    """QEMU's workers end when they had nothing to read for ten seconds, and start again with the next request."""
-    guest = lab["disk"]
-
-    def has_worker() -> bool:
-        return "worker" in {thread.name for thread in host.process(guest.pid).threads.values()}
-
-    before = Page.of(exporter.address)
-    assert has_worker()
-    guest.ask("stop")
-    try:
-        wait_for(lambda: not has_worker())
-        without = Page.of(exporter.address)
-    finally:
-        guest.ask("cont")
-    assert_nothing_fell(before, without, guest.name)
-    wait_for(has_worker)
-    assert_nothing_fell(without, Page.of(exporter.address), guest.name)
-
-
 def test_a_guest_that_starts_again_is_another(lab: dict[str, Guest], exporter: RunningExporter, tmp_path: Path) -> None:
     accelerator, name = lab["disk"].accelerator, unique("again")
 
@@ -94,16 +74,6 @@ def test_a_guest_that_starts_again_is_another(lab: dict[str, Guest], exporter: R
     with Guest(name, BURN, tmp_path / "second", accelerator) as second:
         assert shown(exporter, name) == [str(second.pid)]
         assert started() > then
-
-
-def test_guests_of_one_name_are_kept_apart(lab: dict[str, Guest], exporter: RunningExporter, tmp_path: Path) -> None:
-    first = lab["disk"]
-    with Guest(first.name, BURN, tmp_path, first.accelerator) as other:
-        both = {str(first.pid), str(other.pid)}
-        found = [sample.labels for sample in Page.of(exporter.address).all(CPU) if sample.labels["pid"] in both]
-        assert {labels["pid"] for labels in found} == both
-        assert len({labels["guest"] for labels in found}) == 2, "sums by name would mix them"
-    assert shown(exporter, first.name) == [str(first.pid)]
 
 
 def test_a_guest_that_hangs_leaves_the_others_counters_growing(
