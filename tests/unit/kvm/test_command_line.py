@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.kvm.captured import DEBIAN_12, FIXTURES, command_line
+from tests.unit.kvm.captured import command_line
 from virtscope.kvm.command_line import CommandLine, parse
 
 MIB = 1 << 20
@@ -12,13 +12,6 @@ def parsed(*words: str, program: str = "/usr/bin/qemu-system-x86_64", exe: str =
     found = parse(command_line(*words, program=program), exe)
     assert found
     return found
-
-
-def test_libvirt_s() -> None:
-    assert parse((FIXTURES / DEBIAN_12 / "cmdline-db_1.prod.bin").read_bytes()) == CommandLine(
-        *("db_1.prod", "40697e82-503c-4ff6-97de-4ba6261da4c9", "2", "libvirt", "kvm", 2, 16 * MIB, (), (36,)),
-        hugetlb=False,
-    )
 
 
 def test_proxmox_s() -> None:

@@ -36,21 +36,16 @@ def test_containers_and_guests_are_the_outermost(tmp_path: Path) -> None:
     assert all(name.running == name.waiting for name in found.values())
 
 
-UNITS = (
-    ("/system.slice/backup.service", "/system.slice/backup.service"),
-    ("/system.slice/system-getty.slice/getty@tty1.service", "/system.slice/system-getty.slice/getty@tty1.service"),
-    ("/system.slice/containerd.service/inner", "/system.slice/containerd.service"),
-    ("/user.slice/user-1000.slice/session-4.scope", "/user.slice/user-1000.slice"),
-    ("/init.scope", "/init.scope"),
-    ("/system.slice", HOST),
-    ("/some/folder", HOST),
-    ("/lxc.monitor.web", HOST),
-)
-
-
-@pytest.mark.parametrize(("path", "whose"), UNITS)
-def test_units_are_named_but_their_own_waiting_is_the_hosts(tmp_path: Path, path: str, whose: str) -> None:
-    assert names(tmp_path, path)[path] == Name(HOST, whose)
+def test_units_are_named_but_their_own_waiting_is_the_hosts(tmp_path: Path) -> None:
+    getty = "/system.slice/system-getty.slice/getty@tty1.service"
+    units = {
+        getty: getty,
+        "/system.slice/containerd.service/inner": "/system.slice/containerd.service",
+        "/user.slice/user-1000.slice/session-4.scope": "/user.slice/user-1000.slice",
+        "/init.scope": "/init.scope",
+        **dict.fromkeys(("/system.slice", "/some/folder", "/lxc.monitor.web"), HOST),
+    }
+    assert names(tmp_path, *units) == {path: Name(HOST, whose) for path, whose in units.items()}
 
 
 def test_chosen_cgroups_are_shown_as_containers_are(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def test_what_can_no_longer_be_read_is_an_error() -> None:
 def test_closed_it_is_detached_once() -> None:
     lib = FakeLibbpf()
     running = loaded(lib)
-    running.close()
-    running.close()
+    for _ in range(2):
+        running.close()
     assert lib.closed == [LINK, OBJECT]
 
 
@@ -111,9 +111,6 @@ def test_without_libbpf_there_is_a_word_about_each_and_what_to_install() -> None
 def test_a_library_that_lacks_a_function_is_too_old() -> None:
     with pytest.raises(SourceUnavailable, match=r"libbpf\.so\.0 is too old \(undefined symbol: bpf_map_lookup_batch\)"):
         loaded(FakeLibbpf(version=0, without="bpf_map_lookup_batch"))
-
-
-# --- Its object -------------------------------------------------------------------------------------------------------
 
 
 def test_the_object_is_what_clang_makes_of_its_source(tmp_path: Path) -> None:
