@@ -181,7 +181,7 @@ def fedora(*running: tuple[str, str]) -> tuple[Guest, ...]:
 
 
 def titles(guests: tuple[Guest, ...], state: int) -> list[str | None]:
-    """What the system's libvirt, whose domain fedora is in this state, tells of guests."""
+    """What the system's libvirt, whose domain fedora is in this state, says of guests."""
     stats = f"Domain: 'fedora'\n  state.state={state}\n  balloon.current=1024\n".encode()
     answer: Answer = understand(Raw(2e9, stats, f"{SYSTEM_S} fedora\n".encode(), ((SYSTEM_S, b"payroll"),)))
     return [each.domain.title if each.domain else None for each in joined(guests, answer)]
