@@ -136,43 +136,6 @@ def test_no_time_is_counted_twice(host: LibvirtHost) -> None:
     assert sum(page.value(CPU, guest=domain.name) for domain in DOMAINS) < ran
 
 
-def test_caps_are_found_where_they_stand_and_throttling_is_the_cgroups_own(host: LibvirtHost) -> None:
-    page = Page.of(host.exporter)
-    limits = {sample.labels["guest"]: sample.value for sample in page.all("kvm_guest_cpu_limit_cpus")}
-    assert limits == {DATABASE.name: pytest.approx(0.4), CAPPED.name: pytest.approx(0.4)}
-    weights = {sample.labels["guest"]: sample.value for sample in page.all("kvm_guest_cpu_weight")}
-    assert weights == {INSTANCE.name: 100, DATABASE.name: 512, CAPPED.name: 100}
-    groups = {(DATABASE, "vcpu"): "vcpu*/", (DATABASE, "emulator"): "emulator/", (CAPPED, "all"): ""}
-    throttled = page.all("kvm_guest_throttled_seconds_total")
-    assert {(each.labels["guest"], each.labels["part"]) for each in throttled} == {
-        (domain.name, part) for domain, part in groups
-    }
-    for (domain, part), group in groups.items():
-        folder = host.run(f"sed 's/^0:://; s,/emulator$,,' /proc/{host.pid(domain)}/cgroup").strip()
-        command = f"cat '/sys/fs/cgroup{folder}'/{group}cpu.stat"
-        let_counters_age()
-        before = stat(host.run(command))
-        page = Page.of(host.exporter)
-        after = stat(host.run(command))
-        for metric, of_kernel, scale, off in (
-            ("throttled_seconds", "throttled_usec", 1e6, 1),
-            ("periods", "nr_periods", 1, 0),
-            ("throttled_periods", "nr_throttled", 1, 0),
-        ):
-            shown = page.value(f"kvm_guest_{metric}_total", guest=domain.name, part=part) * scale
-            assert before[of_kernel] - off <= shown <= after[of_kernel] + off, (domain.name, part, metric)
-        assert part == "emulator" or shown > 0, (domain.name, part)
-
-
-def stat(text: str) -> dict[str, int]:
-    """The sums of one or several cpu.stat."""
-    found: dict[str, int] = {}
-    for line in text.splitlines():
-        name, value = line.split()
-        found[name] = found.get(name, 0) + int(value)
-    return found
-
-
 def test_devices_and_exits_are_libvirts(host: LibvirtHost) -> None:
     """The domains are paused, so that nothing moves, and libvirt's answer is awaited that says so."""
     of_disk = {"guest": DATABASE.name, "device": "vda"}

@@ -47,36 +47,33 @@ class Sshd:
         self._authorized_keys = folder / "authorized_keys"
         self._authorized_keys.touch()
         self.new_host_key()
-        (folder / "sshd_config").write_text(
-            f"""
-            ListenAddress 127.0.0.1:{self.port}
-            HostKey {folder}/host_key
-            AuthorizedKeysFile {self._authorized_keys}
-            PidFile none
-            UsePAM no
-            PasswordAuthentication no
-            KbdInteractiveAuthentication no
-            PermitRootLogin forced-commands-only
-            StrictModes no
-            MaxStartups 1000
-            SetEnv HOME={self.home}
-            """
-        )
+        settings = {
+            "ListenAddress": f"127.0.0.1:{self.port}",
+            "HostKey": f"{folder}/host_key",
+            "PidFile": "none",
+            "AuthorizedKeysFile": self._authorized_keys,
+            "UsePAM": "no",
+            "PasswordAuthentication": "no",
+            "KbdInteractiveAuthentication": "no",
+            "PermitRootLogin": "forced-commands-only",
+            "StrictModes": "no",
+            "MaxStartups": 1000,
+            "SetEnv": f"HOME={self.home}",
+        }
+        (folder / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         self.config = folder / "ssh_config"
-        self.config.write_text(
-            f"""
-            Host *
-              HostName 127.0.0.1
-              Port {self.port}
-              User {getpass.getuser()}
-              UserKnownHostsFile {folder}/known_hosts
-              GlobalKnownHostsFile none
-              HostKeyAlias fixture
-              IdentitiesOnly yes
-              IdentityAgent none
-              IdentityFile {folder}/key-%n
-            """
-        )
+        client = {
+            "HostName": "127.0.0.1",
+            "Port": self.port,
+            "User": getpass.getuser(),
+            "HostKeyAlias": "fixture",
+            "UserKnownHostsFile": f"{folder}/known_hosts",
+            "GlobalKnownHostsFile": "none",
+            "IdentitiesOnly": "yes",
+            "IdentityAgent": "none",
+            "IdentityFile": f"{folder}/key-%n",
+        }
+        self.config.write_text("Host *\n" + "".join(f"  {name} {value}\n" for name, value in client.items()))
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
