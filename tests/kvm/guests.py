@@ -59,21 +59,8 @@ def why_not_here() -> str | None:
 
 def kvm_answers() -> bool:
     """Whether QEMU starts with KVM: the device can be there and refuse."""
-    command = [
-        "qemu-system-x86_64",
-        "-accel",
-        "kvm",
-        "-cpu",
-        "qemu64",
-        "-m",
-        "16",
-        "-display",
-        "none",
-        "-nodefaults",
-        "-S",
-        "-monitor",
-        "stdio",
-    ]
+    command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "qemu64", "-m", "16", "-display", "none", "-nodefaults"]
+    command += ["-S", "-monitor", "stdio"]
     try:
         return subprocess.run(command, input=b"quit\n", capture_output=True, check=False, timeout=10).returncode == 0
     except subprocess.TimeoutExpired:

@@ -96,7 +96,11 @@ def test_a_machine_without_vzlist(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("complaint", "error"),
-    [("This program can only be run under root.", SourceUnavailable), ("Unknown field: veid", SourceError)],
+    [
+        ("This program can only be run under root.", SourceUnavailable),
+        ("Unable to open /proc/bc/resources", SourceError),
+        ("Unknown field: veid", SourceError),
+    ],
 )
 def test_a_vzlist_that_fails(program: Path, names: Vzlist, complaint: str, error: type[SourceError]) -> None:
     program.write_text(f"#!/bin/sh\necho '{complaint}' >&2; exit 1\n")

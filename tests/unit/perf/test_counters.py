@@ -156,7 +156,7 @@ def test_an_event_that_is_refused_costs_no_other_even_as_the_first_of_its_group(
     assert values(counts, "cache")[1] == pytest.approx(2000)
 
 
-def test_what_was_refused_is_not_asked_for_at_each_read(make: Make) -> None:
+def test_what_was_refused_is_asked_for_again_but_not_at_each_read(make: Make) -> None:
     kernel = FakeKernel()
     kernel.refuse = lambda _attr, _cpu, _leader: errno.EACCES
     setting = make(kernel, cache=CACHE)
@@ -164,6 +164,8 @@ def test_what_was_refused_is_not_asked_for_at_each_read(make: Make) -> None:
     for _ in range(10):
         setting.after(15)
     assert kernel.asked == asked
+    assert set(reasons(setting.after(RETRY_SECONDS)).values()) == {"no_permission"}
+    assert kernel.asked > asked
 
 
 def test_a_setting_that_changed_takes_effect_at_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -284,9 +286,10 @@ def test_what_is_outside_of_the_cores_moves_to_the_cpu_that_takes_over(tmp_path:
     assert kernel.files == 0
 
 
-def test_a_cpu_that_was_offline_only_between_two_reads_is_noticed(make: Make) -> None:
+@pytest.mark.parametrize("wanted", [CACHE, ["cycles"]])
+def test_a_cpu_that_was_offline_only_between_two_reads_is_noticed(make: Make, wanted: list[str]) -> None:
     kernel = FakeKernel(cpus=2)
-    setting = make(kernel, cache=CACHE)
+    setting = make(kernel, cache=wanted)
     setting.after(10)
     kernel.set_online(0)
     kernel.set_online(0, 1)
